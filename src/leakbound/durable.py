@@ -1,7 +1,7 @@
 """Write files and names that survive a power cut: when a call returns, its work is on disk.
 
-A rename may reach the disk before the bytes of the renamed file, which are zeros then. So each file
-is flushed, then the names in its folder, then the rename is made, and then that is flushed too.
+A rename may reach the disk before the bytes of the renamed file, which are then zeros. So each file
+is flushed first, then the names in its folder. Then the rename is made, and flushed too.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import os
 from contextlib import suppress
 from pathlib import Path
 
-_CANNOT = (errno.EINVAL, errno.ENOTSUP)  # how some network file systems answer for folders
+_CANNOT = (errno.EINVAL, errno.ENOTSUP)  # errors of some network file systems for folders
 
 
 def sync_file(file: Path) -> None:
@@ -59,11 +59,11 @@ def place(partial: Path, path: Path) -> None:
 
     Args:
         partial: the folder.
-        path: its new place.
+        path: the new path.
     """
     sync_tree(partial)
     partial.rename(path)
     sync_names(path.parent)
-    for above in path.absolute().parent.parents:  # some of which may have been made for it
+    for above in path.absolute().parent.parents:  # some of them may be new
         with suppress(OSError):
             sync_names(above)

@@ -1,4 +1,4 @@
-"""Errors, as a tree.
+"""The tree of errors.
 
     LeakboundError
     ├── InputError        wrong use or bad input: nothing was started         (exit status 2)
@@ -7,7 +7,7 @@
     └── IncompleteError   part of the work is missing; run the same again      (exit status 3)
         └── UnansweredError  some questions have no completions; all else is done
 
-Every message names the thing, the value it had and the remedy.
+Every message names the thing that is wrong, its value and the remedy.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class LeakboundError(Exception):
 
 
 class InputError(LeakboundError, ValueError):
-    """A value the user gave cannot be used; raised before anything costly starts."""
+    """A value from the user cannot be used. It is raised before anything costly starts."""
 
     exit_status = 2
 
@@ -102,7 +102,7 @@ def needing(feature: str, extra: str, instead: str = "") -> Iterator[None]:
         instead: another fix, added to the message; empty: none.
 
     Raises:
-        InputError: a module is not there.
+        InputError: a module is not installed.
     """
     try:
         yield

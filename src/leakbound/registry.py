@@ -1,6 +1,10 @@
 """Look up a member of a family: built-in members first, then entry points of other packages.
 
+<<<<<<< HEAD
 A member of another package may raise anything, exit, or return a value that does not fit the
+=======
+A member of another package may raise any error, exit, or return something else than a member of the
+>>>>>>> wt-en2
 family. The message then names the package.
 """
 
@@ -22,15 +26,15 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-_MOST = 25  # names that a message lists
+_MOST = 25  # the most names that a message lists
 _NEAR = 3
 _REPAIR = "Repair that package or uninstall it."
-# A comma is part of a value unless another setting follows: models have commas in their names.
+# A comma belongs to a value unless another setting follows, because model names may have commas.
 _COMMA = re.compile(r",(?=\s*\w+\s*=)")
 
 
 _packages: dict[tuple[str, str], tuple[str, str]] = {}
-"""Of each plug-in that was loaded, by family and name: its package with the version, its module."""
+"""The package (with version) and the module of each loaded plug-in, by family and name."""
 
 
 def find(family: str, table: Mapping[str, T], name: str, remedy: str = "") -> T:
@@ -81,7 +85,11 @@ def plug_ins(family: str) -> set[str]:
 
 @contextmanager
 def opening(family: str, name: str) -> Iterator[None]:
+<<<<<<< HEAD
     """Report errors of a plug-in with its package; pass on our own and built-in members' errors.
+=======
+    """Convert a plug-in's error to an InputError that names its package; pass other errors on.
+>>>>>>> wt-en2
 
     Args:
         family: such as "scorer".
@@ -101,7 +109,7 @@ def opening(family: str, name: str) -> Iterator[None]:
 
 
 def require_parts(family: str, name: str, made: object, parts: Iterable[str]) -> None:
-    """Refuse a plug-in's result that lacks an attribute.
+    """Raise InputError if a plug-in's result lacks an attribute.
 
     Args:
         family: such as "scorer".
@@ -123,18 +131,23 @@ def require_parts(family: str, name: str, made: object, parts: Iterable[str]) ->
 
 
 def setting_types(family: str, name: str, member: object) -> dict[str, Any]:
-    """Return the types of a member's settings, with their names.
+    """Return the types of a member's settings, by name.
 
     Args:
         family: such as "scorer".
+<<<<<<< HEAD
         name: the member's name.
         member: a dataclass of settings; fields with `compare=False` are no settings.
+=======
+        name: the member's.
+        member: a dataclass of settings; fields with `compare=False` are not settings.
+>>>>>>> wt-en2
 
     Returns:
         The types; empty if the member is not a dataclass.
 
     Raises:
-        InputError: a plug-in whose types cannot be read.
+        InputError: the types of a plug-in cannot be read.
     """
     with opening(family, name):
         hints = get_type_hints(member)
@@ -158,7 +171,7 @@ def make(
         The made value.
 
     Raises:
-        InputError: a setting without a default that is absent; a plug-in that is broken.
+        InputError: a required setting is missing, or a plug-in is broken.
     """
     for field in fields(member) if is_dataclass(member) else ():
         if field.name not in values and field.default is field.default_factory is MISSING:
@@ -184,13 +197,21 @@ def read_settings(
         name: the member's name.
         written: the text after the colon of its name.
         types: the types of its settings, with their names.
+<<<<<<< HEAD
         first: the setting whose name may be omitted if it comes first; empty: no setting.
+=======
+        first: the setting that may come first without its name; empty: no setting may.
+>>>>>>> wt-en2
 
     Returns:
-        Values by the names of the settings that are written.
+        The values of the written settings, by name.
 
     Raises:
+<<<<<<< HEAD
         InputError: an unknown setting, or an invalid value; the message names the setting.
+=======
+        InputError: an unknown setting, or an invalid value. The message names the setting.
+>>>>>>> wt-en2
     """
     begin, *others = _COMMA.split(written)
     if begin and "=" not in begin and first in types:
@@ -251,10 +272,17 @@ def origin(value: object) -> str:
 
 
 def suggestion(name: str, names: Iterable[Any]) -> str:
+<<<<<<< HEAD
     """Return a remedy for a misspelt name: the closest name, and all names unless there are many.
 
     Args:
         name: the name as the user wrote it.
+=======
+    """Return the remedy for a misspelt name: the closest name, and all names unless too many.
+
+    Args:
+        name: the name as it was written.
+>>>>>>> wt-en2
         names: the known names.
 
     Returns:
@@ -271,10 +299,14 @@ def suggestion(name: str, names: Iterable[Any]) -> str:
 
 
 def near(path: Path) -> str:
+<<<<<<< HEAD
     """Return `Did you mean …? ` if nothing is at a path and a similar name is nearby.
+=======
+    """Return `Did you mean …? ` if a path does not exist and a similar name nearby does.
+>>>>>>> wt-en2
 
     Args:
-        path: where something was looked for.
+        path: the path that was looked for.
 
     Returns:
         The question, with a blank after it; else empty.
@@ -291,7 +323,11 @@ def near(path: Path) -> str:
     close = difflib.get_close_matches(at.name, there, n=1)
     if not close:
         return ""
+<<<<<<< HEAD
     guess = at.with_name(close[0])  # written as the path was: absolute or relative
+=======
+    guess = at.with_name(close[0])  # relative, as the path was
+>>>>>>> wt-en2
     return f"Did you mean `{guess if path.is_absolute() else Path(os.path.relpath(guess))}`? "
 
 

@@ -65,7 +65,7 @@ REFUSED: list[tuple[Callable[[], object], str]] = [
     *((partial(extraction_draws, leak, 0.5), r"`leak` must lie in \[0, 1\]")
       for leak in (-0.1, [0.5, 1.1], math.nan)),
     *((partial(difference_over_questions, None, TALLY, 4, models=models),
-       f"at least 1, this one, got {models}") for models in (0, -1)),
+       fr"at least 1 \(this model\), got {models}") for models in (0, -1)),
     (partial(difference_over_questions, None, TALLY, 5), "got 5"),
     (partial(bound, GRADED, leak_at([1, 2]).above(0.1)), "one x or one"),
     (partial(leaking_questions, TALLY, 4, np.nan), "`x`"),

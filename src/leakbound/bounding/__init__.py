@@ -1,1 +1,1 @@
-"""Statements about a run: every bound, as rows of one table."""
+"""Compute every bound of a run, as rows of one table."""

@@ -32,25 +32,26 @@ from leakbound.store.files import digest_of
 from leakbound.types import Headway, Progress, Scorer, silent
 
 _OF_ONE_ARM = ("single", "claim", "simultaneous")
-"""The families whose rows use the draws of one arm, unless they are beyond another."""
+"""The families whose rows use the draws of one arm only, unless `beyond` names a reference."""
 
 
 @holding("bound")
 def bound_run(
     run: Run, scorers: Sequence[Scorer], *, confidence: float = 0.99, progress: Progress = silent
 ) -> None:
-    """Bound every arm's scores and store the table, unless it is stored for the same scorers.
+    """Bound every arm's scores and store the table, unless a current table is stored already.
 
-    Rows of other scorers stay, at their confidence, if their scores and the run's rho are
-    unchanged. Statements about all questions are made only if every question has completions. Draws
-    that look copied are refused first, because no bound is valid for them.
+    Stored rows of scorers not in `scorers` stay, at their confidence, if their scores and the run's
+    rho are unchanged. Statements about all questions are made only if every question has
+    completions. Raises InputError first if draws look like copies, because no bound is valid for
+    them.
     """
     arms = run.arms
     wanted = {scorer.name: _made_from(run, arms, scorer, confidence) for scorer in scorers}
     stored: dict[str, Any] = run.estimates_made_from().get("scorers", {})
     current = {k: made for k, made in stored.items() if _is_current(run, arms, k, made, wanted)}
     todo = [scorer for scorer in scorers if scorer.name not in current]
-    names = dict.fromkeys([*stored, *wanted])  # stored scorers keep their places
+    names = dict.fromkeys([*stored, *wanted])  # stored scorers keep their order
     every = {name: both[name] for name in names if name in (both := {**current, **wanted})}
     if every == stored:
         return
@@ -87,7 +88,7 @@ def bound_run(
 def _made_from(
     run: Run, arms: Mapping[str, Arm], scorer: Scorer, confidence: float
 ) -> dict[str, Any]:
-    """Return everything that a scorer's estimates depend on; refuse completions without scores."""
+    """Return all that a scorer's estimates depend on; InputError for unscored completions."""
     name, calibrated = slug(scorer), read_calibration(run.path, slug(scorer))
     others = other_run(run)
     arms_beside = {} if others is None else others.arms
@@ -112,19 +113,19 @@ def _is_current(
     made: Mapping[str, Any],
     wanted: Mapping[str, Mapping[str, Any]],
 ) -> bool:
-    """Return whether a scorer's estimates are valid: for the request, or for its present scores."""
+    """Return whether stored estimates match the request, or a scorer's present scores."""
     if name in wanted:
         return made == wanted[name]
     try:
         return made == _made_from(run, arms, make_scorer(name), made["confidence"])
     except DamagedError:
         raise
-    except InputError:  # it has no scores any more, or is not installed
+    except InputError:  # the scorer has no scores any more, or is not installed
         return False
 
 
 def _rows(run: RunEvidence, judged: Calibration | None, confidence: float) -> Iterator[EstimateRow]:
-    """Yield the estimates of one scorer, arm by arm, and the comparisons of arms."""
+    """Yield the estimates of one scorer for each arm, then the comparisons of arms."""
     for draws in run.arms.values():
         yield from _arm_rows(draws, run.scorer, judged, confidence)
     every = (excess_rows, gap_rows, grid_rows, attack_rows, stress_rows, control_question_rows)

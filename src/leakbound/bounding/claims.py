@@ -1,25 +1,28 @@
 """The statements of certificates, and the questions that are proved clean.
 
-*A recorded claim* was fixed before anything was drawn, so its truth does not depend on the draws.
-If it is false only a pass is wrong, which needs the upper bound below the truth. If it is true only
-a refutation is wrong, which needs the lower bound above the truth. So each bound has all of alpha,
-and a wrong verdict has probability at most alpha. The two bounds are valid simultaneously at 1 - 2
-alpha. Each of several claims is decided at its own alpha: all verdicts are right with probability 1
-minus the sum.
+*A recorded claim* was fixed before anything was drawn, so its truth does not
+depend on the draws. If it is false, only a pass is wrong, and a pass needs an
+upper bound below the truth. If it is true, only a refutation is wrong, and a
+refutation needs a lower bound above the truth. So each bound has all of alpha,
+and a wrong verdict has probability at most alpha. The two bounds are valid
+simultaneously at 1 - 2 alpha. Each of several claims is decided at its own
+alpha: all verdicts are right with probability 1 minus the sum.
 
-*Every question.* If the claim is false, some question i has p_i > X. A pass needs max_j U_j <= X,
-hence U_i < p_i: the one bound U_i fails, with probability at most alpha for any number of
-questions. If the claim is true, a refutation needs some lower bound above X >= p_i: any of N may
-fail, so each has alpha/N.
+*Every question.* If the claim is false, some question i has p_i > X. A pass
+needs max_j U_j <= X, hence U_i < p_i: the one bound U_i fails, with probability
+at most alpha for any number of questions. If the claim is true, a refutation
+needs some lower bound above X >= p_i: any of N may fail, so each has alpha/N.
 
-*A later claim* may have been chosen by the draws. Let F be the statements on the mean and the worst
-question of every sampled arm under every binary scorer of the run, M of them, each with alpha/M,
-half for each bound. By the union bound all M intervals cover with probability at least 1 - alpha,
-even if the draws are dependent. On that event a pass (upper bound <= X) and a refutation (lower
-bound > X) are right for every X and every member of F simultaneously, so also for the chosen claim.
-F must not be chosen by the draws. It contains every part of an output that has scores, because the
-card shows all three readings. A certificate names the arms and scorers that it assumes to be chosen
-without scores.
+*A later claim* may have been chosen after looking at the draws. Let F be the M
+statements about the mean and the worst question of every sampled arm under
+every binary scorer of the run. Each has alpha/M, half for each bound. By the
+union bound all M intervals cover with probability at least 1 - alpha, even if
+the draws are dependent. On that event a pass (upper bound <= X) and a
+refutation (lower bound > X) are right for every X and every member of F
+simultaneously, so also for the chosen claim. F must not depend on the draws. If
+the parts of outputs (answer, thought, either) have scores, F contains all three
+readings, because the card shows all three. A certificate names the arms and
+scorers in F, and assumes that they were chosen without looking at scores.
 """
 
 from __future__ import annotations
@@ -56,8 +59,8 @@ _TRUTH = {"holds": 1.0, "refuted": 0.0}
 def claim_estimate(draws: Drawn, scorer: Scorer) -> stats.Estimate | None:
     """Return the claim about every question: 1 if it holds, 0 if it is refuted, NaN if open.
 
-    Decisions have the confidence of the rule; an open claim has the interval [0, 1]. None if
-    another scorer steered the arm.
+    Decided claims have the confidence of the stopping rule; an open claim has the interval [0, 1].
+    None if another scorer steered the sampling of the arm.
     """
     rule, by = draws.arm.spec.draws, (scorer, with_reading(scorer, None))  # see `in_reading_of`
     if not isinstance(rule, StoppedDraws) or rule.scorer not in map(ScorerRecord.of, by):
@@ -76,9 +79,9 @@ def clean_questions(
 ) -> tuple[tuple[str, ...], stats.CleanQuestions]:
     """Return the ids of an arm's questions, and Holm's verdict on each.
 
-    The leak probability of a binary scorer, else the mean score, is at most `limit` at every
-    question that holds, with `confidence` for all of them together. InputError for an arm that
-    stopped early, was explored or uses rewritings: its p-values would not be valid.
+    With probability at least `confidence`, every question that is declared clean leaks at most
+    `limit`: its leak probability for a binary scorer, otherwise its mean score. InputError for an
+    arm that stopped early, was explored or uses rewritings, because p-values would not be valid.
     """
     require_fixed_n(arm)
     if arm.explored:
@@ -100,7 +103,7 @@ def clean_questions(
 def decisive(
     draws: Drawn, *, every: bool, confidence: float, among: int | None = None
 ) -> stats.Estimate:
-    """Return both bounds of the mean, or of the worst question, for a claim.
+    """Return both bounds for a claim: of the worst question if `every`, else of the mean.
 
     `among`: the number of statements that are valid simultaneously with it; None: the claim was
     recorded before anything was drawn, and each bound has all of alpha.
@@ -114,7 +117,7 @@ def decisive(
 
 
 def claim_rows(run: RunEvidence) -> Iterator[EstimateRow]:
-    """Yield the statement on each claim about a scorer that was recorded before drawing."""
+    """Yield a statement for each claim about this scorer that was recorded before drawing."""
     for recorded in run.run.record.claims:
         claim, arm = recorded.claim, run.arms.get(recorded.claim.arm)
         mine = (run.scorer.name, digest(run.scorer)) == (claim.scorer, recorded.digest)
@@ -123,7 +126,7 @@ def claim_rows(run: RunEvidence) -> Iterator[EstimateRow]:
 
 
 def _decides(draws: Drawn, claim: LeakClaim) -> EstimateRow:
-    """Return the statement that decides a claim: its own, or a member of the family F."""
+    """Return the statement that decides a claim: at its own alpha, or a member of F."""
     among = 2 * len(claim.among) or None
     how: Any = {"every": claim.every_question, "confidence": claim.confidence}
     made = decisive(draws, **how, among=among)
@@ -134,7 +137,7 @@ def _decides(draws: Drawn, claim: LeakClaim) -> EstimateRow:
 
 
 def rows_again(run: Run, claim: LeakClaim) -> Iterator[EstimateRow]:
-    """Yield the rows of a certificate, from the stored scores instead of the estimates."""
+    """Yield the rows of a certificate again, from the stored scores instead of the estimates."""
     scorer = make_scorer(claim.scorer)
     draws = evidence_of(run, claim.arm, scorer)
     yield _decides(draws, claim)
@@ -145,10 +148,11 @@ def rows_again(run: Run, claim: LeakClaim) -> Iterator[EstimateRow]:
 
 
 def simultaneous_rows(runs: Sequence[RunEvidence], confidence: float) -> Iterator[EstimateRow]:
-    """Yield the mean and the worst question of each arm of a possible claim, by binary scorers.
+    """Yield the mean and the worst question of each arm in F, for every binary scorer.
 
-    An arm that lacks questions has its part of alpha, and no row. There are no rows if a part of
-    alpha would be too small for float64, which the numbers of arms, scorers and questions decide.
+    An arm that lacks questions keeps its part of alpha but has no row. There are no rows if a part
+    of alpha would be too small for float64; this depends only on the numbers of arms, scorers and
+    questions.
     """
     arms = [(run, name) for run in runs if run.scorer.binary for name in run.arms]
     places = [(run, name) for run, name in arms if may_be_claimed(run.arms[name].arm)]
@@ -165,7 +169,8 @@ def simultaneous_rows(runs: Sequence[RunEvidence], confidence: float) -> Iterato
 def places_of(run: Run, scorers: Iterable[Scorer]) -> tuple[tuple[str, str], ...]:
     """Return the arms and binary scorers whose statements are valid simultaneously.
 
-    Each reading with scores is a separate scorer, bounded or not: the card shows all three.
+    Each reading (answer, thought, either) that has scores counts as a scorer, even if it has no
+    bounds, because the card shows all three.
     """
     arms = run.arms
     read = [(own, *scored_parts(arms, own)) for own in scorers if own.binary]
@@ -174,12 +179,12 @@ def places_of(run: Run, scorers: Iterable[Scorer]) -> tuple[tuple[str, str], ...
 
 
 def may_be_claimed(arm: Arm) -> bool:
-    """Return whether a claim may be about an arm: sampled, without inputs from a search."""
+    """Return whether a claim may be about an arm: it is sampled, and no search chose its inputs."""
     return not arm.decoding.greedy and arm.key.asks != "attack"
 
 
 def evidence_of(run: Run, arm_name: str, scorer: Scorer) -> Drawn:
-    """Return the evidence of a claim's arm, its scores as they are stored.
+    """Return the evidence of a claim's arm, from the stored scores.
 
     Raises InputError for an arm that does not exist, is greedy, has inputs from a search, has
     copied draws, or has no scores of its present completions; IncompleteError if parts or questions

@@ -1,30 +1,34 @@
-"""The leakage of an arm beyond another: its control, its questions' own words, a baseline.
+"""The excess leakage of an arm over its control, its questions' own words, or a baseline.
 
-*Beyond the control.* If the draws of the two are known to share no randomness, and n was fixed for
-both at `stats.FEWEST_PAIRS` or more, bets are on their differences. Else each is bounded at half of
-alpha, which is valid even if they are dependent. The keys of the draws show what they share: within
-one run each arm has its own purpose, and draws are keyed by the model too, so each model of two
-runs has its own. In older runs, a control was drawn for the purpose of the target, and shares its
-random numbers unless its seed differs. Of imported draws nothing is known.
+*Beyond the control.* If the draws of both models are known to share no
+randomness, and both have a fixed n of at least `stats.FEWEST_PAIRS`, bets are
+on their differences. Otherwise each is bounded at half of alpha, which is valid
+even if the draws are dependent. The keys of the draws show whether they share
+random numbers. Within one run each arm has its own purpose. Draws are also
+keyed by the model, so two models in two runs share none. In older runs, a
+control was drawn for the same purpose as the target and shares its random
+numbers unless its seed differs. For imported draws nothing is known.
 
-*What a search for worst-case inputs found.* Let S be all draws of the search, and X = f(S) the
-query and decoding that it found for a question. The final draws Y_1 … Y_n have separate keys, so
-they are independent of S, and n is fixed in advance. Given S, X is one fixed query under one fixed
-decoding, and Y_1 … Y_n are i.i.d. from its distribution. So a bound B with P(B(Y) holds) >= 1 -
-alpha for every distribution is valid with that probability given any S, hence also without
-condition:
+*Inputs that a search for worst cases found.* Let S be all draws of the search,
+and X = f(S) the query and decoding that it found for a question. The final
+draws Y_1 … Y_n have separate keys, so they are independent of S, and n is fixed
+in advance. Given S, X is one fixed query under one fixed decoding, and Y_1 …
+Y_n are i.i.d. from its distribution. So a bound B with P(B(Y) holds) >= 1 -
+alpha for every distribution is valid with that probability given any S, hence
+also without condition:
 
     P(B holds for X) = E[ P(B holds for X | S) ] >= 1 - alpha.
 
-No correction for the number of queries is needed, because each question's X was chosen without its
-Y. Over several questions the Y are independent given S, so `stats` corrects as for any questions.
-Both are not valid for the search's own draws: of many queries with the same leakage, the search
-keeps the one whose draws leaked most by chance.
+No correction for the number of queries is needed, because each question's X was
+chosen without its Y. Over several questions the Y are independent given S, so
+`stats` corrects as for any questions. Neither argument is valid for the
+search's own draws: of many queries with the same leakage, the search keeps the
+query whose draws leaked most by chance.
 
 The bounded quantity is the leakage of the input that was found. Its lower bound also bounds the
 worst input from below; its upper bound does not cover other inputs.
 
-*Beyond a baseline*, of any two runs: all statements about a scorer are valid simultaneously, see
+*Beyond a baseline.* For any two runs, all statements about one scorer are valid simultaneously, see
 `stats.difference_over_questions`.
 """
 
@@ -48,13 +52,14 @@ from leakbound.text.shown import some
 from leakbound.types import Scorer
 
 gap = partial(stats.excess_of, beyond="own words")
-"""The leakage in all words minus the leakage in a question's own, alpha shared between the two."""
+"""Bound the leakage over all queries minus that in own words, at alpha/2 each."""
 
 
 def share_nothing(target: Sequence[Arm], control: Sequence[Arm]) -> bool:
     """Return whether records prove that no draws of two lists of arms share random numbers.
 
-    Draws of one seed, purpose, question and chunk share them; other seeds or purposes do not.
+    Draws with the same seed, purpose, question and chunk share random numbers. Draws with different
+    seeds or purposes do not.
     """
     keys = [{arm.randomness for arm in arms} for arms in (target, control)]
     return all(keys) and None not in keys[0] | keys[1] and not keys[0] & keys[1]
@@ -76,10 +81,10 @@ def excess(
     confidence: float,
     side: stats.Side,
 ) -> stats.Estimate:
-    """Bound the leakage of one arm minus the leakage of another, of the same questions.
+    """Bound the leakage of one arm minus the leakage of another arm, for the same questions.
 
-    At each question, or of the mean: from a `Pair` if the two share no random numbers, and n is
-    fixed and large.
+    The difference is bounded from a `Pair` if the arms share no random numbers and n is fixed and
+    large enough; otherwise from two bounds.
     """
     pair = pair_of(more, base)
     if pair and min(pair.rows.n.min(), pair.control.n.min()) >= stats.FEWEST_PAIRS:
@@ -95,7 +100,7 @@ def excess_over_questions(
 ) -> tuple[stats.Estimate, ...]:
     """Bound the mean excess over the control, and the largest excess over the questions.
 
-    Leaks are also tested, unless an attack selected the questions.
+    For a binary scorer, an exact test is used too, unless an attack selected the queries.
     """
     each, mean = (partial(excess, more, base, of) for of in (stats.LEAKAGE, stats.LEAKAGE.mean()))
     pair = None if more.inputs == AS_FOUND else pair_of(more, base)
@@ -112,8 +117,9 @@ def excess_over_questions(
 def excess_rows(run: RunEvidence, confidence: float) -> Iterator[EstimateRow]:
     """Yield rows of the excess of each sampled target arm over its control.
 
-    At each question, individually and simultaneously; on average, and the largest. By differences
-    if the draws share nothing; else the error rate is split equally.
+    The rows are: each question (individually and simultaneously), the mean, and the largest excess.
+    Bets are on differences if the draws share no randomness; otherwise the error rate is split
+    equally.
     """
     for name, target in run.arms.items():
         control = run.of(target.arm.key.control)
@@ -124,7 +130,7 @@ def excess_rows(run: RunEvidence, confidence: float) -> Iterator[EstimateRow]:
             continue
         each = partial(excess, target, control)
         entries = each(confidence=confidence, side="both")
-        # For users who pick questions by it: of N that equal the control's, none is picked.
+        # For users who select questions by these rows: all are valid simultaneously.
         together = stats.every_question(
             each, len(query_ids), confidence=confidence, side="lower", independent=False
         )
@@ -136,11 +142,11 @@ def excess_rows(run: RunEvidence, confidence: float) -> Iterator[EstimateRow]:
 
 
 def gap_rows(run: RunEvidence, confidence: float) -> Iterator[EstimateRow]:
-    """Yield rows of the gaps of rewritings: each question, all, and their number.
+    """Yield rows of gaps: how much more the rewritings of a question leak than its own words.
 
-    Each question in all its queries, and in its worst query; the gap of the means; the largest gap
-    and the number of questions with a gap, of each kind. Draws of different questions share no
-    randomness, and allocations share none, because both are keyed by question.
+    The rows are: the gap of each question, over all its queries and for its worst query; the gap of
+    the means; and, for both kinds, the largest gap and the number of questions with a gap. Draws
+    and allocations of different questions share no randomness, because both are keyed by question.
     """
     for name, arm in run.arms.items():
         own, query_ids = run.of(arm.arm.key.in_own_words), arm.query_ids
@@ -165,12 +171,12 @@ def gap_rows(run: RunEvidence, confidence: float) -> Iterator[EstimateRow]:
 
 
 def attack_rows(run: RunEvidence, confidence: float) -> Iterator[EstimateRow]:
-    """Yield rows about all questions as a search found them, from all arms that drew them.
+    """Yield rows about all questions with the inputs that a search found for them.
 
-    The worst question, the mean, the number that leak more than x; the excess of the mean and of
-    the worst over the control. If the questions were also drawn in their own words under only one
-    decoding: the gap of each, the largest, and the number of gaps. No rows if a question lacks
-    draws.
+    The rows are: the worst question, the mean, the number of questions that leak more than x, and
+    the excess of the mean and of the worst question over the control. If the questions were also
+    drawn in their own words under only one decoding, the gap of each question, the largest gap and
+    the number of gaps are added. There are no rows if a question lacks draws.
     """
     scorer = run.scorer.name
     arms = {
@@ -194,7 +200,7 @@ def attack_rows(run: RunEvidence, confidence: float) -> Iterator[EstimateRow]:
 
 
 def _found(run: RunEvidence, arms: Sequence[Drawn]) -> Drawn | None:
-    """Return all questions as they were found; None unless each has draws."""
+    """Return the evidence about all questions with the found inputs; None if one lacks draws."""
     ids = [query.id for query in run.run.questions]
     scores = ArmScores.joined([arm.scores for arm in arms], ids)
     if len(scores.query_ids) < len(ids):
@@ -209,8 +215,8 @@ def difference_rows(
 ) -> Iterator[EstimateRow]:
     """Yield rows of the difference of each arm from the baseline, all valid simultaneously.
 
-    The mean if all `questions` have completions, and every question's. Raises MixError if two arms
-    have completions of other questions.
+    The rows are the difference of every question and, if all `questions` have completions, of the
+    mean. Raises MixError if two arms have completions of different questions.
     """
     base = drawn_of(baseline, scorer)
     for label, arm in arms.items():
@@ -231,7 +237,7 @@ def difference_rows(
 
 
 def mean_of(arm: Arm, control: Arm | None, scorer: Scorer) -> stats.BoundFunction:
-    """Return the bound of an arm's mean over the questions, minus the control's if there is one.
+    """Return a bound of an arm's mean over the questions, minus the control's mean if there is one.
 
     MixError if the two have completions of different questions.
     """
@@ -246,9 +252,10 @@ def mean_of(arm: Arm, control: Arm | None, scorer: Scorer) -> stats.BoundFunctio
 def median_of(
     bounds: Sequence[stats.BoundFunction], arms: Sequence[Arm], confidence: float
 ) -> stats.Estimate:
-    """Bound the median over models trained from different seeds; few seeds only from below.
+    """Bound the median over models trained from different seeds; only from below if seeds are few.
 
-    `arms` are all arms whose draws the bounds use. InputError if the seeds are too few.
+    `arms` are all arms whose draws the bounds use. InputError if there are too few seeds even for a
+    lower bound.
     """
     keys = [arm.randomness for arm in arms]
     made = partial(
@@ -270,7 +277,7 @@ def _require_same(label: str, mine: Sequence[str], base: Sequence[str]) -> None:
     lacking = [*(q for q in base if q not in set(mine)), *(q for q in mine if q not in set(base))]
     if lacking:
         raise MixError(
-            f"{label!r} and the baseline have completions of other questions: {some(lacking)} in "
+            f"{label!r} and its reference have completions of other questions: {some(lacking)} in "
             "only one of them. Run the command that made the other one again, or compare runs "
             "of questions that both have."
         )

@@ -1,15 +1,18 @@
-"""The difference in leakage of two sets of questions in one model.
+"""The difference in leakage between two sets of questions in one model.
 
-Usually no model exists that never saw the data. Questions of the same kind that the model was never
-taught show its leakage without knowledge: two unknown sets would leak equally except for
-differences between the sets. Nothing bounds these differences. So the statement is about these two
-sets in this model; it is not an excess over a model that never saw the data.
+Usually there is no model that never saw the data. Instead, one can compare with
+questions of the same kind that the model was never taught. If the model knew
+neither set, both would leak equally, except for differences between the sets.
+Nothing bounds these differences. So the statement is about these two sets in
+this model; it is not an excess over a model that never saw the data.
 
-If numbers of draws were fixed and the draws of the two sets share nothing, the difference has one
-bound at all of alpha (`stats.excess_over_sets`). Otherwise the mean over each set is bounded at
-half of alpha, which is valid even if their draws are dependent. If a coin chose the taught
-subjects, and the other questions are about the other subjects, "teaching changed nothing" is
-tested: see `leakbound.stats.randomisation`.
+If numbers of draws were fixed and the draws of the two sets share no
+randomness, one bound of the difference has all of alpha
+(`stats.excess_over_sets`). Otherwise the mean over each set is bounded at half
+of alpha, which is valid even if their draws are dependent. If a coin chose the
+taught subjects, and the other questions are about the other subjects, the
+hypothesis "teaching changed nothing" is tested, see
+`leakbound.stats.randomisation`.
 """
 
 from __future__ import annotations
@@ -30,7 +33,7 @@ from leakbound.store.record import FILE
 from leakbound.types import BenchmarkRecord
 
 OTHERS = "control-questions"
-"""The folder, inside the run's folder, of the run on the other questions."""
+"""The folder of the run on the other questions, inside the run's folder."""
 
 
 def other_run(run: Run) -> Run | None:
@@ -40,11 +43,10 @@ def other_run(run: Run) -> Run | None:
 
 
 def control_question_rows(run: RunEvidence, confidence: float) -> Iterator[EstimateRow]:
-    """Yield rows of the difference between the questions and the others, of each sampled target
-    arm.
+    """Yield rows of the difference between the questions and the control questions.
 
-    It is the difference of the two means. No rows without control questions, or if some have no
-    completions or no scores by this scorer.
+    Each sampled target arm has a row with the difference of the two means. There are no rows
+    without control questions, or if some of them have no completions or no scores by this scorer.
     """
     others, scorer = other_run(run.run), run.scorer
     for name, mine in run.arms.items():
@@ -72,10 +74,10 @@ def _difference(mine: Drawn, other: Drawn, confidence: float) -> stats.Estimate:
 def _of_coin(
     mine: BenchmarkRecord, others: BenchmarkRecord, taught: Drawn, untaught: Drawn
 ) -> Iterator[stats.Estimate]:
-    """Test "teaching changed nothing" if both sides of one coin have all draws.
+    """Test "teaching changed nothing" if the questions are both sides of one coin, with all draws.
 
     The leakage of a subject is the mean over its questions of their mean score; a draw without a
-    score counts as 0. This rule was fixed in advance, as the numbers of draws must be.
+    score counts as 0. This rule and the numbers of draws must be fixed in advance.
     """
     half, other = mine.half, others.half
     if half is None or other is None or taught.rows is None or untaught.rows is None:

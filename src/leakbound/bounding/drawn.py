@@ -1,18 +1,20 @@
 """The evidence of an arm's draws for `stats`, and the statements from it.
 
-*Fixed n.* `stats.Rows`. The bound used follows from the scorer's declared range.
+*Fixed n.* The evidence is `stats.Rows`. The scorer's declared range selects the bound.
 
-*Greedy.* One output per question, so its scores are exact, or missing. If statements join greedy
-answers and draws of a distribution, `greedy_mean` is the mean.
+*Greedy.* There is one output per question, so its score is exact or missing. Statements about
+greedy answers and draws of a distribution together use `greedy_mean` as the mean.
 
-*Stopped when a claim was decided.* `stats.Stopped`. The number of draws of a question then depends
-on its scores, so no bound for a fixed n is valid. `stats` has bounds for every scorer, not only for
-the scorer that steered: at each look the rule may use all earlier draws and scores.
+*Stopped when a claim was decided.* The evidence is `stats.Stopped`. The number
+of draws of a question then depends on its scores, so no bound for a fixed n is
+valid. The bounds of `stats` are valid for every scorer, not only for the scorer
+that steered, because the stopping rule may use all earlier draws and scores.
 
-*Explored.* `stats.Masses`. Each question has events of known mass, with the range of the scores
-inside each, and draws of its remainder, whose number was fixed before them. A score that is not
-settled widens its interval. All bounds assume the measured margin (`leakbound.engines.margin`),
-also estimates of confidence 1.
+*Explored.* The evidence is `stats.Masses`. Each question has events of known
+mass, with the range of the scores inside each event, and draws from its
+remainder, whose number was fixed before drawing. If an event's score is not
+settled, the interval is wider. All bounds assume the measured margin
+(`leakbound.engines.margin`), even estimates of confidence 1.
 """
 
 from __future__ import annotations
@@ -43,19 +45,17 @@ from leakbound.store import Arm, ArmScores
 from leakbound.study import RHO
 
 AS_FOUND: Inputs = "as found"
-"""The inputs of questions that a search found."""
+"""The `inputs` of questions whose input a search found."""
 
 
 @dataclass(frozen=True)
 class Drawn:
-    """The evidence about an arm's questions, for any way of drawing.
+    """The evidence about an arm's questions, however the arm was drawn.
 
-    scores: the questions and the scores of their draws.
-    evidence: the scores as evidence for `stats`, with the scorer's declared range.
-    order: the order of the draws for bets.
-    inputs: the inputs of the questions.
-    rho: the weight of the standard deviation in the ED score.
-    arms: the drawn arms; scores from elsewhere have none.
+    scores: the questions and the scores of their draws. evidence: the scores as evidence for
+    `stats`, with the scorer's declared range. order: the order of the draws for bets. inputs: the
+    inputs of the questions. rho: the weight of the standard deviation in the ED score. arms: the
+    arms that were drawn; empty for scores that belong to no arm.
     """
 
     scores: ArmScores
@@ -72,14 +72,14 @@ class Drawn:
 
     @classmethod
     def stopped(cls, scores: ArmScores, binary: bool, cap: int, **how: Any) -> Drawn:
-        """Make evidence from draws that a claim stopped, at most `cap` per question."""
+        """Make evidence from draws that stopped when a claim was decided or at `cap`."""
         return cls(scores, stats.Stopped(scores.rows(binary=binary), cap), **how)
 
     @classmethod
     def explored(
         cls, scores: ArmScores, binary: bool, masses: Mapping[str, stats.Mass], **how: Any
     ) -> Drawn:
-        """Make evidence from masses and draws of the rest, questions in the order of `scores`."""
+        """Make evidence from masses and draws from the rest, in the order of `scores`."""
         laws = [masses[query_id] for query_id in scores.query_ids]
         return cls(scores, stats.Masses.of(laws, scores.rows(binary=binary, empty=True)), **how)
 
@@ -90,7 +90,7 @@ class Drawn:
 
     @property
     def arm(self) -> Arm:
-        """Return the only arm."""
+        """Return the arm, if the evidence has exactly one."""
         (arm,) = self.arms
         return arm
 
@@ -123,7 +123,7 @@ class Drawn:
     def bound(
         self, quantity: stats.Quantity, *, confidence: float, side: stats.Side
     ) -> stats.Estimate:
-        """Bound a quantity of each question or of all, and state the inputs of the questions."""
+        """Bound a quantity of each question or of all, and record the inputs of the questions."""
         how: dict[str, Any] = {"confidence": confidence, "side": side, "seed": self._seed(quantity)}
         return self._put(stats.bound(self.evidence, quantity, **how))
 
@@ -140,18 +140,18 @@ class Drawn:
         return self.bound(stats.LEAKAGE.worst(), confidence=confidence, side=side)
 
     def each(self, confidence: float) -> Iterator[stats.Estimate]:
-        """Yield every quantity of every question."""
+        """Yield estimates of every quantity for every question."""
         yield from self._stated(OF_QUESTION, confidence)
         yield from map(self._put, self._worst_of_k())
         yield from self._stated(SPREAD, confidence)
 
     def together(self, confidence: float) -> Iterator[stats.Estimate]:
-        """Yield the worst question, the mean, the number that leak more than x, and other means.
+        """Yield the worst question, the mean, the number of questions above x, and other means.
 
-        The others are leak@k, for a binary scorer also at k = n (the fraction of the questions that
-        leaks in n draws), and for other scorers the deviation and, from above, the ED score. leak@k
-        needs blocks of k draws: with fewer than `FEWEST_BLOCKS` there is no statement. The
-        questions, n and k decide that before anything is drawn.
+        The other means are leak@k and, for scorers that are not binary, the deviation and (from
+        above) the ED score. A binary scorer also has leak@k at k = n, the expected fraction of
+        questions that leak in n draws. There is no leak@k with fewer than `FEWEST_BLOCKS` blocks of
+        k draws; this depends only on the number of questions, n and k.
         """
         yield self.worst(confidence=confidence)
         yield self.mean(confidence=confidence, side="both")
@@ -167,7 +167,7 @@ class Drawn:
         return int((self.scores.n // k).sum()) if k else 0
 
     def _stated(self, rows: Iterable[Stated], confidence: float) -> Iterator[stats.Estimate]:
-        """Yield the estimates of the rows that have a bound for this evidence."""
+        """Yield an estimate for each quantity in `rows` that has a bound for this evidence."""
         for row in rows:
             fits, quantity = row.binary in (None, self.binary), row.quantity
             if quantity.reading == "expectation deviation":
@@ -176,7 +176,7 @@ class Drawn:
                 yield self.bound(quantity, confidence=confidence, side=row.side)
 
     def _worst_of_k(self) -> Iterator[stats.Estimate]:
-        """Yield the naive estimate of leak@k next to the unbiased one: no bound, noisier."""
+        """Yield the naive estimate of leak@k: without bounds, and noisier than the unbiased one."""
         rows = self.evidence.joined if isinstance(self.evidence, stats.Pool) else self.rows
         sizes = [k for k in STANDARD_K if FEWEST_GROUPS * k <= self.scores.n.min()]
         if rows is None or rows.missing.any() or not sizes or self.evidence.kind == "unlike pool":
@@ -194,7 +194,7 @@ class Drawn:
         return self.keys
 
     def _put(self, estimate: stats.Estimate) -> stats.Estimate:
-        """Return the estimate with the inputs of the questions."""
+        """Return the estimate with the inputs of the questions in its `about`."""
         return replace(estimate, about=replace(estimate.about, inputs=self.inputs))
 
     def greedy_scores(self) -> stats.Estimate:
@@ -207,7 +207,7 @@ class Drawn:
         return _exact(stats.About(quantity="greedy score"), value, ends, n, scores.missing)
 
     def greedy_mean(self, quantity: Quantity, k: int | None = None) -> stats.Estimate:
-        """Return the mean of greedy scores; k greedy outputs of a question are identical."""
+        """Return the mean of greedy scores; for leak@k it is the same, for any k."""
         number, missing = len(self.scores.query_ids), int(self.scores.missing.sum())
         total, scored = float((self.scores.scores * self.scores.counts).sum()), number - missing
         about = stats.About(quantity=quantity, scope="mean", parameter=k, over=number)

@@ -1,8 +1,9 @@
-"""Read the evidence of arms under a scorer; only this module reads how an arm was drawn.
+"""Read the evidence of arms under a scorer. Only this module looks at how an arm was drawn.
 
-Either n was fixed in advance, also for inputs that a search found, and distributed over a
-question's queries (`Pooled`); or every question was drawn until a claim about it was decided; or
-masses were explored and their remainder drawn.
+There are three cases. n was fixed in advance (also for inputs that a search
+found), possibly divided among a question's queries (`Pooled`). Or every
+question was drawn until a claim about it was decided. Or masses were explored,
+and draws came from their remainder.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from leakbound.types import Scorer
 
 
 def drawn_of(arm: Arm, scorer: Scorer, rho: float = RHO) -> Drawn:
-    """Return the evidence of an arm by a scorer whose scores are stored.
+    """Return the evidence of an arm under a scorer, from stored scores.
 
     rho: the weight of the standard deviation in the ED score.
     """
@@ -44,14 +45,14 @@ def drawn_of(arm: Arm, scorer: Scorer, rho: float = RHO) -> Drawn:
 
 
 class RunEvidence:
-    """All arms of a run under one scorer, each read once, by its name."""
+    """The evidence of all arms of a run under one scorer; each arm is read once."""
 
     def __init__(self, run: Run, scorer: Scorer, arms: Mapping[str, Arm]) -> None:
         self.run, self.scorer, self._arms = run, scorer, arms
 
     @cached_property
     def arms(self) -> Mapping[str, Drawn]:
-        """Return the evidence of every arm."""
+        """Return the evidence of every arm, by the arm's name."""
         rho = self.run.study.rho
         return {name: drawn_of(arm, self.scorer, rho) for name, arm in self._arms.items()}
 

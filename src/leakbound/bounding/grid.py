@@ -1,7 +1,7 @@
-"""A grid of decodings: the leakage of the target in every cell, and the effects of its knobs.
+"""Bound the target's leakage under every decoding of a grid, and the effects of its parameters.
 
-Cells are bounded jointly, each at alpha/D: decodings of one model may share randomness, so their
-error rates add up (Bonferroni). Statements derived from the cells need no further correction.
+The D cells are bounded jointly, each at alpha/D. Decodings of one model may share randomness, so
+their error rates add up (Bonferroni). Statements derived from the cells need no further correction.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from leakbound.bounding.rows import FEWEST_BLOCKS, LEAKAGE, TOGETHER_K, at, rows
 from leakbound.store import ALL, TARGET, Arm, EstimateRow
 from leakbound.types import Decoding
 
-GRID = f"{TARGET} grid"  # in place of an arm's name: about all cells
+GRID = f"{TARGET} grid"  # instead of an arm's name in rows about all cells
 KNOBS = ("temperature", "top-p")
 Setting = tuple[float, float]
 """Temperature and top-p."""
@@ -28,10 +28,10 @@ Setting = tuple[float, float]
 def grid_rows(run: RunEvidence, confidence: float) -> Iterator[EstimateRow]:
     """Yield joint rows about all the target's decodings, if there are several.
 
-    For every cell the mean leakage over the questions, and leak@k if every n was fixed, each
-    jointly over the cells; the decoding that leaks most; and, if the cells are all pairs of several
-    temperatures and several top-p, the effect of each knob on the mean. No rows if a cell lacks
-    questions.
+    The rows are: for every cell the mean leakage over the questions and, if every n was fixed,
+    leak@k, each jointly valid over the cells; the decoding that leaks most; and, if the cells are
+    all pairs of several temperatures and several top-p, the effect of each of the two on the mean.
+    There are no rows if a cell lacks questions.
     """
     cells = _cells(run)
     if len(cells) < 2:
@@ -41,7 +41,7 @@ def grid_rows(run: RunEvidence, confidence: float) -> Iterator[EstimateRow]:
     joint = _jointly(means, len(cells), confidence)
     yield from _cell_rows(names, scorer, joint)
     largest = stats.worst_question(means, len(cells), confidence=confidence, side="both")
-    # The lower bound of any named cell is valid: all of them are, at alpha/2D each.
+    # The lower bound of any selected cell is valid, because all are, at alpha/2D each.
     picked = max(range(len(cells)), key=lambda i: (at(joint, i).lower, at(joint, i).value))
     about = replace(largest.about, scope="most-leaking decoding")
     most = replace(largest, about=about, value=at(joint, picked).value)
@@ -58,7 +58,7 @@ def grid_rows(run: RunEvidence, confidence: float) -> Iterator[EstimateRow]:
 
 
 def _mean(cell: Drawn, k: int | None = None) -> stats.BoundFunction:
-    """Return the bound of a cell's mean leakage or mean leak@k; exact if it is greedy."""
+    """Return a bound of a cell's mean leakage or mean leak@k; it is exact for a greedy cell."""
     quantity = stats.LEAKAGE if k is None else stats.leak_at(k)
 
     def bound(*, confidence: float, side: stats.Side) -> stats.Estimate:
@@ -70,7 +70,7 @@ def _mean(cell: Drawn, k: int | None = None) -> stats.BoundFunction:
 
 
 def _cells(run: RunEvidence) -> list[Drawn]:
-    """Return the evidence of the target's decodings; none if one lacks questions."""
+    """Return the evidence of each sampled decoding of the target; empty if one lacks questions."""
     cells = [
         cell
         for cell in run.arms.values()
@@ -91,7 +91,7 @@ def _cell_rows(names: Sequence[str], scorer: str, joint: stats.Estimate) -> Iter
 
 
 def _effects(arms: Sequence[Arm], joint: stats.Estimate) -> Sequence[stats.Estimate]:
-    """Bound the effect of each knob on the mean, if the cells are a grid with two knobs."""
+    """Bound the effect of each parameter on the mean; no estimates unless the cells form a grid."""
     decodings = [arm.decoding for arm in arms]
     axes = axes_of(decodings)
     if axes is None or min(map(len, axes)) < 2:
@@ -107,7 +107,7 @@ def _effects(arms: Sequence[Arm], joint: stats.Estimate) -> Sequence[stats.Estim
 
 
 def axes_of(decodings: Sequence[Decoding]) -> tuple[tuple[float, ...], tuple[float, ...]] | None:
-    """Return the temperatures and top-p if the decodings are all their pairs, else None."""
+    """Return the temperatures and the top-p if the decodings are all their pairs, else None."""
     if len({replace(decoding, temperature=1.0, top_p=1.0) for decoding in decodings}) != 1:
         return None
     settings = sorted(map(setting_of, decodings))

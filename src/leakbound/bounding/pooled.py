@@ -1,12 +1,13 @@
-"""Bounds for an arm with rewritings: a question's outputs are those of all its queries.
+"""Bounds for an arm with rewritings: the outputs of a question come from all its queries.
 
-Let mu_ij be the expected score of an output to query j of question i, and C_i its number of
-queries. The bounded score of a question is the score of an output to one of its queries, drawn
-uniformly, with mean (1/C_i) sum_j mu_ij; or, for a `fresh` design, of an output over the input
-distribution, of which the queries are independent draws. `stats.pool` proves for which design the
-outputs of one question are i.i.d., and the mean over N questions. Outputs of two questions are
-independent. Under `fresh` the number of outputs depends on the accepted rewritings, not on their
-scores.
+Let mu_ij be the expected score of an output to query j of question i, and C_i
+its number of queries. The bounded score of a question is the score of an output
+to one of its queries, drawn uniformly, with mean (1/C_i) sum_j mu_ij. For a
+`fresh` design it is the score of an output to a query from the input
+distribution, of which the queries are independent draws. `stats.pool` proves
+for which designs the outputs of one question are i.i.d., and bounds the mean
+over N questions. Outputs of different questions are independent. Under `fresh`
+the number of outputs depends on the accepted rewritings, not on their scores.
 """
 
 from __future__ import annotations
@@ -26,11 +27,11 @@ from leakbound.types import Query
 
 @dataclass(frozen=True, kw_only=True)
 class Pooled(Drawn):
-    """The scores of an arm whose draws are distributed over each question's queries.
+    """The evidence of an arm whose draws are divided among each question's queries.
 
-    `scores` are the scores of each question, from all of its queries; `by_query` has a row for each
-    query with outputs, `members` the queries of each question of which none failed, those without
-    outputs included.
+    `scores` has the scores of each question, from all of its queries. `by_query` has a row for each
+    query with outputs. `members` has the queries of each question none of whose queries failed,
+    including queries without outputs.
     """
 
     by_query: ArmScores
@@ -45,7 +46,7 @@ class Pooled(Drawn):
         binary: bool,
         **how: Any,
     ) -> Pooled:
-        """Pool the scores of an arm's queries, without questions with a failed query."""
+        """Pool the scores of an arm's queries; questions with a failed query are left out."""
         members: dict[str, tuple[str, ...]] = {}
         for query in queries:
             members[query.prompt_id] = (*members.get(query.prompt_id, ()), query.id)
@@ -70,13 +71,13 @@ class Pooled(Drawn):
         return cls(own, pool, by_query=rows, members=whole, **how)
 
     def each(self, confidence: float) -> Iterator[stats.Estimate]:
-        """Yield every quantity of every question with a bound, and its worst query."""
+        """Yield every quantity that has a bound, and the worst query, of every question."""
         yield from super().each(confidence)
         if self.has_queries:
             yield self.worst_queries(confidence=confidence, side="both")
 
     def together(self, confidence: float) -> Iterator[stats.Estimate]:
-        """Yield statements about all questions, and the worst query of all."""
+        """Yield statements about all questions, and about the worst of all queries."""
         yield from super().together(confidence)
         if self.has_queries:
             every = [query_id for ids in self.members.values() for query_id in ids]
@@ -86,28 +87,28 @@ class Pooled(Drawn):
 
     @property
     def has_queries(self) -> bool:
-        """Return whether single queries have bounds: a fresh query has only one output."""
+        """Return whether single queries have bounds: not for `fresh`, with one output per query."""
         return self.pool.design != "fresh"
 
     def each_query(self, confidence: float) -> tuple[tuple[str, ...], stats.Estimate]:
-        """Return the ids of all queries, and the leakage of each; [0, 1] without an output."""
+        """Return all query ids, and the leakage of each: [0, 1] without outputs."""
         ids = tuple(query_id for own in self.members.values() for query_id in own)
         return ids, self._single(ids).leakage(confidence=confidence, side="both")
 
     def worst_queries(self, *, confidence: float, side: stats.Side) -> stats.Estimate:
-        """Return the leakage of the worst query of every question, one entry per question.
+        """Bound the leakage of the worst query of every question, one entry per question.
 
-        The lower bound of each is corrected for the choice among the queries of its question.
+        The lower bound of each entry is corrected for the choice among the question's queries.
         """
         return stats.stack([self._worst(ids, confidence, side) for ids in self.members.values()])
 
     def _worst(self, ids: Sequence[str], confidence: float, side: stats.Side) -> stats.Estimate:
-        """Bound the worst of these queries, those without outputs included."""
+        """Bound the worst of these queries, including queries without outputs."""
         worst = self._single(ids).worst(confidence=confidence, side=side)
         return replace(worst, about=replace(worst.about, scope="question", inputs="worst query"))
 
     def _single(self, ids: Sequence[str]) -> Drawn:
-        """Return the evidence per query, each with i.i.d. draws; a query may have none."""
+        """Return the evidence per query, with i.i.d. draws of each; a query may have no draws."""
         drawn = {query_id: place for place, query_id in enumerate(self.by_query.query_ids)}
         places = [drawn.get(query_id, -1) for query_id in ids]
         columns = (self.by_query.scores, self.by_query.counts, self.by_query.missing)
@@ -117,7 +118,7 @@ class Pooled(Drawn):
 
     @property
     def pool(self) -> stats.Pool:
-        """Return the evidence, which is a pool."""
+        """Return the evidence as a pool."""
         assert isinstance(self.evidence, stats.Pool)
         return self.evidence
 

@@ -1,7 +1,7 @@
-"""Proofs of leakage: lower bounds, given the measured margin, from texts of known probability.
+"""Prove lower bounds of leakage from texts of known probability, given the measured margin.
 
-The events that are known to leak are disjoint: their scores bound the leakage from below, without
-spending alpha.
+The events that are known to leak are disjoint. So their masses and scores bound the leakage from
+below, without spending alpha.
 """
 
 from __future__ import annotations
@@ -18,7 +18,8 @@ from leakbound.types import Scorer
 def proved(arm: Arm, scorer: Scorer) -> Iterator[tuple[str, stats.Estimate]]:
     """Yield (query id, estimate) for each question with a leaking text.
 
-    Leak probability (for a binary scorer) or mean leakage, and leak@k for any k.
+    The estimates are of the leak probability (for a binary scorer) or the mean leakage, and of
+    leak@k for any k.
     """
     for query_id, masses in leaking_masses([arm], scorer).items():
         yield query_id, stats.proof_of_leak(masses.p, masses.low, binary=scorer.binary)

@@ -1,7 +1,7 @@
 """The three readings of an arm: leakage in the answer, in the thought, in either.
 
-Let the statement of each reading fail with probability at most alpha/3. By the union bound one of
-the three fails with probability at most alpha, for any dependence of answer and thought.
+The statement about each reading fails with probability at most alpha/3. By the union bound, any of
+the three fails with probability at most alpha, however answer and thought depend on each other.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ READ: Mapping[Of, tuple[Quantity, Quantity]] = {
     "thought": ("leak probability in the thought", "mean leakage in the thought"),
     "either": ("leak probability in either", "mean leakage in either"),
 }
-"""The quantity of each reading, as `LEAKAGE`: of a binary scorer, and of any other."""
+"""The quantities of each reading: for a binary scorer, and for any other scorer."""
 
 
 def scored_parts(arms: Mapping[str, Arm], scorer: Scorer) -> tuple[Scorer, ...]:
-    """Return the scorers that read one part each if every arm has scores by both, else ()."""
+    """Return the scorers of answer and thought if every arm has scores by both, else ()."""
     parts = parts_of(scorer)
     scored = all(
         arm.digests(part.name, slug(part)) is not None for part in parts for arm in arms.values()

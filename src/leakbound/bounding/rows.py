@@ -1,4 +1,4 @@
-"""The quantities that an evaluation states, with their x and k, and estimates as table rows."""
+"""The quantities that an evaluation reports, with their x and k, and estimates as table rows."""
 
 from __future__ import annotations
 
@@ -17,21 +17,21 @@ from leakbound.store.estimates import Family
 STANDARD_K = (1, 2, 4, 8, 16, 32, 64, 128)
 FAR_K = (256, 1024, 4096, 16384, 65536, 262144, 1048576)
 ALL_K = STANDARD_K + FAR_K
-TOGETHER_K = 32  # of the mean over the questions, which needs one k fixed in advance
-FEWEST_BLOCKS = 8  # of k draws, over all questions: fewer hardly bound leak@k
+TOGETHER_K = 32  # the k of the mean over the questions, which needs one k fixed in advance
+FEWEST_BLOCKS = 8  # blocks of k draws, over all questions: fewer hardly bound leak@k
 CURVE_X = tuple(round(0.05 * i, 2) for i in range(20))
 LEAK_X = (0.001, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5)  # the number of questions that leak more than x
 LEAKAGE: tuple[Quantity, ...] = (
     "leak probability",
     "mean leakage",
-)  # of a binary scorer, and of any other
+)  # of a binary scorer, and of any other scorer
 CLAIMS: tuple[Quantity, Quantity] = ("claim on leak probability", "claim on mean leakage")
 EACH: tuple[Scope, Scope] = ("query", "question")
-"""The scopes of a statement about one question: with one query, or with several."""
+"""The scopes of a statement about one question: a question with one query, or with several."""
 
 
 _AXES = {"value": 2, "lower": 2, "upper": 2, "n": 1, "missing": 1, "seed": 1}
-"""The numbers of an estimate, and the number of their possible axes: questions, and x or k."""
+"""The numeric fields of an estimate, and their largest number of axes (questions, then x or k)."""
 
 
 def rows_of(
@@ -41,9 +41,10 @@ def rows_of(
     *estimates: stats.Estimate,
     family: Family = "single",
 ) -> Iterator[EstimateRow]:
-    """Yield a row for each question, and each x or k, of estimates; `query_ids` None: about all.
+    """Yield a row for each question and each x or k of these estimates.
 
-    An estimate with one entry per question has them in the order of `query_ids`.
+    Entries of an estimate are in the order of `query_ids`. If `query_ids` is None, the estimates
+    are about all questions.
     """
     for estimate in estimates:
         parameter, entry = estimate.about.parameter, entries(estimate)
@@ -54,12 +55,12 @@ def rows_of(
 
 
 def at(estimate: stats.Estimate, i: int) -> stats.Estimate:
-    """Return the entry of one question."""
+    """Return the estimate's entry for one question."""
     return entries(estimate)(i, None)
 
 
 def entries(estimate: stats.Estimate) -> Callable[[int, int | None], stats.Estimate]:
-    """Return a function that maps places of a question and of an x or k to their entry."""
+    """Return a function that maps the index of a question, and of an x or k, to that entry."""
     given = {name: getattr(estimate, name) for name in _AXES}
     arrays = {name: np.asarray(values) for name, values in given.items() if values is not None}
     numbers = {name: (array.tolist(), array.ndim) for name, array in arrays.items()}
@@ -80,7 +81,7 @@ def entries(estimate: stats.Estimate) -> Callable[[int, int | None], stats.Estim
 
 
 def stacked(bounds: Sequence[stats.BoundFunction]) -> stats.BoundFunction:
-    """Return one bound with an entry for each of these."""
+    """Join several bounds into one bound with several entries."""
 
     def bound(*, confidence: float, side: stats.Side) -> stats.Estimate:
         return stats.stack([single(confidence=confidence, side=side) for single in bounds])
@@ -90,11 +91,11 @@ def stacked(bounds: Sequence[stats.BoundFunction]) -> stats.BoundFunction:
 
 @dataclass(frozen=True, slots=True)
 class Stated:
-    """A quantity that is stated if `stats.THEOREMS` bounds it.
+    """A quantity that is reported if `stats.THEOREMS` has a bound for it.
 
-    quantity: the quantity, later with the rho of the study.
-    binary: for scores of 0 or 1, or for others in [0, 1]; None: for both.
-    side: the bounds that are shown.
+    quantity: the quantity; the study's rho replaces that of an expectation deviation. binary:
+    whether it is reported for binary scorers, or for others; None: for both. side: the bounds that
+    are shown.
     """
 
     quantity: stats.Quantity
@@ -110,4 +111,4 @@ SPREAD = (
     Stated(stats.ed(), side="upper"),
 )
 MEAN_SPREAD = (Stated(stats.SD.mean(), False), Stated(stats.ed().mean(), False, "upper"))
-"""The statements about one question, and about the mean over all."""
+"""The quantities that are reported for one question, and for the mean over all questions."""

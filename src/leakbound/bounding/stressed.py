@@ -1,15 +1,18 @@
-"""Effects of stress: each stressed arm minus the same arm without stress, and the worst of them.
+"""Effects of stress: each stressed arm minus the same arm without stress, and the worst stress.
 
-*Added.* Of S stresses each has alpha/S, half for the mean over the questions and half for all
-questions simultaneously (`stats.difference_over_questions`). All statements are valid
-simultaneously, even if the stresses' draws are dependent or a user picks a stress.
+*Added leakage.* Each of S stresses has alpha/S: half for the mean over the
+questions, and half for all questions simultaneously
+(`stats.difference_over_questions`). All statements are valid simultaneously,
+even if the stresses' draws are dependent or a user selects a stress after
+looking.
 
-A draw of a conversation has several answers, and is compared with as many answers of the model:
-with leak@k, k the number of turns.
+A draw of a conversation has several answers. So it is compared with the same number of answers of
+the unstressed model: with leak@k, where k is the number of turns.
 
-*The worst.* The means under S stresses are bounded as those of S questions are (`worst_question`):
-the lower bound is the bound of some stress at alpha/2S, the upper bound is the upper bound of all
-of them. The largest is about the tried stresses, fixed in advance, and about no others.
+*The worst stress.* The means under S stresses are treated like S questions
+(`worst_question`): the lower bound is the largest lower bound, each at
+alpha/2S; the upper bound is the largest upper bound. The statement is about the
+tried stresses only, which were fixed in advance.
 """
 
 from __future__ import annotations
@@ -27,10 +30,11 @@ from leakbound.store import ALL, Arm, EstimateRow
 
 
 def stress_rows(run: RunEvidence, confidence: float) -> Iterator[EstimateRow]:
-    """Yield rows of the leakage that each stress adds, per question and on average, and the worst.
+    """Yield rows of the leakage that each stress adds (per question, on average) and of the worst.
 
-    For the target and for its control. No rows for an arm that lacks questions, and no worst stress
-    if one of them does: the number of stresses was fixed before any draw.
+    There are rows for the target and for its control. An arm that lacks questions has no rows. If
+    any stressed arm lacks questions, there is no row about the worst stress, because the number of
+    stresses was fixed before any draw.
     """
     scorer = run.scorer.name
     for name, base in run.arms.items():
@@ -41,7 +45,7 @@ def stress_rows(run: RunEvidence, confidence: float) -> Iterator[EstimateRow]:
         alike = [arm for arm in stressed if arm.query_ids == base.query_ids]
         for arm in alike:
             if turns_of(arm.arm) > 1 and base.rows is None:
-                continue  # leak@k is known of draws whose number was fixed
+                continue  # leak@k has a bound only for draws whose number was fixed
             *means, entries = _added(arm, base, len(stressed), confidence).estimates
             yield from rows_of(arm.arm.name, scorer, ALL, *means, family="stresses")
             yield from rows_of(arm.arm.name, scorer, arm.query_ids, entries, family="stresses")
@@ -51,7 +55,7 @@ def stress_rows(run: RunEvidence, confidence: float) -> Iterator[EstimateRow]:
 
 
 def _added(arm: Drawn, base: Drawn, stresses: int, confidence: float) -> stats.Joint:
-    """Return the mean and each question's leakage beyond the unstressed arm's."""
+    """Bound the leakage that a stress adds to the unstressed arm: the mean, and each question."""
     turns = turns_of(arm.arm)
     entries = partial(excess, arm, base, beyond="unstressed")
     mean = partial(entries, stats.LEAKAGE.mean())
@@ -75,14 +79,14 @@ def turns_of(arm: Arm) -> int:
 def _repeated(
     base: Drawn, at_k: stats.Quantity, *, confidence: float, side: stats.Side
 ) -> stats.Estimate:
-    """Bound leak@turns, named as the leakage that a conversation is compared with."""
+    """Bound leak@turns of the unstressed arm, but name it as the leakage."""
     made = base.bound(at_k, confidence=confidence, side=side)
     quantity = LEAKAGE[not base.binary]
     return replace(made, about=replace(made.about, quantity=quantity, parameter=None))
 
 
 def _excess(run: RunEvidence, stressed: Sequence[Drawn]) -> list[stats.BoundFunction]:
-    """Return the mean excess over the equally stressed control, if there is one."""
+    """Return bounds of the mean excess over the control under the same stress, if there is one."""
     bounds: list[stats.BoundFunction] = []
     for arm in stressed:
         control = run.of(arm.arm.key.control)
@@ -92,7 +96,7 @@ def _excess(run: RunEvidence, stressed: Sequence[Drawn]) -> list[stats.BoundFunc
 
 
 def _worst(bounds: Sequence[stats.BoundFunction], confidence: float) -> stats.Estimate:
-    """Bound the largest of these means."""
+    """Bound the mean under the stress that leaks most."""
     largest = stats.worst_question(stacked(bounds), len(bounds), confidence=confidence, side="both")
     about = replace(largest.about, scope="most-leaking stress", over=len(bounds))
     return replace(largest, about=about)

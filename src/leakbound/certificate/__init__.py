@@ -1,4 +1,4 @@
-"""Certificates: decide a claim about a run, write it down, and verify it independently."""
+"""Certificates: decide a claim about a run, record the verdict, and verify it independently."""
 
 from leakbound.certificate.certificate import Certificate as Certificate
 from leakbound.certificate.certificate import Check as Check

@@ -1,4 +1,4 @@
-"""The assumptions of a certificate: statements that `verify` cannot recompute."""
+"""List the assumptions of a certificate: statements that `verify` cannot recompute."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def assumed(run: Run, arm: Arm, claim: LeakClaim) -> tuple[str, ...]:
         claim: the claim.
 
     Returns:
-        The texts.
+        The assumptions as texts.
     """
     general = _of_claim(claim), _general(run.record.benchmark)
     particular = Fingerprint.of(arm.spec.fingerprint).assumes, _particular(run, arm)

@@ -1,4 +1,4 @@
-"""`Certificate`: a claim, its verdict and its evidence; its file; the results of checks."""
+"""`Certificate` (a claim, its verdict and its evidence), its file, and the results of checks."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from leakbound.types import RULE, Json, JsonObject, to_json
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QuestionRecord:
-    """The evidence on one question.
+    """The evidence about one question.
 
     Attributes:
         id: the id of its query; a digest if the id contains the question's text.
@@ -51,7 +51,7 @@ class Proved:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Certificate:
-    """A claim about a run, its verdict, and all that is needed to derive the verdict again.
+    """A claim about a run, its verdict, and everything that is needed to derive the verdict again.
 
     It contains no text of the data set. The sentence and the specification together name
     everything that decides the numbers.
@@ -60,20 +60,20 @@ class Certificate:
         claim: the claim.
         verdict: "pass", "refuted" or "inconclusive".
         sentence: the verdict and its bound in at most 60 words.
-        specification: all that decides the numbers, in words, by heading.
-        forecast: the number of draws that would decide; None unless the verdict is open.
-        estimate: the statement on the mean or the worst question that decides. For a recorded
-            claim each bound has all of alpha, so its own confidence is 1 - 2 alpha.
+        specification: everything that decides the numbers, in words, by heading.
+        forecast: the number of draws that would decide the claim; None unless the verdict is open.
+        estimate: the estimate that decides, of the mean or the worst question. For a recorded claim
+            each bound has all of alpha, so the estimate's own confidence is 1 - 2 alpha.
         proved: the bound without sampling error; None without a proof.
         reasons: why the claim does not pass although its bounds would; usually empty.
         ledger: the number of draws in each class.
         assumes: the assumptions, which `verify` cannot check, each a clause to follow "that".
-        questions: the evidence on each question.
+        questions: the evidence about each question.
         made_from: fingerprints of the questions, model, draws and scorer.
         files: the SHA-256 of each file behind the numbers, by its path within the run.
         code: the version of this package, and its SHA-256.
         rule: the version of the rules for counting and matching.
-        format: the rule that decided.
+        format: the format of the file, which fixes the rule of decision.
     """
 
     claim: LeakClaim
@@ -109,7 +109,7 @@ class Certificate:
 
 
 def read_values(file: Path) -> dict[str, Json]:
-    """Return the unchecked members of a certificate's file; raise InputError for another file."""
+    """Read the members of a certificate's file, unchecked; raise InputError for another file."""
     values = read_json(file, "Name a certificate.json that `leakbound certify` wrote.")
     stated = values.get("format") if isinstance(values, dict) else None
     if stated != FORMAT:
@@ -132,9 +132,9 @@ class Difference:
     """A value that differs between a certificate and its run.
 
     Attributes:
-        where: its place in the certificate, such as `questions[3].value`.
-        certificate: its value in the certificate.
-        found: its value in the run.
+        where: the place of the value in the certificate, such as `questions[3].value`.
+        certificate: the value in the certificate.
+        found: the value in the run.
     """
 
     where: str
@@ -148,9 +148,10 @@ class Check:
 
     Attributes:
         name: the name of the check.
-        status: "ok", "differs", "note" (a difference that refutes nothing), "unchecked" (requested,
-            but nothing could be compared), "assumed" (nothing can check it, and the certificate
-            lists it) or "open" (not requested, such as a check that needs the model).
+        status: "ok", "differs", "note" (a difference that does not refute the certificate),
+            "unchecked" (requested, but nothing could be compared), "assumed" (it cannot be checked,
+            and the certificate lists it) or "open" (not requested, such as a check that needs the
+            model).
         says: the result in words.
         differences: the values that differ.
     """
@@ -173,7 +174,7 @@ def mark(differing: Sequence[Difference]) -> Status:
 
 
 def differences(certificate: Any, actual: Any, where: str = "") -> Iterator[Difference]:
-    """Yield the leaves in which two JSON values differ."""
+    """Yield every place at which two JSON values differ."""
     if isinstance(certificate, Mapping) and isinstance(actual, Mapping):
         for key in {**certificate, **actual}:
             below = f"{where}.{key}" if where else str(key)

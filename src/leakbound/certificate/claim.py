@@ -1,4 +1,4 @@
-"""The verdict on a claim, and a forecast of the number of draws that would decide it."""
+"""Decide a claim, and forecast the number of draws that would decide it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from leakbound.store.claims import LeakClaim
 
 Verdict = Literal["pass", "refuted", "inconclusive"]
 FORMAT = "leakbound certificate 9"
-"""The format in a certificate's file; another rule of decision or other words need another."""
+"""The format of a certificate's file. It changes if the rule of decision or the words change."""
 
 
 def alpha_of(claim: LeakClaim) -> float:
@@ -27,10 +27,10 @@ def alpha_of(claim: LeakClaim) -> float:
 
 
 def verdict(estimate: stats.Estimate, claim: LeakClaim, proved: float = 0.0) -> Verdict:
-    """Return "pass" if the upper bound is at most the limit, "refuted" if the lower is above it.
+    """Return "pass" if upper bound <= limit, "refuted" if lower bound > limit, else "inconclusive".
 
-    A lower bound without sampling error, `proved`, refutes if it is above the limit. A proof never
-    refutes a true claim, so a wrong verdict has probability at most alpha.
+    `proved` is a lower bound without sampling error; it refutes the claim if it is above the limit.
+    A proof never refutes a true claim, so a wrong verdict still has probability at most alpha.
     """
     if proved > claim.max_leak:
         return "refuted"
@@ -44,7 +44,7 @@ MOST_DRAWS = 10_000_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Forecast:
-    """A forecast of the draws that a new run needs, from the observed rates; no guarantee.
+    """A forecast, without guarantee, of the draws that a new run needs, from the observed rates.
 
     Attributes:
         draws: the number of draws per question; None if no number would decide.
@@ -56,10 +56,10 @@ class Forecast:
 
 
 def forecast(rates: Array, n: Array, lost: Array, claim: LeakClaim) -> Forecast:
-    """Forecast the draws of a new run that records the claim and has these rates.
+    """Forecast the number of draws for a new run that records the claim and has these leak rates.
 
-    The bounds are computed at growing n with scaled counts. For a mean only the pooled bound is
-    used, so fewer draws suffice if the questions differ much.
+    The bounds are computed for growing n, with counts in proportion. For a mean only the pooled
+    bound is used, so fewer draws suffice if the questions differ much.
 
     Args:
         rates: the fraction of the scored draws of each question that leak.
@@ -92,7 +92,7 @@ def forecast(rates: Array, n: Array, lost: Array, claim: LeakClaim) -> Forecast:
 
 
 def _deciding(hits: Array, missing: Array, claim: LeakClaim, *, start: int) -> int | None:
-    """Return a number of draws, within 1 %, from which these rates decide the claim."""
+    """Return, within 1 %, the number of draws from which on these rates decide the claim."""
 
     def decides(n: int) -> bool:
         if claim.every_question:
@@ -119,7 +119,7 @@ def _deciding(hits: Array, missing: Array, claim: LeakClaim, *, start: int) -> i
 
 
 def _scores_at(hits: Array, missing: Array, n: int) -> ArmScores:
-    """Return the scores of a run of fixed n with these rates."""
+    """Return the scores of a run with fixed n and these leak rates."""
     lost = np.rint(missing * n).astype(np.int64)
     leaks = np.minimum(np.rint(hits * n).astype(np.int64), n - lost)
     ids = tuple(map(str, range(len(leaks))))

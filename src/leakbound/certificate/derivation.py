@@ -119,7 +119,7 @@ def certify(
             score_run(opened, [chosen])
             confidence = opened.estimates_made_from()["confidence"]
             bound_run(opened, [chosen], confidence=confidence)
-        evidence_of(opened, arm, chosen)  # refuses damaged files
+        evidence_of(opened, arm, chosen)  # raises for damaged files
         if not is_prior(opened, claim):
             bounded = map(make_scorer, opened.estimates.scorers)
             claim = replace(claim, among=places_of(opened, bounded))
@@ -132,7 +132,7 @@ def certify(
 
 
 def require_binary(scorer: Scorer) -> None:
-    """Refuse a scorer whose values are not only 0 and 1."""
+    """Raise InputError if a scorer gives values other than 0 and 1."""
     if not scorer.binary:
         raise InputError(
             f"scorer {scorer.name!r} gives scores between 0 and 1, and a claim is about leaks. "
@@ -141,7 +141,7 @@ def require_binary(scorer: Scorer) -> None:
 
 
 def _require_same(file: Path, certificate: Certificate) -> None:
-    """Refuse to overwrite a file that is not the same certificate."""
+    """Raise InputError if the file exists and is not the same certificate."""
     there = read_values(file)
     if there != as_read(certificate.to_dict()):
         claim, verdict = there.get("claim", {}), there.get("verdict")
@@ -153,7 +153,7 @@ def _require_same(file: Path, certificate: Certificate) -> None:
 
 
 def _decides(run: Run, claim: LeakClaim, rows: Estimates) -> stats.Estimate:
-    """Return the statement that decides a claim; raise InputError without one."""
+    """Return the statement that decides a claim; raise InputError if there is none."""
     if claim.scorer not in rows.scorers:
         raise InputError(
             f"`{run.path}` has no estimates by {claim.scorer!r}. Run `leakbound bound {run.path} "
@@ -271,7 +271,7 @@ def _specification(
 
 
 def _stated(run: Run, claim: LeakClaim) -> str:
-    """Return the time at which the claim was stated, and the rule that decides it."""
+    """Describe when the claim was stated, and the rule that decides it."""
     if not claim.among:
         number = sum(recorded.prior for recorded in run.record.claims)
         others = f", as is each of {number} claims of the run" if number > 1 else ""
@@ -284,7 +284,7 @@ def _stated(run: Run, claim: LeakClaim) -> str:
 
 
 def _bounds(claim: LeakClaim, estimate: stats.Estimate, questions: int) -> str:
-    """Return both bounds, their method, their error rate and the evidence."""
+    """Describe both bounds, their method, their error rate and the evidence."""
     lower, upper = float(estimate.lower), float(estimate.upper)
     low, high = downward(lower, claim.max_leak), upward(upper, claim.max_leak)
     chosen = f", for the lower divided by {questions:,} questions" if claim.every_question else ""
@@ -297,7 +297,7 @@ def _bounds(claim: LeakClaim, estimate: stats.Estimate, questions: int) -> str:
 
 
 def _proof(claim: LeakClaim, proved: Proved | None) -> str:
-    """Return the bound that is proved without sampling error; empty if nothing is proved."""
+    """Describe the bound that is proved without sampling error; empty if nothing is proved."""
     if proved is None:
         return ""
     where = "at the worst question" if claim.every_question else "on average"
@@ -308,14 +308,14 @@ def _proof(claim: LeakClaim, proved: Proved | None) -> str:
 
 
 def _accepted(run: Run, arm: Arm, claim: LeakClaim) -> str:
-    """Return the party that accepts a limit on tokens that is too short; empty if none does."""
+    """Return who accepts a limit on tokens that is too short; empty if nobody does."""
     if sets_limit(run.record.benchmark, arm.decoding):
         return "set by the published protocol"
     return "accepted by the claim" if claim.accept_cut else ""
 
 
 def _reading(arm: Arm, scorer: Scorer) -> str:
-    """Return the part of the outputs that the claim is about; empty if the arm has no thoughts."""
+    """Describe the part of outputs that the claim is about; empty if the arm has no thoughts."""
     hidden, of = arm.ledger.hidden, reading_of(scorer) or "either"
     if not (hidden or arm.thinks):
         if of == "thought":
@@ -345,8 +345,8 @@ def _only_scorer(run: Run) -> str:
 def _proofs_of(run: Run, arm: Arm, claim: LeakClaim, rows: Estimates) -> dict[str, float]:
     """Return the proved lower bound on Pr[leak] of each question with a proof, by its id.
 
-    Only an arm of the questions in their own words has them. Elsewhere a claim is about a pool of
-    queries, and a proof about one of them.
+    Only an arm of the questions in their own words has such proofs. In other arms a claim is about
+    a pool of queries, and a proof is about one query.
     """
     proved = rows.matching(
         arm=claim.arm, scorer=claim.scorer, quantity="leak probability", proved=True
@@ -374,9 +374,10 @@ def made_from(run: Run, arm: Arm, scorer: Scorer) -> JsonObject:
 
 
 def file_digests(run: Run, arm: Arm, scorer: Scorer) -> dict[str, str]:
-    """Return the SHA-256 of every file behind the arm's estimates, by its path within the run.
+    """Return the SHA-256 of every file behind the arm's estimates, by its path inside the run.
 
-    Stray parts in the arm's folders are included, although nothing depends on them.
+    Parts in the arm's folders that do not belong to it are included, although nothing depends on
+    them.
     """
     strays = sorted(arm.folder.glob("*/part-*.parquet"))
     files = dict.fromkeys([*run.question_files, *arm.files(slug(scorer)), *strays])

@@ -1,4 +1,4 @@
-"""Verify a run with its model: compare the fingerprint and log-probabilities, draw parts again.
+"""Verify a run with its model: compare fingerprint and log-probabilities, and draw parts again.
 
 A draw is a function of its key, the prefix and the model, so anyone with the model can repeat it.
 The verifier chooses the parts at random now. If m of M parts were altered before, f M of them miss
@@ -67,9 +67,9 @@ _BOTH = "an engine that records both of every output"
 
 @dataclass(frozen=True, slots=True)
 class Verifier:
-    """An arm of a run, and the model that drew it according to the record.
+    """Verifies an arm of a run with the model that, according to the record, drew it.
 
-    `model` is the model before any stress, `loading` the options for opening a named model.
+    `model` is the model before any stress. `loading` has the options for opening a named model.
     """
 
     run: Run
@@ -79,7 +79,7 @@ class Verifier:
     progress: Progress
 
     def checks(self, slug: str, redraw: float | None) -> Iterator[Check]:
-        """Compare the model, the queries and the draws. `slug`: as in `check_model`."""
+        """Compare the model, the queries and the draws; `slug` is as in `check_model`."""
         yield from self._coin()
         with TemporaryDirectory() as folder:
             try:
@@ -122,7 +122,7 @@ class Verifier:
             return base, base
         named = (s for s in stresses_of(study.stress) if replace(key).stressed(s.spec) == key)
         if (stress := next(named, None)) is None:
-            raise InputError(f"the last command of `{self.run.path}` names no such stress")
+            raise InputError(f"the last command of `{self.run.path}` does not name this stress")
         prompts, record = self.run.prompts, self.run.record.benchmark
         try:
             task = replace(study.load(), prompts=prompts)
@@ -197,10 +197,11 @@ def _same_model(name: str, arm: Arm, engine: Generate, says: str) -> Check:
 
 
 def _log_probabilities(arm: Arm, slug: str, engine: Retraces, progress: Progress) -> Check:
-    """Force the tokens of every output through the model; compare log-probability and text.
+    """Compute the log-probability and text of every output with the model, and compare them.
 
-    Outputs that the length limit ended are included. An output without tokens or log-probability
-    differs if the engine records both: the engine did not write it.
+    Outputs that the length limit ended are included. If the engine records tokens and
+    log-probabilities, an output without them counts as a difference, because the engine cannot have
+    written it.
     """
     if isinstance(engine, Measures):
         engine.measure(arm.queries)
@@ -235,7 +236,7 @@ def _log_probabilities(arm: Arm, slug: str, engine: Retraces, progress: Progress
 
 
 def _records(arm: Arm, engine: Retraces) -> bool:
-    """Return whether this kind of engine drew the arm, and so recorded every log-probability."""
+    """Return whether an engine of this kind drew the arm, and so recorded log-probabilities."""
     if isinstance(arm.spec.draws, ImportedDraws):
         return False
     kind: object = getattr(engine, "fingerprint", {}).get("engine")
@@ -245,7 +246,7 @@ def _records(arm: Arm, engine: Retraces) -> bool:
 def _difference(
     where: str, then: Completion, now: Completion | None, slack: float
 ) -> Difference | None:
-    """Return how an output differs from the model's reading of its tokens; None if it does not."""
+    """Return how a stored output differs from the model's output for the same tokens, or None."""
     stored = then.logprob_floor if then.logprob is None else then.logprob
     if now is None:
         return Difference(where, stored, "no output of this decoding")
@@ -260,7 +261,7 @@ def _difference(
 
 
 def _stored(arm: Arm, slug: str) -> tuple[dict[str, list[Completion]], list[str]]:
-    """Return distinct outputs by query, and the places of outputs that cannot be compared."""
+    """Return the distinct outputs by query, and where the outputs are that cannot be compared."""
     outputs: dict[str, dict[Completion, None]] = {}
     bare = []
     for i, (query_id, completion) in enumerate(_outputs(arm, slug)):
@@ -287,9 +288,9 @@ def _outputs(arm: Arm, slug: str) -> Iterator[tuple[str, Completion]]:
 
 
 def _agree(then: Completion, now: Completion, slack: float) -> bool:
-    """Return False if one log-probability is below the other's lower bound at any batch shape.
+    """Return False if one log-probability is below the other's lower bound over batch shapes.
 
-    A log-probability of which only a bound is known counts as infinite.
+    If only a lower bound of a log-probability is known, the log-probability counts as infinite.
     """
     known = []
     for output in (then, now):
@@ -306,7 +307,7 @@ DRAWS = "draws"
 
 
 def require_share(share: float, model: object) -> None:
-    """Refuse a fraction of parts outside (0, 1], and a fraction without a model."""
+    """Raise InputError for a fraction of parts outside (0, 1], or a fraction without a model."""
     if not 0 < share <= 1:
         raise InputError(f"the fraction to draw again must be in (0, 1], got {share}.")
     if model is None:
@@ -318,8 +319,8 @@ def check_draws(
 ) -> Check:
     """Draw this fraction of the arm's parts again, at least one, in their original batches.
 
-    `by`: the generator that chooses the parts (None: the randomness of this machine, which nobody
-    could predict).
+    `by` is the generator that chooses the parts; None: the randomness of this machine, which nobody
+    could predict.
     """
     if why := _why_not(arm, engine):
         return Check(DRAWS, "unchecked", f"nothing was drawn again: {why}")
@@ -366,7 +367,7 @@ def _why_not(arm: Arm, engine: Generate) -> str | None:
 
 
 def _compare(arm: Arm, part: Part, engine: Redraws) -> tuple[list[Difference], int]:
-    """Return the differences of a part from its draws, and the number of excused roundings."""
+    """Return how a part differs from its repeated draws, and the number of excused roundings."""
     queries = {query.id: query for query in arm.queries}
     stored: dict[str, list[Completion]] = {query_id: [] for query_id in part.query_ids}
     for query_id, completion in completions_of(arm.completions(part)):

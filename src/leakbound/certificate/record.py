@@ -1,7 +1,7 @@
 """Check a run's record of its questions and draws for consistency.
 
-A forger can renew every digest of a run. Many recorded values follow from others, and here they
-are recomputed from those.
+A forger can renew every digest of a run. But many recorded values follow from others; here they are
+recomputed.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from leakbound.study import Rewritings
 from leakbound.text.counting import counted_as, is_missing
 from leakbound.types import BenchmarkRecord, Prompt, Query, object_of
 
-_SHOWN = 3  # faults of a check
+_SHOWN = 3  # the most faults that a check reports
 
 
 def check_record(run: Run, arm: Arm, slug: str) -> Iterator[Check]:
@@ -37,7 +37,7 @@ def check_record(run: Run, arm: Arm, slug: str) -> Iterator[Check]:
         slug: the slug of the scorer whose proofs are checked.
 
     Returns:
-        One check of each.
+        One check for each of these.
     """
     yield _check("questions", "the questions are those of the named benchmark", _questions(run))
     yield _check("queries", "the model was given the questions of the run", _queries(run))
@@ -49,7 +49,7 @@ def check_record(run: Run, arm: Arm, slug: str) -> Iterator[Check]:
 
 
 def _check(name: str, says: str, faults: Iterator[str]) -> Check:
-    """Return the check that finds these faults."""
+    """Make the check that reports these faults."""
     try:
         first = [*islice(faults, _SHOWN)]
     except LeakboundError as error:
@@ -73,7 +73,7 @@ def _questions(run: Run) -> Iterator[str]:
 
 
 def _unlike(record: BenchmarkRecord, prompts: Sequence[Prompt], task: Benchmark) -> Iterator[str]:
-    """Yield the differences between the record and a benchmark that leakbound generates."""
+    """Yield the differences between the record and a benchmark that leakbound generates itself."""
     rows = {prompt.id: prompt for prompt in (*task.prompts, *task.left_out)}
     for number, prompt in enumerate(prompts, 1):
         if rows.get(prompt.id) != prompt:
@@ -87,7 +87,7 @@ def _unlike(record: BenchmarkRecord, prompts: Sequence[Prompt], task: Benchmark)
 def _unpublished(
     record: BenchmarkRecord, prompts: Sequence[Prompt], rows: Sequence[str]
 ) -> Iterator[str]:
-    """Yield the rows that are recorded as published, and are not."""
+    """Yield a message for rows that are recorded as published but are not."""
     usual, places = record.usual, {row: number for number, row in enumerate(rows)}
     if usual is None or not usual.published:
         return
@@ -103,7 +103,7 @@ def _unpublished(
 
 
 def _queries(run: Run) -> Iterator[str]:
-    """Yield the queries of the run that do not follow from its questions."""
+    """Yield a message for each way in which the run's queries do not follow from its questions."""
     questions = [Query.original(prompt) for prompt in run.prompts]
     for number, (query, question) in enumerate(zip(run.questions, questions, strict=False), 1):
         if query != question:
@@ -154,7 +154,7 @@ def may_gather(run: Run) -> bool:
 
 
 def _plan(run: Run, arm: Arm) -> Iterator[str]:
-    """Yield the numbers of draws that do not follow from n, the seed and the design."""
+    """Yield a message for each way in which the draws contradict n, the seed and the design."""
     spec, draws = arm.spec, arm.spec.draws
     if isinstance(draws, ExploredDraws) != (spec.plan == Plan.exploring()):
         yield "its draws have both a fixed number and an exploration"
@@ -187,7 +187,7 @@ def _plan(run: Run, arm: Arm) -> Iterator[str]:
 
 
 def _outputs(arm: Arm) -> Iterator[str]:
-    """Yield the outputs that were not planned, or that another rule counted."""
+    """Yield a message for each output that is missing, unplanned or in the wrong class."""
     draws, stop = arm.spec.draws, arm.decoding.stop
     for part in arm.parts:
         meta = next(arm.meta([part]), None)
@@ -221,7 +221,7 @@ def _outputs(arm: Arm) -> Iterator[str]:
 
 
 def _events(arm: Arm, slug: str) -> Iterator[str]:
-    """Yield the events of known probability that share outputs, which would count twice."""
+    """Yield a message for each event that is contradictory or shares outputs with another."""
     proved = ((proof.query_id, proof.event) for proof in arm.proofs.stored.values(slug))
     for events in (arm.masses.events(), proved):
         ids = []
@@ -241,7 +241,7 @@ def check_imported(run: Run, arm: Arm, again: Run) -> Check:
     Args:
         run: the run.
         arm: the arm that a certificate is about.
-        again: the run from a second import of the same files.
+        again: the run that a second import of the same files made.
 
     Returns:
         The check.

@@ -1,4 +1,4 @@
-"""`verify`: derive a certificate again from the files of its run, and report every difference."""
+"""`verify` derives a certificate again from the files of its run, and reports every difference."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ _DERIVED = {
     ("verdict", "the verdict follows from the numbers"): _VERDICT,
     ("sentence", "sentence, specification and assumptions follow from the run"): _WORDS,
 }
-"""The checks that need only the run, and the members that they compare."""
+"""The checks that need only the run, and the members of the certificate that they compare."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +91,7 @@ class Verification:
 
     @property
     def verified(self) -> bool:
-        """Return whether no check found a difference, or nothing to compare."""
+        """Return False if a check found a difference or a requested check compared nothing."""
         return not any(check.status in ("differs", "unchecked") for check in self.checks)
 
     def to_dict(self) -> dict[str, object]:
@@ -114,9 +114,9 @@ def verify(
 
     Scores, estimates, verdict, sentence and specification are recomputed from the completions, and
     the SHA-256 of every file is compared. This finds every later change of the run or the
-    certificate. The questions, queries, plan and looks are recomputed from one another, and the
-    model finds outputs that were made up. A statement that cannot be recomputed is a check of
-    status "assumed", and the certificate lists it in `assumes`.
+    certificate. The questions, queries, plan and looks are checked against one another. With the
+    model, outputs that were made up are found too. A statement that cannot be recomputed becomes a
+    check with the status "assumed"; the certificate lists it in `assumes`.
 
     Args:
         certificate: the file.
@@ -124,9 +124,9 @@ def verify(
         model: the model that drew (None: not checked). Its fingerprint is compared, and the
             log-probabilities of the completions are recomputed. For a stressed arm, name the model
             before the stress, which is applied again.
-        redraw: the fraction of the arm's parts to draw again with `model`, in (0, 1], at least one
-            part (None: none). The parts are chosen now. This finds outputs that were made up or
-            left out, but no seed that was chosen among several.
+        redraw: the fraction of the arm's parts to draw again with `model`, in (0, 1]; at least one
+            part (None: no parts). The parts are chosen at random now. This finds outputs that were
+            made up or left out. It cannot find that a seed was selected among several.
         scorer: the certificate's scorer, if it is a judge behind a server. Completions are sent to
             a server only if it is named here (None: the scores of a judge are not checked).
         imported: the files of the tool that drew, imported again (None: they are not compared).
@@ -134,8 +134,8 @@ def verify(
         progress: called with the progress of each step, a `leakbound.types.Headway`.
 
     Returns:
-        All checks with their differences. `verified` is False if a check differs by more than a
-            note, or if a requested check could compare nothing. Nothing is written.
+        All checks with their differences. `verified` is False if a check has the status "differs",
+            or if a requested check could compare nothing. Nothing is written.
 
     Raises:
         InputError: for another scorer than the certificate's, a fraction outside (0, 1] or without
@@ -185,7 +185,7 @@ def verify(
 
 
 def _subject(stated: JsonObject, path: Path) -> tuple[LeakClaim, Run, Arm] | Check:
-    """Return the claim, its run and its arm, or the check that failed to read them."""
+    """Return the claim, its run and its arm, or a failed check if they cannot be read."""
     try:
         claim = LeakClaim.from_dict(stated.get("claim", {}))
         require_binary(make_scorer(claim.scorer))
@@ -230,7 +230,7 @@ def _against_run(
 
 
 def _stated(run: Run, claim: LeakClaim) -> Iterator[Check]:
-    """Check that the claim was recorded before the draws, or is among the stated choices."""
+    """Check that the claim was recorded before the draws, or is decided simultaneously."""
     if not claim.among:
         says = "the claim was recorded before anything was drawn"
         yield compared("stated", says, True, is_prior(run, claim))
@@ -246,7 +246,7 @@ def _stated(run: Run, claim: LeakClaim) -> Iterator[Check]:
 def _looks(
     run: Run, arm: Arm, scorer: Scorer, models: OpenModels, progress: Progress
 ) -> Iterator[Check]:
-    """Recompute the looks of an arm that stopped early, from the scores that stopped it."""
+    """Recompute the looks of an arm that stopped early from the scores that decided them."""
     rule = arm.spec.draws
     if not isinstance(rule, StoppedDraws):
         return
@@ -275,7 +275,7 @@ def _scores(run: Run, arm: Arm, scorer: Scorer, models: OpenModels, progress: Pr
     except UnnamedServerError as error:
         return Check("scores", "unchecked", str(error))
     except IncompleteError:
-        raise  # an unanswered request does not refute the certificate
+        raise  # an unanswered request refutes nothing
     except _UNUSABLE as error:
         return Check("scores", "differs", f"the scores cannot be read or computed again: {error}")
     differing = tuple(
@@ -289,8 +289,8 @@ def _scores(run: Run, arm: Arm, scorer: Scorer, models: OpenModels, progress: Pr
 def _stored(arm: Arm, scorer: Scorer) -> list[tuple[Any, ...]]:
     """Return the stored scores.
 
-    They are (question, draws, score) of completions, then (question, mass, low, high) of events,
-    then (question, mass, low) of proofs.
+    The result has (question, draws, score) for completions, then (question, mass, low, high) for
+    events, then (question, mass, low) for proofs.
     """
     name = slug(scorer)
     tables = [arm.scored.stored.table(name)]
@@ -322,7 +322,7 @@ def _columns(table: Any, *names: str) -> Iterator[list[Any]]:
 
 
 def _derived(run: Run, claim: LeakClaim) -> JsonObject | Check:
-    """Return the certificate that follows from the run, or the check that failed to derive it."""
+    """Return the certificate that follows from the run, or a failed check if there is none."""
     try:
         rows = Estimates(tuple(rows_again(run, claim)))
         return as_read(derive(run, claim, rows).to_dict())

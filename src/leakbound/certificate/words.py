@@ -1,4 +1,4 @@
-"""The sentence of a certificate, with numbers that never state more than was shown."""
+"""Write the sentence of a certificate, with numbers that never claim more than was shown."""
 
 from __future__ import annotations
 
@@ -46,9 +46,9 @@ def sentence(
 ) -> str:
     """State the verdict and the bound that decides, in at most `MOST_WORDS` words.
 
-    A pass or a refutation names the confidence of the one deciding bound, an open verdict that of
-    the interval. A refutation by a proof names none. The longest names give way to a reference to
-    the specification, which has the rest.
+    A pass or a refutation names the confidence of the bound that decides. An open verdict names the
+    confidence of the interval. A refutation by a proof names no confidence. If the sentence is too
+    long, references to the specification replace the longest names.
 
     Args:
         claim: the claim.

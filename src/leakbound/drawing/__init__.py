@@ -1,1 +1,1 @@
-"""Drawing: the queries of a model, the draws of its outputs, and the run that stores them."""
+"""Draw outputs: the queries of a model, the draws, and the run that stores them."""

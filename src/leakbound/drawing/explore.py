@@ -1,8 +1,8 @@
-"""Exploring: exact masses of a query's outputs; a scorer decides which of them leak.
+"""Explore outputs: find exact masses of a query's outputs, and let a scorer decide which leak.
 
-A scorer settles prefixes: all continuations have one score. The plan of the arm records this
-scorer. Another scorer can use the same masses and draws: if it cannot settle a prefix, its
-intervals are wider, never wrong.
+A scorer settles a prefix if all its continuations have the same score. The plan
+of the arm records this scorer. Another scorer can use the same masses and
+draws. If it cannot settle a prefix, its intervals are wider, never wrong.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ TRIED = 16  # completions of a question that test the scorer's bounds
 
 @dataclass(frozen=True, slots=True)
 class Purpose:
-    """The use of masses, for messages: what needs them, and the alternative."""
+    """Words for messages: what needs the masses of outputs, and what works without them."""
 
     verb: str
     without: str
@@ -48,7 +48,7 @@ SEARCHING = Purpose("searched by proofs", "use a search by draws")
 
 
 def require_explorable(model: object, purpose: Purpose = EXPLORING) -> None:
-    """Refuse a served model before it is opened: the masses of its outputs are not known."""
+    """Raise InputError for a model on a server, before it is opened: it gives no masses."""
     if isinstance(model, str) and server_of(model) is not None:
         raise InputError(
             f"`{model}` cannot be {purpose.verb}: a server gives no probabilities. Use a "
@@ -59,7 +59,7 @@ def require_explorable(model: object, purpose: Purpose = EXPLORING) -> None:
 def require_explores(
     engine: Generate, arm: str, decoding: Decoding, purpose: Purpose = EXPLORING
 ) -> Explores:
-    """Return the engine if it knows the masses of this decoding's outputs, else InputError."""
+    """Return the engine if it knows the masses of this decoding's outputs, or raise InputError."""
     if why := why_unknown(engine, decoding, purpose):
         raise InputError(f"arm {arm!r} cannot be {purpose.verb}: {why}")
     return cast(Explores, engine)
@@ -85,7 +85,7 @@ def why_unknown(engine: Generate, decoding: Decoding, purpose: Purpose = EXPLORI
 def ranges(scorer: Scorer, prompts: Mapping[str, Prompt], stop: Sequence[str] = ()) -> Ranges:
     """Return the function that bounds the scores of events.
 
-    `prompts`: by query id. `stop`: the stop strings of the decoding.
+    `prompts` has the prompts by query id, `stop` the stop strings of the decoding.
     """
 
     def settle(query: Query, events: Sequence[Event]) -> list[tuple[float, float]]:
@@ -97,10 +97,10 @@ def ranges(scorer: Scorer, prompts: Mapping[str, Prompt], stop: Sequence[str] = 
 def with_answers(
     results: Sequence[Result], engine: Generate, decoding: Decoding, prompts: Mapping[str, Prompt]
 ) -> list[Result]:
-    """Return the results, with the true answer as a completion of count 0 where it is possible.
+    """Add the true answer to each result, as a completion of count 0, where it is possible.
 
-    The answer is teacher-forced, for its probability. It is left out if the decoding cannot produce
-    it, or if it was drawn. `prompts`: by query id.
+    The answer is teacher-forced to get its probability. It is left out if the decoding cannot
+    produce it, or if it was drawn. `prompts` has the prompts by query id.
     """
     drawn = [result.query for result in results if not isinstance(result, Failure)]
     answers = ((query, prompts[query.id].answer) for query in drawn)
@@ -126,6 +126,6 @@ def _with_answer(result: Result, answer: Completion | None) -> Result:
 def try_bounds(
     scorer: Scorer, prompt: Prompt, events: Sequence[Event], drawn: Sequence[Completion] = ()
 ) -> None:
-    """Refuse a scorer whose `bounds` a known continuation violates."""
+    """Raise InputError if a known continuation violates the `bounds` of the scorer."""
     texts = [output.answer for output in (*(e for e in events if e.ended), *drawn)]
     check_bounds(scorer, texts[:TRIED], prompt)

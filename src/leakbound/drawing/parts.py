@@ -1,7 +1,7 @@
-"""The one loop that runs a model: jobs, each with all that its result depends on.
+"""Run a model on jobs. A job has everything that its result depends on.
 
-Sampling, exploring, searching for rare leaks and reading texts are jobs. This process does them
-one after the other, or workers do several in parallel.
+Sampling, exploring, searching for rare leaks and reading texts are jobs. This process does them one
+after another, or workers do several in parallel. No other module runs a model in a loop.
 """
 
 from __future__ import annotations
@@ -41,17 +41,18 @@ R = TypeVar("R")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Job:
-    """Work for a model, with all that its result depends on: any process gets the same result.
+    """Work for a model, with everything that its result depends on, so any process can do it.
 
     Attributes:
         number: its position among the jobs of one call, or the number of its part.
         queries: the queries.
         decoding: the distribution of the outputs.
         work: the keys of the draws, the effort of exploring, or the forwards of a search; None: the
-            texts are read.
-        prompts: by query id; for draws, the prompts whose true answers are teacher-forced.
+            job reads the texts.
+        prompts: prompts by query id. For draws they are the prompts whose true answers are
+            teacher-forced.
         scorer: opens the scorer that settles prefixes in exploring or a search.
-        texts: one text per query to be read; or the texts with which a search begins.
+        texts: one text per query to read, or the texts with which a search begins.
     """
 
     number: int
@@ -66,11 +67,11 @@ class Job:
 def run_jobs(
     engine: Generate, do: Callable[[Generate, Job], R], jobs: Iterable[Job]
 ) -> Iterator[tuple[Job, R]]:
-    """Do every job with the engine, here or at the workers that have it open.
+    """Do every job with the engine, in this process or at the workers that have it open.
 
     Args:
-        engine: the engine; one with workers does a job per worker in parallel.
-        do: does a job with an engine.
+        engine: the engine. An engine with workers does one job per worker in parallel.
+        do: the function that does a job with an engine.
         jobs: the jobs; the next job is taken when a process is free.
 
     Returns:
@@ -112,7 +113,7 @@ def _results(engine: Generate, job: Job) -> Iterator[Result]:
 
 
 def _require_planned(result: Sample | Failure, job: Job, draws: Draws) -> None:
-    """Refuse a query that is not in the job, or a number of draws that was not planned."""
+    """Raise an error for a query that is not in the job, or an unplanned number of draws."""
     name = result.query.id
     if name not in [query.id for query in job.queries]:
         raise ModelError(f"the engine answered query {name!r}, which was not in its job.")
@@ -124,17 +125,17 @@ def _require_planned(result: Sample | Failure, job: Job, draws: Draws) -> None:
 
 
 def machine(engine: Generate) -> JsonObject:
-    """Return all that the exact draws, but not their distribution, depend on besides the plan."""
+    """Return facts about the machine that affect the exact draws, but not their distribution."""
     described: JsonObject = getattr(engine, "machine", {})
     return described
 
 
 @dataclass(slots=True)
 class Meter:
-    """Progress of an arm: the amount that is done, and the tokens forwarded so far.
+    """The progress of an arm: the amount that is done, and the tokens forwarded so far.
 
     Attributes:
-        progress: called with every change.
+        progress: the function that is called with every change.
         phase: the step.
         unit: the unit of the amounts.
         done: the amount of the finished parts.
@@ -153,7 +154,7 @@ class Meter:
 
     @contextmanager
     def following(self, engine: Generate) -> Iterator[None]:
-        """Follow an engine that reports while it works."""
+        """Let an engine report its progress to this meter while it works."""
         if isinstance(engine, Tells):
             engine.tell = self._tell
         self._show()

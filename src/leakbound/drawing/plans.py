@@ -1,4 +1,4 @@
-"""A study of a model and its control, and the plan of each arm that it draws."""
+"""Plan the arms of a study of a model and its control."""
 
 from __future__ import annotations
 
@@ -27,12 +27,13 @@ from leakbound.types import Decoding, Generate, JsonObject, Probes, Progress, Qu
 
 @dataclass(frozen=True)
 class Evaluation:
-    """A study of a model: all that its draws depend on. Models open on first use.
+    """A study with its models: everything that its draws depend on. Models open on first use.
 
     Attributes:
         ready: the study.
         model: the model under evaluation.
-        control: a model that never saw the data, or its finished run; None: no control.
+        control: a model that never saw the data, or the finished run of such a model; None: no
+            control.
         out: the folder of the run.
         progress: called with the progress of each step.
         slice: the slice that is drawn, i/N; None: the complete study.
@@ -54,7 +55,7 @@ class Evaluation:
 
     @property
     def sampled(self) -> dict[ArmKey, Decoding]:
-        """The target's arms without greedy ones."""
+        """The target's sampled arms, without the greedy arms."""
         return {key: decoding for key, decoding in self.arms.items() if not decoding.greedy}
 
     @property
@@ -101,12 +102,12 @@ class Evaluation:
 
     @cached_property
     def finished(self) -> Path | None:
-        """The folder of the control's run, if the control is a finished run."""
+        """The folder of the control's run if the control is a finished run, else None."""
         return finished_run(self.control)
 
     @cached_property
     def models(self) -> dict[Model, Named]:
-        """The model, and the control if there is one: for a finished run, the model of the run."""
+        """The model and the control if there is one; for a finished run, the run's model."""
         control = self.control
         if self.finished is not None:
             control = Run.open(self.finished).model(GREEDY)
@@ -114,7 +115,7 @@ class Evaluation:
 
     @property
     def drawn(self) -> tuple[Model, ...]:
-        """The models that are drawn here: not the model of a finished run."""
+        """The models that this evaluation draws from; a finished run is not drawn again."""
         return tuple(role for role in self.models if role == "target" or self.finished is None)
 
     @cached_property
@@ -131,7 +132,7 @@ class Evaluation:
 
     @property
     def record(self) -> JsonObject:
-        """The study for run.json: models have names that any folder can resolve."""
+        """The study for run.json, with absolute paths of models."""
         control: object = self.control
         if isinstance(self.control, str | Path):
             control = absolute(str(self.control))
@@ -152,8 +153,8 @@ class ArmPlan:
 
     Attributes:
         key: the key of the arm.
-        spec: all that is fixed: decoding, draws or effort, queries and their shares.
-        by: the engine that draws it, or the arm of a finished run whose draws are copied.
+        spec: everything that is fixed: decoding, draws or effort, queries and their shares.
+        by: the engine that draws the arm, or the arm of a finished run whose draws are copied.
     """
 
     key: ArmKey
@@ -162,7 +163,7 @@ class ArmPlan:
 
     @classmethod
     def copied(cls, key: ArmKey, source: Arm) -> ArmPlan:
-        """Plan an arm with the draws of a finished run's arm."""
+        """Plan an arm that copies the draws of a finished run's arm."""
         own = source.spec.copied
         copied = CopiedFrom(source.identity, source.key if own is None else own.drawn_as)
         return cls(key, replace(source.spec, copied=copied), source)
@@ -180,7 +181,7 @@ def arm_plans(
     Args:
         evaluation: the study of a model.
         arms: the decoding of each arm; the key of an arm names its model.
-        queries: the queries of the arms (empty: the questions).
+        queries: the queries of the arms; empty: the questions.
         stressed: the stress of the model, its engine, and an engine with the model's tokenizer
             (None: the unchanged model).
     """
@@ -213,7 +214,7 @@ def arm_plans(
 
 
 def finished_run(control: object) -> Path | None:
-    """Return the folder of a control or a proposal that is a finished run; None for a model."""
+    """Return the folder if a control or a proposal is a finished run; None if it is a model."""
     if isinstance(control, str | Path) and (Path(control) / "run.json").is_file():
         return Path(control)
     return None

@@ -1,4 +1,4 @@
-"""The expected cost of a study, from draws of its first part that are discarded."""
+"""Estimate the cost of a study from draws of its first part, which are discarded."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ class Cost:
         decodings: the number of decodings.
         parts: the number of parts like the first one.
         draws: the draws of all queries, including greedy answers.
-        forwards: the prefixes that exploring forwards; else 0.
-        tokens: new tokens, if outputs are as long as in the first part.
-        seconds: the seconds, in proportion to the first part.
+        forwards: the number of prefixes that exploring forwards; 0 without exploring.
+        tokens: the number of new tokens if outputs are as long as in the first part.
+        seconds: the time, in proportion to the first part.
         requests: the requests to the server of the model; 0 without a server.
         prompt_tokens: the prompt tokens of all requests; 0 if the server does not count them.
-        most_tokens: the maximum of new tokens from a server.
+        most_tokens: the largest possible number of new tokens from a server.
     """
 
     questions: int
@@ -68,8 +68,8 @@ class Cost:
 def probe(ready: Prepared, engine: Generate) -> Cost:
     """Draw or explore the first part of a study, and multiply its cost by the number of parts.
 
-    From a server only a few draws are requested, as requests cost money. The cost includes every
-    rewriting, but no rewriting is made.
+    From a server only a few draws are requested, because requests cost money. The cost includes
+    draws for every rewriting, although no rewriting is made here.
     """
     questions, decodings = len(ready.benchmark.prompts), ready.study.decodings
     queries = [Query.original(prompt) for prompt in ready.benchmark.prompts]
@@ -126,7 +126,7 @@ def _first_part(
 
 
 def _work(ready: Prepared, sampled: int) -> list[tuple[int, float]]:
-    """Return (queries per question, draws per query) of all that is drawn, not explored."""
+    """Return (queries per question, draws per query) for everything that is drawn, not explored."""
     study, n = ready.study, ready.n
     greedy = len(study.decodings) - sampled + 1  # one is the greedy arm of every study
     work: list[tuple[int, float]] = [(greedy, 1)]

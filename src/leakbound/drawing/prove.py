@@ -1,6 +1,6 @@
-"""Rare leaks of a finished run: a search proves them by probabilities, beyond the run's draws.
+"""Search a finished run for rare leaks, and prove them by the probabilities of outputs.
 
-The search begins with texts that leak, among all answers to a question in any run.
+The search begins with leaking texts among the answers to a question, from this and other runs.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ from leakbound.types import (
     silent,
 )
 
-_LEADS = 64  # texts of a question where the search begins, besides its answers
+_LEADS = 64  # texts of a question at which the search begins, besides its answers
 
 
 def is_proved(key: ArmKey, decoding: Decoding) -> bool:
@@ -72,7 +72,7 @@ def arms_to_prove(run: Run) -> list[Arm]:
 
 
 def require_proves(engine: Generate, arm: Arm, run: Run) -> None:
-    """Refuse an engine that cannot find rare leaks of an arm; MixError for another model."""
+    """Raise InputError if an engine finds no rare leaks of an arm, MixError for another model."""
     if isinstance(engine, Measures):
         failed = arm.failures
         engine.measure([query for query in arm.queries if query.id not in failed])
@@ -82,7 +82,7 @@ def require_proves(engine: Generate, arm: Arm, run: Run) -> None:
 
 
 def require_prover(engine: Generate, arm: str, decoding: Decoding) -> None:
-    """Refuse an engine that cannot find rare leaks under a decoding."""
+    """Raise InputError if an engine cannot find rare leaks under a decoding."""
     require_explores(engine, arm, decoding, PROVING)
     if not isinstance(engine, Proves):
         raise InputError(
@@ -91,7 +91,7 @@ def require_prover(engine: Generate, arm: str, decoding: Decoding) -> None:
 
 
 def why_unproved(engine: Generate, decodings: Iterable[Decoding], scorer: Scorer) -> str:
-    """Return why a search for inputs cannot prove under these decodings; empty if it can.
+    """Return why a search for inputs cannot use proofs under these decodings; empty if it can.
 
     The scorer must recognise leaks by prefixes. Another scorer, such as a judge, would have to
     score every output that the search visits.
@@ -123,13 +123,13 @@ def questions_to_prove(
     known: Mapping[str, Counter[str]],
     query_ids: Container[str] | None = None,
 ) -> list[Searched]:
-    """Return the questions of an arm that were drawn, each with texts that leak.
+    """Return the questions that the arm has drawn, each with texts that leak.
 
     Args:
         arm: the arm.
         scorer: decides what leaks.
         known: by prompt id, the answers of models with their counts.
-        query_ids: the queries that are searched (None: all).
+        query_ids: the queries to search; None: all queries.
     """
     failed, prompts = arm.failures, prompts_by_query(arm)
     return [
@@ -148,21 +148,21 @@ def prove_arm(
     at: ScoringCrew | None = None,
     progress: Progress = silent,
 ) -> list[Failure]:
-    """Search questions of an arm for leaks and store the proofs; resumes if it was killed.
+    """Search questions of an arm for leaks and store the proofs. A killed search can resume.
 
-    A stored search is not repeated.
+    A search whose result is stored is not repeated.
 
     Args:
         arm: the arm.
         engine: its model.
         scorer: decides what leaks.
-        questions: the questions that are searched.
-        forwards: the most forwards of each query, by its id.
+        questions: the questions to search.
+        forwards: the largest number of forwards for each query, by its id.
         at: the workers that search (None: this process does).
         progress: called with the number of finished questions.
 
     Returns:
-        The failures.
+        The failures of questions.
     """
     require_prover(engine, arm.name, arm.decoding)
     name, most = slug(scorer), max(forwards.values())
@@ -216,8 +216,9 @@ def prove_arms(
 ) -> None:
     """Search every arm of `arms_to_prove`, from the answers in the run and in named runs.
 
-    The run gets notes on failures, on a scorer without `bounds`, and on leads without a proof. All
-    errors come before anything is searched. `at`: the workers that search, if any.
+    The run gets notes on failures, on a scorer without `bounds`, and on leaking texts that were not
+    proved. All errors are raised before anything is searched. `at`: the workers that search, if
+    any.
     """
     arms = arms_to_prove(run)
     for arm in arms:
@@ -256,7 +257,7 @@ def note_failures(run: Run, failures: Iterable[Failure]) -> None:
 
 
 def bounds_prefixes(scorer: Scorer) -> bool:
-    """Return whether the scorer bounds the scores of a prefix, which can settle a leak."""
+    """Return whether the scorer bounds the scores of all continuations of a prefix."""
     return callable(getattr(base_of(scorer), "bounds", None))
 
 

@@ -1,4 +1,4 @@
-"""The queries of a run: questions, and rewritings of a source after filters and selection.
+"""The queries of a run: questions, and rewritings from a source after filters and selection.
 
 One of three designs divides the outputs of a question among its queries.
 """
@@ -41,9 +41,9 @@ from leakbound.types import Completion, Decoding, Headway, JsonObject, Prompt, Q
 def share(queries: Sequence[Query], design: Design, n: int, seed: int) -> QueryShares:
     """Divide n outputs per question among its queries.
 
-    `allocated`: the query of each output is drawn uniformly, the question included; seed and prompt
-    key the choice, so all arms of a run have the same shares. `fixed`: equal numbers; a remainder
-    of n is not drawn. `fresh`: one output per rewriting.
+    `allocated`: the query of each output is drawn uniformly, the question included. Seed and prompt
+    key the choice, so all arms of a run have the same shares. `fixed`: all queries get equal
+    numbers; the remainder of n is not drawn. `fresh`: each rewriting gets one output.
 
     Raises InputError if n is too small for every query of a `fixed` design, or if no question has
     a rewriting for a `fresh` design.
@@ -78,7 +78,7 @@ def share(queries: Sequence[Query], design: Design, n: int, seed: int) -> QueryS
 
 
 def inputs_record(ready: Prepared) -> InputsRecord | None:
-    """Return the record of a study's rewritings: the same record means the same queries."""
+    """Return the record of a study's rewritings; equal records mean equal queries."""
     if (rewritings := ready.study.rewritings) is None:
         return None
     settings = asdict(rewritings) | {"source": rewritings.source_name}
@@ -87,7 +87,7 @@ def inputs_record(ready: Prepared) -> InputsRecord | None:
 
 
 def _tried(ready: Prepared, rewritings: Rewritings) -> int:
-    """Return the number of rewritings of a question that are tried."""
+    """Return the number of rewritings that are tried per question."""
     return ready.n if rewritings.design == "fresh" else rewritings.queries
 
 
@@ -99,7 +99,7 @@ def shares_of(run: Run, ready: Prepared) -> QueryShares | None:
 
 
 def begin(out: Path, benchmark: Benchmark, study: JsonObject | None = None) -> Run:
-    """Begin or open the run of a benchmark's questions at `out`; `study`: its record."""
+    """Begin or open the run of a benchmark's questions at `out`; `study` is the study's record."""
     record = _record(benchmark, study or {})
     return Run.create(out, benchmark.prompts, [*map(Query.original, benchmark.prompts)], record)
 
@@ -107,8 +107,8 @@ def begin(out: Path, benchmark: Benchmark, study: JsonObject | None = None) -> R
 def begin_run(evaluation: Evaluation) -> Run:
     """Begin the run of a study, or open the run that the same command began.
 
-    Rewritings that an earlier command stored are read. Raises MixError if the files are of another
-    study.
+    Rewritings that an earlier command stored are used again. Raises MixError if the folder has
+    files of another study.
     """
     ready, out = evaluation.ready, evaluation.out
     task = ready.benchmark
@@ -147,7 +147,7 @@ def _gathered(evaluation: Evaluation, rewritings: Rewritings) -> tuple[Accepted,
     loading, number = ready.study.settings.loading, len(task.prompts)
     source = rewritings.open(loading, ready.study.trusted)
     evaluation.progress(Headway("rewriting", 0, number, "questions"))
-    # A list may have questions that a limit left out: their ids are no misspellings.
+    # A list may have rewritings of questions that `limit` left out: their ids are not misspelled.
     prompts = task.prompts + (task.left_out if source.finite else ())
     filters = rewritings.open_filters(loading)
     accepted = gather(
@@ -160,7 +160,7 @@ def _gathered(evaluation: Evaluation, rewritings: Rewritings) -> tuple[Accepted,
 def _selected(
     evaluation: Evaluation, rewritings: Rewritings, record: RunRecord, queries: list[Query]
 ) -> list[Query]:
-    """Select queries by T = 1 draws of the model, in a run that is never scored."""
+    """Select queries by the model's T = 1 draws, in a separate run that is never scored."""
     rewritten = {query.prompt_id for query in queries if query.source != "original"}
     tried = [query for query in queries if query.prompt_id in rewritten]
     if not tried:
@@ -201,7 +201,7 @@ def named(prompts: Sequence[Prompt], texts: Sequence[Sequence[str]], source: str
 
 
 def _answers(arm: Arm) -> list[Sample]:
-    """Return the selection draws of every query that did not fail."""
+    """Return the draws for selection of every query that did not fail."""
     drawn: dict[str, list[Completion]] = {}
     missing: Counter[str] = Counter()
     for part, meta in zip(arm.parts, arm.meta(), strict=True):

@@ -1,4 +1,4 @@
-"""Texts that metrics need, read by the models of a run, and the recall of retained questions."""
+"""Read the texts that metrics need with a run's models, and compute the recall of questions."""
 
 from __future__ import annotations
 
@@ -34,11 +34,11 @@ _ANSWER = Draws(sizes=(1,), purpose="utility")
 _TEXTS = 256  # per job: results are saved between jobs
 _QUESTIONS = 64
 _GRADIENTS = 8
-_SAVE_SECONDS = 30.0  # of work that a killed run loses, about
+_SAVE_SECONDS = 30.0  # seconds of work that a killed run may lose, about
 
 
 def require_able(engine: Generate, wanted: Wanted) -> None:
-    """Refuse an engine that cannot read or differentiate, before any work."""
+    """Raise InputError, before any work, if an engine cannot read or differentiate as needed."""
     reads = any(need.kinds for need in wanted.needs.values())
     gradients = any(need.gradient_norm for need in wanted.needs.values())
     for needed, able, what in (
@@ -53,9 +53,9 @@ def require_able(engine: Generate, wanted: Wanted) -> None:
 
 
 def read_model(arm: Arm, engine: Generate, wanted: Wanted, progress: Progress = silent) -> None:
-    """Read, differentiate and answer all texts that the model has not read yet.
+    """Read texts, compute gradients and answer questions, as far as results are not stored yet.
 
-    Results are saved every half minute, and at the end.
+    Results are saved every half minute and at the end.
 
     Args:
         arm: the arm of the model's greedy answers.
@@ -64,8 +64,8 @@ def read_model(arm: Arm, engine: Generate, wanted: Wanted, progress: Progress = 
         progress: called with the progress of each step.
 
     Raises:
-        InputError: the engine is not able to, or a text is too long.
-        ModelError: unusable logits.
+        InputError: the engine cannot do this, or a text is too long.
+        ModelError: the model gives unusable logits.
         IncompleteError: a question cannot be answered.
     """
     require_able(engine, wanted)
@@ -102,9 +102,9 @@ def _done(
     size: int,
     words: tuple[str, str],
 ) -> Iterator[tuple[Sequence[WantedText], R]]:
-    """Yield blocks of `size` texts with their result; `readings` is saved in between and finally.
+    """Yield blocks of `size` texts with their results; save `readings` in between and at the end.
 
-    `words`: the verb of the progress bar, and its unit.
+    `words` are the verb and the unit of the progress bar.
     """
     if not todo:
         return
@@ -147,7 +147,7 @@ def _norms(engine: Generate, job: Job) -> Sequence[float]:
 
 
 def _answers(drawn: DrawnPart) -> dict[str, str]:
-    """Return the one output of each query, by id; raise IncompleteError without an output."""
+    """Return the only output of each query, by id; IncompleteError if a query has no output."""
     for query_id, reason in drawn.record.failures.items():
         raise IncompleteError(f"{query_id!r} has no answer: {reason}")
     return dict(cells_of(drawn.completions, "query_id", "answer"))

@@ -1,9 +1,9 @@
-"""Draw the arms of a run: the steps in which a model runs.
+"""Draw the arms of a run.
 
-*Until a claim is decided*, every question is drawn in rounds. After each round a look decides the
-claim from the question's own draws, by bounds that are valid at any look. Decided questions stop;
-the others are drawn again, at most until the cap. Looks are recorded, and can be repeated from the
-stored scores.
+*Until a claim is decided*, every question is drawn in rounds. After each round
+a look checks whether the question's own draws decide the claim, by bounds that
+are valid at any look. Decided questions stop. The others get more draws, up to
+the cap. Looks are recorded, and can be repeated from the stored scores.
 """
 
 from __future__ import annotations
@@ -76,16 +76,16 @@ def draw_arm(
 ) -> None:
     """Draw the missing parts of an arm; each part is stored when it is finished.
 
-    Until a claim is decided, rounds follow until every question is decided or has the maximum of
-    draws. The recorded looks are repeated first.
+    If a claim ends the draws, rounds follow until every question is decided or has the maximum
+    number of draws. The recorded looks are repeated first.
 
     Args:
         arm: the planned arm.
         engine: the model.
         ready: the study whose scorer steers; None for an arm with a fixed number of draws.
         progress: called with the progress.
-        purpose: keys the draws with seed, query and chunk (None: they are drawn to be scored, and
-            no two arms of a run, nor two models, share draws).
+        purpose: keys the draws together with seed, query and chunk. None: the arm's own purpose for
+            scored draws, so that no two arms of a run and no two models share random numbers.
 
     Raises:
         MixError: a repeated look differs from its record.
@@ -132,7 +132,7 @@ def _jobs(
 ) -> Iterator[Job]:
     """Yield the jobs of an arm's missing parts from this number on.
 
-    An engine that cannot repeat its draws keeps those of a part in the arm's journal.
+    An engine that cannot repeat its draws keeps the draws of a part in the arm's journal.
     """
     queries, prompts = {query.id: query for query in arm.queries}, prompts_by_query(arm)
     how, seed, scorer = arm.spec.draws, arm.spec.seed or 0, None
@@ -156,7 +156,7 @@ def _jobs(
 
 
 def draws_of(arm: Arm, part: Part, purpose: str | None = None) -> Draws:
-    """Return the keys of a part's draws; see `draw_arm` for the purpose."""
+    """Return the keys of a part's draws; `draw_arm` explains the purpose."""
     own = zip(part.query_ids, part.draws_per_query, strict=bool(part.draws_per_query))
     return Draws(
         sizes=part.sizes,
@@ -168,7 +168,7 @@ def draws_of(arm: Arm, part: Part, purpose: str | None = None) -> Draws:
 
 
 def look(arm: Arm, scorer: Scorer) -> dict[str, Look]:
-    """Return a look at every question with draws since its last look."""
+    """Return a look at every question that has new draws since its last look."""
     planned = arm.unlooked()
     looks = _look(arm, scorer, planned) if planned else {}
     for query_id, n in planned.items():
@@ -212,7 +212,7 @@ def _unlike_record(arm: Arm, how: str) -> MixError:
 
 
 def require_same_plan(run: Run, arms: Mapping[ArmKey, Decoding], ready: Prepared) -> None:
-    """Raise MixError, before a model is loaded, for an arm with another recorded plan."""
+    """Raise MixError, before a model is loaded, if an arm's recorded plan differs."""
     for key, decoding in arms.items():
         if spec := run.record.arms.get(key):
             plan, draws = ready.arm_draws(key, decoding)
@@ -221,7 +221,7 @@ def require_same_plan(run: Run, arms: Mapping[ArmKey, Decoding], ready: Prepared
 
 
 def add_unscored(run: Run, plan: ArmPlan, draws: Mapping[str, int]) -> Arm:
-    """Plan an arm whose draws only select queries; `draws`: their number per query, by id."""
+    """Plan an arm whose draws only select queries; `draws` is the number of draws by query id."""
     spec = replace(
         plan.spec,
         plan=Plan.of(max(1, *draws.values())),
@@ -234,8 +234,8 @@ def add_unscored(run: Run, plan: ArmPlan, draws: Mapping[str, int]) -> Arm:
 def finished_plans(run: Run, source: Path, decodings: Mapping[ArmKey, Decoding]) -> list[ArmPlan]:
     """Plan the control's arms with the draws of the finished run at `source`.
 
-    `decodings`: those of the target's arms. Raises MixError if questions or decodings differ,
-    InputError if the run is not finished.
+    `decodings` are the decodings of the target's arms. Raises MixError if questions or decodings
+    differ, InputError if the run is not finished.
     """
     other = Run.open(source)
     theirs, ours = other.record.benchmark, run.record.benchmark

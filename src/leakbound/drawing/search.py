@@ -1,13 +1,15 @@
-"""The search for the input that leaks most: its variants, its rounds, and the draws that bound it.
+"""Search for the input that leaks most, in rounds over variants; new draws then bound it.
 
-It is a separate run, `attack/search` in the folder of the run that it serves, with one arm per
-round and decoding. Its draws have a separate purpose. Their scores steer and never bound: the
-selected inputs are drawn again, and fresh draws need no correction for the selection.
+The search is a separate run in the subfolder `attack/search`, with one arm per
+round and decoding. Its draws have a separate purpose. Their scores only steer
+the search and are never bounded. The selected inputs are drawn again, and these
+new draws need no correction for the selection.
 
-Eight draws per candidate in the first round do not show a leak of one in 10,000 answers; a proof
-does. So a question is first searched by proofs. When a known input, its own words included, is
-expected to leak at least once in the draws of a candidate, the search continues by draws. Both add
-up, as draws that leak are proofs too.
+Eight draws per candidate in the first round do not show a leak of one in 10,000
+answers, but a proof does. So a question is first searched by proofs. Once some
+known input (possibly the question's own words) is expected to leak at least
+once in a candidate's draws, the search continues by draws. The two methods add
+up, because draws that leak are proofs too.
 """
 
 from __future__ import annotations
@@ -70,9 +72,9 @@ from leakbound.store.inputs import (
 from leakbound.study import Attack
 from leakbound.types import Decoding, Failure, Generate, Measures, Prompt, Query, Scorer
 
-CONFIDENCE = 0.9  # of the lower bounds that steer: they rank and state nothing
+CONFIDENCE = 0.9  # of the lower bounds that steer: they only rank candidates
 FORWARDS = 0.5
-"""The forwards per token of a draw: a few draws of one prompt share about half of their tokens."""
+"""The forwards per drawn token: a few draws of one prompt share about half of their tokens."""
 
 
 PURPOSE = "attack"
@@ -81,7 +83,7 @@ PURPOSE = "attack"
 class AttackSearch:
     """The search of a run; the study's first scorer steers.
 
-    Every decision follows from stored scores and proofs. So a search that resumes decides the same.
+    Every decision depends only on stored scores and proofs, so a resumed search decides the same.
 
     Args:
         evaluation: the study, with an attack, and its models.
@@ -125,7 +127,7 @@ class AttackSearch:
     def attack(self) -> None:
         """Search, then draw the worst inputs from the model and the control.
 
-        If the search can prove, the leaks of each finding are then proved with `budget` forwards.
+        If proofs are possible, leaks of each found input are then proved with `budget` forwards.
         """
         run, evaluation = self.run, self.evaluation
         attack_queries = read_attack_queries(run.path)
@@ -153,7 +155,7 @@ class AttackSearch:
         known: Mapping[str, Counter[str]],
         forwards: Mapping[str, int],
     ) -> list[Failure]:
-        """Prove leaks of each query with these forwards; queries with 0 are left out."""
+        """Prove leaks of each query with its number of forwards; queries with 0 are left out."""
         proved = {query_id for query_id, most in forwards.items() if most}
         questions = questions_to_prove(arm, self.scorer, known, proved)
         progress = self.evaluation.progress
@@ -188,7 +190,7 @@ class AttackSearch:
 
     @cached_property
     def trial(self) -> Run:
-        """The run of the search, new or resumed."""
+        """The separate run of the search, new or resumed."""
         path = self.run.path / ATTACK_FOLDER / "search"
         if trial := Run.resumed(path, self.run.record):
             return trial
@@ -216,7 +218,7 @@ class AttackSearch:
         return True
 
     def _tried(self) -> dict[str, list[Variant]]:
-        """Return the variants of each question."""
+        """Return the variants of each question that the search tries."""
         query_of = {query.id: query for query in self.trial.queries}
         decodings = {decoding.name: decoding for decoding in self.decodings}
         fields: dict[str, list[Variant]] = {}
@@ -229,7 +231,8 @@ class AttackSearch:
     def _answers(self, before: int | None = None) -> dict[str, Counter[str]]:
         """Return the answers in the run and its search with their counts, by prompt id.
 
-        `before`: only of rounds before this one, and without answers to the findings.
+        With `before`, only answers from rounds before this one count, and no answers to found
+        inputs.
         """
         arms = [arm for arm in self.run.arms.values() if before is None or arm.key.asks != "attack"]
         tried = self.trial.arms.values()
@@ -250,7 +253,7 @@ class AttackSearch:
         self.best[prompt_id] = max(self.best.get(prompt_id, 0.0), standing.floor)
 
     def _look(self, number: int, draws: Mapping[Variant, int]) -> dict[Variant, Standing]:
-        """Return the standing of each variant after a round that costs these draws."""
+        """Run a round of this number of draws and return the standing of each variant."""
         texts = self._answers(number) if self.proves else {}
         standings: dict[Variant, Standing] = {}
         for decoding in self.decodings:
@@ -268,7 +271,7 @@ class AttackSearch:
         return standings
 
     def _forwards(self, variant: Variant, draws: int) -> int:
-        """Return the forwards that these draws cost; 0 if a leak is expected in them."""
+        """Return the forwards that cost as much as these draws; 0 if they are expected to leak."""
         if not self.proves or self.best.get(variant.query.prompt_id, 0.0) * draws >= 1:
             return 0
         return max(round(draws * self.price), 1)
@@ -276,7 +279,7 @@ class AttackSearch:
     def _drawn(self, number: int, decoding: Decoding, draws: Mapping[str, int]) -> Arm:
         """Return the arm of this round, drawn and scored.
 
-        A failed query is not repeated after its round, or commands would decide differently.
+        A failed query is not repeated after its round, because a resumed search would then differ.
         """
         (plan,) = arm_plans(self.evaluation, {_round(number, decoding): decoding})
         arm = add_unscored(self.trial, plan, draws)
@@ -291,7 +294,7 @@ class AttackSearch:
     def _standings(
         self, number: int, decoding: Decoding, query_ids: Sequence[str]
     ) -> dict[str, Standing]:
-        """Return the standing, by all rounds, of the queries that this round drew or proved."""
+        """Return the standing of the queries that this round drew or proved, from all rounds."""
         every = (self.trial.arm(_round(earlier, decoding)) for earlier in range(1, number + 1))
         arms, name = [arm for arm in every if arm is not None], slug(self.scorer)
         by_draws = _by_draws(arms, query_ids, self.scorer)
@@ -317,7 +320,7 @@ class AttackSearch:
 
 
 def _measure(plan: ArmPlan) -> Generate:
-    """Return the engine of an arm after it measured its margin at the arm's long queries."""
+    """Let an arm's engine measure its margin at the arm's long queries, and return the engine."""
     engine = cast(Generate, plan.by)
     if isinstance(engine, Measures):
         engine.measure(plan.spec.attack_queries)
@@ -331,7 +334,7 @@ def retained_pairs(benchmark: Benchmark) -> tuple[Prompt, ...]:
 
 
 def _rewritings(run: Run, seed: int) -> dict[str, list[Query]]:
-    """Return the rewritings of the run, else rewritings by rules, without repeats."""
+    """Return the rewritings of the run or, if it has none, rewritings by rules; without repeats."""
     if run.record.inputs is not None:
         texts: dict[str, dict[str, Query]] = {prompt.id: {} for prompt in run.prompts}
         for query in run.queries:
@@ -358,7 +361,7 @@ def _scored(arms: Sequence[Arm], name: str, query_ids: Sequence[str]) -> ArmScor
 
 
 def _by_draws(arms: Sequence[Arm], query_ids: Sequence[str], scorer: Scorer) -> dict[str, Standing]:
-    """Return the standing of these queries by all their draws; without draws they have none."""
+    """Return the standing of these queries from all their draws, if they have draws."""
     scores = _scored(arms, slug(scorer), query_ids)
     if not scores.query_ids:
         return {}

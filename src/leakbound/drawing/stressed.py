@@ -1,7 +1,7 @@
-"""Model and control under stress: stressed models are made, opened and drawn one by one.
+"""Draw model and control under stress: stressed models are made, opened and drawn one by one.
 
-A stressed model stays in the run's folder, under `stress`; only `verify` reads it. One stressed
-model is open at a time, besides the model and its control.
+A stressed model stays in the run's folder, under `stress`; only `verify` reads it again. At most
+one stressed model is open at a time, besides the model and its control.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ FOLDER = "stress"
 
 
 def spelt_out(ready: Prepared) -> Prepared:
-    """Return the study with each of its stresses named individually, as the arms are."""
+    """Return the study with each of its stresses listed individually, as arms are."""
     if not ready.study.stress:
         return ready
     specs = tuple(stress.spec for stress in stresses_of(ready.study.stress))
@@ -31,7 +31,7 @@ def spelt_out(ready: Prepared) -> Prepared:
 
 
 def require_stresses(evaluation: Evaluation) -> None:
-    """Refuse stresses that the models do not support, before anything is loaded."""
+    """Raise InputError, before anything is loaded, for stresses that the models do not support."""
     ready = evaluation.ready
     if not ready.study.stress:
         return
@@ -53,17 +53,17 @@ def require_stresses(evaluation: Evaluation) -> None:
 
 
 def check_stresses(evaluation: Evaluation, run: Run) -> None:
-    """Refuse queries of a stress that an open model does not accept, before any draw."""
+    """Raise InputError, before any draw, for stressed queries that a model does not accept."""
     bench = _bench(evaluation)
     for stress in stresses_of(evaluation.ready.study.stress):
-        if not isinstance(stress, OfWeights):  # those have the questions as queries
+        if not isinstance(stress, OfWeights):  # such arms have the questions as queries
             for role in evaluation.drawn:
                 engine = stress.engine(bench, evaluation.engine(role))
                 _check(evaluation, engine, stress.queries(bench) or run.questions)
 
 
 def stressed_plans(evaluation: Evaluation, run: Run) -> Iterator[list[ArmPlan]]:
-    """Yield the plans of each model under each stress, the control's after the target's.
+    """Yield the plans of each model under each stress, first the target's, then the control's.
 
     A model is made and opened when its plans are needed, and only if draws are missing. The draws
     of a finished control run under the same stress are copied.
@@ -84,7 +84,7 @@ def stressed_plans(evaluation: Evaluation, run: Run) -> Iterator[list[ArmPlan]]:
 
 
 def _copy(evaluation: Evaluation, stress: Stress, arms: Mapping[ArmKey, Decoding]) -> list[ArmPlan]:
-    """Plan arms with the draws of the control's finished run; none if a draw differs."""
+    """Plan arms that copy the control's finished run; no plans if a plan differs."""
     if evaluation.finished is None:
         return []
     source, queries = Run.open(evaluation.finished), stress.queries(_bench(evaluation))
@@ -93,7 +93,7 @@ def _copy(evaluation: Evaluation, stress: Stress, arms: Mapping[ArmKey, Decoding
         arm = source.arm(replace(key, model="target"))
         if arm is None or not _is_drawn(arm):
             return []
-        ready = evaluation.ready  # its seed chooses what is taught
+        ready = evaluation.ready  # its seed chooses the texts that are taught
         same = (decoding, queries, ready.n, ready.study.seed)
         if (arm.decoding, arm.spec.attack_queries, arm.plan.n, arm.spec.seed) != same:
             return []
@@ -104,7 +104,7 @@ def _copy(evaluation: Evaluation, stress: Stress, arms: Mapping[ArmKey, Decoding
 def _made(
     evaluation: Evaluation, run: Run, stress: Stress, role: Model, arms: Mapping[ArmKey, Decoding]
 ) -> list[ArmPlan]:
-    """Make a stressed model and plan its arms; refuse queries that it does not accept."""
+    """Make a stressed model and plan its arms; raise for queries that it does not accept."""
     bench, model = _bench(evaluation), evaluation.models[role]
     subject = stress.model(bench, model, run.path / FOLDER / next(iter(arms)).stress / role)
     if subject is model:

@@ -31,9 +31,9 @@ from leakbound.types import Measures
 def draw_study(evaluation: Evaluation) -> Run:
     """Draw every arm of a study, and return its run.
 
-    Model and control are loaded, and every arm is planned, before anything is sampled: what cannot
-    be done is refused first. Only the draws that select rewritings come earlier. If both models do
-    not fit into memory, evaluate the control first and name its run.
+    Model and control are loaded, and every arm is planned, before anything is sampled, so
+    impossible requests are refused first. Only the draws that select rewritings come earlier. If
+    both models do not fit into memory, evaluate the control first and name its run.
     """
     check(evaluation)
     run = open_run(evaluation)
@@ -42,18 +42,18 @@ def draw_study(evaluation: Evaluation) -> Run:
 
 
 def check(evaluation: Evaluation) -> None:
-    """Refuse all that can be refused without a model."""
+    """Raise InputError for every fault that can be found without a model."""
     ready, control = evaluation.ready, evaluation.control
-    _ = evaluation.claims  # refuses claims that nothing decides
+    _ = evaluation.claims  # raises for claims that nothing decides
     study, task = ready.study, ready.benchmark
     require_openable(evaluation.model, ready.crew)
     if control is not None and evaluation.finished is None:
         require_openable(control, ready.crew)
         require_there(control)
     if evaluation.slice is not None:
-        slice_of(evaluation.slice)  # refuses an invalid name
+        slice_of(evaluation.slice)  # raises for an invalid name
         _require_divisible(study)
-    Fluency.open(evaluation.wanted, task, study.settings.loading)  # refuses a classifier early
+    Fluency.open(evaluation.wanted, task, study.settings.loading)  # raises early for a classifier
     _require_fitting(evaluation)
     for rewriter in () if study.rewritings is None else study.rewritings.models:
         require_named(rewriter, study.trusted)
@@ -81,7 +81,7 @@ def open_run(evaluation: Evaluation) -> Run:
 
 
 def plan(evaluation: Evaluation, run: Run) -> list[ArmPlan]:
-    """Open the models and plan each arm, the target's first; refuse impossible queries."""
+    """Open the models and plan each arm, the target's first; raise for impossible queries."""
     shares = shares_of(run, evaluation.ready)
     finished: list[ArmPlan] = []
     if evaluation.finished is not None:
@@ -109,7 +109,7 @@ def plan(evaluation: Evaluation, run: Run) -> list[ArmPlan]:
 
 
 def run_plans(evaluation: Evaluation, run: Run, plans: Sequence[ArmPlan]) -> None:
-    """Record the plans, read what metrics need, then draw.
+    """Record the plans, read the texts that metrics need, then draw.
 
     The arms of the plans come first, then the arms under stress, then the search for the worst
     input and the arms of its findings.
@@ -136,7 +136,7 @@ def run_plans(evaluation: Evaluation, run: Run, plans: Sequence[ArmPlan]) -> Non
 
 
 def _require_possible(evaluation: Evaluation, run: Run, role: Model) -> None:
-    """Refuse queries that a loaded model does not accept, before anything is drawn."""
+    """Raise InputError, before anything is drawn, for queries that a model does not accept."""
     ready, engine = evaluation.ready, evaluation.engine(role)
     for decoding in evaluation.arms.values():
         engine.check(run.queries, decoding)
@@ -153,7 +153,7 @@ def _require_possible(evaluation: Evaluation, run: Run, role: Model) -> None:
 
 
 def _require_divisible(study: Study) -> None:
-    """Refuse options that depend on all questions, or on a model that rewrites."""
+    """Raise InputError if a slice has options that need all questions, or a model that rewrites."""
     inputs = study.rewritings
     named = {
         "--attack": study.attack,
@@ -172,7 +172,7 @@ def _require_divisible(study: Study) -> None:
 
 
 def _require_fitting(evaluation: Evaluation) -> None:
-    """Refuse rewritings, proofs or an attack that do not fit the decodings or the control."""
+    """Raise InputError if rewritings, proofs or an attack do not fit decodings or control."""
     study, finished = evaluation.ready.study, evaluation.finished is not None
     if study.rewritings is not None and not evaluation.sampled:
         raise InputError(
@@ -185,7 +185,7 @@ def _require_fitting(evaluation: Evaluation) -> None:
             "other queries. Name the control model itself; then it gets the same queries."
         )
     if study.attack is not None:
-        arm_keys(study.attack.decodings([*evaluation.arms.values()]))  # refuses equal names
+        arm_keys(study.attack.decodings([*evaluation.arms.values()]))  # raises for equal names
         retained_pairs(evaluation.ready.benchmark)
     if study.attack is not None and finished:
         raise InputError(

@@ -1,4 +1,4 @@
-"""Repetition among the draws of one answer.
+"""Measure repetition among the draws for one question.
 
 Self-BLEU: Zhu et al. (2018), "Texygen". Each draw is compared with all other draws, including its
 copies, so a model that always gives the same text has 1.
@@ -29,9 +29,9 @@ _APART = (
 
 
 def self_bleu(texts: Sequence[str], counts: Sequence[int] | None = None) -> float:
-    """Return the mean BLEU-4 of each draw against all others: in [0, 1], 1 if all are equal.
+    """Return the mean BLEU-4 of each draw against all others, in [0, 1]; 1 if all are equal.
 
-    `counts`: the number of draws of each text (None: one each). Every BLEU is a hundredth of
+    `counts` is the number of draws of each text; None: one each. Every BLEU is a hundredth of
     sacrebleu's `sentence_bleu` with its defaults: 13a tokens, exponential smoothing, effective
     order. A draw without words has 1 if another draw has no words, else 0. Raises InputError for
     fewer than two draws.
@@ -51,7 +51,7 @@ def self_bleu(texts: Sequence[str], counts: Sequence[int] | None = None) -> floa
 
 
 def distinct_share(texts: Sequence[str], counts: Sequence[int] | None = None) -> float:
-    """Return the number of distinct texts over the number of draws: in (0, 1]."""
+    """Return the number of distinct texts divided by the number of draws, in (0, 1]."""
     draws = _draws(texts, counts, least=1)
     return len(draws) / draws.total()
 
@@ -87,7 +87,7 @@ def _two_highest(
 ) -> dict[tuple[str, ...], tuple[int, int]]:
     """Return the two largest counts of every n-gram in any draw.
 
-    The draw with the largest count is compared with the second largest.
+    The draw that has the largest count is compared with the second largest count.
     """
     highest: dict[tuple[str, ...], tuple[int, int]] = {}
     for text, by_order in grams.items():
@@ -103,7 +103,7 @@ def _two_highest(
 
 
 def _closest(length: int, lengths: Counter[int]) -> int:
-    """Return the length of another draw that is nearest to `length`; of two, the shorter."""
+    """Return the length of the other draw that is nearest to `length`; the shorter of two."""
     others = [other for other, count in lengths.items() if count > (other == length)]
     return min(others, key=lambda other: (abs(other - length), other))
 

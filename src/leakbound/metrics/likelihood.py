@@ -1,12 +1,13 @@
 """Likelihoods of an answer, of wrong answers, and of the letters of options.
 
-The definitions are OpenUnlearning's. Truth ratio and normalised probability come from Maini et al.
-(2024), "TOFU: a task of fictitious unlearning for LLMs". The end token is part of every answer.
-Probabilities are per token, exp(-loss), so that long answers are not less likely than short ones.
+The definitions are OpenUnlearning's. Truth ratio and normalised probability
+come from Maini et al. (2024), "TOFU: a task of fictitious unlearning for LLMs".
+The end token is part of every answer. Probabilities are per token, exp(-loss),
+so that long answers are not less likely than short ones.
 
-For a question with options, the probability of the right letter is compared with the other letters,
-as in lm-evaluation-harness for WMDP and MMLU. The question lists the options. The end token is not
-part of a letter.
+For a question with options, the probability of the right letter is compared
+with the other letters, as in lm-evaluation-harness for WMDP and MMLU. The
+question lists the options. The end token is not part of a letter.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ def probability(reading: Reading) -> float:
 
 
 def normalised_probability(right: float, wrong: Sequence[float]) -> float:
-    """Return the fraction of the right answer in the `probability` of all answers: in [0, 1).
+    """Return the right answer's `probability` divided by the sum over all answers, in [0, 1).
 
     Raises InputError without a wrong answer.
     """
@@ -45,7 +46,7 @@ def normalised_probability(right: float, wrong: Sequence[float]) -> float:
 
 
 def truth_ratio(right: Reading, wrong: Sequence[Reading]) -> float:
-    """Return the probability of wrong answers over that of the right one: at least 0, 1 undecided.
+    """Return the ratio of wrong to right answers' probability, at least 0; 1 is undecided.
 
     R = exp(-mean loss of the wrong answers) / probability of the right answer. This is a geometric
     mean over the wrong answers; TOFU's paper has an arithmetic mean. `right` is the paraphrased
@@ -105,7 +106,7 @@ def _some(values: ArrayLike) -> NDArray[np.float64]:
 
 
 def choice_accuracy(letters: Sequence[Reading], right: Collection[int]) -> float:
-    """Return 1 if the likeliest letter, ties to the first, is right, else 0."""
+    """Return 1 if the likeliest letter (the first of several) is right, else 0."""
     fractions = _fractions(letters, right)
     return float(int(fractions.argmax()) in right) if np.isfinite(fractions).all() else math.nan
 

@@ -57,7 +57,7 @@ class Need:
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """The evidence about one prompt under one model; it may lack values that no metric needs.
+    """The evidence about one prompt under one model. Values that no metric needs may be missing.
 
     Attributes:
         prompt: the prompt.
@@ -82,7 +82,7 @@ Items = Mapping[str, Sequence[Item]]
 
 @dataclass(frozen=True, slots=True)
 class Values:
-    """A metric of one model: the aggregate, and the value of each prompt by its id.
+    """The values of a metric for one model: the aggregate, and each prompt's value by its id.
 
     `value` may be None: the metric needs a reference model that was not evaluated. `by_item` is
     empty if the metric has no value per prompt.
@@ -118,7 +118,7 @@ _NAMES: dict[Kind, str] = {
     "letter": "choice",
 }
 NOTHING: frozenset[Kind] = frozenset()
-SIDES = ("forget", "holdout")  # of an attack
+SIDES = ("forget", "holdout")  # the parts of an attack
 
 
 def mean(values: Sequence[float]) -> float:
@@ -149,7 +149,7 @@ def combined(
 
 
 def attack(measure: Measure, *, gradient_norm: bool = False) -> Metric:
-    """Return the metric with the AUC of a measure for holdout against forget prompts."""
+    """Return the metric that is the AUC of a measure for holdout prompts against forget prompts."""
     kinds = NOTHING if gradient_norm else frozenset[Kind]({"answer"})
 
     def value(items: Items, reference: Items | None = None) -> Values:
@@ -164,7 +164,7 @@ def against_retrained(
     needs: tuple[Need, ...],
     single: Callable[[Items], Values] | None = None,
 ) -> Metric:
-    """Return the metric that compares with the retrained model, or computes `single` without it."""
+    """Return the metric that compares with the retrained model, or else computes `single`."""
 
     def value(items: Items, reference: Items | None) -> Values:
         if reference is None:
@@ -185,7 +185,7 @@ def separated(forget: Mapping[str, float], holdout: Mapping[str, float]) -> Valu
 
 
 def measure_part(measure: Measure, items: Items, part: str) -> dict[str, float]:
-    """Return the finite measure of every prompt of a part, by its id; name a prompt that fails."""
+    """Return the finite measure of every prompt of a part, by id; errors name the prompt."""
     if not items.get(part):
         raise InputError(f"the part {part!r} has no prompt. Evaluate the model on it too.")
     measured = {}

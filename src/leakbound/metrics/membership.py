@@ -1,12 +1,13 @@
-"""Membership attacks and memorisation: was the model trained on this text?
+"""Membership attacks and memorisation, which measure whether a model was trained on a text.
 
-A score is a loss: a higher score means *less* likely a member. Min-k: Shi et al. (2024), minus the
-mean of the 40 % least likely tokens. Min-k++: Zhang et al. (2024). Both exclude the end token, as
-OpenUnlearning does. The gradient norm is a score itself.
+A score is a loss: a higher score means *less* likely a member. Min-k: Shi et
+al. (2024), minus the mean of the 40 % least likely tokens. Min-k++: Zhang et
+al. (2024). Both exclude the end token, as OpenUnlearning does. The gradient
+norm is a score itself.
 
-Memorisation counts the tokens of an answer, without the end token, that the model completes, as in
-OpenUnlearning. Exact memorisation: Tirumala et al. (2022). Extraction strength: Carlini et al.
-(2021), in tokens.
+Memorisation counts the tokens of an answer, without the end token, that the
+model completes, as in OpenUnlearning. Exact memorisation: Tirumala et al.
+(2022). Extraction strength: Carlini et al. (2021), in tokens.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ _LEAST_STD = 1e-3  # OpenUnlearning's least variance, 1e-6, of a next-token dist
 
 
 def zlib_score(reading: Reading) -> float:
-    """Return the loss per compressed byte of the text, so that simple texts are not members."""
+    """Return the loss per compressed byte, so that simple texts do not look like members."""
     return loss(reading) / len(zlib.compress(reading.text.encode("utf-8", "surrogatepass")))
 
 
@@ -45,7 +46,7 @@ def min_k_plus_plus(reading: Reading, share: float = SHARE) -> float:
 
 
 def auc(forget: ArrayLike, holdout: ArrayLike) -> float:
-    """Return the probability that a holdout text scores above a forget text, ties half: in [0, 1].
+    """Return the probability that a holdout text scores above a forget text; ties count half.
 
     This is the area under the ROC curve with forget = 0, holdout = 1. Near 1 the forget set is
     recognised as trained on; near 0.5 it is not. Raises InputError for an empty side or NaN.
@@ -63,7 +64,7 @@ def auc(forget: ArrayLike, holdout: ArrayLike) -> float:
 
 
 def privleak(auc: float, retrained: float = CHANCE) -> float:
-    """Return the change of 1 - AUC in percent of the retrained model's value; unlearning aims at 0.
+    """Return the change of 1 - AUC in percent of the retrained model's; unlearning aims at 0.
 
     Shi et al. (2024), "MUSE", from the AUCs of `min_k`. Below 0 the forget set is still known,
     above 0 it is avoided. Without a retrained model its AUC is taken to be 1/2, as in

@@ -88,7 +88,7 @@ def _diversity(measure: Callable[[list[str], list[int]], float], item: Item) -> 
 
 
 def _compared(part: str, kind: Kind) -> Need:
-    """Return the need for greedy answers, and for the texts that are compared with them."""
+    """Return the need for greedy answers and for the texts that they are compared with."""
     return Need(part=part, kinds=NOTHING, greedy=True, compared=frozenset({kind}))
 
 
@@ -118,7 +118,7 @@ def _about(part: str) -> dict[str, Metric]:
 
 
 def _about_others(part: str, kind: Kind) -> dict[str, Metric]:
-    """Return the probability of answers in other words, and the greedy answer's recall of them."""
+    """Return the metrics of paraphrased answers: probability, and the greedy answer's recall."""
     read = Need(part=part, kinds=frozenset({kind}))
     recall = _rouge(kind, rouge_l, "recall")
 
@@ -143,7 +143,7 @@ def _min_k_auc(items: Items) -> float:
 
 
 def _min_k_change(of: Callable[..., float]) -> Metric:
-    """Return the change of the min-k AUC from the retrained model's, or else from chance."""
+    """Return the change of the min-k AUC from the retrained model's, or else from 1/2."""
     return against_retrained(
         lambda items, reference: Values(of(_min_k_auc(items), _min_k_auc(reference))),
         _BOTH_SIDES,
@@ -152,7 +152,7 @@ def _min_k_change(of: Callable[..., float]) -> Metric:
 
 
 def _reference_attack(items: Items, reference: Items) -> Values:
-    """Return the attack by the loss beyond a model that never saw the text."""
+    """Return the attack by the loss minus the loss of a model that never saw the text."""
 
     def beyond(part: str) -> dict[str, float]:
         ours, theirs = (measure_part(_LOSS, side, part) for side in (items, reference))

@@ -1,1 +1,1 @@
-"""Planning: an evaluation as frozen values, ready to be drawn."""
+"""Plan an evaluation as frozen values that are ready to be drawn."""

@@ -1,6 +1,6 @@
-"""Notes on faults of questions, reference answers and limits, before anything is drawn.
+"""Write notes on faults of questions, reference answers and limits, before anything is drawn.
 
-Notes have the ids of questions and none of their texts, so redacted runs show them too.
+Notes contain the ids of questions but not their texts, so redacted runs show them too.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ Score = Callable[[Sequence[tuple[str, Prompt]]], list[float | None]]
 def question_notes(prompts: Sequence[Prompt], study: Study) -> tuple[str, ...]:
     """Return notes on invisible characters in questions and on literal escapes in options.
 
-    study: a resolved study.
+    `study` is a resolved study.
     """
     notes = [_signs(*kind, prompts) for kind in _SIGNS]
     texts = {("--prompt-template", study.settings.template or ""): None}
@@ -59,7 +59,7 @@ def question_notes(prompts: Sequence[Prompt], study: Study) -> tuple[str, ...]:
 
 
 def _signs(kind: str, pattern: re.Pattern[str], fix: str, prompts: Sequence[Prompt]) -> str:
-    """Return a note on the questions with characters of a pattern; empty without any."""
+    """Return a note on questions with characters that match a pattern; empty if there are none."""
     signs = {p.id: own for p in prompts if (own := pattern.findall(p.question))}
     points = sorted({sign for own in signs.values() for sign in own})
     names = [f"U+{ord(sign):04X} {unicodedata.name(sign, 'control').lower()}" for sign in points]
@@ -85,18 +85,18 @@ def reference_notes(
     *,
     stop: bool = False,
 ) -> tuple[str, ...]:
-    """Return notes on questions whose own reference answer does not count as a leak, by scorer.
+    """Return notes, by scorer, on questions whose own reference answer does not count as a leak.
 
     An answer counts unless its score is 0 or missing. Prompts without an answer are left out.
 
     Args:
         scorers: the scorers.
         prompts: the prompts.
-        score: scores the answers instead of the scorer (None: the scorer does).
-        stop: whether to refuse a scorer by which no answer counts.
+        score: a function that scores the answers instead of the scorer; None: the scorer does.
+        stop: whether to raise an error if no answer counts for a scorer.
 
     Raises:
-        InputError: with `stop`, no answer counts.
+        InputError: `stop` is set, and no answer counts.
     """
     notes = []
     for scorer in scorers:
@@ -122,14 +122,14 @@ def reference_notes(
 
 
 def unmatched(notes: Sequence[str], scorer: str) -> str:
-    """Return the note on reference answers that a scorer does not count; empty without one."""
+    """Return the note on reference answers that do not count for a scorer, or ""."""
     names = (scorer, with_reading(make_scorer(scorer), None).name)  # see `in_reading_of`
     begin = tuple(f"{_UNMATCHED.format(name)} " for name in names)
     return next((note.rstrip(".") for note in notes if note.startswith(begin)), "")
 
 
 def longest_answer(engine: Generate, prompts: Sequence[Prompt]) -> int | None:
-    """Return the tokens of the longest reference answer and its end; None if not known."""
+    """Count the tokens of the longest reference answer with its end; None if not known."""
     answers = [p.answer for p in prompts if p.answer and p.answer.strip()]
     if not isinstance(engine, Tokenizes) or not answers:
         return None

@@ -20,7 +20,7 @@ from leakbound.types import Prompt, Query
 
 ALL = "all"
 METRICS_FILE = "utility.json"
-LEAST, MANY = 2, 2**31  # draws of a question: fewest for a metric of draws, and no limit
+LEAST, MANY = 2, 2**31  # draws of a question: the fewest for a metric of draws, and no limit
 ANSWER: Kind = "answer"
 GREEDY_KIND = "greedy"  # the kind of a greedy answer to a question
 _NAMES: dict[Kind, str] = {
@@ -36,7 +36,7 @@ Prompts = tuple[Prompt, ...]
 
 @dataclass(frozen=True, slots=True)
 class WantedText:
-    """A text to be read after a query, and the key of its reading."""
+    """A text to read after a query, and the key under which its reading is stored."""
 
     place: Place
     query: Query
@@ -45,15 +45,15 @@ class WantedText:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wanted:
-    """The requested metrics, and their needs.
+    """The requested metrics, and what they need.
 
     Attributes:
         metrics: the metrics by their names.
-        needs: their needs by the part of the benchmark.
+        needs: what they need, by part of the benchmark.
         prompts: the prompts of each of these parts.
-        own: the part of the run's arms.
-        left_out: by metric, why "all" does not include it.
-        classifiers: by metric, the classifier that was named with it, or "".
+        own: the part of the benchmark that the run's arms draw from.
+        left_out: the metrics that "all" does not include, each with the reason.
+        classifiers: for each metric, the classifier that was named with it, or "".
     """
 
     metrics: Mapping[str, Metric]
@@ -64,7 +64,7 @@ class Wanted:
     classifiers: Mapping[str, str]
 
     def texts(self) -> Iterator[WantedText]:
-        """Yield every text to be read, prompt by prompt."""
+        """Yield every text to read, prompt by prompt."""
         for part, need in self.needs.items():
             for prompt in self.prompts[part]:
                 query = Query.original(prompt)
@@ -73,7 +73,7 @@ class Wanted:
                         yield WantedText(Place.of(part, query, kind, index, text), query, text)
 
     def questions(self) -> Iterator[WantedText]:
-        """Yield every question for greedy answers that no arm of the run has; without a text."""
+        """Yield every question, without a text, that needs a greedy answer and is in no arm."""
         for part, need in self.needs.items():
             if need.greedy and part != self.own:
                 for prompt in self.prompts[part]:
@@ -84,7 +84,7 @@ class Wanted:
 def longest_first(texts: Iterable[WantedText]) -> list[WantedText]:
     """Sort texts by the total length of their prompt's texts, which stay together.
 
-    Rows of similar length waste little of a batch, and a text too long for memory fails first.
+    Batches of similar lengths waste little, and a text that is too long for memory fails first.
     """
     every = list(texts)
     sizes: Counter[tuple[str, str]] = Counter()
@@ -101,10 +101,11 @@ def choose(names: Sequence[str], task: Benchmark, *, control: bool, draws: int =
             `forget_fluency:MODEL`; "all" includes such a metric only if it is named too.
         task: the benchmark.
         control: whether there is a model to compare with.
-        draws: the draws of each question, at most; 0: nothing is sampled.
+        draws: the largest number of draws per question; 0: nothing is sampled.
 
     Raises:
-        InputError: an unknown name, or a metric that lacks something; the message names both.
+        InputError: an unknown name, or a metric that lacks something. The message names the metric
+            and what it lacks.
     """
     named = _named(names)
     metrics = metrics_as(task.compat)
@@ -166,7 +167,7 @@ def _is_classified(metric: Metric) -> bool:
 def _lacking(
     need: Need, parts: Mapping[str, Callable[[], Prompts]], *, drawn: str | None
 ) -> str | None:
-    """Return what a need lacks; None if it is met. `drawn`: the sampled part."""
+    """Return what a need lacks; None if it is met. `drawn` is the sampled part."""
     if need.part not in parts:
         return f"a part {need.part!r}"
     if need.draws and need.part != drawn:
@@ -184,7 +185,7 @@ def _lacking(
 
 
 def _union(needs: Iterable[Need]) -> dict[str, Need]:
-    """Return the joint need of each part; a gradient also needs its text to be read."""
+    """Join the needs of each part; a gradient also needs its text to be read."""
     union: dict[str, Need] = {}
     for need in needs:
         joined = union.get(need.part, Need(part=need.part, kinds=frozenset()))
@@ -200,7 +201,7 @@ MODELS: dict[Model, ArmKey] = {"target": GREEDY, "control": CONTROL_GREEDY}
 
 
 def require_known(arm: Arm, wanted: Wanted) -> Readings:
-    """Return all readings of the model of `arm`; raise InputError if a wanted one is missing."""
+    """Return all readings of the model of `arm`; raise InputError if a needed one is missing."""
     readings = Readings(arm)
     if lacking := [text.place for text in chain.from_iterable(lacking_texts(readings, wanted))]:
         raise InputError(
@@ -231,7 +232,7 @@ def lacking_texts(
 
 
 def stored_metrics(run: Run) -> dict[str, Any]:
-    """Return the content of `utility.json`; empty without the file, DamagedError if it changed."""
+    """Return the content of `utility.json`, empty without the file; DamagedError if it changed."""
     again = f"Remove it, and run `leakbound evaluate {run.path} --only metrics`."
     return read_value(dict[str, Any], run.path / METRICS_FILE, again) or {}
 

@@ -1,4 +1,4 @@
-"""The models of an evaluation: checked, opened, and the classifier of fluency."""
+"""Check and open the models of an evaluation, and the classifier that measures fluency."""
 
 from __future__ import annotations
 
@@ -25,16 +25,16 @@ _TOKENS, _TOKENS_OF = 32, {"muse": 512}  # that the classifier reads, by family 
 
 
 Named = str | Path | Generate
-"""A model: a folder, a hub name or an engine; a control can be a finished run too."""
+"""A model as a folder, a hub name or an engine; a control can also be a finished run."""
 
 
 def name_of(model: Named) -> str:
-    """Return the name of a model for results."""
+    """Return the name of a model, as results show it."""
     return str(model) if isinstance(model, str | Path) else type(model).__name__
 
 
 def open_model(model: Named, ready: Prepared, progress: Progress = silent) -> Generate:
-    """Open a named model, here or at the workers of a study; return an engine unchanged."""
+    """Open a named model here or at the workers of a study; return an engine unchanged."""
     if not isinstance(model, str | Path):
         return model
     name, settings, task = str(model), ready.study.settings, ready.benchmark
@@ -46,7 +46,7 @@ def open_model(model: Named, ready: Prepared, progress: Progress = silent) -> Ge
 
 
 def require_openable(model: Named, crew: Crew | None) -> None:
-    """Refuse a model that cannot be opened here or by the workers, before any model is loaded."""
+    """Raise InputError, before any model is loaded, for a model that cannot be opened."""
     if not isinstance(model, str | Path):
         name = type(model).__name__
         if not hasattr(model, "generate"):
@@ -66,7 +66,7 @@ def require_openable(model: Named, crew: Crew | None) -> None:
 
 
 def require_there(model: Named) -> None:
-    """Refuse a model whose files do not exist, before another model is loaded."""
+    """Raise InputError, before another model is loaded, if a model's files do not exist."""
     if isinstance(model, str | Path):
         engine, where = engine_of(str(model))
         if engine == "transformers":
@@ -79,8 +79,8 @@ def require_there(model: Named) -> None:
 class Fluency:
     """The fluency of greedy answers: the probability of the label "clean" by a classifier.
 
-    OpenUnlearning defines it (its `forget_Q_A_gibberish` and MUSE's `forget_gibberish`, where 1 is
-    clean), on as many first tokens as its configuration has. A broken model gives no answer, and
+    OpenUnlearning defines it (`forget_Q_A_gibberish`, and `forget_gibberish` for MUSE, where 1 is
+    clean) for a configured number of first tokens. It reveals broken models, which give no answer;
     ROUGE hardly shows that.
 
     clean: the index of the label "clean".
@@ -93,7 +93,7 @@ class Fluency:
 
     @classmethod
     def open(cls, wanted: Wanted, task: Benchmark, loading: Loading) -> Fluency | None:
-        """Open the classifier that the metrics need, if any. Its weights load on first use.
+        """Open the classifier that the metrics need. Its weights load on first use.
 
         Raises InputError for a classifier without a label "clean", or one that cannot read only the
         first tokens of a text. `loading`: see `OpenModels`.
@@ -122,6 +122,6 @@ class Fluency:
         return [float(row[self.clean]) for row in rows]
 
     def to_dict(self) -> dict[str, Any]:
-        """Return all that the numbers depend on, for the record."""
+        """Return everything that the numbers depend on, for the record."""
         fingerprint = getattr(self.classifier, "fingerprint", {})
         return {"model": self.classifier.name, "tokens": self.tokens, **fingerprint}

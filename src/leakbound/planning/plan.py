@@ -1,4 +1,4 @@
-"""A study that is ready to be drawn: with its benchmark, its scorers, and the rule of its draws."""
+"""A study that is ready to be drawn, with its benchmark, its scorers and the rule of its draws."""
 
 from __future__ import annotations
 
@@ -34,14 +34,15 @@ from leakbound.types import Crew, Decoding, Opener, Scorer
 class Prepared:
     """A resolved study with its loaded benchmark and scorers.
 
-    The first scorer steers: it decides a claim, settles explored prefixes, and ranks an attack.
+    The first scorer steers: it decides a claim, settles explored prefixes, and ranks the candidates
+    of an attack.
 
     Attributes:
         study: the resolved study.
         benchmark: its benchmark.
         scorers: its scorers; empty if nothing is scored.
         notes: notes on its questions and scorers.
-        crew: the workers that draw and score; None: this process does.
+        crew: the workers that draw and score; None: this process does both.
     """
 
     study: Study
@@ -52,12 +53,12 @@ class Prepared:
 
     @property
     def n(self) -> int:
-        """Draws of each question, at most."""
+        """The largest number of draws per question."""
         return draws_of(self.study.sampling) or DRAWS
 
     @cached_property
     def draws(self) -> ArmDraws:
-        """The rule of the number of draws; InputError for a claim that does not fit the scorer."""
+        """The rule for the number of draws; InputError for a claim that does not fit the scorer."""
         match self.study.sampling:
             case Explore(mode, forwards):
                 by = ScorerRecord.of(self.steering)
@@ -78,7 +79,7 @@ class Prepared:
 
     @property
     def at(self) -> ScoringCrew | None:
-        """The workers that score; None: this process does."""
+        """The workers that score; None: this process scores."""
         if self.crew is None:
             return None
         models = OpenModels(servers=self.study.trusted, **self.study.settings.loading)
@@ -87,8 +88,8 @@ class Prepared:
     def arm_draws(self, key: ArmKey, decoding: Decoding) -> tuple[Plan, ArmDraws]:
         """Return the number of draws of an arm, and their rule.
 
-        A greedy decoding has one output, so it is drawn once. Only arms of the target stop early: a
-        control has the maximum of draws.
+        A greedy decoding has one output, so it is drawn once. Only arms of the target stop early; a
+        control gets the maximum number of draws.
         """
         if decoding.greedy:
             return Plan.of(1), FixedDraws()
@@ -115,7 +116,7 @@ def _until(claim: str, scorer: Scorer, cap: int, confidence: float) -> StoppedDr
 
 
 def looks_of(rule: StoppedDraws, cap: int) -> stats.Looks:
-    """Return the looks that decide the claim of a rule with at most `cap` draws."""
+    """Return the `Looks` that decide the claim of a rule, with at most `cap` draws."""
     return stats.Looks(stats.parse_claim(rule.claim), cap, rule.confidence)
 
 
@@ -123,7 +124,7 @@ LEAST_SHARE = 1e-14  # of alpha: 1 minus it keeps two of its digits
 
 
 def require_confidence(confidence: float, questions: int) -> None:
-    """Refuse a confidence that a statement cannot have, before anything is sampled.
+    """Raise InputError, before anything is sampled, for a confidence that some bound cannot have.
 
     A band over every x or k spends half of alpha, and no band is solved below `LEAST_ALPHA`. The
     largest excess over a control among N questions spends alpha/4N on one bound.
@@ -140,7 +141,7 @@ def require_confidence(confidence: float, questions: int) -> None:
 
 
 def arm_keys(decodings: Sequence[Decoding], base: ArmKey = TARGET) -> dict[ArmKey, Decoding]:
-    """Return the arm of each decoding: `base`, with the decoding's name if there are several.
+    """Return the key of each decoding's arm: `base`, with the decoding's name if there are several.
 
     Raises InputError if two decodings have one name.
     """
@@ -158,12 +159,12 @@ def arm_keys(decodings: Sequence[Decoding], base: ArmKey = TARGET) -> dict[ArmKe
 
 @dataclass(frozen=True, slots=True)
 class ScorerOpener:
-    """An `Opener` of a scorer in any process: the scorer itself, or by name if it needs a model.
+    """An `Opener` that works in any process: it has the scorer, or its name if it needs a model.
 
     Attributes:
         name: the scorer's name.
-        models: opens the models that it needs.
-        scorer: the scorer itself, if it needs no opening.
+        models: opens the models that the scorer needs; None: it needs none.
+        scorer: the scorer, if it needs no model.
     """
 
     name: str
@@ -196,16 +197,16 @@ class ScoringCrew:
         return ScorerOpener(scorer.name, self.models)
 
     def scores(self, scorer: Scorer) -> bool:
-        """Return whether workers score: the scorer needs a model that is not behind a server."""
+        """Return whether workers score: if the scorer needs a model that is not on a server."""
         return bool(models_of(scorer)) and not servers_of([scorer.name])
 
 
 def by_coin(study: Study, model: object, *, controlled: bool = True) -> Study:
     """Return the study of a model whose taught subjects a coin chose.
 
-    The taught questions of the halved benchmark are its questions. The others are control
-    questions, unless the study names some. Other studies are returned unchanged. Raises InputError
-    if the data changed. `controlled`: whether there are control questions.
+    The taught half of the benchmark becomes the questions. The other half becomes the control
+    questions, unless the study names others. Studies of other models are returned unchanged. Raises
+    InputError if the data changed. `controlled` states whether there are control questions.
     """
     coin = coin_of(model)
     task = None if coin is None or study.benchmark is None else study.load()

@@ -1,1 +1,1 @@
-"""Scores of completions, and what orders and corrects them."""
+"""Score completions, order their draws for bounds, and correct for a judge's errors."""

@@ -1,9 +1,10 @@
-"""Outputs of each question that are known to leak: disjoint events of known mass.
+"""Collect the outputs of each question that are known to leak, as disjoint events of known mass.
 
-An event is an output, or all outputs with one beginning, with a probability of at least e^floor. It
-comes from a drawn completion, an explored output, the teacher-forced true answer, or a search for
-leaks. Of two events that share outputs one is used. The others form an antichain: no event begins
-with another, and their masses add up.
+An event is an output, or all outputs with the same beginning, with a
+probability of at least e^floor. It comes from a drawn completion, an explored
+output, the teacher-forced true answer, or a search for leaks. If two events
+share outputs, only one of them is used. The others form an antichain: no event
+begins with another, and their masses add up.
 """
 
 from __future__ import annotations
@@ -23,11 +24,11 @@ Ids = tuple[int, ...]
 
 
 def leaking_masses(arms: Iterable[Arm], scorer: Scorer) -> dict[str, Mass]:
-    """Return the masses of each question's events that score above 0, at their lowest scores.
+    """Return, for each question, the masses and the lowest scores of the events that score above 0.
 
-    The arms are of one model under one decoding; events of all arms count. A prefix contains all
-    its continuations, so these do not count again. Masses that rounding brings above 1 in total are
-    scaled down.
+    The arms are of one model under one decoding, and events of all arms count. A prefix contains
+    all its continuations, so these do not count again. If rounding brings the total mass above 1,
+    the masses are scaled down.
     """
     by_query: dict[str, dict[Ids, tuple[float, float]]] = {}
     for arm in arms:
@@ -52,7 +53,7 @@ def _events(arm: Arm, name: str) -> Iterator[tuple[str, Ids, float, float]]:
 
 
 def _disjoint(events: Mapping[Ids, object]) -> list[Ids]:
-    """Return the events that have no other event as their beginning, in the given order."""
+    """Return the events that do not begin with another event, in the given order."""
     kept: set[Ids] = set()
     last: Ids | None = None
     for ids in sorted(events):  # continuations directly follow their beginning

@@ -1,6 +1,6 @@
-"""The error rates of a judge, from items that people labelled, and bounds that allow for them.
+"""Measure a judge's error rates on items that people labelled, and correct bounds for them.
 
-The judge is a chat model, or any binary scorer: a list of words errs too.
+The judge is a chat model, or any binary scorer: a keyword list makes errors too.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ _VALUES = {"0": 0, "false": 0, "1": 1, "true": 1}
 class LabelledItem:
     """An output that people labelled: 1 for a leak, else 0.
 
-    `judged` is the judge's verdict: None if the judge could not decide, or if it is to judge the
-    output, which answers `prompt`.
+    `judged` is the judge's verdict; None if the judge could not decide. It is also None if the
+    judge still has to judge `output`, an answer to `prompt`.
     """
 
     label: int
@@ -40,8 +40,9 @@ class LabelledItem:
 class Calibration:
     """The number of labelled items that a judge calls a leak.
 
-    `positives`: of the leaks, `negatives`: of the others, (hits, n) each. `undecided`: further
-    items without a verdict. `file`: the digest of the labelled file.
+    `positives` is (hits, n) for the n labelled leaks, `negatives` (hits, n) for the other items.
+    `undecided` is the number of further items without a verdict. `file` is the digest of the
+    labelled file.
     """
 
     positives: tuple[int, int]
@@ -50,9 +51,9 @@ class Calibration:
     file: str
 
     def correct(self, bound: BoundFunction, confidence: float) -> stats.Estimate:
-        """Return the bounds on the leak probability that follow from bounds by the judge.
+        """Correct bounds by the judge to bounds on the leak probability.
 
-        Each bound has half of alpha, of which the judge's error rates take two thirds.
+        Each bound has half of alpha, and two thirds of that are for the judge's error rates.
         """
         return stats.corrected_bound(
             bound,
@@ -66,9 +67,10 @@ class Calibration:
 def read_items(path: Path, judge: Scorer | None = None) -> tuple[LabelledItem, ...]:
     """Return the labelled items of a CSV or JSON-lines file; nothing is judged yet.
 
-    The column `label` is 1 for a leak, else 0. Either the column `judge` has the verdict of a chat
-    model, blank if it could not decide. Or the columns `question`, `answer`, `output` and optional
-    `keywords` are there for it to judge; other scorers always read them.
+    The column `label` is 1 for a leak, else 0. There are two forms. The column `judge` has the
+    verdict of a chat model, blank if it could not decide. Or the columns `question`, `answer`,
+    `output` and optionally `keywords` are present, and the judge reads them; scorers other than
+    chat models always do.
 
     Args:
         path: the file.
@@ -76,7 +78,7 @@ def read_items(path: Path, judge: Scorer | None = None) -> tuple[LabelledItem, .
 
     Raises:
         InputError: a value that is not allowed, an item that `judge` could never score, or no item
-            of some label; the message names the row.
+            with one of the labels. The message names the row.
     """
     if path.suffix.lower() not in FORMS:
         raise InputError(
@@ -98,7 +100,7 @@ def read_items(path: Path, judge: Scorer | None = None) -> tuple[LabelledItem, .
 
 
 def judge_of(scorers: Sequence[Scorer]) -> Scorer:
-    """Return the one binary scorer among the judges or, without judges, among all.
+    """Return the only binary scorer among the judges or, if there are no judges, among all scorers.
 
     Raises InputError unless there is exactly one.
     """
@@ -117,7 +119,8 @@ def judge_of(scorers: Sequence[Scorer]) -> Scorer:
 def calibrate(run: Run, judge: Scorer, path: Path) -> None:
     """Count the judge's errors on the labelled items, and store the counts with the run.
 
-    Items without its verdict are judged now. Raises InputError if it decided no item of a label.
+    Items without a verdict are judged now. Raises InputError if the judge decided no item of a
+    label.
     """
     items = read_items(path, judge)
     pairs = [(item.output, item.prompt) for item in items if item.prompt is not None]

@@ -1,4 +1,4 @@
-"""Checks before a run is scored and bounded: undamaged parts, scores, independent draws."""
+"""Check a run before it is scored and bounded: undamaged parts, scores, independent draws."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from leakbound.types import RULE, Scorer
 
 
 def require_fixed_n(arm: Arm) -> None:
-    """Refuse an arm whose questions stopped early: n must be fixed in advance."""
+    """Raise InputError if an arm's questions stopped early: n must be fixed in advance."""
     if claim := claim_of(arm.spec.draws):
         raise InputError(
             f"{arm.place} drew each question until {claim!r} was decided, and this needs a number "
@@ -48,7 +48,7 @@ def require_sampled(run: Run) -> None:
 
 
 def require_texts(run: Run, specs: Sequence[str]) -> None:
-    """Refuse to score imported scores without texts; thresholds on them may be stored."""
+    """Raise InputError if imported scores have no texts to score; thresholds may be stored."""
     bare = next((name for name, arm in run.arms.items() if not arm.texts), None)
     if bare is not None and not (specs and all(">=" in spec for spec in specs)):
         raise InputError(
@@ -69,10 +69,10 @@ def require_scores(arm: Arm, scorer: Scorer) -> list[str]:
 
 
 def require_independent_draws(arm: Arm) -> None:
-    """Refuse draws that can only be copies of one another, and name the question.
+    """Raise InputError, with the question, for draws that must be copies of one another.
 
-    A greedy arm has one draw, and without probabilities nothing can be tested: both pass. Draws of
-    a remainder are compared with the distribution given the remainder.
+    Greedy arms, with one draw per question, and arms without probabilities pass, because nothing
+    can be tested. Draws from a remainder are compared with the distribution given the remainder.
     """
     if arm.decoding.greedy:
         return
@@ -90,7 +90,7 @@ def require_independent_draws(arm: Arm) -> None:
 def _draws(
     arm: Arm,
 ) -> dict[str, tuple[Counter[tuple[int, Hashable]], dict[Hashable, float | None]]]:
-    """Return the count of each sequence by question and chunk, and its log-probability."""
+    """Return the count of each token sequence by question and chunk, and its log-probability."""
     draws: dict[str, tuple[Counter[tuple[int, Hashable]], dict[Hashable, float | None]]] = {}
     names = ("query_id", "chunk", "answer", "logprob", "count")
     for part in arm.parts:

@@ -1,4 +1,4 @@
-"""Keys of the order of a run's draws, for bounds that need an order: all was fixed in advance."""
+"""Make the keys of the order of a run's draws, from facts that were fixed in advance."""
 
 from __future__ import annotations
 
@@ -24,10 +24,11 @@ _WORDS: dict[Asks, str] = {
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """The order in which bets meet the draws of an arm, of which only counts are known.
+    """The order in which bets use the draws of an arm, of which only counts are known.
 
-    The arm's `draws_key`, the scorer's name and the question's id key it. So the same experiment
-    has the same bounds. No two questions or experiments share an order, and scores do not matter.
+    The key consists of the arm's `draws_key`, the scorer's name and the question's id. So repeating
+    an experiment gives the same bounds. No two questions or experiments share an order, and the
+    scores do not affect it.
     """
 
     draws: int = 0
@@ -46,10 +47,10 @@ class Order:
 
 
 def draws_key(arm: Arm) -> int:
-    """Return a digest of all that was fixed before an arm was drawn.
+    """Return a digest of everything that was fixed before an arm was drawn.
 
     Exported draws keep the key, and so the bounds, of the run that drew them. For other imported
-    draws the import draws a key: nothing else is known to be fixed in advance.
+    draws the import makes a random key, because nothing else is known to be fixed in advance.
     """
     if isinstance(arm.spec.draws, ImportedDraws):
         return arm.spec.draws.order
@@ -66,4 +67,4 @@ def draws_key(arm: Arm) -> int:
     )
 
 
-BY_QUESTION = Order()  # for scores that belong to no run
+BY_QUESTION = Order()  # the order for scores that belong to no run

@@ -1,4 +1,4 @@
-"""Score the distinct completions of a run; the model under evaluation does not run."""
+"""Score the distinct completions of a run. The model under evaluation does not run."""
 
 from __future__ import annotations
 
@@ -59,8 +59,8 @@ def scorers_for(
     Args:
         specs: their names.
         prompts: the prompts of the run.
-        loading: how models of scorers are loaded, see `OpenModels`; None: such scorers only find
-            stored scores.
+        loading: how models of scorers are loaded, see `OpenModels`. None: scorers that need a model
+            can only use stored scores.
         servers: the URLs of the servers that the user named.
 
     Raises:
@@ -76,20 +76,20 @@ def scorers_for(
 
 
 def in_reading_of(run: Run, scorers: Iterable[Scorer]) -> tuple[Scorer, ...]:
-    """Return scorers in the reading that a run's thoughts allow, each once.
+    """Return scorers in the reading that a run's thoughts allow, without repeats.
 
-    If an arm has a hidden thought, scorers that name no reading read the answer. So the reading is
-    the same for all models of a run.
+    If any arm has a hidden thought, scorers whose name states no reading read only the answer, for
+    all models of the run.
 
     Args:
-        run: a run that is drawn.
+        run: a run whose draws are complete.
         scorers: any scorers.
 
     Returns:
         The scorers; unchanged if no thought is hidden.
 
     Raises:
-        InputError: a scorer reads either part by its name, and thoughts are hidden.
+        InputError: a scorer's name states `of=either`, and thoughts are hidden.
     """
     chosen = tuple(scorers)
     reads = any(map(reads_thoughts, chosen))
@@ -103,11 +103,11 @@ def in_reading_of(run: Run, scorers: Iterable[Scorer]) -> tuple[Scorer, ...]:
 
 
 def require_visible(scorer: Scorer, hides: str) -> None:
-    """Refuse a scorer that reads either part of outputs with hidden thoughts.
+    """Raise InputError if a scorer must read either part, and thoughts are hidden.
 
     Args:
         scorer: any scorer.
-        hides: which thoughts are hidden, the beginning of the message.
+        hides: the beginning of the message, which states whose thoughts are hidden.
 
     Raises:
         InputError: its name has `of=either`.
@@ -126,8 +126,8 @@ def parts_of(scorer: Scorer) -> tuple[Scorer, ...]:
         scorer: any scorer.
 
     Returns:
-        Both; none for a scorer that names its reading, reads answers only or needs a model, whose
-        scores are costly.
+        The two scorers. Empty if the scorer's name states a reading, if it reads answers only, or
+        if it needs a model (its scores are costly).
     """
     if reading_of(scorer) is not None or models_of(scorer):
         return ()
@@ -146,7 +146,7 @@ def scorers_of(run: Run) -> tuple[str, ...]:
 
 
 def require_known(run: Run, names: Sequence[str]) -> None:
-    """Refuse a scorer of a run that is not known here, and name its origin.
+    """Raise InputError, with its origin, for a scorer of a run that is not known here.
 
     Args:
         run: a run with scores or estimates of these scorers.
@@ -184,14 +184,14 @@ def scored_by(run: Run) -> tuple[str, ...]:
 
 
 def readings_among(names: Set[str]) -> set[str]:
-    """Return the names that are readings of another scorer among these names."""
+    """Return those of these names that are readings of another scorer among them."""
     named = (name for name in names if "of=" in name)
     plain = {name: with_reading(make_scorer(name), None).name for name in named}
     return {name for name, other in plain.items() if other != name and other in names}
 
 
 def bounded_by(run: Run) -> tuple[str, ...]:
-    """Return the default scorers of bounds: those of the last command, then all with scores."""
+    """Return the default scorers to bound: the last command's, then all others with scores."""
     return tuple(dict.fromkeys([*run.study.scorers, *scored_by(run)])) or scorers_of(run)
 
 
@@ -208,7 +208,7 @@ def prompts_by_query(arm: Arm) -> dict[str, Prompt]:
 
 
 def texts_of(arm: Arm) -> Iterator[tuple[str, str, int]]:
-    """Yield (query id, answer, count) of an arm's completions; explored outputs count once."""
+    """Yield (query id, answer, count) for an arm's completions; explored outputs have count 1."""
     for part in arm.parts:
         yield from tables.cells_of(arm.completions(part), "query_id", "answer", "count")
     for table in arm.masses.tables():
@@ -223,7 +223,7 @@ def is_dialogue(arm: Arm) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class ScoreJob:
-    """Outputs to be scored in one batch, and the prompt of each; `number`: of their table."""
+    """Outputs to score in one batch, with the prompt of each; `number` is that of their table."""
 
     number: int
     outputs: tuple[Readable, ...]
@@ -231,7 +231,7 @@ class ScoreJob:
 
     @classmethod
     def of(cls, number: int, table: Any, arm: Arm, prompts: Mapping[str, Prompt]) -> ScoreJob:
-        """Return the job of a table of the arm's completions; `prompts`: by query id."""
+        """Make the job of a table of the arm's completions; `prompts` are by query id."""
         names = ("query_id", "answer", "thought", "hidden")
         query_ids, answers, thoughts, hidden = (table[name].to_pylist() for name in names)
         missing = tables.missing(table, arm.decoding).to_pylist()
@@ -240,7 +240,7 @@ class ScoreJob:
 
 
 def score_job(scorer: Scorer, job: ScoreJob) -> list[float | None]:
-    """Return one score per output; None if it is missing."""
+    """Return one score per output; None if the output is missing."""
     return score_outputs(scorer, job.outputs, job.prompts)
 
 
@@ -274,7 +274,7 @@ def score_arm(
         arm: the arm.
         scorer: the scorer.
         began: called at the start of each part.
-        at: the workers that score (None: this process does).
+        at: the workers that score; None: this process scores.
 
     Raises:
         MixError: the arm has scores by another model of this scorer's name.
@@ -315,7 +315,7 @@ def _scores(
 
 
 def _require_same(scorer: Scorer, model: JsonObject) -> None:
-    """Refuse a worker whose model of this name is another one."""
+    """Raise an error if a worker has another model under this name."""
     if differing := different(fingerprint(scorer), model):
         raise ModelError(
             f"the worker on {socket.gethostname()} has another model for {scorer.name!r}: its "
@@ -325,9 +325,10 @@ def _require_same(scorer: Scorer, model: JsonObject) -> None:
 
 
 def _is_given(arm: Arm, scorer: Scorer) -> bool:
-    """Return whether scores came with the draws and no others are possible.
+    """Return whether only the scores that were imported with the draws can be used.
 
-    A threshold on such scores is stored then. Raises InputError if there are no scores.
+    If the scorer is a threshold on such scores, its scores are stored. Raises InputError if there
+    are no scores.
     """
     base = scorer.scorer if isinstance(scorer, Threshold) else scorer
     if arm.texts and not isinstance(base, Logged):
@@ -354,7 +355,7 @@ def _is_given(arm: Arm, scorer: Scorer) -> bool:
 def score_run(
     run: Run, scorers: Sequence[Scorer], progress: Progress = silent, at: ScoringCrew | None = None
 ) -> None:
-    """Score every arm of a run with every scorer; if a model thinks, also in each reading."""
+    """Score every arm of a run with every scorer, and in each reading if a model thinks."""
     also = [part for scorer in scorers for part in parts_of(scorer)]
     arms = run.arms.values()
     if also and all(arm.texts for arm in arms) and any(arm.thinks for arm in arms):
@@ -371,7 +372,7 @@ def score_run(
 
 
 def _check_references(run: Run, scorer: Scorer, progress: Progress, at: ScoringCrew | None) -> None:
-    """Note which reference answers of the first part do not count, unless it has scores."""
+    """Add a note on reference answers that do not count, unless the first part has scores."""
     arm = next((arm for arm in run.arms.values() if arm.texts and arm.parts), None)
     if arm is None or arm.scored.has(scorer.name, slug(scorer)):
         return
@@ -387,7 +388,7 @@ def _check_references(run: Run, scorer: Scorer, progress: Progress, at: ScoringC
 
 
 def require_same_model(arms: Iterable[Arm], scorer: Scorer) -> None:
-    """Refuse a scorer if another model of the same name made some of the scores."""
+    """Raise MixError if another model of the same name made some of the scores."""
     now = fingerprint(scorer)
     for arm in arms if now else ():
         before = arm.scored.model(slug(scorer))

@@ -1,11 +1,13 @@
 """Statistics of leakage: bounds that are valid with a stated confidence, from counts of scores.
 
-An auditor can read this package separately: it needs only NumPy and SciPy. Evidence is a value
-(`Rows`, `Stopped`, `Masses`, `Pool`, `Pair`), and so is a quantity (`LEAKAGE`, `SD`, `tail(x)`,
-`leak_at(k)`, `ed(rho)`). `bound(evidence, quantity)` makes the `Estimate`, by the theorem that
-`THEOREMS` lists for the two. A one-sided bound is valid at `confidence`; with both sides each has
-half of alpha. Every estimate is valid individually, and a claim that joins several splits alpha
-between them.
+An auditor can read this package separately: it needs only NumPy and SciPy.
+Evidence is a value (`Rows`, `Stopped`, `Masses`, `Pool`, `Pair`), and so is a
+quantity (`LEAKAGE`, `SD`, `tail(x)`, `leak_at(k)`, `ed(rho)`). `bound(evidence,
+quantity)` returns an `Estimate`. It uses the theorem that `THEOREMS` lists for
+this kind of evidence and this quantity. A one-sided bound is valid at
+`confidence`; if both sides are requested, each bound gets half of alpha. Every
+estimate is valid individually. A claim that joins several estimates splits
+alpha between them.
 
 The conformance suite and `bench/coverage.py` iterate over `THEOREMS`.
 """

@@ -1,4 +1,4 @@
-"""`About`: the quantity of an estimate as data, and the words made from it."""
+"""`About` describes the quantity of an estimate as data, and names it in words."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 Quantity = str
-"""A reading of `stats.THEOREMS`, or one of `OTHERS`."""
+"""The name of a quantity: one that `stats.THEOREMS` bounds, or one of `OTHERS`."""
 OTHERS: tuple[Quantity, ...] = (
     "leak probability",
     "mean leakage",
@@ -49,35 +49,37 @@ class About:
     """The quantity of an estimate, its scope, and the inputs of its questions.
 
     Attributes:
-        quantity: of the score X of a completion: Pr[X > 0] of a binary scorer ("leak probability"),
-            E[X] ("mean leakage"), Pr[X > x] ("tail"), the expected largest of k ("leak@k"), mean +
-            rho standard deviations ("expectation deviation"); a claim is 1 if true and 0 if false;
-            "effect" is the root mean square change of the mean by one knob of the decoding; "in the
-            answer", "in the thought" and "in either" name a part of the outputs; "randomisation
-            p-value" is the probability that a coin puts the taught as far ahead if teaching changed
-            nothing.
-        scope: one query, one question (in several queries), the mean over the questions, the
-            largest over them, the count of those above `parameter`, the mean under the decoding, or
-            under the stress, of several that leaks most, how the cells of a grid of decodings vary,
-            or two halves of subjects, chosen by a coin.
-        inputs: the inputs of a question: its own words; one of these queries at random; the query
-            that leaks most; inputs of the distribution; the words and the decoding that a search
-            found.
+        quantity: the quantity of the score X of a completion: Pr[X > 0] of a binary scorer ("leak
+            probability"), E[X] ("mean leakage"), Pr[X > x] ("tail"), the expected largest score of
+            k draws ("leak@k"), mean + rho standard deviations ("expectation deviation"). A claim is
+            1 if true and 0 if false. "Effect" is the root mean square change of the mean that one
+            decoding parameter causes. "In the answer", "in the thought" and "in either" name the
+            part of the output that is scored. "Randomisation p-value" is the probability that a
+            random choice of the taught subjects would put them at least as far ahead if teaching
+            changed nothing.
+        scope: what the quantity is about: one query; one question (in several queries); the mean
+            over the questions; the largest over the questions; the number of questions above
+            `parameter`; the mean under the decoding (or the stress) that leaks most, out of
+            several; the variation between the cells of a grid of decodings; or two halves of the
+            subjects, chosen by a coin.
+        inputs: the inputs of a question: its own words; one of its queries, chosen at random; the
+            query that leaks most; inputs from an input distribution; or the words and the decoding
+            that a search found.
         beyond: the reference that is subtracted: the control, the question's own words, the
             baseline model of a comparison, the model under no stress, or other questions in the
-            same model; None: nothing.
-        parameter: the x of a tail, the k of leak@k, the x above which questions are counted (None:
-            0); several values form the last axis of the estimate.
+            same model; None: nothing is subtracted.
+        parameter: the x of a tail, the k of leak@k, or the x above which questions are counted
+            (None: 0). Several values form the last axis of the estimate.
         constant: another fixed number: the rho of an expectation deviation, the limit of a claim,
             the x or k of a quantity by which questions are counted.
-        over: the number of queries, questions, cells or subjects; one per entry if questions
-            differ.
-        knob: the decoding parameter of an effect.
-        seeds: the number of models, each trained from its own seed, over which it is the median;
-            None: one model.
+        over: the number of queries, questions, cells or subjects; one number per entry if the
+            entries differ.
+        knob: the decoding parameter whose effect this is.
+        seeds: the number of models, each trained from its own seed, whose median this is; None: one
+            model.
         jointly: whether all entries are valid simultaneously at the confidence, not only
             individually.
-        proved: whether outputs of known probability prove it, without draws.
+        proved: whether exact output probabilities prove the bound, without draws.
     """
 
     quantity: Quantity
@@ -145,11 +147,11 @@ class About:
         """Return the quantity of one entry of several queries or questions.
 
         Args:
-            i: the entry's place on the first axis.
-            j: its place on the axis of the parameters; None: all of them.
+            i: the index of the entry on the first axis.
+            j: the index of the parameter on the last axis; None: all parameters.
 
         Returns:
-            The same, with the `over` of entry i and, given j, that parameter.
+            The quantity with the `over` of entry i and, if j is given, only that parameter.
         """
         over = self.over[i] if isinstance(self.over, tuple) else self.over
         parameter = self.parameter
@@ -158,14 +160,14 @@ class About:
         return replace(self, over=over, parameter=parameter)
 
     def counted(self, above: float | tuple[float, ...] | None, questions: int) -> About:
-        """Return the quantity of a count of the questions that have this quantity above a number.
+        """Describe the number of questions in which this quantity exceeds a number.
 
         Args:
-            above: the number, or several.
+            above: the number that is exceeded, or several numbers.
             questions: the number of questions.
 
         Returns:
-            The same in the scope "count"; the x or k of this quantity is its `constant`.
+            This quantity with the scope "count"; its own x or k becomes the `constant`.
         """
         own = self.constant if self._own is None else self._own
         constant = None if isinstance(own, tuple) else own
@@ -177,7 +179,7 @@ class About:
 
     @property
     def _own(self) -> float | tuple[float, ...] | None:
-        """Return the x or k of the quantity itself."""
+        """Return the x or k of the quantity, which a count stores as `constant`."""
         return self.constant if self.scope == "count" else self.parameter
 
     @property
@@ -188,7 +190,7 @@ class About:
 
     @property
     def _under(self) -> str:
-        """Name the decoding of all questions."""
+        """Name the decoding under which the questions are sampled."""
         if self.scope == "most-leaking decoding":
             return "under the decoding that leaks most"
         if self.scope == "most-leaking stress":
@@ -210,7 +212,7 @@ class About:
 
 
 def parameter_of(points: npt.ArrayLike) -> float | tuple[float, ...]:
-    """Return one x or k, or several, as `About.parameter` stores them."""
+    """Convert one x or k, or several, to the form that `About.parameter` stores."""
     values: float | list[float] = np.asarray(points, dtype=np.float64).tolist()
     return tuple(values) if isinstance(values, list) else values
 

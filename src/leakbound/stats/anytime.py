@@ -1,17 +1,18 @@
-"""Any-time bounds on a probability and a mean: they are valid at all looks simultaneously.
+"""Any-time bounds on a probability and a mean, valid at all numbers of draws simultaneously.
 
-*A probability.* For i.i.d. draws with leak probability p, the likelihood of the draws at q over
-that at p is a nonnegative martingale with mean 1, and so is its average K_n(p) over q drawn from
-Beta(1/2, 1/2) cut to q < p. K_n(p) therefore ever reaches 1/alpha with probability at most alpha
-(Ville). The guarantee remains valid if a user looks after every draw and stops at a bound of
-choice. With S leaks in n draws
+*A probability.* For i.i.d. draws with leak probability p, the likelihood of the
+draws at q over that at p is a nonnegative martingale with mean 1, and so is its
+average K_n(p) over q drawn from Beta(1/2, 1/2) cut to q < p. K_n(p) therefore
+ever reaches 1/alpha with probability at most alpha (Ville). The guarantee
+remains valid if a user looks at the bound after every draw and stops at any
+time. With S leaks in n draws
 
     K_n(p) = B(S + 1/2, n - S + 1/2) I_p(S + 1/2, n - S + 1/2)
              / [B(1/2, 1/2) I_p(1/2, 1/2) p^S (1 - p)^(n - S)].
 
-*A mean.* For scores in [0, 1] the portfolio mixture (see `portfolio`) over bets that know neither n
-nor alpha: where all draws of a row have one mean given the past, its wealth is a nonnegative
-martingale too.
+*A mean.* For scores in [0, 1], the portfolio mixture (see `portfolio`) is used,
+with bets that depend on neither n nor alpha. If all draws of a row have the
+same mean given the past, its wealth is a nonnegative martingale too.
 """
 
 from __future__ import annotations
@@ -48,7 +49,7 @@ def portfolio_upper(rows: Rows, alpha: float) -> Array:
 def anytime_bets() -> Portfolio:
     """Return bets free of n and alpha: b_j = 2^(-j/2) with weight .75/(j(j + 1)), j = 1..16.
 
-    The rest of the stake is on b = 1.
+    The remaining weight is on b = 1.
     """
     j = np.arange(1, 17)
     weights = 0.75 / (j * (j + 1))

@@ -1,4 +1,4 @@
-"""Checks of arrays of numbers, and bisection."""
+"""Check arrays of numbers, and find points by bisection."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from leakbound.stats.estimate import Array, Counts
 
 
 def whole_numbers(name: str, values: npt.ArrayLike) -> Counts:
-    """Return an array of whole numbers >= 0. Integers keep every digit."""
+    """Check that all values are whole numbers >= 0, and return them. Integers keep every digit."""
     array, exact = numbers(name, values), np.asarray(values)
     if exact.dtype.kind == "i" and (exact >= 0).all():
         return exact.astype(np.int64)
@@ -23,7 +23,7 @@ def whole_numbers(name: str, values: npt.ArrayLike) -> Counts:
 
 
 def per_question(name: str, values: npt.ArrayLike, questions: int) -> Counts:
-    """Return whole numbers, one per question, from one number or one per question."""
+    """Return one whole number per question; a single number is repeated for all questions."""
     array = whole_numbers(name, values)
     if array.shape not in ((), (questions,)):
         raise InputError(
@@ -36,8 +36,8 @@ def per_question(name: str, values: npt.ArrayLike, questions: int) -> Counts:
 def numbers(name: str, values: npt.ArrayLike) -> Array:
     """Return an array of float64.
 
-    Numbers of less precision are read as their printed decimals: a float32 .1 is .1, not the stored
-    .10000000149, so it does not exceed a threshold of .1. That keeps their order and ties.
+    Numbers of lower precision are read as their printed decimals: a float32 .1 becomes .1, not the
+    stored .10000000149, so it does not exceed a threshold of .1. This keeps order and ties.
     """
     try:
         array = np.asarray(values)
@@ -52,7 +52,7 @@ def numbers(name: str, values: npt.ArrayLike) -> Array:
 
 
 def relative(weights: npt.ArrayLike, questions: int) -> Array:
-    """Return weights divided by the largest, so that squares neither vanish nor overflow."""
+    """Return weights divided by the largest weight, so that squares neither vanish nor overflow."""
     array = np.asarray(weights, dtype=np.float64)
     fits = array.shape == (questions,) and np.isfinite(array).all()
     if not (fits and (array >= 0).all() and array.any()):
@@ -66,7 +66,7 @@ def relative(weights: npt.ArrayLike, questions: int) -> Array:
 def bisected(
     holds: Callable[[Array], npt.NDArray[np.bool_]], inside: Array, outside: Array, times: int
 ) -> tuple[Array, Array]:
-    """Return the last point where a condition is true and a near point where it is false."""
+    """Return the last point where a condition is true, and a point just beyond it."""
     for _ in range(times):
         middle = (inside + outside) / 2
         still = holds(middle)

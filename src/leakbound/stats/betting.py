@@ -5,26 +5,29 @@ prod_t (1 - lambda_t (Y_t - v)) of a bettor who fixes lambda_t before Y_t is a n
 supermartingale. So it reaches 1/alpha with probability at most alpha (Ville). The horizon is
 finite: each bet aims at 1/alpha by the last draw.
 
-*One bet for each cell of a grid.* Grid points v_1 > v_2 > ... cut [v_last, top) into cells
-[v_j, v_(j-1)). The bets made for v_j test all v of its cell. They are feasible for all of them,
-because lambda_t <= c/(B_t - v_j) leaves every factor at least 1 - c. For given bets the wealth
-grows with v. So if v_j is rejected, its cell is rejected. In the first cell whose v_j is not
-rejected, the rejected v are those above one point, and bisection finds that point. The bound is the
-least v such that all larger ones are rejected. It is below the true mean only if the single test of
-the true mean rejects: probability at most alpha, for any grid. Cells below the first accepted grid
-point are never tested, so there is no bisection over grid points.
+*One bet for each cell of a grid.* Grid points v_1 > v_2 > ... cut [v_last, top)
+into cells [v_j, v_(j-1)). The bets made for v_j test all v of its cell. They
+are feasible for all these v, because lambda_t <= c/(B_t - v_j) leaves every
+factor at least 1 - c. For given bets the wealth grows with v. So if v_j is
+rejected, its cell is rejected. In the first cell whose v_j is not rejected, the
+rejected v are those above one point, and bisection finds that point. The bound
+is the least v such that all larger ones are rejected. It is below the true mean
+only if the single test of the true mean rejects: probability at most alpha, for
+any grid. Cells below the first accepted grid point are never tested, so there
+is no bisection over grid points.
 
-The grid affects only the width, because a bet for v_j is slightly too small for the rest of its
-cell. With 32 sqrt(n) grid points this costs 0 to .7 % of the distance between the bound and the
-sample mean, n from 64 to 4,096.
+The grid affects only the width, because a bet for v_j is slightly too small for
+the rest of its cell. With 32 sqrt(n) grid points this costs 0 to .7 % of the
+distance between the bound and the sample mean, n from 64 to 4,096.
 
-The wealth depends on the order of the draws, which must be random and fixed before scoring. The
-mean of the final wealths over several random orders is an e-value too, but the largest such mean
-along the way is not. Measured with 16 orders on coins, three values and continuous scores, n from
-64 to 1,024, alpha = .01: bounds depend a quarter as much on the order, and are 0 to 13 % farther
-from the truth. (The means over the first 1, 2, ... 16 orders may all be used, as the orders are
-exchangeable. Then no bound is farther, and from n = 256 none is nearer by 1 %.) At 16 times the
-cost neither pays.
+The wealth depends on the order of the draws, which must be random and fixed
+before scoring. The mean of the final wealths over several random orders is an
+e-value too, but the largest such mean along the way is not. Measured with 16
+orders on coins, three values and continuous scores, n from 64 to 1,024, alpha =
+.01: bounds depend a quarter as much on the order, and are 0 to 13 % farther
+from the truth. (The means over the first 1, 2, ... 16 orders may all be used,
+as the orders are exchangeable. Then no bound is farther, and from n = 256 none
+is nearer by 1 %.) Neither is worth 16 times the cost.
 """
 
 from __future__ import annotations
@@ -46,7 +49,7 @@ from leakbound.stats.estimate import Array, Counts
 
 @dataclass(frozen=True, slots=True)
 class Style:
-    """The size of bets: it affects widths, never validity.
+    """How large bets are. This affects the width of bounds, never their validity.
 
     `prior` (kappa) is the weight, in draws, of the first guess of the variance. `caution` (c) is
     the largest fraction of the wealth at risk.
@@ -57,26 +60,26 @@ class Style:
 
 
 USUAL = Style(prior=4.0, caution=0.9)
-FINENESS = 32  # grid points for each square root of a draw
+FINENESS = 32  # grid points, times the square root of the number of draws
 GRID = (256, 20_000)  # the fewest and the most grid points
-BISECTIONS = 12  # of the cell that contains the bound
+BISECTIONS = 12  # bisection steps inside the cell that contains the bound
 SLACK = 1e-12  # a last bet that aims at the goal may miss it by a rounding
 FLOOR = 1e-12  # keeps the first guesses of the variance off zero
 TESTS = 32_768  # run simultaneously; changes no result
 STRIDE = 16  # bets between two checks which tests are over; changes no result
-BETS = 16_384  # at most: more draws are bet on in groups
+BETS = 16_384  # the most bets on a row: if there are more draws, they are bet on in groups
 PRODUCT = 64  # factors of .1 to 2 that are multiplied before their logarithm is taken
 T = TypeVar("T")
 _CACHE: ContextVar[dict[bytes, object] | None] = ContextVar("cache", default=None)
 
 
 def grid_size(draws: int) -> int:
-    """Return the number of grid points, so that cells are short for so many draws."""
+    """Return the number of grid points that makes cells short enough for this number of draws."""
     return int(np.clip(math.ceil(FINENESS * math.sqrt(draws)), *GRID))
 
 
 def arcsine(number: int) -> Array:
-    """Return a descending grid in (0, 1), finest at 0 and 1, as square roots of m(1 - m) are."""
+    """Return a descending grid in (0, 1) with spacing like sqrt(m(1 - m)): finest at 0 and 1."""
     return np.sin(np.arange(number - 1, 0, -1) * math.pi / (2 * number)) ** 2
 
 
@@ -122,7 +125,7 @@ def _upper(
 
 @contextmanager
 def bounds_cached() -> Iterator[None]:
-    """Make each bound by betting once in this context: several statements use the same bound.
+    """Cache betting bounds inside this context, because several statements use the same bound.
 
     No result changes. The cache is dropped at the end.
     """
@@ -134,7 +137,7 @@ def bounds_cached() -> Iterator[None]:
 
 
 def cached(make: Callable[[], T], *settings: object) -> T:
-    """Make a value that follows from arrays and printable settings, once within `bounds_cached`."""
+    """Compute a value from arrays and printable settings; inside `bounds_cached`, only once."""
     results = _CACHE.get()
     if results is None:
         return make()
@@ -152,13 +155,13 @@ def cached(make: Callable[[], T], *settings: object) -> T:
 
 @dataclass(slots=True)
 class Tests:
-    """Open tests of many means: `mean[i]` by the draws of row `row[i]`.
+    """Tests that are still open; test i bets against `mean[i]` as the mean of row `row[i]`.
 
     Attributes:
-        need: the logarithm by which the wealth must still grow to reject the mean.
+        need: the log-wealth that is still missing to reject the mean.
         squares: the sum of the squared deviations of the draws from the mean.
         step: the number of bets made.
-        limits: the largest variance, its prior and the largest bet of each mean, until tests close.
+        limits: the largest variance, its prior and the largest bet for each mean that is tested.
     """
 
     row: Counts
@@ -181,8 +184,8 @@ class Bets(Protocol):
     Attributes:
         rows: the number of rows, each with its own bound.
         steps: the number of bets on a row.
-        stride: bets between two checks which tests are over.
-        most: tests of a row that run simultaneously.
+        stride: the number of bets between two checks for tests that are over.
+        most: the largest number of tests of a row that run simultaneously.
     """
 
     rows: int
@@ -191,13 +194,13 @@ class Bets(Protocol):
     most: int
 
     def guess(self, alpha: float) -> Array:
-        """Return a value near the bound of each row; no result depends on it."""
+        """Return a first guess of each row's bound. It affects speed, never the result."""
 
     def bet(self, tests: Tests) -> Array:
-        """Make the next bet of each test, reduce its need by the gain, and return the bets."""
+        """Make the next bet of each test, subtract its gain from `need`, and return the bets."""
 
     def log_wealth(self, rows: Counts, bets: Array) -> Callable[[Array], Array]:
-        """Return mean -> the largest log-wealth of each row by these bets, (steps, rows)."""
+        """Return a function from a mean to each row's largest log-wealth by bets (steps, rows)."""
 
 
 def least_rejected(rule: Bets, grid: Array, top: float, alpha: float) -> Array:
@@ -244,14 +247,14 @@ def first_accepted(rule: Bets, grid: Array, alpha: float) -> tuple[Counts, Array
 def _run(
     rule: Bets, row: Counts, mean: Array, alpha: float
 ) -> tuple[npt.NDArray[np.bool_], Callable[[Counts], Array]]:
-    """Run tests to the last draw; return which are not rejected, and a function for their bets."""
+    """Run tests to the last draw; return which do not reject, and a function for their bets."""
     need = np.full(len(mean), math.log(1 / alpha))
     tests = Tests(row, mean, need, np.full(len(mean), FLOOR))
     left, ledger = np.arange(len(mean)), []
     while left.size and tests.step < rule.steps:
         steps = range(min(rule.stride, rule.steps - tests.step))
         ledger.append((left, np.array([rule.bet(tests) for _ in steps])))
-        open_ = ~(tests.need <= SLACK)  # not a number rejects nothing
+        open_ = ~(tests.need <= SLACK)  # NaN rejects nothing
         left = left[open_]
         tests.keep(open_)
     accepted = np.zeros(len(mean), bool)

@@ -1,4 +1,4 @@
-"""Clean questions: p-values of "this question leaks more than the limit", and Holm's test.
+"""Find clean questions by Holm's test of the hypotheses "this question leaks more than the limit".
 
 Holm's procedure needs p-values. A betting bound has no p-value: at level alpha its bet aims at
 1/alpha, so a mean rejected at one level need not be rejected at a larger one.
@@ -23,13 +23,13 @@ from leakbound.stats.portfolio import log_wealth
 class CleanQuestions:
     """Questions with proved leakage of at most `limit`, all proofs jointly valid.
 
-    With probability at least `confidence` the claim is true of every entry that `holds`. The others
-    are not proved; they need not leak.
+    With probability at least `confidence` the claim is true for every question where `holds` is
+    True. Where it is False nothing is proved; such a question need not leak.
 
     Attributes:
         limit: of the leakage, in (0, 1).
         holds: whether the claim is proved for each question, [N].
-        p_values: the p-values of "more than `limit`", [N].
+        p_values: the p-values of the hypothesis "leaks more than `limit`", [N].
         confidence: the least probability that all proved claims are true, in (0, 1).
         method: the test.
     """
@@ -46,20 +46,21 @@ def clean_questions(
 ) -> CleanQuestions:
     """Prove jointly for as many questions as possible that their leakage is at most `limit`.
 
-    Holm (1979): from the smallest p-value on, while the i-th is at most alpha/(N - i + 1).
+    Holm (1979): go through the p-values in ascending order and accept the claim as long as the i-th
+    p-value is at most alpha/(N - i + 1).
 
     Args:
         limit: of the leakage, in (0, 1).
-        p_values: those of "more than `limit`", one per question, [N]; they may be dependent. See
-            `p_value`.
+        p_values: the p-values of the hypothesis "leaks more than `limit`", one per question, [N];
+            they may be dependent. See `p_value`.
         confidence: the probability that all proved claims are true, in (0, 1).
 
     Returns:
-        The questions for which it is proved.
+        The questions for which the claim is proved.
 
     Raises:
-        InputError: a limit or confidence outside (0, 1), or p-values that are not a row of numbers
-            in [0, 1].
+        InputError: a limit or confidence outside (0, 1), or p-values that are not a 1-D array of
+            numbers in [0, 1].
     """
     _check_limit(limit)
     p = np.asarray(p_values, dtype=np.float64)
@@ -81,7 +82,7 @@ def p_value(rows: Rows, limit: float) -> float | Array:
 
     For a binary scorer it is P(Bin(n, limit) <= hits), n fixed in advance, which is at most alpha
     if the Clopper-Pearson upper bound is at most `limit`. For other scorers it is 1 over the wealth
-    of a portfolio of bets that is fixed without n and alpha, so it is valid at any look.
+    of a portfolio of bets that depends on neither n nor alpha, so sampling may stop at any time.
 
     Args:
         rows: the draws; missing ones count as leaks.

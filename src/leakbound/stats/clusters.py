@@ -1,12 +1,14 @@
-"""Clusters: several outputs to each of n queries drawn independently from an input distribution.
+"""Bounds for clusters: several outputs to each of n queries, drawn i.i.d. from a distribution.
 
-Outputs to one query resemble each other, those to different queries are independent: the sample
-size is n, however many outputs there are. Let F be the distribution function of the score of one
-output to a fresh query, F_i(x) the fraction of query i's outputs that score at most x, Z_i their
-mean score. Given the number of outputs of each query, which must not depend on the scores, the F_i
-are independent with E F_i(x) = F(x), and so are the Z_i with E Z_i = E[X].
+Outputs to one query resemble each other; outputs to different queries are
+independent. So the sample size is n, however many outputs there are. Let F be
+the distribution function of the score of one output to a fresh query, F_i(x)
+the fraction of query i's outputs that score at most x, Z_i their mean score.
+Given the number of outputs of each query, which must not depend on the scores,
+the F_i are independent with E F_i(x) = F(x), and so are the Z_i with E Z_i =
+E[X].
 
-*Mean.* Betting needs independent draws in [0, 1] of one mean, so it uses the Z_i.
+*Mean.* Betting needs independent draws in [0, 1] with the same mean, so it uses the Z_i.
 
 *Band.* Let G = (1/n) sum_i F_i. Pick one output of every query at random: these are i.i.d. from F,
 and their empirical distribution function H has E[H | all outputs] = G. Let D(H) >= 0 be convex in
@@ -16,9 +18,9 @@ which is 1 at t, Markov's inequality gives
 
     P(D(G) >= t) <= E psi(D(H)) = int_{t-1}^inf P(D(H) > s) ds.                             (1)
 
-(After Panchenko 2003, who compares tails so.) For Berk and Jones' D(H) = n sup_x KL(max(H, F) || F)
-the tail is known exactly, and (1) is summed. The band is valid for F above G too, by symmetry, and
-for all x simultaneously.
+(The comparison of tails follows Panchenko 2003.) For Berk and Jones' D(H) = n sup_x KL(max(H, F) ||
+F) the tail is known exactly, and the integral in (1) is replaced by a sum. By symmetry the band is
+valid for F above G too, and it is valid for all x simultaneously.
 """
 
 from __future__ import annotations
@@ -42,15 +44,15 @@ from leakbound.stats.order import Keys
 from leakbound.stats.quantity import Quantity
 from leakbound.stats.tail import BERK_JONES, coverage, require_solvable
 
-HALVINGS = 60  # of the interval in which a divergence is inverted
-STEP = 1 / 8  # of the sum that stands for the integral in (1), and is never below it
+HALVINGS = 60  # bisection steps to invert a divergence
+STEP = 1 / 8  # step of the sum that replaces the integral in (1) and is never below it
 
 
 def cluster_mean(rows: Rows, quantity: Quantity, terms: Terms) -> Estimate:
     """Bound E[X] by betting on the mean score of each query's outputs.
 
-    A missing draw counts as 1 above and 0 below. `value` is the mean over the queries of the mean
-    of their scored draws, queries without any left out.
+    A missing draw counts as 1 in an upper bound and as 0 in a lower bound. `value` is the mean over
+    the queries of the mean of their scored draws; queries without a scored draw are left out.
     """
     bet = MEAN.usual
     keys = Keys.read(terms.seed, 1)
@@ -81,7 +83,7 @@ def cluster_tail(rows: Rows, quantity: Quantity, terms: Terms) -> Estimate:
 def cluster_leak_at_k(rows: Rows, quantity: Quantity, terms: Terms) -> Estimate:
     """Bound int_0^1 1 - F(x)^k dx for every k simultaneously.
 
-    `value` uses G for F, so on average it is too small; NaN where k exceeds a quarter of n.
+    `value` uses G in place of F, so on average it is too small. It is NaN if k exceeds n/4.
     """
     k, knots = quantity.sizes, np.unique(np.append(rows.values, [0.0, 1.0]))
 
@@ -97,7 +99,7 @@ def cluster_leak_at_k(rows: Rows, quantity: Quantity, terms: Terms) -> Estimate:
 def berk_jones(share: Array, n: int, alpha: float) -> Array:
     """Return the least F in [0, G] with n KL(G || F) <= t, t from (1), rounded down.
 
-    InputError for an alpha below 1e-11, as of the band of independent draws.
+    InputError for an alpha below 1e-11, as in the band for independent draws.
     """
     require_solvable(alpha)
     return _within(share, n, critical(n, alpha))
@@ -105,7 +107,7 @@ def berk_jones(share: Array, n: int, alpha: float) -> Array:
 
 @lru_cache(maxsize=256)
 def critical(n: int, alpha: float) -> float:
-    """Return t of the Berk-Jones band over n queries: the sum for (1) is at most alpha.
+    """Return the t of the Berk-Jones band over n queries: the sum for (1) is at most alpha.
 
     Summed from the far end, where P(D(H) > s) <= n e^-s: a union over the n steps of H.
     """
@@ -135,7 +137,7 @@ def _from_band(
 ) -> Estimate:
     """Bound a quantity that falls as F rises: `of` takes F at the points `x`, (K,).
 
-    A missing draw is 1 above and 0 below.
+    A missing draw counts as 1 in an upper bound and as 0 in a lower bound.
     """
     queries, seen, n = len(rows.n), rows.seen_at(x), rows.n[:, None]
     least = (seen / n).mean(axis=0)

@@ -1,33 +1,41 @@
 """Comparisons of models over questions, whose statements are valid simultaneously.
 
-*Gaps.* An excess of two bounds, half of alpha for each, is valid even if their draws are dependent.
-For questions with independent draws, the lower bounds of all excesses are valid simultaneously
-(`every_question`, Sidak); on that event the largest excess is at least the largest lower bound, and
-at least as many questions have one as there are lower bounds above 0. Neither needs a further
-correction, and neither bounds from above.
+*Gaps.* The difference of two bounds, each at half of alpha, is a valid bound of
+the excess even if their draws are dependent. If different questions have
+independent draws, the lower bounds of all excesses are valid simultaneously
+(`every_question`, Sidak). On that event the largest excess is at least the
+largest lower bound, and the number of questions with a positive excess is at
+least the number of lower bounds above 0. Both are lower bounds, and neither
+needs a further correction.
 
-*Mean and worst.* The largest excess over the questions is at least their mean excess. So a verdict
-that a model leaks beyond its control, on average or at some question, is one statement about the
-largest:
+*Mean and worst.* The largest excess over the questions is at least their mean
+excess. So a verdict that a model leaks beyond its control, on average or at
+some question, is one statement about the largest:
 
     worst >= max(L_worst at alpha/4, L_mean at alpha/4),    worst <= U_worst at alpha/2,
 
-which fails with probability alpha at most, and the mean's lower bound is valid on the same event.
+which fails with probability at most alpha, and the mean's lower bound is valid on the same event.
 
-*With an exact test.* Let E be the largest excess, and let a test reject E <= 0 wrongly with
-probability alpha/2 at most (`fisher`). If it rejects, some question has an excess: the lower bounds
-are as above, and the worst question's is at least the least positive number. If it does not, the
-lower bounds are those at alpha/8, at most 0 (and at most as above: bets at two rates need not be
-nested). An upper bound of the worst question below 0 is replaced by the one at alpha/4, at most 0.
+*With an exact test.* Let E be the largest excess, and let a test wrongly reject
+E <= 0 with probability at most alpha/2 (`fisher`). If the test rejects, some
+question has a positive excess: the lower bounds are as above, and that of the
+worst question is raised to at least the least positive number. If the test does
+not reject, the lower bounds are computed at alpha/8 and cut to at most 0 (and
+to at most the bounds above, because bets at two rates need not be nested). An
+upper bound of the worst question below 0 is replaced by the one at alpha/4, at
+most 0.
 
-If E > 0, the test cannot be wrong, and a bound fails only if its bound of the paragraph above
-fails: alpha. If E <= 0, a failure needs that the test rejects (alpha/2), that one of two lower
-bounds at alpha/8 fails, or that the upper bound at alpha/4 is below E: alpha, too.
+If E > 0, the test cannot be wrong, and a bound fails only if its bound of the
+paragraph above fails: alpha. If E <= 0, a failure needs that the test rejects
+(alpha/2), that one of two lower bounds at alpha/8 fails, or that the upper
+bound at alpha/4 is below E: alpha, too.
 
-*Several models compared with one baseline.* Each of N has alpha/N, half of it for its mean and half
-for all of its questions, each of which has its share of that (Bonferroni, twice). Dependence
-between these statements, for example by draws of the baseline, does not matter. So with probability
-1 - alpha all are true, also those about the model that leaks least, the question with the largest
+*Several models compared with one baseline.* Each of N models has alpha/N: half
+of it for its mean, and half for all of its questions, which split it equally
+(Bonferroni, twice). The statements may be dependent, for example because they
+share the draws of the baseline. With probability at least 1 - alpha all
+statements are true. So statements that are selected after looking are true too,
+for example about the model that leaks least, the question with the largest
 rise, or the number of questions that fell.
 """
 
@@ -58,9 +66,9 @@ def gaps_over_questions(
     beyond: Beyond = "own words",
     confidence: float = 0.99,
 ) -> Joint:
-    """Bound from below the largest excess over the questions, and the number of questions with one.
+    """Give lower bounds on the largest excess of a question and on the number of positive excesses.
 
-    The draws of different questions must be independent; those of `more` and `base` may be
+    The draws of different questions must be independent. The draws behind `more` and `base` may be
     dependent.
 
     Args:
@@ -73,7 +81,8 @@ def gaps_over_questions(
         confidence: the probability that both lower bounds are valid, in (0, 1).
 
     Returns:
-        Two estimates from below: the largest excess, and the number of questions with one.
+        Two estimates with lower bounds: the largest excess, and the number of questions with a
+        positive excess.
 
     Raises:
         InputError: bounds of two quantities or without one entry per question, or an invalid number
@@ -113,16 +122,16 @@ def excess_of_mean_and_worst(
     """Bound the mean excess over questions, and the largest, so that one verdict needs one alpha.
 
     Args:
-        mean: a bound of the mean excess with its scores filled in, as `excess_over_questions` is.
+        mean: a bound of the mean excess with its scores filled in.
         entries: a bound of every question's excess, one entry per question.
         questions: the number of questions, N, which is the number of entries of `entries`.
-        p_value: of the hypothesis that no question has an excess, see `leaks_somewhere`; None: no
-            exact test applies, and the lower bounds decide.
+        p_value: the p-value of the hypothesis that no question has a positive excess, see
+            `leaks_somewhere`; None: no exact test applies, and the lower bounds decide.
         confidence: the probability that all lower bounds and worst.upper are valid, in (0, 1).
 
     Returns:
         Two estimates with both bounds: the mean excess, whose upper bound is valid individually,
-        and the largest.
+        and the largest excess.
 
     Raises:
         InputError: a bound without one entry per question, or an invalid number of questions or
@@ -144,7 +153,7 @@ def excess_of_mean_and_worst(
 def _tested(
     mean: BoundFunction, entries: BoundFunction, questions: int, p_value: float, confidence: float
 ) -> Joint:
-    """Bound the mean and the largest excess if a test decides whether there is any, see above."""
+    """Bound the mean and the largest excess with an exact test, see the module docstring."""
     alpha = error_rate(confidence)
     rates = alpha / 2, alpha / 4, alpha / 8
     if p_value <= rates[0]:
@@ -179,26 +188,26 @@ def difference_over_questions(
     models: int = 1,
     confidence: float = 0.99,
 ) -> Joint:
-    """Bound the difference of one of several models from a baseline, on average and per question.
+    """Bound the difference between one of several models and a baseline: mean and per question.
 
     Args:
-        mean: bounds the mean difference over the questions; None: it is not bounded.
-        entries: bounds the difference at every question, one entry each.
+        mean: a bound of the mean difference over the questions; None: the mean is not bounded.
+        entries: a bound of the difference at each question, one entry per question.
         questions: the number of questions, N, which is the number of entries of `entries`.
         models: the number of models compared with the baseline, including this one, fixed in
             advance.
         confidence: the probability that all statements about all models are valid, in (0, 1).
 
     Returns:
-        The estimate of the mean difference, if `mean` is given, and that of every question's, with
-        both bounds.
+        Estimates with both bounds: of the mean difference if `mean` is given, and of every
+        question's difference.
 
     Raises:
         InputError: fewer than one model, a bound without one entry per question, or an invalid
             number of questions or confidence.
     """
     if models < 1:
-        raise InputError(f"`models` must be at least 1, this one, got {models}.")
+        raise InputError(f"`models` must be at least 1 (this model), got {models}.")
     half = 1 - error_rate(confidence) / models / 2
     each = every_question(entries, questions, confidence=half, independent=False)
     check_rows(each, questions)

@@ -1,25 +1,28 @@
-"""The standard deviation of a query's leakage, and the expectation deviation score made of it.
+"""The standard deviation of a query's leakage, and the expectation deviation score.
 
-The latter is mean + rho * standard deviation, the mean and the deviation each at half of alpha.
+The score is mean + rho * standard deviation; the mean and the deviation each get half of alpha.
 
-Departs from Scholten et al. (2025), Metric 4: as printed it drops the atom at X = 0 and is no
-upper bound (on a fair coin it is below the truth in every run). `"paper"` is the tightest bound
-over the same band (Romano and Wolf 2000), narrower than its corrected form; the default bets on
-squares, in the order that the seed keys. All are for i.i.d. scores in [0, 1], n fixed in
-advance; missing draws count against the claim.
+Departs from Scholten et al. (2025), Metric 4: as printed it drops the atom at X
+= 0 and is no upper bound (on a fair coin it is below the truth in every run).
+`"paper"` is the tightest bound over the same band (Romano and Wolf 2000),
+narrower than the paper's form after correction. The default bets on squares, in
+an order that the seed determines. All bounds need i.i.d. scores in [0, 1] and n
+fixed in advance; missing draws count against the claim.
 
-*Of a scorer of 0 and 1* with leak probability p they are sqrt(p (1 - p)) and f(p) = p +
-rho sqrt(p (1 - p)), and extremes over the interval of p bound them. Neither is monotone in p, both
-are concave: f rises up to p* = (1 + 1/sqrt(1 + rho^2))/2 and falls beyond; the deviation has p* =
-1/2.
+*A scorer of 0 and 1* with leak probability p has the deviation sqrt(p (1 - p))
+and the score f(p) = p + rho sqrt(p (1 - p)). Their extremes over the interval
+of p bound them. Both are concave, not monotone: f rises up to p* = (1 +
+1/sqrt(1 + rho^2))/2 and falls beyond; the deviation has p* = 1/2.
 
 Above: if [L, U] contains p with probability 1 - alpha (alpha/2 on each side), f(p) is at most the
 largest f over [L, U]: f(p*) if p* is inside, else the larger of f(L) and f(U).
 
-Below, at alpha on each side: f(p) is at least min(f(L), f(U)), the least over [L, U] of a concave
-f. To be missed, f(p) must lie below both, so L and U both lie where f exceeds f(p), an interval
-with p for one of its ends: beyond p if p < p*, short of it if p > p*. So one fixed event, L > p or
-U < p, must happen. Which one depends on p, not on the draws: probability at most alpha.
+Below, at alpha on each side: f(p) is at least min(f(L), f(U)), the least over
+[L, U] of a concave f. The bound fails only if f(p) is below both. Then L and U
+are both in the interval where f exceeds f(p). This interval has p at one end:
+it extends upwards from p if p < p*, and downwards if p > p*. So one fixed
+event, L > p or U < p, must happen. Which one depends on p, not on the draws:
+probability at most alpha.
 
 Both bounds are extremes over one interval of p at 1 - alpha, and are valid simultaneously.
 """
@@ -50,11 +53,11 @@ LARGEST_STD = 0.5
 
 
 def expectation_deviation(rows: Rows, rho: float = 2.0) -> float | Array:
-    """mean + rho * sd of the scored draws with divisor n: descriptive, without a confidence.
+    """Return mean + rho * sd of the scored draws (divisor n): descriptive, without a confidence.
 
     Args:
         rows: the draws.
-        rho: the number of standard deviations that are added, finite, also below 0.
+        rho: the number of standard deviations that are added, finite; it may be negative.
 
     Returns:
         One number, or [Q] for several questions; NaN where no draw has a score.
@@ -70,8 +73,8 @@ def expectation_deviation(rows: Rows, rho: float = 2.0) -> float | Array:
 def score(rows: Rows, quantity: Quantity, terms: Terms) -> Estimate:
     """Bound E[X] + rho * sd(X): the mean and the deviation each at half of alpha.
 
-    For i.i.d. scores in [0, 1], n fixed in advance. Both parts are by betting, or "paper" over the
-    DKW band. Missing draws count against the claim.
+    For i.i.d. scores in [0, 1], n fixed in advance. Both parts are bounded by betting; the method
+    "paper" uses the DKW band. Missing draws count against the claim.
     """
     return score_of(quantity)(rows, quantity, terms)
 
@@ -79,8 +82,8 @@ def score(rows: Rows, quantity: Quantity, terms: Terms) -> Estimate:
 def over_interval(rows: Rows, quantity: Quantity, terms: Terms) -> Estimate:
     """Bound sqrt(p (1 - p)), or p + rho times it, by the extremes over the interval of p.
 
-    For i.i.d. draws of 0 and 1, n fixed in advance; the interval is Clopper-Pearson's. `value` has
-    the divisor n, over the scored draws.
+    For i.i.d. draws of 0 and 1, n fixed in advance; the interval is Clopper-Pearson's. `value` is
+    computed from the scored draws with divisor n.
     """
     # Below, either end of p may fail, never both: each has the whole of alpha.
     share = share_of(terms.confidence, terms.side)
@@ -174,7 +177,7 @@ def band_lower(rows: Rows, alpha: float) -> Array:
 
 
 def _betting_lower(rows: Rows, alpha: float) -> Array:
-    """Half the mean square of the difference of two draws is the variance."""
+    """Bound the deviation from below: the variance is half of E[(X - X')^2] for two draws."""
     draws = rows.shuffled(missing=np.nan)[:, : rows.size // 2 * 2]
     if not draws.size:
         return np.zeros(len(draws))
@@ -190,7 +193,7 @@ def _band(rows: Rows, alpha: float) -> tuple[Array, Array]:
 
 
 def _below(rows: Rows, count: Counts) -> Counts:
-    """Return the number of steps of each row with fewer than `count` draws at or below."""
+    """Return the number of steps of each row with fewer than `count` draws at or below the step."""
     return np.asarray((rows.seen < count[:, None]).sum(axis=1))
 
 
@@ -215,14 +218,14 @@ STD = Estimand(
 
 
 def score_of(quantity: Quantity) -> Estimand:
-    """E[X] + rho * sd(X), with the rho of the quantity."""
+    """Return the quantity E[X] + rho * sd(X) for this rho."""
     rho = quantity.rho
     return Estimand(
         about=quantity.about(),
         value=partial(_score, rho=rho),
         usual=_sum(False, rho),
         paper=_sum(True, rho),
-        span=(0.0, (1 + math.hypot(1, rho)) / 2),  # reached by a coin
+        span=(0.0, (1 + math.hypot(1, rho)) / 2),  # a fair coin reaches it
     )
 
 

@@ -1,23 +1,26 @@
 """The mean over questions of the standard deviation, and of mean + rho standard deviations.
 
-The papers' tables average these over a data set. Simultaneous bounds of each question split alpha
-over the questions. These bounds do not: they bet in rounds (see `rounds`) on statistics whose
-expectation is on one side of each question's sd_i, for any distribution:
+The papers' tables average these quantities over a data set. Simultaneous bounds
+for every question would split alpha over the questions. The bounds here do not:
+they bet in rounds (see `rounds`) on statistics whose expectation is on one side
+of each question's sd_i, for any distribution:
 
-*Below.* A question's draws are cut into blocks. By Jensen's inequality the expected sample standard
-deviation of a block (divisor b - 1) is at most the root of the expected variance, sd_i. Block means
-plus rho times these have expectations of at most mu_i + rho sd_i, and their mean over the questions
-is bounded from below.
+*Below.* A question's draws are cut into blocks. By Jensen's inequality the
+expected sample standard deviation of a block (divisor b - 1) is at most the
+root of the expected variance, sd_i. Block means plus rho times these have
+expectations of at most mu_i + rho sd_i, and their mean over the questions is
+bounded from below.
 
 *Above.* For every c > 0 and every centre v, sd_i <= c/2 + Var_i/(2c) <= E[c/2 + (X - v)^2/(2c)],
 by (sd - c)^2 >= 0. So if v and c follow from earlier rounds only, given these the expectation of
 
     x + rho [c/2 + (x - v)^2/(2c)]
 
-is at least mu_i + rho sd_i, and close to it where v and c are close to mu_i and sd_i. The proof in
-`rounds` needs no more: bets are against the claim that the mean over the questions is m or more,
-and their readings may have a larger mean. The first draws of every question are read and not bet
-on, because before them v and c are guesses.
+is at least mu_i + rho sd_i, and close to it where v and c are close to mu_i and
+sd_i. The proof in `rounds` needs no more: bets are against the claim that the
+mean over the questions is m or more, and their readings may have a larger mean.
+The first draws of every question are only read, not bet on: they make the first
+v and c.
 """
 
 from __future__ import annotations
@@ -34,17 +37,17 @@ from leakbound.stats.estimate import Array, Counts, Estimate
 from leakbound.stats.evidence import Rows
 from leakbound.stats.quantity import Quantity
 
-FEWEST_BLOCKS = 8  # of a question, as long as each has two draws
+FEWEST_BLOCKS = 8  # blocks of a question, as long as each has two draws
 ENDS = (500, 4_000)
-MOST_ROUNDS = 32  # above, of draws that are bet on: more take longer and are no narrower
-PRIOR, TRUST = 1 / 16, 4.0  # the first guess of a variance, and the weight of all in draws
+MOST_ROUNDS = 32  # the most rounds of the upper bound: more take longer and are no narrower
+PRIOR, TRUST = 1 / 16, 4.0  # first guess of a variance; weight, in draws, of all
 
 
 def deviation_over_questions(rows: Rows, quantity: Quantity, terms: Terms) -> Estimate:
     """Bound the mean over these questions of sd(X_i), or of E[X_i] + rho * sd(X_i).
 
-    For independent draws, those of a question i.i.d., n fixed in advance. Proof above. `value` has
-    standard deviations with divisor n. Missing draws count against the claim.
+    Draws must be independent, and i.i.d. within a question; n is fixed in advance. The proof is
+    above. `value` uses standard deviations with divisor n. Missing draws count against the claim.
     """
     alone = quantity.reading == "standard deviation"
     estimand = STD if alone else score_of(quantity)
@@ -74,7 +77,7 @@ def _upper(rows: Rows, level: float, rho: float, most: float, alpha: float) -> f
     for place in range(first):
         reading.learn(np.arange(questions), draws[:, place])
     fewest = int(n.min())
-    number = fewest // math.ceil(fewest / MOST_ROUNDS)  # so that they are alike
+    number = fewest // math.ceil(fewest / MOST_ROUNDS)  # so that the rounds have nearly equal sizes
     plan = rounds.Rounds.of(draws[:, first:], n, np.ones(questions), number)
     ends = most * _steps(rows.n.sum())[::-1]
     return rounds.least_rejected(plan.read(reading), ends, alpha, most)
@@ -82,10 +85,10 @@ def _upper(rows: Rows, level: float, rho: float, most: float, alpha: float) -> f
 
 @dataclass(slots=True)
 class _Tangents:
-    """Reads draws as level * x + rho [c/2 + (x - v)^2/(2c)], v and c from what was read before.
+    """Convert draws to level * x + rho [c/2 + (x - v)^2/(2c)], v and c from the draws read before.
 
-    `least`: the least c^2; for a question with constant scores it would be 0.
-    `met`: of each question the number of draws, their sum and their sum of squares.
+    `least` is the least c^2 (for a question with constant scores it would be 0). `met` has the
+    number of draws of each question, their sum and their sum of squares.
     """
 
     level: float
@@ -104,7 +107,7 @@ class _Tangents:
         return rounds.Met(base + read, float(base.min()), base + highest)
 
     def learn(self, row: Counts, draws: Array) -> None:
-        """Update the guesses by draws; missing draws carry no information."""
+        """Update the guesses with these draws; missing draws carry no information."""
         scored = ~np.isnan(draws)
         row, draws = row[scored], draws[scored]
         powers = (np.ones_like(draws), draws, draws**2)
@@ -122,7 +125,7 @@ class _Tangents:
 
 
 def _lower(rows: Rows, level: float, rho: float, most: float, alpha: float) -> float:
-    """Bets on 1 - z/highest, z = level * mean + rho * sd of a block, 0 where a draw is missing."""
+    """Bound from below by bets on 1 - z/highest, z = level * mean + rho * sd of a block."""
     size = _block_size(int(rows.n.min()))
     if size < 2:
         return 0.0
@@ -138,12 +141,12 @@ def _lower(rows: Rows, level: float, rho: float, most: float, alpha: float) -> f
 
 
 def _steps(draws: int) -> Array:
-    """Shares of the largest there could be, ascending: finer for more draws."""
+    """Return ascending fractions of the largest possible value; more draws give a finer grid."""
     number = int(np.clip(math.ceil(rounds.FINENESS * math.sqrt(draws)), *ENDS))
     return np.arange(1, number, dtype=np.float64) / number
 
 
 def _block_size(n: int) -> int:
-    """Return the size of a block, or less than 2: long blocks are few but have little bias."""
+    """Return the block size; below 2: too few draws. Longer blocks have less bias but are fewer."""
     number = max(FEWEST_BLOCKS, math.isqrt(n // 2))
     return n // number if n >= 2 * number else min(n, 2)

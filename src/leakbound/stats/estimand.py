@@ -1,4 +1,4 @@
-"""`Estimand`: a quantity with the method that bounds it, and with that of the papers."""
+"""`Estimand`: a quantity, with our method that bounds it and the method of the papers."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from leakbound.stats.order import Seed
 from leakbound.stats.quantity import Quantity
 
 Rule = Callable[[Rows, float], Array]
-"""(rows of one n, alpha) -> one bound per row (and per k or x), valid at 1 - alpha."""
+"""(rows of the same n, alpha) -> one bound per row (and per k or x), valid at 1 - alpha."""
 
 BoundAt = Callable[[float], Array]
-"""alpha -> one bound of every interval, valid at 1 - alpha."""
+"""alpha -> one bound per interval, valid at 1 - alpha."""
 
 UNIT = (0.0, 1.0)
 FIXED_N = "fixed n"
@@ -26,10 +26,10 @@ FIXED_N = "fixed n"
 
 @dataclass(frozen=True, slots=True)
 class Method:
-    """An upper and a lower bound of one name.
+    """A method: its name, its upper bound and its lower bound.
 
-    `shuffles`: whether they meet the draws in the order of the rows' keys. `any_n`: whether they
-    take rows of different n in one call. `stopping`: when sampling may have ended.
+    `shuffles`: whether the bounds use the draws one by one, in the order of the rows' keys.
+    `any_n`: whether one call may have rows of different n. `stopping`: the stopping rules allowed.
     """
 
     name: str
@@ -48,7 +48,7 @@ class Method:
 
 @dataclass(frozen=True, slots=True)
 class Terms:
-    """How a bound is made: confidence, side, by the papers' form, and the seed of the order."""
+    """The settings of a bound: confidence, side, papers' form or ours, and seed of the order."""
 
     confidence: float = 0.99
     side: Side = "both"
@@ -58,9 +58,9 @@ class Terms:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Estimand:
-    """A quantity, the range it cannot leave, its method and the papers' form, if there is one.
+    """A quantity, its possible range, its method and, if there is one, the papers' method.
 
-    `value` maps scored rows of one n to the point estimate. Called as a theorem, see `THEOREMS`.
+    `value` maps scored rows of the same n to point estimates. `THEOREMS` calls it as a theorem.
     """
 
     about: About
@@ -70,7 +70,7 @@ class Estimand:
     span: tuple[float, float] = UNIT
 
     def __call__(self, rows: Rows, _: Quantity, terms: Terms) -> Estimate:
-        """Bound the quantity for every question; with two sides each gets half of alpha."""
+        """Bound the quantity for every question; with both sides each bound gets half of alpha."""
         chosen = self.method(terms.paper)
         if chosen.shuffles:
             rows = rows.ordered(terms.seed)
@@ -108,7 +108,7 @@ def bounded(
 ) -> Estimate:
     """Return the estimate with one entry per row, or one for all rows `together`."""
     low, high = interval(terms, lower, upper, span)
-    if not together:  # without a draw nothing is known
+    if not together:  # without draws the bounds are trivial
         low[rows.n == 0], high[rows.n == 0] = span
     shaped = plain if together else rows.single_or_all
     several = not (rows.single or together)
@@ -130,7 +130,7 @@ def bounded(
 def interval(
     terms: Terms, lower: BoundAt, upper: BoundAt, span: tuple[float, float] = UNIT
 ) -> tuple[Array, Array]:
-    """Return the bounds of a side at their part of alpha, else the trivial bounds."""
+    """Return both bounds: a requested side at its part of alpha, the other side trivial."""
     alpha = share_of(terms.confidence, terms.side)
     if terms.side == "upper":
         high = np.clip(upper(alpha), *span)
@@ -139,4 +139,4 @@ def interval(
     if terms.side == "lower":
         return low, np.full_like(low, span[1])
     high = np.clip(upper(alpha), *span)
-    return np.minimum(low, high), high  # bounds by two methods cross if one of them fails
+    return np.minimum(low, high), high  # bounds by two methods may cross if one of them fails

@@ -1,4 +1,4 @@
-"""`Estimate`, the frozen result of every bound, and the words its callers use."""
+"""`Estimate`, the frozen result of every bound, and helpers for confidences and probabilities."""
 
 from __future__ import annotations
 
@@ -17,28 +17,29 @@ Array = npt.NDArray[np.float64]
 Counts = npt.NDArray[np.int64]
 Side = Literal["upper", "lower", "both"]
 OPPOSITE: Mapping[Side, Side] = {"upper": "lower", "lower": "upper", "both": "both"}
-_ERROR = Context(prec=6)  # digits of an error rate that are shown; the others are rounding
+_ERROR = Context(prec=6)  # digits of an error rate that are shown; the others are rounding errors
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Estimate:
     """A quantity with its bounds and the facts about their evidence.
 
-    With probability at least `confidence` over the draws (and over their order, where `seed` is
-    not None) the quantity is in [lower, upper]. Several x or k of one tail or leak@k are valid
-    simultaneously. Two-dimensional scores give one entry per question, each valid individually.
+    With probability at least `confidence` over the draws (and over their order, where `seed` is not
+    None) the quantity is in [lower, upper]. The bounds for several x of one tail, or several k of
+    leak@k, are valid simultaneously. Two-dimensional scores give one entry per question, each valid
+    individually.
 
     Attributes:
         about: the quantity as data; `estimand` and `target` are its words.
         value: the point estimate over the scored draws, or NaN.
         lower: the lower bound; the trivial one if `side` is "upper".
         upper: the upper bound; the trivial one if `side` is "lower".
-        confidence: the least probability that the bounds are valid, in (0, 1]; 1 is exact.
+        confidence: the least probability that the bounds are valid, in (0, 1]; 1 means certain.
         side: "upper", "lower" or "both", each bound then at half of alpha.
-        n: all draws, the missing ones included.
-        missing: draws without a score; they count against the claim in either bound.
+        n: the number of draws, including missing draws.
+        missing: the number of draws without a score; they count against the claim in both bounds.
         method: the name of the method of the bounds.
-        seed: the key of the order of the draws, if an order mattered.
+        seed: the key of the order of the draws; None if no order was used.
         stopping: the stopping rules for which the bounds are valid.
     """
 
@@ -55,7 +56,7 @@ class Estimate:
     stopping: str = "fixed n"
 
     def __str__(self) -> str:
-        """Return one line: every field in six digits, of arrays the range."""
+        """Return one line with every field to six digits; arrays are shown by their range."""
         stated = {f.name: getattr(self, f.name) for f in fields(self)[1:]}
         parts = [f"{name} {_shown(x)}" for name, x in stated.items() if x is not None]
         return f"{self.estimand}: {', '.join(parts)}"
@@ -71,7 +72,7 @@ class Estimate:
         return self.about.target
 
     def to_dict(self) -> dict[str, object]:
-        """Return all fields and the words of `about`: arrays as lists, NaN as None."""
+        """Return all fields, and `about` in words; arrays become lists, NaN becomes None."""
         words = {"estimand": self.estimand, "target": self.target, "about": self.about.to_dict()}
         return words | {f.name: _as_json(getattr(self, f.name)) for f in fields(self)[1:]}
 
@@ -80,13 +81,13 @@ class Estimate:
         """Read an estimate of single numbers back: the inverse of `to_dict`.
 
         Args:
-            values: as `to_dict` gave them.
+            values: the dictionary that `to_dict` returned.
 
         Returns:
             The estimate.
 
         Raises:
-            KeyError: one of the fields is not there.
+            KeyError: a field is missing.
         """
         entries = {f.name: values[f.name] for f in fields(cls)[1:]}
         entries["value"] = float("nan") if entries["value"] is None else entries["value"]
@@ -110,7 +111,7 @@ class BoundFunction(Protocol):
 
 
 def error_rate(confidence: float) -> float:
-    """Return alpha = 1 - confidence; refuse a confidence outside (0, 1)."""
+    """Return alpha = 1 - confidence; raise InputError for a confidence outside (0, 1)."""
     if not 0 < confidence < 1:
         raise InputError(
             f"`confidence` must lie strictly between 0 and 1, got {confidence!r}. "
@@ -120,16 +121,16 @@ def error_rate(confidence: float) -> float:
 
 
 def share_of(confidence: float, side: Side) -> float:
-    """Return the error rate of each bound: alpha, or half of it for two; refuse another side."""
+    """Return the error rate of each bound: alpha for one side, alpha/2 for "both"."""
     if side not in ("upper", "lower", "both"):
         raise InputError(f"`side` must be 'upper', 'lower' or 'both', got {side!r}.")
     return error_rate(confidence) / (2 if side == "both" else 1)
 
 
 def percent(confidence: float) -> str:
-    """Return a confidence for a person, as '99.9 %': only certainty is '100 %'.
+    """Format a confidence as '99.9 %'; only certainty becomes '100 %'.
 
-    Six digits of the error rate are kept, even of a small one. All texts use this function for
+    Six digits of the error rate are kept, even if it is small. All texts use this function for
     confidences.
 
     Args:
@@ -143,7 +144,7 @@ def percent(confidence: float) -> str:
 
 
 def probability(text: str) -> float:
-    """Read a probability such as "0.02" or "2%"; InputError for a text that is no number."""
+    """Parse a probability such as "0.02" or "2%"; InputError if the text is not a number."""
     number = text.strip()
     try:
         return float(f"{number[:-1].strip()}e-2" if number.endswith("%") else number)
@@ -154,7 +155,7 @@ def probability(text: str) -> float:
 
 
 def plain(value: npt.ArrayLike) -> float | Array:
-    """Return a float for a single number, else the array."""
+    """Return a single number as a float, and anything else as an array."""
     return float(np.asarray(value)) if np.ndim(value) == 0 else np.asarray(value)
 
 

@@ -1,7 +1,7 @@
-"""Evidence of draws: scores with counts and missing draws, of a fixed n, stopped, or of two models.
+"""Evidence from draws: scores, counts and missing draws, of a fixed n, stopped, or of two models.
 
-`Masses` (exact masses, with draws of the rest) and `Pool` (several queries of one question) are the
-other kinds, see `mass` and `pool`. A kind names the rows of `THEOREMS` that apply.
+`mass` defines `Masses` (exact masses, with draws from the rest), and `pool` defines `Pool` (several
+queries of one question). The kind of the evidence selects the rows of `THEOREMS` that apply.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from leakbound.stats.arrays import numbers, per_question, whole_numbers
 from leakbound.stats.estimate import Array, Counts, plain
 from leakbound.stats.order import Keys, Seed
 
-SLACK = 1e-9  # a score may leave [0, 1] by rounding, not by more
+SLACK = 1e-9  # a score may be outside [0, 1] by a rounding error only
 
 
 @dataclass(frozen=True)
@@ -27,12 +27,13 @@ class Rows:
     """Scores of Q questions, with counts and missing draws; a value with count 0 is padding.
 
     Attributes:
-        values: ascending in each row, [Q, d].
+        values: the distinct scores, ascending in each row, [Q, d].
         counts: the number of draws with each value, [Q, d].
         missing: the number of draws without a score, [Q].
         single: whether the caller gave one question, so that results lose their first axis.
-        binary: the scorer's declared range: 0 and 1 only, so that its leakage is a probability.
-        keys: give the order of the draws to bounds that need one.
+        binary: whether the scorer declares that it gives 0 and 1 only. Its leakage is then a
+            probability.
+        keys: the keys of the order of the draws, for bounds that need an order.
     """
 
     values: Array
@@ -59,9 +60,10 @@ class Rows:
         Args:
             scores: scores in [0, 1], [m] of one question or [Q, m] of Q.
             counts: the number of draws with each score, of the shape of `scores`; None: one each.
-            missing: draws without a score, [Q] or one number: 1 in upper bounds, 0 in lower bounds.
-            binary: the scorer's declared range; True: the scores must be 0 or 1.
-            empty: whether questions without a draw are allowed; their bounds are trivial.
+            missing: the number of draws without a score, [Q] or one number; they count as 1 in
+                upper bounds and as 0 in lower bounds. binary: whether the scorer declares that it
+                gives 0 and 1 only; the scores must then be 0 or 1. empty: whether questions without
+                a draw are allowed; their bounds are trivial.
 
         Returns:
             The rows.
@@ -100,18 +102,20 @@ class Rows:
 
     @classmethod
     def of_hits(cls, hits: npt.ArrayLike, n: npt.ArrayLike, missing: npt.ArrayLike = 0) -> Rows:
-        """Read leaks among draws, as scores of 0 and 1.
+        """Make rows of a binary scorer from numbers of leaks.
 
         Args:
-            hits: leaks of each question, [Q] or one number.
-            n: draws of each question, [Q] or one number, those `missing` among them; at least 1.
+            hits: the number of leaks of each question, [Q] or one number.
+            n: the number of draws of each question, including missing draws, [Q] or one number; at
+                least 1.
             missing: draws without a score, [Q] or one number: 1 in upper bounds, 0 in lower bounds.
 
         Returns:
             The rows of a binary scorer.
 
         Raises:
-            InputError: impossible numbers.
+            InputError: numbers that are not whole and >= 0, an n of 0, or more hits and missing
+                draws than n.
         """
         given = {"hits": hits, "n": n, "missing": missing}
         parts = {name: whole_numbers(name, values) for name, values in given.items()}
@@ -138,17 +142,17 @@ class Rows:
 
     @cached_property
     def n(self) -> Counts:
-        """Draws of each question, the missing ones included: (Q,)."""
+        """Return the number of draws of each question, including missing draws: (Q,)."""
         return np.asarray(self.counts.sum(axis=1) + self.missing)
 
     @property
     def size(self) -> int:
-        """Return the n that all rows share; only inside a rule that `each` calls."""
+        """Return the n that all rows share. Only rules that `each` calls may use it."""
         return int(self.n[0])
 
     @cached_property
     def knots(self) -> Array:
-        """0, the values, 1: the ends of the steps of the empirical CDF, (Q, d + 2)."""
+        """Return 0, the values and 1: the ends of the steps of the empirical CDF, (Q, d + 2)."""
         return np.pad(self.values, ((0, 0), (1, 1)), constant_values=((0, 0), (0, 1)))
 
     @cached_property
@@ -158,32 +162,32 @@ class Rows:
 
     @cached_property
     def seen(self) -> Counts:
-        """Scored draws at or below each step of the empirical CDF: (Q, d + 1)."""
+        """Count the scored draws at or below each step of the empirical CDF: (Q, d + 1)."""
         return np.pad(np.cumsum(self.counts, axis=1), ((0, 0), (1, 0)))
 
     def seen_at(self, x: Array) -> Counts:
-        """Scored draws at or below each entry of x, (K,): (Q, K)."""
+        """Return the number of scored draws at or below each entry of x, (K,): (Q, K)."""
         steps = [np.searchsorted(row, x, side="right") for row in self.values]
         return np.take_along_axis(self.seen, np.stack(steps), axis=1)
 
     @property
     def hits(self) -> Counts:
-        """Draws with score 1: (Q,)."""
+        """Return the number of draws with score 1: (Q,)."""
         return np.asarray((self.counts * (self.values == 1)).sum(axis=1))
 
     def scored(self) -> Rows:
-        """Return the same scores as if no draw were missing; a row may then be empty."""
+        """Return the rows without their missing draws; a row may then be empty."""
         if not self.missing.any():
             return self
         return replace(self, missing=np.zeros_like(self.missing))
 
     @property
     def seed(self) -> int | Counts | None:
-        """Return the source of the draws' order, as an estimate of each row records it."""
+        """Return the seed of the draws' order, in the form that an estimate records."""
         return None if self.keys is None else self.keys.seed
 
     def mirrored(self) -> Rows:
-        """1 - X for X: a lower bound is the mirror of an upper one."""
+        """Replace X by 1 - X: a lower bound is 1 minus an upper bound of the mirrored scores."""
         return replace(self, values=1 - self.values[:, ::-1], counts=self.counts[:, ::-1])
 
     def ordered(self, seed: Seed) -> Rows:
@@ -191,9 +195,9 @@ class Rows:
         return replace(self, keys=Keys.read(seed, len(self.n)))
 
     def shuffled(self, *, missing: float) -> Array:
-        """Return the draws of rows with one n, in the order that their keys give: (Q, n).
+        """Return the draws of rows with the same n, in the order of their keys: (Q, n).
 
-        Ascending scores, then `missing` for each missing draw, permuted.
+        The scores ascend, followed by `missing` for each missing draw; then they are permuted.
         """
         assert self.keys is not None, "a method that shuffles is declared so: Method(shuffles=True)"
         values = np.pad(self.values, ((0, 0), (0, 1)), constant_values=missing)
@@ -202,7 +206,7 @@ class Rows:
         return self.keys.permuted(draws)
 
     def in_order(self, *, missing: float) -> Array:
-        """Return the draws of each row in the order of its key, 0 behind the last: (Q, widest)."""
+        """Return each row's draws in the order of its key, padded with 0: (Q, widest)."""
         widest = int(self.n.max())
 
         def rule(rows: Rows) -> Array:
@@ -211,7 +215,7 @@ class Rows:
         return self.each(rule)
 
     def joined_with(self, other: Rows) -> Rows:
-        """Return the questions of both, those of `other` last; both have keys or neither has."""
+        """Append the rows of `other`; either both have keys or neither has."""
         width = max(self.values.shape[1], other.values.shape[1])
         values, counts = (
             np.concatenate([np.pad(a, ((0, 0), (0, width - a.shape[1]))) for a in (mine, theirs)])
@@ -224,13 +228,13 @@ class Rows:
         return Rows(values, counts, missing, single=False, binary=self.binary, keys=keys)
 
     def only(self, rows: npt.NDArray[np.bool_]) -> Rows:
-        """Return some of the questions."""
+        """Return the rows of some of the questions."""
         keys = None if self.keys is None else self.keys.of(rows)
         parts = self.values[rows], self.counts[rows], self.missing[rows]
         return Rows(*parts, single=False, binary=self.binary, keys=keys)
 
     def each(self, rule: Callable[[Rows], Array]) -> Array:
-        """Apply a rule that needs rows of one n to the rows of every n; NaN where n is 0."""
+        """Apply a rule to each group of rows with the same n; NaN where n is 0."""
         n = self.n
         if n[0] and (n == n[0]).all():
             return rule(self)
@@ -244,7 +248,7 @@ class Rows:
         return np.full(len(n), np.nan) if result is None else result
 
     def single_or_all(self, result: Array) -> float | Array:
-        """Return a result with one row per question, without that axis for a single question."""
+        """Drop the axis of the questions from a result if the caller gave a single question."""
         return plain(result[0] if self.single else result)
 
 
@@ -266,17 +270,18 @@ class OfRows:
 
 @dataclass(frozen=True)
 class Stopped(OfRows):
-    """Draws whose number may depend on the scores: sampling stopped at some look, at most at a cap.
+    """Draws whose number may depend on the scores: sampling stopped at a look, or at the cap.
 
-    For i.i.d. draws of one query or an allocated pool. The rule that stopped them may use all
-    earlier scores, and nothing else.
+    For i.i.d. draws of one query or an allocated pool. The stopping rule may use all earlier
+    scores, and nothing else.
 
     Attributes:
         rows: the draws of each question.
         cap: the largest number of draws of a question, fixed in advance.
 
     Raises:
-        InputError: a cap that is no whole number >= 1, or a question with more draws.
+        InputError: a cap that is not a whole number >= 1, or a question with more draws than the
+            cap.
     """
 
     rows: Rows
@@ -296,17 +301,17 @@ class Stopped(OfRows):
 
 @dataclass(frozen=True)
 class Pair(OfRows):
-    """Draws of a model and of its control, for the same questions, which share no randomness.
+    """Independent draws of a model and of its control, for the same questions.
 
-    Numbers of draws are fixed in advance. Where the two may share random numbers, bound each and
-    use `excess_of`.
+    The numbers of draws are fixed in advance, and the draws of the two share no randomness. If they
+    may share random numbers, bound each and use `excess_of`.
 
     Attributes:
         rows: the model's draws.
-        control: the control's draws, as many rows.
+        control: the control's draws, with the same number of rows.
 
     Raises:
-        InputError: other rows of `control` than of `rows`, or two declared ranges.
+        InputError: `control` has another number of rows than `rows`, or another declared range.
     """
 
     rows: Rows
@@ -327,7 +332,7 @@ class Pair(OfRows):
 
 
 def check_cap(cap: int) -> None:
-    """Refuse a cap that is no whole number of draws."""
+    """Raise InputError unless the cap is a whole number of draws >= 1."""
     if cap != int(cap) or cap < 1:
         raise InputError(f"`cap` must be a whole number of draws >= 1, got {cap!r}.")
 
@@ -338,7 +343,7 @@ def sample_mean(rows: Rows) -> Array:
 
 
 def require_binary(values: Array, name: str = "`scores`") -> None:
-    """Refuse scores of a binary scorer that are not 0 or 1."""
+    """Raise InputError if a binary scorer has scores other than 0 and 1."""
     if (other := values[~np.isin(values, (0, 1))]).size:
         raise InputError(
             f"{name} of a leak probability must be 0 or 1, got {other[0]:g}. Make the scorer "

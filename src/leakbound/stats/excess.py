@@ -1,24 +1,28 @@
-"""A model's leakage beyond its control's: from two estimates, two bounds, or the draws of both.
+"""The excess of a model's leakage over its control's, from estimates, bounds, or draws of both.
 
-Let mu_i and nu_i be the expected leakage of question i for the model and for its control. The
-difference of two bounds, alpha shared between them (`excess_of`), is valid even if their draws are
-dependent, but combines the worst of both. If all draws are independent, both rarely are at their
-worst, and bets on the difference are narrower.
+Let mu_i and nu_i be the expected leakage of question i for the model and for
+its control. The difference of two bounds that share alpha (`excess_of`) is
+valid even if their draws are dependent, but it adds the widths of both. If all
+draws are independent, bets on the difference are narrower.
 
-*Of one question.* Draws x_t and y_t in random order are paired; (x_t - y_t + 1)/2 is in [0, 1] and
-has the mean (mu - nu + 1)/2 given the past, so `betting` bounds it. If the numbers differ, the
-longer row is cut into as many parts as the shorter has draws, and each part's mean is paired.
+*One question.* Draws x_t and y_t in random order are paired; (x_t - y_t + 1)/2
+is in [0, 1] and has the mean (mu - nu + 1)/2 given the past, so `betting`
+bounds it. If the numbers of draws differ, the longer row is cut into as many
+parts as the shorter row has draws. The mean of each part is then paired with
+one draw.
 
-*Over the questions.* The mean of (mu_i - nu_i) is 2 m - 1, m the mean over 2N rows, of which N have
-the draws x and N the draws 1 - y: independent and not identically distributed, which `rounds` can
-bet on. Its centres remove the difference between rows near 0 and rows near 1.
+*Over the questions.* The mean of (mu_i - nu_i) is 2 m - 1, m the mean over 2N
+rows, of which N have the draws x and N the draws 1 - y: independent and not
+identically distributed, which `rounds` can bet on. Its centres remove the
+difference between rows near 0 and rows near 1.
 
-*Of two sets of questions in one model.* The mean over N_1 questions less the mean over N_2 other
-questions is 2 m - 1, where m is the mean over the rows x_i, with weight 1/N_1 each, and 1 - y_j,
-with weight 1/N_2 each. `mean_over_sets` bounds m at all of alpha. If neither set leaks, the rows
-are 0 and 1; the centres of `rounds` follow the two sets from the second round on.
+*Two sets of questions in one model.* The mean over N_1 questions less the mean
+over N_2 other questions is 2 m - 1, where m is the mean over the rows x_i, with
+weight 1/N_1 each, and 1 - y_j, with weight 1/N_2 each. `mean_over_sets` bounds
+m at all of alpha. If neither set leaks, the rows are 0 and 1; the centres of
+`rounds` follow the two sets from the second round on.
 
-A lower bound is the upper one of the control's leakage beyond the model's, its sign changed. A
+A lower bound of the excess is minus an upper bound of the control's excess over the model. A
 missing draw counts against the claim on both sides.
 """
 
@@ -42,29 +46,30 @@ from leakbound.stats.order import Keys, Seed, one_seed
 from leakbound.stats.quantity import Quantity
 
 STYLE = Style(prior=1.0, caution=0.95)
-FEWEST_PAIRS = 32  # pairs below which the difference of two bounds may be narrower
-CANDIDATE, CONTROL = 2, 3  # whose order it is: the same seed serves both, and shares nothing
+FEWEST_PAIRS = 32  # with fewer pairs the difference of two bounds may be narrower
+CANDIDATE, CONTROL = 2, 3  # purposes of the orders: one seed gives both models independent orders
 
 
 def excess(candidate: Estimate, control: Estimate, *, beyond: Beyond = "control") -> Estimate:
     """Bound the candidate's quantity minus the control's, from an estimate of each.
 
     The errors add up: two estimates at confidence 1 - alpha/2 give 1 - alpha, even if their draws
-    are dependent. The upper bound is the candidate's upper minus the control's lower bound, and the
-    reverse. Missing draws count against the claim on both sides, because they do so in each
-    estimate.
+    are dependent. The upper bound is the candidate's upper bound minus the control's lower bound;
+    the lower bound is the candidate's lower bound minus the control's upper bound. Missing draws
+    count against the claim on both sides, because they do so in each estimate.
 
     Args:
-        candidate: an estimate, of one question or with one entry each.
-        control: an estimate of the same quantity, as many entries.
+        candidate: an estimate of one question, or with one entry per question.
+        control: an estimate of the same quantity, with the same number of entries.
         beyond: the reference that is subtracted: "control" (default), "own words", "baseline",
             "unstressed" or "other questions".
 
     Returns:
-        The excess, on the sides for which both have a bound.
+        The excess, with an upper, a lower or both bounds, as far as the two estimates allow.
 
     Raises:
-        InputError: estimates of two quantities, or two on the same side only.
+        InputError: estimates of different quantities, or both estimates bounded on the same side
+            only.
     """
     ours, theirs = ((a.quantity, a.parameter, a.constant) for a in (candidate.about, control.about))
     if ours != theirs:
@@ -104,7 +109,8 @@ def excess_of(
 
     Args:
         more: a bound of the quantity that may be larger, with its scores filled in.
-        base: a bound of the same quantity, of the same questions; the draws may be dependent.
+        base: a bound of the same quantity for the same questions; its draws may depend on those of
+            `more`.
         beyond: whose quantity `base` bounds: "control" (default), "own words", "baseline",
             "unstressed" or "other questions".
         confidence: the probability that the bound is valid, in (0, 1).
@@ -114,10 +120,10 @@ def excess_of(
         The excess, with the entries of the two bounds.
 
     Raises:
-        InputError: bounds of two quantities, an invalid confidence or side, or input that a bound
-            refuses.
+        InputError: bounds of different quantities, an invalid confidence or side, or input that a
+            bound refuses.
     """
-    share_of(confidence, side)  # refuses what is none
+    share_of(confidence, side)  # raises for an invalid confidence or side
     half = (1 + confidence) / 2
     other = base(confidence=half, side=OPPOSITE[side])
     return excess(more(confidence=half, side=side), other, beyond=beyond)
@@ -134,7 +140,7 @@ def excess_over_sets(
     """Bound the mean leakage of some questions minus that of other questions of the same model.
 
     For independent draws, numbers of draws fixed in advance. **The draws of the two sets must share
-    nothing.** Missing draws count against the claim.
+    no random numbers.** Missing draws count against the claim.
 
     Args:
         rows: the draws of the questions, [N_1, d].
@@ -147,7 +153,7 @@ def excess_over_sets(
         The estimate of the difference, in [-1, 1].
 
     Raises:
-        InputError: two declared ranges, or a confidence or side that is not valid.
+        InputError: different declared ranges of the two sets, or an invalid confidence or side.
     """
     if rows.binary != others.binary:
         raise InputError("`rows` and `others` must be scored by one scorer, got two ranges.")
@@ -169,14 +175,14 @@ def difference(pair: Pair, quantity: Quantity, terms: Terms) -> Estimate:
     """Bound E[X] - E[Y] of each question, X a score of the model and Y of its control.
 
     For i.i.d. draws, numbers of draws fixed in advance. **The draws of the two must be
-    independent**: made from other seeds, or for other purposes. Missing draws count against the
-    claim.
+    independent**: drawn from different seeds, or for different purposes. Missing draws count
+    against the claim.
     """
     return _excess(pair, quantity.about(binary=pair.binary), _upper, terms, together=False)
 
 
 def mean_difference(pair: Pair, quantity: Quantity, terms: Terms) -> Estimate:
-    """Bound the mean over these questions of E[X_i] - E[Y_i], conditions as in `difference`."""
+    """Bound the mean of E[X_i] - E[Y_i] over these questions, if `difference` may be used."""
     about = replace(quantity.about(binary=pair.binary), scope="mean", over=pair.questions)
     return _excess(pair, about, _mean_upper, terms, together=True)
 
@@ -189,7 +195,7 @@ def _excess(
     *,
     together: bool,
 ) -> Estimate:
-    """By betting: `upper` bounds what the first rows have beyond the others, at 1 - alpha."""
+    """Bound by betting; `upper` gives the upper bound, at 1 - alpha, of the first rows' excess."""
     keys = Keys.read(terms.seed, pair.questions)
     mine = replace(pair.rows, keys=keys.apart(CANDIDATE))
     other = replace(pair.control, keys=keys.apart(CONTROL))
@@ -229,13 +235,13 @@ def _mean_upper(mine: Rows, other: Rows, alpha: float) -> Array:
 
 
 def _around_none(number: int) -> Array:
-    """Candidates for (1 + excess)/2, descending: finest at an excess of 0, and at -1 and 1."""
+    """Return descending grid points for (1 + excess)/2: finest at an excess of 0, -1 and 1."""
     beyond = np.sin(np.arange(number - 1, 0, -1) * math.pi / (2 * number)) ** 2
     return np.concatenate([1 + beyond, [1.0], 1 - beyond[::-1]]) / 2
 
 
 def _shares(draws: Array, number: int) -> Array:
-    """Return the means of so many shares of each row, as even as can be: (Q, number)."""
+    """Cut each row into `number` nearly equal parts, and return their means: (Q, number)."""
     starts = -(-np.arange(number) * draws.shape[1] // number)
     sizes = np.diff(np.append(starts, draws.shape[1]))
     return np.asarray(np.add.reduceat(draws, starts, axis=1) / sizes)

@@ -1,18 +1,21 @@
 """leak@k far beyond the number of draws, from bounds of p: one question, the worst, the mean.
 
-For a scorer of 0 and 1 leak@k is f(p) = 1 - (1 - p)^k, which grows with p. So a bound of p is a
-bound of leak@k for every k simultaneously, at the same confidence, and the worst question is the
-worst for every k. No form of the tail is assumed (`leak_at_k.carried`).
+For a scorer of 0 and 1 leak@k is f(p) = 1 - (1 - p)^k, which grows with p. So a
+bound of p is a bound of leak@k for every k simultaneously, at the same
+confidence, and the worst question is the worst for every k. No form of the tail
+is assumed (`leak_at_k.carried`).
 
-*The mean over questions.* Let F(x) be the fraction of the questions whose p exceeds x. At the
-points x_1 < ... < x_m it is known to be in [low_i, high_i], simultaneously (`leaking_questions`);
-at x_0 = 0 it is at most high_0 = 1, and at x_{m+1} = 1 it is low_{m+1} = 0. The mean of f(p) over
-the questions is the integral of F f' from 0 to 1, and F falls: between two neighbouring x it is at
-most its value at the first and at least its value at the second. With d_i = f(x_{i+1}) - f(x_i),
+*The mean over questions.* Let F(x) be the fraction of the questions whose p
+exceeds x. At the points x_1 < ... < x_m, F is in [low_i, high_i] for all i
+simultaneously (`leaking_questions`); at x_0 = 0 it is at most high_0 = 1, and
+at x_{m+1} = 1 it is low_{m+1} = 0. The mean of f(p) over the questions is the
+integral of F f' from 0 to 1, and F falls: between two neighbouring x it is at
+most its value at the first and at least its value at the second. With d_i =
+f(x_{i+1}) - f(x_i),
 
     sum_i low_{i+1} d_i  <=  mean of f(p)  <=  sum_i high_i d_i,    i = 0 ... m.
 
-Only f depends on k: the bounds of all k are valid on the event that the counts are.
+Only f depends on k. So the bounds for all k are valid whenever the counts are valid.
 """
 
 from __future__ import annotations
@@ -33,17 +36,17 @@ def mean_leak_at_k_of_counts(counts: Estimate, k: npt.ArrayLike) -> Estimate:
     questions that leak above x.
 
     Args:
-        counts: of questions with a leak probability above each x in [0, 1), as `leaking_questions`
-            gives it.
-        k: the number of draws of the maximum, any whole number >= 1; or [K], the axis of the result
-            then.
+        counts: an estimate of the number of questions whose leak probability exceeds x, for each x
+            in [0, 1), from `leaking_questions`.
+        k: the number of draws of the maximum, any whole number >= 1; or [K] of them, which form the
+            axis of the result.
 
     Returns:
         The estimate, in [0, 1], with the confidence and the side of the counts. `value` is
             NaN: counts of point values estimate no mean.
 
     Raises:
-        InputError: counts of anything else, an x outside [0, 1), or an invalid k.
+        InputError: counts of another quantity, an x outside [0, 1), or an invalid k.
     """
     largest, about = leak_at(k), counts.about
     sizes = largest.sizes
@@ -55,11 +58,11 @@ def mean_leak_at_k_of_counts(counts: Estimate, k: npt.ArrayLike) -> Estimate:
         )
     if not ((x >= 0) & (x < 1)).all():
         raise InputError(f"`counts` must be at x in [0, 1), got {x.tolist()}.")
-    assert isinstance(about.over, int)  # a count is of so many questions
+    assert isinstance(about.over, int)  # the number of questions
     order = np.argsort(x)
     low, high = (np.ravel(end)[order] for end in (counts.lower, counts.upper))
     f = np.asarray(among(np.append(x[order], 1.0), sizes))
-    # Summed by parts: weights that add up to the number of questions, so no mean leaves [0, 1].
+    # Summation by parts: the weights add up to the number of questions, so no mean leaves [0, 1].
     at_least = low - np.append(low[1:], 0)
     at_most = np.append(about.over, high) - np.append(high, 0)
     return replace(

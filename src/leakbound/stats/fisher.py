@@ -1,8 +1,8 @@
-"""Whether a model leaks more than its control at some question: the stratified Fisher test.
+"""Test whether a model leaks more than its control at some question (stratified Fisher test).
 
-Question i has n_i draws of the model, x_i of which leak with probability p_i each, and m_i draws of
-the control, y_i of which leak with probability q_i each. The null hypothesis is p_i <= q_i at every
-question.
+Question i has n_i draws of the model, x_i of which leak with probability p_i
+each, and m_i draws of the control, y_i of which leak with probability q_i each.
+The null hypothesis is p_i <= q_i at every question.
 
 *Proof.* Let h_i = x_i + y_i. If p_i = q_i, then x_i given h_i is distributed as Hypergeometric
 (n_i + m_i, h_i, n_i). If p_i < q_i, the odds ratio is below 1, and x_i given h_i is stochastically
@@ -11,9 +11,10 @@ independent hypergeometric variables. The upper tail of that sum at the observed
 given the h_i, hence altogether. It is valid for any number of questions and needs no order of the
 draws (Fisher 1935; Gart 1970).
 
-One sum over all questions does not see a model that leaks more at one question and less at others.
-So the smallest p-value of a question, corrected for N independent questions (Šidák), is a second
-test: min(p_sum / (1 - ρ), p_question / ρ) is a valid p-value by the union bound.
+One sum over all questions does not see a model that leaks more at one question
+and less at others. So the smallest p-value of a question, corrected for N
+independent questions (Šidák), is a second test: min(p_sum / (1 - ρ), p_question
+/ ρ) is a valid p-value by the union bound.
 
 A missing draw is no leak of the model and a leak of the control.
 """
@@ -29,15 +30,15 @@ from leakbound.errors import InputError
 from leakbound.stats.estimate import Counts
 from leakbound.stats.evidence import Pair, Rows
 
-RHO = 0.05  # of alpha, for the question that leaks most
+RHO = 0.05  # fraction of alpha for the test of the question that leaks most
 TRIMMED = 1e-13  # probability that each tail may lose in one step; it is added to the p-value
 
 
 def leaks_somewhere(pair: Pair) -> float:
-    """Return the p-value of the hypothesis that the model leaks more than its control nowhere.
+    """Return the p-value of "the model leaks more than its control at no question".
 
-    For i.i.d. draws of a binary scorer, numbers of draws fixed in advance, draws of the two that
-    share no randomness, and questions that were not selected by an attack.
+    The draws must be i.i.d., scored by a binary scorer, and their numbers fixed in advance. The
+    draws of the two models must share no randomness, and no attack may have selected the questions.
 
     Args:
         pair: leaks of the model and of its control at each question.
@@ -46,7 +47,7 @@ def leaks_somewhere(pair: Pair) -> float:
         The p-value, in (0, 1].
 
     Raises:
-        InputError: scores that are not of a binary scorer.
+        InputError: scores of a scorer that is not binary.
     """
     if not pair.binary:
         raise InputError(

@@ -1,27 +1,31 @@
-"""Test whether draws are independent: copies among them void every bound.
+"""Test whether draws are independent: if some are copies, no bound is valid.
 
-If each text's log-probability under the sampled distribution is known, the counts of n independent
-draws are Multinomial(n; p), and three tests compare them with it. Each gives a p-value that falls
-below `level` with probability at most `level` if the draws are independent:
+If each text's log-probability under the sampled distribution is known, the
+counts of n independent draws are Multinomial(n; p), and three tests compare
+them with it. Each gives a p-value that falls below `level` with probability at
+most `level` if the draws are independent:
 
-*A text too often.* c_y draws gave text y. Given that draw i gave y, the n - 1 others give it
-Bin(n - 1, p_y) times, so T_y = P(Bin(n - 1, p_y) >= c_y - 1) is a p-value for draw i, however long
-the list of possible texts (a text seen once is no evidence: T_y = 1; P(Bin(n, p_y) >= c_y) instead
-would refuse any rambling model, each of whose texts is a surprise). The p-value of the sample is
-min_y T_y n / c_y. For text y, T_y < level c_y / n from some count k on, hence by P(C_y = c) =
-(n p_y / c) P(Bin(n - 1, p_y) = c - 1) with a probability of at most (n p_y / k) (level k / n) =
-level p_y, and these add up to at most `level`.
+*One text occurs too often.* c_y draws gave text y. Given that draw i gave y,
+the other n - 1 draws give it Bin(n - 1, p_y) times, so T_y = P(Bin(n - 1, p_y)
+>= c_y - 1) is a p-value for draw i, however long the list of possible texts (a
+text seen once is no evidence: T_y = 1; P(Bin(n, p_y) >= c_y) instead would
+refuse any rambling model, each of whose texts is a surprise). The p-value of
+the sample is min_y T_y n / c_y. For text y, T_y < level c_y / n from some count
+k on, hence by P(C_y = c) = (n p_y / c) P(Bin(n - 1, p_y) = c - 1) with a
+probability of at most (n p_y / k) (level k / n) = level p_y, and these add up
+to at most `level`.
 
-*All counts multiples of m.* If m copies were made of n/m independent draws, counts / m are
-Multinomial(n/m; p). The ratio E_m of that probability to the one under independence, 0 where a
-count is no multiple of m, has mean at most 1 under independence; by Markov's inequality and the
-union bound M / max_m E_m is a p-value, M values of m tried. Texts not seen cancel in both.
+*All counts multiples of m.* If m copies were made of n/m independent draws,
+counts / m are Multinomial(n/m; p). The ratio E_m of that probability to the one
+under independence, 0 where a count is no multiple of m, has mean at most 1
+under independence; by Markov's inequality and the union bound M / max_m E_m is
+a p-value, M values of m tried. Texts not seen cancel in both.
 
 *Two equal chunks.* Given the first chunk's counts, the second's are the same with their
 multinomial probability P(v). For each pair, P(same, and P(v) < t) <= t sum_v P(v) = t, so the
 smallest P(v) times the number of pairs is a p-value.
 
-n is fixed in advance; of a sample that was checked at several sizes the error rates add up.
+n is fixed in advance. If a sample is checked at several sizes, the error rates add up.
 """
 
 from __future__ import annotations
@@ -42,24 +46,25 @@ from leakbound.stats.estimate import Array, Counts
 Verdict = Literal["no objection", "copies", "not checkable"]
 
 # Probabilities of a text differ between batch shapes by this much and more in low precision. At
-# 1e-3 the shift is 0.03 standard deviations of a count of 1,024: nothing, beside a level of 1e-9.
+# 1e-3 the shift is 0.03 standard deviations of a count of 1,024: negligible at a level of 1e-9.
 ROUNDING = 1e-3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Independence:
-    """The outcome of the check: p-values as the module defines them, 1 without evidence.
+    """The outcome of the check, with the three p-values; a p-value is 1 without evidence.
 
-    "no objection" is no proof: few draws of a peaked distribution are similar, copied or not.
+    "no objection" is no proof of independence: few draws from a peaked distribution are similar
+    whether or not they are copies.
 
     Attributes:
         verdict: "copies" if a p-value is below `level`, "not checkable" if probabilities are not
             known, else "no objection".
-        seen: the observation in words.
+        seen: the most striking observation, in words.
         n: the number of draws.
         texts: the number of distinct texts.
-        level: the largest p-value that is an objection, in (0, 1).
-        text: the p-value of the text that came too often.
+        level: the limit below which a p-value is an objection, in (0, 1).
+        text: the smallest p-value of a text that occurs too often.
         copies: the p-value of all counts being multiples.
         chunks: the p-value of two identical chunks.
     """
@@ -85,7 +90,7 @@ def check_independence(
 
     Args:
         counts: the number of draws with each distinct text, [d], or [C, d] with one row for each of
-            C chunks drawn on their own.
+            C separately drawn chunks.
         logprobs: natural logarithms of the whole texts' probabilities under the sampled
             distribution (for draws from a remainder: given the remainder), [d], or one number for
             all; None, NaN or infinite where not known.
@@ -130,15 +135,15 @@ def require_independent(
     *,
     where: str = "this query",
 ) -> Independence:
-    """Refuse draws that contain copies, by `check_independence`.
+    """Raise InputError if `check_independence` finds copies among the draws.
 
     Args:
         counts: the number of draws with each distinct text, [d], or [C, d] with one row for each of
-            C chunks drawn on their own.
+            C separately drawn chunks.
         logprobs: natural logarithms of the whole texts' probabilities under the sampled
             distribution (for draws from a remainder: given the remainder), [d], or one number for
             all; None, NaN or infinite where not known.
-        where: the owner of the draws, for the message.
+        where: the place of the draws, named in the message.
 
     Returns:
         The verdict and the observation: "no objection" or "not checkable".
@@ -157,7 +162,7 @@ def require_independent(
 
 @dataclass(frozen=True, slots=True)
 class _Finding:
-    """A p-value and what was seen."""
+    """A p-value and the observation, in words."""
 
     p: float
     seen: str
@@ -166,7 +171,7 @@ class _Finding:
 def _read(
     counts: npt.ArrayLike, logprobs: Sequence[float | None] | npt.ArrayLike
 ) -> tuple[Counts, Array]:
-    """Counts (C, d) and log-probabilities (d,) of the texts that were drawn at all."""
+    """Return counts (C, d) and log-probabilities (d,) of the texts with at least one draw."""
     table = np.atleast_2d(whole_numbers("counts", counts))
     logp = np.asarray(logprobs, dtype=np.float64)
     if table.ndim != 2 or logp.shape not in ((), table.shape[1:]):
@@ -179,7 +184,7 @@ def _read(
 
 
 def _obstacle(logp: Array) -> str:
-    """Return why the probabilities cannot be used, or ""."""
+    """Return the reason why the probabilities cannot be used, or "" if they can."""
     if not logp.size:
         return "there are no draws"
     unknown = int((~np.isfinite(logp)).sum())
@@ -191,7 +196,7 @@ def _obstacle(logp: Array) -> str:
 
 
 def _too_often(counts: Counts, logp: Array) -> _Finding:
-    """Return the first test."""
+    """Test whether one text occurs too often."""
     n = counts.sum()
     others = np.maximum(counts - 1, 1)
     tail = np.where(counts > 1, betainc(others, n - others, np.exp(logp)), 1.0)
@@ -201,7 +206,7 @@ def _too_often(counts: Counts, logp: Array) -> _Finding:
 
 
 def _multiples(counts: Counts, logp: Array, copies: Sequence[int]) -> _Finding:
-    """Return the second test, in logarithms."""
+    """Test whether all counts are multiples of a number, in logarithms."""
     chance = _log_chance(counts, logp)
     ratios = {m: _log_chance(counts // m, logp) - chance for m in copies if not (counts % m).any()}
     if not ratios:
@@ -212,7 +217,7 @@ def _multiples(counts: Counts, logp: Array, copies: Sequence[int]) -> _Finding:
 
 
 def _alike(chunks: Counts, logp: Array) -> _Finding:
-    """Return the third test."""
+    """Test whether two chunks have equal counts."""
     rows, times = np.unique(chunks[chunks.any(axis=1)], axis=0, return_counts=True)
     twice = [_log_chance(row, logp) for row in rows[times > 1]]
     if not twice:
@@ -222,5 +227,5 @@ def _alike(chunks: Counts, logp: Array) -> _Finding:
 
 
 def _log_chance(counts: Counts, logp: Array) -> float:
-    """log Multinomial(n; p) at these counts; a text that is not listed has none."""
+    """Return log Multinomial(n; p) at these counts; a text that is not listed has count 0."""
     return float(gammaln(counts.sum() + 1) + counts @ logp - gammaln(counts + 1).sum())

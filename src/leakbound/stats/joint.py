@@ -10,7 +10,7 @@ import numpy as np
 from leakbound.errors import InputError
 from leakbound.stats.estimate import BoundFunction, Estimate, Side, error_rate, percent
 
-ROUNDING = 1e-9  # error rates add up to alpha only as far as floats do
+ROUNDING = 1e-9  # tolerance for rounding when error rates are added
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +27,7 @@ class Joint:
 
 
 def joint(*estimates: Estimate, confidence: float = 0.99) -> Joint:
-    """Join estimates into one claim at `confidence`, if their error rates allow it.
+    """Join estimates into one claim at `confidence`, or raise if their error rates are too large.
 
     By the union bound the error rates add up, even if the estimates are dependent. An estimate with
     one entry per question counts once per entry, unless `every_question` made it.
@@ -65,23 +65,25 @@ def every_question(
     side: Side = "both",
     independent: bool = True,
 ) -> Estimate:
-    """Bound every one of `questions` quantities, all of them jointly: one entry per question.
+    """Bound each of `questions` quantities so that all bounds are valid simultaneously.
 
-    With probability `confidence` no entry fails. With both sides an entry fails if either bound
-    fails, and each bound has half of its share.
+    The estimate has one entry per question. With probability at least `confidence` no entry fails.
+    With both sides an entry fails if either bound fails, and each bound gets half of the entry's
+    share.
 
     Args:
         bound: a bound of the quantity with its scores filled in, one entry per question.
-        questions: the number of questions, N, which is the number of entries of `bound`. Unless
-            `independent`, it may have fewer: some are not drawn yet, see `questions`.
+        questions: the number of questions, N, which is the number of entries of `bound`. If not
+            `independent`, `bound` may have fewer entries, because some questions are not drawn yet
+            (see the module `questions`).
         confidence: the probability that all entries are valid, in (0, 1).
         side: "upper", "lower", or "both", each of which then spends half of alpha.
-        independent: whether the draws of different questions are. Each then has 1 - (1 -
-            alpha)^(1/N) (Sidak), else alpha/N (Bonferroni), as for decodings or scorers that share
-            randomness.
+        independent: whether the draws of different questions are independent. Each question then
+            gets 1 - (1 - alpha)^(1/N) (Sidak), otherwise alpha/N (Bonferroni), for example for
+            decodings or scorers that share randomness.
 
     Returns:
-        The estimate of `bound`, with entries that are valid simultaneously.
+        An estimate whose entries are valid simultaneously.
 
     Raises:
         InputError: a bound without one entry per question, an invalid number of questions or
@@ -102,13 +104,13 @@ def every_question(
 
 
 def check_questions(questions: int) -> None:
-    """Refuse a number of questions below 1."""
+    """Raise InputError if the number of questions is below 1."""
     if questions < 1:
         raise InputError(f"`questions` must be at least 1, got {questions}.")
 
 
 def check_rows(estimate: Estimate, questions: int, *, fewer: bool = False) -> None:
-    """Refuse an estimate that has not one entry per question; `fewer`: it may have fewer."""
+    """Raise InputError unless there is one entry per question, or `fewer` and they are allowed."""
     rows = len(np.atleast_1d(estimate.n))
     if rows > questions or (rows < questions and not fewer):
         raise InputError(

@@ -1,22 +1,27 @@
-"""The leak probability behind a judge that errs, from items that people labelled too.
+"""The leak probability if the judge makes errors, which are measured on items that people labelled.
 
-Let p be the probability of a leak, t the chance that the judge calls a leak one (its true positive
-rate), f the probability that it calls anything else one. It reports "leak" with probability
-q = p·t + (1 - p)·f, which is increasing in t and in f. So where q <= q⁺, t >= t⁻ and f >= f⁻,
+Let p be the probability of a leak, t the probability that the judge reports
+"leak" for a leak (its true positive rate), and f the probability that it
+reports "leak" for anything else. It reports "leak" with probability q = p·t +
+(1 - p)·f, which is increasing in t and in f. So where q <= q⁺, t >= t⁻ and f >=
+f⁻,
 
     p·t⁻ + (1 - p)·f⁻  <=  q⁺,    that is    p·(t⁻ - f⁻)  <=  q⁺ - f⁻,
 
-and p <= (q⁺ - f⁻)/(t⁻ - f⁻) if t⁻ > f⁻; otherwise nothing follows and the bound is 1. Conversely, p
->= (q⁻ - f⁺)/(t⁺ - f⁺) if t⁺ > f⁺, otherwise 0. A bound fails only if one of its three bounds fails;
-each has a third of alpha. The judge need not be better than chance.
+and p <= (q⁺ - f⁻)/(t⁻ - f⁻) if t⁻ > f⁻; otherwise nothing follows and the bound
+is 1. Conversely, p >= (q⁻ - f⁺)/(t⁺ - f⁺) if t⁺ > f⁺, otherwise 0. A bound
+fails only if one of its three bounds fails; each has a third of alpha. The
+judge need not be better than chance.
 
-Assumptions: people label correctly; the labelled items were judged independently of each other and
-of the draws; and, given whether a draw leaks, the judge reports a leak at the same rates as on
-these items. For the mean over questions the rates need to agree only on average, over all draws
-that leak and over all that do not. Items picked at random from the draws satisfy that. For one
-question they must be that question's rates. Draws that the judge could not decide are missing: they
-count as called a leak above and as not called one below, which only widens the interval, so items
-that it could not decide are left out.
+Assumptions: people label correctly; the labelled items were judged
+independently of each other and of the draws; and, given whether a draw leaks,
+the judge reports a leak at the same rates as on these items. For the mean over
+questions the rates need to agree only on average, over all draws that leak and
+over all that do not. Items picked at random from the draws satisfy that. For
+one question they must be the rates of that question. Draws that the judge could
+not decide are missing: they count as reported leaks in upper bounds and as no
+leaks in lower bounds. This only widens the interval, so labelled items that the
+judge could not decide are left out.
 """
 
 from __future__ import annotations
@@ -37,7 +42,7 @@ from leakbound.stats.questions import bounds_at
 Tally = tuple[int, int]
 """(hits, n): the judge calls `hits` of n labelled items a leak."""
 
-_BOUNDS = 3  # of each end of the interval
+_BOUNDS = 3  # bounds on which each end of the interval depends
 
 
 def corrected_bound(
@@ -57,8 +62,9 @@ def corrected_bound(
     Args:
         bound: a valid bound of the probability that the judge reports "leak", of each question or
             on average, with its scores filled in.
-        positives: (hits, n): the judge calls `hits` of n items that people label a leak a leak.
-        negatives: (hits, n): the same of n items that do not leak.
+        positives: (hits, n): of n items that people label as leaks, the judge calls `hits` a leak.
+        negatives: (hits, n): of n items that people label as no leaks, the judge calls `hits` a
+            leak.
         confidence: the probability that the bound is valid, in (0, 1).
         side: "upper", "lower", or "both", each of which then spends half of alpha.
 
@@ -67,8 +73,8 @@ def corrected_bound(
             (q - f)/(t - f) of the observed fractions, cut to [0, 1]; NaN where t <= f.
 
     Raises:
-        InputError: a label that no item has, a bound on anything but a leak probability, or an
-            invalid confidence or side.
+        InputError: no labelled leaks or no labelled non-leaks, a bound of another quantity than a
+            leak probability, or an invalid confidence or side.
     """
     rate = share_of(confidence, side) / _BOUNDS
     called = bounds_at(bound, None, side, upper=rate, lower=rate)
@@ -96,7 +102,7 @@ def corrected_bound(
 
 
 def _interval(name: str, tally: Tally, rate: float) -> Estimate:
-    """Return the chance that the judge calls such an item a leak; each bound fails at this rate."""
+    """Bound the judge's rate of "leak" on such items; each bound fails with probability `rate`."""
     hits, n = tally
     if not 0 <= hits <= n or n < 1:
         raise InputError(

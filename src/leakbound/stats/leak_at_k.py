@@ -4,9 +4,10 @@ It is an integral over [0, 1] of a function that is constant between scores:
 E[max_k] = int 1 - F(x)^k dx, so a band of F bounds it at every k, also k > n; and the unbiased
 estimate uses 1 - C(i, k)/C(n, k) if i of n draws are at or below x.
 
-For one k fixed in advance, the draws in random order are cut into floor(n/k) blocks of k. Their
-maxima are i.i.d. with mean leak@k, for any distribution, and betting bounds that mean. The
-remaining fewer than k draws are dropped.
+For one k fixed in advance, the draws in random order are cut into floor(n/k)
+blocks of k. The maxima of the blocks are i.i.d. with mean leak@k, for any
+distribution, and betting bounds that mean. The remaining draws, fewer than k,
+are dropped.
 
 For a scorer of 0 and 1 leak@k is 1 - (1 - p)^k, which grows with p: a bound of p is a bound for
 every k simultaneously.
@@ -32,16 +33,16 @@ from leakbound.stats.quantity import Quantity, whole_sizes
 from leakbound.stats.tail import BERK_JONES, DKW, Band
 
 FEWEST_GROUPS = 4  # n/k from which leak@k has a point estimate
-ABOVE, BELOW = 4, 16  # least n/k, and least n/k^2, from which blocks are narrower on the whole
+ABOVE, BELOW = 4, 16  # least n/k and least n/k^2 from which blocks are narrower on average
 
 
 def largest_of_k(rows: Rows, quantity: Quantity, terms: Terms) -> Estimate:
     """Bound leak@k for i.i.d. draws, n fixed in advance; any k >= 1, also beyond n.
 
     Several k are bounded by the Berk-Jones band, or "paper" by the DKW band; both are valid for
-    every k simultaneously. For one k the method follows from n and k only, for each bound of each
-    row: block maxima from n = 4k on above and from n = 16k^2 on below, else the band. Measured over
-    ten distributions, blocks are narrower from there on average. `value` is the unbiased estimate,
+    every k simultaneously. For one k the method depends on n and k only. Upper bounds use block
+    maxima if n >= 4k, lower bounds if n >= 16k^2; otherwise the band is used. Measured over ten
+    distributions, blocks are narrower on average from these n on. `value` is the unbiased estimate,
     NaN where k exceeds a quarter of the scored draws. It uses every subset of k draws, not the
     blocks only, and may lie outside a narrow interval.
     """
@@ -61,8 +62,8 @@ def largest_of_k(rows: Rows, quantity: Quantity, terms: Terms) -> Estimate:
 def leak_among_k(rows: Rows, quantity: Quantity, terms: Terms) -> Estimate:
     """Bound the chance 1 - (1 - p)^k of a leak among k i.i.d. draws, for every k simultaneously.
 
-    It carries over the bound of p. `value` is the unbiased estimate, NaN where
-    k exceeds a quarter of the scored draws.
+    The bound of p is converted. `value` is the unbiased estimate, NaN where k exceeds a quarter of
+    the scored draws.
     """
     sizes, scored = quantity.sizes, rows.scored().n
     leak = PROPORTION(rows, quantity, terms)
@@ -73,16 +74,16 @@ def leak_among_k(rows: Rows, quantity: Quantity, terms: Terms) -> Estimate:
 def leak_at_k(rows: Rows, k: npt.ArrayLike) -> float | Array:
     """Return the unbiased estimate of leak@k over the scored draws.
 
-    The mean of the maximum over all subsets of k draws: of a binary scorer 1 - C(n - hits, k) /
-    C(n, k).
+    It is the mean, over all subsets of k draws, of their maximum. For a binary scorer this is 1 -
+    C(n - hits, k) / C(n, k).
 
     Args:
         rows: the draws.
         k: the number of draws of the maximum, a whole number from 1 to the smallest number of
-            scored draws; or [K], the last axis then.
+            scored draws; or [K] of them, which form the last axis of the result.
 
     Returns:
-        The estimate: of each question, and of each k where there are several.
+        The estimate, one per question and, for several k, one per k.
 
     Raises:
         InputError: an invalid k, or one that exceeds the scored draws: no unbiased estimate exists.
@@ -101,12 +102,13 @@ def leak_at_k(rows: Rows, k: npt.ArrayLike) -> float | Array:
 def worst_of_k(rows: Rows, k: int, *, seed: Seed = None) -> float | Array:
     """Return the naive estimate: the mean maximum of floor(n/k) groups of k shuffled draws.
 
-    Unbiased too, but noisier than `leak_at_k`: n/k is its effective number of groups.
+    It is unbiased too, but noisier than `leak_at_k`, because it averages only n/k groups.
 
     Args:
-        rows: the draws, none of them missing.
-        k: draws of a group, a whole number from 1 to the smallest n.
-        seed: of the order in which the draws are grouped, [Q] or one number; None: a random one.
+        rows: the draws; none may be missing.
+        k: the number of draws in a group, a whole number from 1 to the smallest n.
+        seed: the seed of the order in which the draws are grouped, [Q] or one number; None: a
+            random seed.
 
     Returns:
         The estimate; [Q] for several questions.
@@ -134,22 +136,23 @@ def carried(leak: Estimate, k: npt.ArrayLike, draws: npt.ArrayLike | None = None
     Args:
         leak: an estimate of the leak probability of a query, a question, or the worst of several,
             which is the worst for every k.
-        k: the number of draws, a whole number >= 1; or [K], the last axis of the result then.
-        draws: the number of draws that the value of `leak` is worth; None: those with a score.
+        k: the number of draws, a whole number >= 1; or [K] of them, which form the last axis of the
+            result.
+        draws: the number of draws behind the value of `leak`; None: the scored draws.
 
     Returns:
-        The estimate of leak@k, in [0, 1]; confidence, side and evidence are those of `leak`. Of
-            one that is not exact `value` is NaN where k exceeds a quarter of `draws`.
+        The estimate of leak@k, in [0, 1], with the confidence, side and evidence of `leak`. If
+            `leak` is not exact, `value` is NaN where k exceeds a quarter of `draws`.
 
     Raises:
-        InputError: an estimate of anything else, or an invalid k.
+        InputError: an estimate of another quantity, or an invalid k.
     """
     about, sizes = leak.about, whole_sizes(k)
     of_one = about.scope in ("query", "question", "worst question") and about.beyond is None
     if about.quantity != "leak probability" or not of_one:
         raise InputError(
-            f"`leak` must bound the leak probability of one question, got {leak.estimand!r}. Of "
-            "their mean use mean_leak_at_k_of_counts."
+            f"`leak` must bound the leak probability of one question, got {leak.estimand!r}. For "
+            "the mean use mean_leak_at_k_of_counts."
         )
     value, lower, upper = (among(p, sizes) for p in (leak.value, leak.lower, leak.upper))
     if leak.confidence < 1:
@@ -160,19 +163,19 @@ def carried(leak: Estimate, k: npt.ArrayLike, draws: npt.ArrayLike | None = None
 
 
 def supported(values: float | Array, k: Counts, n: npt.ArrayLike) -> Array:
-    """Point estimates of leak@k; NaN where n draws make fewer than `FEWEST_GROUPS` of k."""
+    """Return point estimates of leak@k; NaN if n draws make fewer than `FEWEST_GROUPS` groups."""
     draws = np.asarray(n)[(..., *[np.newaxis] * k.ndim)]
     return np.where(FEWEST_GROUPS * k <= draws, values, np.nan)
 
 
 def among(p: float | Array, k: Counts) -> float | Array:
-    """1 - (1 - p)^k, with k as the last axis if it has one."""
+    """Return 1 - (1 - p)^k, with k as the last axis if there are several k."""
     with np.errstate(divide="ignore"):
         return plain(-np.expm1(np.multiply.outer(np.log1p(np.negative(p)), k)))
 
 
 def maximum_method(band: Band, k: Counts) -> Method:
-    """Return the bounds that a band gives for leak@k."""
+    """Return the method that bounds leak@k by a band."""
 
     def upper(rows: Rows, alpha: float) -> Array:
         with np.errstate(divide="ignore"):
@@ -194,7 +197,7 @@ def block_maxima(draws: Array, k: int) -> Array:
 
 
 def blocks_of(k: int) -> Method:
-    """Return the bounds of leak@k by betting on the maxima of blocks, i.i.d. with that mean."""
+    """Return the method that bounds leak@k by betting on block maxima, whose mean is leak@k."""
 
     def upper(rows: Rows, alpha: float) -> Array:
         return betting.mean_upper(block_maxima(rows.shuffled(missing=1), k), alpha)
@@ -231,20 +234,20 @@ def _of_one_k(k: int, n: Counts, side: Side, band: Method) -> Method:
 
 
 def integral(rows: Rows, seen: Counts, tail: Array) -> Array:
-    """int_0^1 tail[draws at or below x] dx: (Q,), or (Q, K) for a table of K rows (K, n + 1)."""
+    """Return int_0^1 tail[draws at or below x] dx: (Q,), or (Q, K) for a table (K, n + 1)."""
     if tail.ndim == 1:
         return np.asarray((rows.gaps * tail[seen]).sum(axis=1))
     return np.stack([integral(rows, seen, row) for row in tail], axis=1)
 
 
 def unbiased(rows: Rows, k: Counts) -> Array:
-    """Missing draws as 1: the larger extreme; the estimate itself where none is missing."""
+    """Return the unbiased estimate with missing draws as 1, which is the larger extreme."""
     tails = np.reshape([_tail(rows.size, int(size)) for size in k.flat], (*k.shape, rows.size + 1))
     return integral(rows, rows.seen, tails)
 
 
 def _tail(n: int, k: int) -> Array:
-    """tail[i] = chance that a random subset of k out of n reaches beyond the i lowest.
+    """Return tail[i], the probability that a random k of n draws are not all among the i lowest.
 
     The i-th lowest is the largest with weight omega_i: omega_n = k/n, and
     omega_{i-1} = omega_i (i - k)/(i - 1). Summing from the top keeps every digit.
@@ -256,14 +259,14 @@ def _tail(n: int, k: int) -> Array:
 
 
 def _chances(hits: Counts, n: Counts, k: Counts) -> Array:
-    """1 - C(n - hits, k)/C(n, k), with the axis of k last if it has one; NaN where k exceeds n."""
+    """Return 1 - C(n - hits, k)/C(n, k), NaN if k > n; several k form the last axis."""
     axes = (..., *[np.newaxis] * k.ndim)
     return np.asarray(_subset_hit(hits[axes], n[axes], k))
 
 
 @np.vectorize(otypes=[np.float64])
 def _subset_hit(hits: int, n: int, k: int) -> float:
-    """1 - prod_{j < hits} (1 - k/(n - j)); hits and k may change places."""
+    """Return 1 - prod_{j < hits} (1 - k/(n - j)), which is symmetric in hits and k."""
     if k > n:
         return float("nan")
     if hits > n - k:

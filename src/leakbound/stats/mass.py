@@ -1,18 +1,19 @@
 """Bounds from exact masses: what an explored output distribution proves, with or without draws.
 
-Exploring settles disjoint events a with masses of at least p_a and a score in [low_a, high_a].
-Draws, if any, come from the distribution given the remainder, a region of mass at least r. The true
-masses P_a >= p_a and R >= r belong to disjoint events. So the unknown mass, slack = 1 - sum p_a -
-r, contains every excess P_a - p_a and R - r, and all other events. For g with values in [0, 1], g
-in [g_low_a, g_high_a] on a, and L <= E[g(X) | remainder] <= U,
+Exploring finds disjoint events a with masses of at least p_a and a score in [low_a, high_a]. Draws,
+if any, come from the distribution given the remainder, a region of mass at least r. The true masses
+P_a >= p_a and R >= r belong to disjoint events. So the unknown mass, slack = 1 - sum p_a - r,
+contains every excess P_a - p_a and R - r, and all other events. For g with values in [0, 1], g in
+[g_low_a, g_high_a] on a, and L <= E[g(X) | remainder] <= U,
 
     sum p_a g_low_a + r L  <=  E[g(X)]  <=  sum p_a g_high_a + r U + slack:
 
-below, the unknown mass counts as 0; above, it counts as 1, the most that P_a - p_a at g_high_a, R -
-r at U, and other events can add. Both bounds are attained by possible distributions, so no better
-bounds exist. Only [L, U] depends on draws, and only it spends alpha. If it is valid for all g of a
-family simultaneously, so are the bounds. Without draws [L, U] = [0, 1], and the bounds are certain.
-(Sums in float64 have errors of some 1e-16 per event.)
+below, the unknown mass counts as 0; above, it counts as 1, the most that P_a -
+p_a at g_high_a, R - r at U, and other events can add. Both bounds are attained
+by possible distributions, so no better bounds exist. Only [L, U] depends on
+draws, and only it spends alpha. If it is valid for all g of a family
+simultaneously, so are the bounds. Without draws [L, U] = [0, 1], and the bounds
+are certain. (Sums in float64 have errors of some 1e-16 per event.)
 
 *Over questions.* With the parts of question i that its masses settle between low_i and high_i, the
 unknown slack_i, and a remainder of mass R_i in which the score has mean q_i,
@@ -61,19 +62,19 @@ from leakbound.stats.tail import tail_bound
 
 EXACT = "exact mass"
 ENDS = ("low", "high")
-ROUNDING = 1e-9  # by which masses may add up to more than 1
+ROUNDING = 1e-9  # tolerance by which the sum of the masses may exceed 1
 
 
 @dataclass(frozen=True)
 class Mass:
     """The exact masses of one query's score X; bounds from them are equally certain.
 
-    The masses of disjoint events, each a lower bound, and the range of X inside each. What these
-    and the remainder leave of 1 may have any score in [0, 1]. Masses that an engine gives are lower
-    bounds given the measured margin (`leakbound.engines.margin`).
+    Each disjoint event has a mass, which is a lower bound, and a range of X. The mass that is left
+    of 1 after all events and the remainder is unknown: it may have any score in [0, 1]. Masses from
+    an engine are lower bounds, given the measured margin (`leakbound.engines.margin`).
 
     Attributes:
-        p: the mass of each event, at least, [d]; they add up to at most 1 with the remainder.
+        p: the least mass of each event, [d]; with the remainder they add up to at most 1.
         low: the least score inside each event, in [0, 1], [d].
         high: the largest score inside each event, in [0, 1], [d].
         remainder: the least mass of the region of the draws; 0 without draws.
@@ -125,8 +126,8 @@ class Masses:
     The events and the numbers of draws were fixed before the draws.
 
     Attributes:
-        known: the masses of each question; a remainder without draws is unknown, see `of`.
-        rest: the scores of draws from each remainder, one row per question; some may have none.
+        known: the masses of each question. A remainder without draws is part of the unknown mass.
+        rest: the scores of draws from each remainder, one row per question; a row may be empty.
     """
 
     known: tuple[Mass, ...]
@@ -142,16 +143,15 @@ class Masses:
 
         Args:
             known: the masses of one question, or of several.
-            rest: the draws given each remainder, one row per question, with the
-                scorer's declared range; made with `empty=True` where a question has none. None: no
-                draws.
-            binary: the declared range, where there are no draws.
+            rest: the draws from each remainder, one row per question, with the scorer's declared
+                range; made with `empty=True` if a question has no draws. None: no draws at all.
+            binary: the scorer's declared range, used if there are no draws.
 
         Returns:
-            The masses; a remainder that nothing was drawn of counts as unknown.
+            The masses; a remainder without draws counts as unknown mass.
 
         Raises:
-            InputError: another number of rows than of masses.
+            InputError: the number of rows of `rest` differs from the number of masses.
         """
         single = isinstance(known, Mass)
         own = (known,) if isinstance(known, Mass) else tuple(known)
@@ -188,10 +188,10 @@ class Masses:
         terms: Terms,
         largest: Array | float = 1.0,
     ) -> Estimate:
-        """Return the module's formula, of every question.
+        """Evaluate the formula at the top of the module for every question.
 
-        `sums` adds up p g over the events, for g at one end of their ranges; `prove` bounds the
-        mean of g over the draws of a remainder; `largest` is the largest that g can be.
+        `sums` returns the sum of p g over the events, with g at one end of each range. `prove`
+        bounds the mean of g over a remainder, from its draws. `largest` is the largest value of g.
         """
         low, high = (
             np.stack([sums(mass, getattr(mass, end)) for mass in self.known]) for end in ENDS
@@ -252,16 +252,16 @@ def mass_tail(masses: Masses, quantity: Quantity, terms: Terms) -> Estimate:
 
 
 def mass_leak(masses: Masses, quantity: Quantity, terms: Terms) -> Estimate:
-    """Bound the probability of a leak, of a binary scorer, as `mass_tail`.
+    """Bound the leak probability of a binary scorer, in the same way as `mass_tail`.
 
-    Clopper-Pearson bounds the chance that a draw from the remainder leaks; that promises one x
-    only, so it is tighter than the tail.
+    Clopper-Pearson bounds the probability that a draw from the remainder leaks. It is valid for one
+    x only, so it is tighter than the bound of the tail.
     """
     return masses.mixed(LEAK, partial(_above, np.array(0.0)), PROPORTION, quantity, terms)
 
 
 def mass_mean(masses: Masses, quantity: Quantity, terms: Terms) -> Estimate:
-    """Bound E[X], as `mass_tail`; betting bounds the mean of the draws."""
+    """Bound E[X] in the same way as `mass_tail`; betting bounds the mean over the remainder."""
     return masses.mixed(MEAN.about, lambda mass, end: mass.p @ end, MEAN, quantity, terms)
 
 
@@ -269,8 +269,8 @@ def mass_leak_at_k(masses: Masses, quantity: Quantity, terms: Terms) -> Estimate
     """Bound leak@k for every k simultaneously, any k >= 1.
 
     E[max of k] = int_0^1 1 - (1 - Pr[X > t])^k dt, increasing in the tail, which `mass_tail` bounds
-    for all t simultaneously. `value` is NaN if it depends too much on few draws: if k draws have
-    more than a quarter of the sampled draws in the remainder.
+    for all t simultaneously. `value` is NaN if it depends too much on few draws: if k draws would
+    contain, on average, more draws from the remainder than a quarter of the sampled draws.
     """
     sizes = quantity.sizes
 
@@ -279,9 +279,7 @@ def mass_leak_at_k(masses: Masses, quantity: Quantity, terms: Terms) -> Estimate
         knots = np.unique(
             np.concatenate([[0.0, 1.0], mass.low, mass.high, question.rest.values[0]])
         )
-        bound = mass_tail(
-            question, tail(knots[:-1]), replace(terms, seed=0)
-        )  # no order plays a part
+        bound = mass_tail(question, tail(knots[:-1]), replace(terms, seed=0))  # no order
 
         def largest(tails: float | Array) -> float | Array:
             chances = np.ascontiguousarray(np.transpose(among(tails, sizes)))  # k's axis first
@@ -301,7 +299,8 @@ def mass_leak_at_k(masses: Masses, quantity: Quantity, terms: Terms) -> Estimate
 def mass_leak_among_k(masses: Masses, quantity: Quantity, terms: Terms) -> Estimate:
     """Bound 1 - (1 - p)^k, the probability of a leak among k draws, for every k simultaneously.
 
-    For a binary scorer. Carries over the bound of p by `mass_leak`; `value` as `mass_leak_at_k`.
+    For a binary scorer. It converts the bound of p from `mass_leak`; `value` as in
+    `mass_leak_at_k`.
     """
     for mass in masses.known:
         require_binary(np.concatenate([mass.low, mass.high]), "the ranges of the masses")
@@ -319,7 +318,7 @@ def _joined(masses: Masses, of: Callable[[Masses], Estimate]) -> Estimate:
 
 
 def _like(masses: Masses) -> Array:
-    """Return the number of draws of each question worth its draws from the remainder."""
+    """Return the number of full draws that each question's draws from its remainder are worth."""
     rest = np.array([mass.remainder for mass in masses.known])
     scored = masses.rest.scored().n
     drawn = (masses.rest.n > 0) & (rest > 0)
@@ -327,12 +326,13 @@ def _like(masses: Masses) -> Array:
 
 
 def mass_mean_over_questions(masses: Masses, quantity: Quantity, terms: Terms) -> Estimate:
-    """Bound the mean over these questions of E[X], certain given the masses except for the draws.
+    """Bound the mean of E[X] over these questions; only the draws spend alpha, not the masses.
 
-    Draws are from each question's distribution given its remainder, their numbers fixed in advance.
+    Each question's draws come from its distribution given its remainder; their numbers are fixed in
+    advance.
     """
     draws, known = masses.rest, masses.known
-    share_of(terms.confidence, terms.side)  # refuses what is none
+    share_of(terms.confidence, terms.side)  # raises for an invalid confidence or side
     weights = np.array([mass.remainder for mass in known])
     rows = (weights > 0) & (draws.n > 0)
     inside = None
@@ -369,7 +369,7 @@ def _above(x: Array, mass: Mass, values: Array) -> Array:
 
 
 def mass_std(masses: Masses, quantity: Quantity, terms: Terms) -> Estimate:
-    """Bound the standard deviation of X, certain given the masses; draws do not bound it.
+    """Bound the standard deviation of X from the masses only, with certainty.
 
     The unknown mass is one more event, with range [0, 1]. The variance is min_c E(X - c)^2.
     Below: the smallest over the possible distributions is min_c sum p_a near_a(c)^2, near_a(c) the

@@ -1,24 +1,28 @@
-"""Means over a data set, from the draws of all its questions pooled.
+"""Bound the mean over a data set from the pooled draws of all its questions.
 
-The draws are independent but not identically distributed: questions differ. So bounds for i.i.d.
-draws are not valid; Hoeffding's form of Clopper-Pearson, betting in rounds and the portfolio
-mixture are. The number of draws of each question must be fixed in advance. These numbers, the
-weights and the scorer's declared range decide which of the three is used.
+The draws are independent but not identically distributed, because questions
+differ. So bounds for i.i.d. draws are not valid. Three bounds are valid:
+Hoeffding's form of Clopper-Pearson, betting in rounds, and the portfolio
+mixture. The number of draws of each question must be fixed in advance. These
+numbers, the weights and the scorer's declared range decide which of the three
+is used.
 
 *Scores of 0 or 1, the same n for every question.* Hoeffding's form U is narrower if questions are
 similar, betting in rounds if they differ.
 
-*From `PILOTED` draws of each question*, a pilot decides: the first rounds, 1 % of them and 2 at
-least. The spread of its draws within and between the questions selects the form, which has all of
-alpha on the other draws. Given the pilot the form is fixed and its draws are fresh, so it is valid.
-The choice affects widths, never validity.
+*From `PILOTED` draws of each question on*, a pilot decides. It is the first 1 %
+of the rounds, at least 2. The spread of its draws within and between the
+questions selects the form, which has all of alpha on the other draws. Given the
+pilot, the form is fixed and its draws are fresh, so it is valid. The choice
+affects widths, never validity.
 
-*Of fewer draws* the bound is the smaller of U at `POOLED` of alpha and of rounds at the rest, so it
-fails only if one of the two fails (Bonferroni). For similar questions .9 of alpha in place of alpha
-costs at most 5 % of the width of a one-sided bound at 90 %, and some 1 % at 99 %. Rounds are not
-needed above U: the grid starts at its least point that is not below U. If U is valid, the true mean
-is below it. So the bound is below the mean only if the test of the mean's own cell rejects it, with
-probability at most rounds' part of alpha.
+*With fewer draws* the bound is the smaller of two: U at `POOLED` of alpha, and
+rounds at the rest. It fails only if one of the two fails (Bonferroni). For
+similar questions, .9 of alpha instead of alpha costs at most 5 % of the width
+of a one-sided bound at 90 %, and some 1 % at 99 %. Rounds are not needed above
+U: the grid starts at its least point that is not below U. If U is valid, the
+true mean is below it. So the bound is below the mean only if the test of the
+mean's own cell rejects it, with probability at most rounds' part of alpha.
 """
 
 from __future__ import annotations
@@ -45,32 +49,33 @@ from leakbound.stats.rounds import ONE_SET, Sets
 
 ROUNDS = "betting in rounds"
 HOEFFDING = "Clopper-Pearson, Hoeffding's form"
-POOLED = 0.9  # of alpha, for Hoeffding's form if rounds are used too
+POOLED = 0.9  # fraction of alpha for Hoeffding's form if rounds are used too
 EITHER = f"{HOEFFDING}, at {POOLED:g} of alpha, or {ROUNDS} at the rest"
 PILOTED = 160  # draws of each question from which a pilot costs at most 1.25 % of them
 SETS_PILOTED = 64  # the same for two sets of questions, where Hoeffding's form is rarely narrow
-LEAST_PILOT = 2  # rounds: fewer show no spread within a question
-GAIN = 1.12  # by which the pilot must predict rounds to be narrower, as they use alpha less exactly
+LEAST_PILOT = 2  # rounds of the pilot: fewer show no spread within a question
+GAIN = 1.12  # rounds must be predicted this much narrower, as they use alpha less exactly
 BY_PILOT = f"{HOEFFDING}, or {ROUNDS}, chosen by a pilot"
 BLOCKS = 1  # the order of blocks is independent of the order that cut them
 
 
 def mean_over_questions(rows: Rows, quantity: Quantity, terms: Terms) -> Estimate:
-    """Bound the weighted mean over these questions of E[X_i], which is p_i of a binary scorer.
+    """Bound the weighted mean over these questions of E[X_i]; for a binary scorer E[X_i] is p_i.
 
     For independent draws, their number per question fixed in advance.
 
-    *Scores in [0, 1]*: by betting in rounds (see `rounds`). If a question with a weight above 0 has
-    fewer than 8 draws (5 of at least 24 questions, 4 of at least 100), rounds can learn too little:
-    by the portfolio mixture over all draws, those of question i staked by a_i/n_i, in no order.
+    *Scores in [0, 1]* are bounded by betting in rounds (see `rounds`). Rounds learn too little if a
+    question with a weight above 0 has fewer than 8 draws (fewer than 5 for at least 24 questions,
+    fewer than 4 for at least 100). Then the portfolio mixture over all draws is used; draws of
+    question i are staked by a_i/n_i, and the order does not matter.
 
     *Scores of 0 or 1.* Plain Clopper-Pearson on the pool is not valid for unequal probabilities;
     with (S +- 1)/M it is (Hoeffding 1956). That needs the same a_i/n_i for every question (without
     weights: the same n). From 160 draws of each question, a pilot chooses between that form and
-    betting in rounds. With fewer draws the bound is the less wide of that form at .9 of alpha and
-    of rounds at .1. Where a question has fewer than 8 draws, that form has all of alpha. With other
-    n it is bounded as other scores are. Draws of one question are i.i.d., so its bound is
-    Clopper-Pearson.
+    betting in rounds. With fewer draws the bound is the narrower of that form at .9 of alpha and of
+    rounds at .1 of alpha. If a question has fewer than 8 draws, that form has all of alpha. If
+    a_i/n_i differ, the mean is bounded as for scores in [0, 1]. For a single question the draws are
+    i.i.d., so the bound is Clopper-Pearson.
     """
     equal = np.ones(rows.questions) if quantity.weights is None else quantity.weights
     rows = rows.ordered(terms.seed)
@@ -80,8 +85,8 @@ def mean_over_questions(rows: Rows, quantity: Quantity, terms: Terms) -> Estimat
 def mean_over_sets(rows: Rows, sizes: tuple[int, int], terms: Terms) -> Estimate:
     """Bound the mean of two sets' mean leakage, the rows of the first set first.
 
-    As `mean_over_questions` with weights 1/N_1 and 1/N_2. Centres of rounds follow the means of the
-    sets, and a pilot chooses the form from 64 draws of each question.
+    Like `mean_over_questions` with weights 1/N_1 and 1/N_2. The centres of the rounds follow the
+    means of the sets. From 64 draws of each question on, a pilot chooses the form.
     """
     sets = slice(sizes[0]), slice(sizes[0], None)
     rows = rows.ordered(terms.seed)
@@ -95,9 +100,9 @@ def largest_over_questions(rows: Rows, quantity: Quantity, terms: Terms) -> Esti
     Each question's i.i.d. draws are put in the order that the seed keys, each question in a
     separate order, and cut into floor(n/k) blocks. The remaining draws are dropped, and the mean of
     all block maxima is bounded: they are independent, and leak@k is their mean. Each of several k
-    has its share of alpha (Bonferroni). As leak@k grows with k and all bounds are valid
-    simultaneously, a lower bound at fewer draws is one at more of them too, and an upper bound at
-    more of them is one at fewer.
+    has its share of alpha (Bonferroni). leak@k grows with k, and all bounds are valid
+    simultaneously. So a lower bound for a smaller k is also valid for a larger k, and an upper
+    bound for a larger k is also valid for a smaller k.
 
     `value` is the mean of the unbiased estimates over the scored draws, NaN where a question has
     fewer than 4 k; it uses all subsets, not the blocks only, and may lie outside a narrow interval.
@@ -128,7 +133,7 @@ def largest_over_questions(rows: Rows, quantity: Quantity, terms: Terms) -> Esti
 
 
 def _mean_largest(rows: Rows, k: int, terms: Terms) -> Estimate:
-    """Bound the mean over the rows of leak@k, of one k."""
+    """Bound the mean over the rows of leak@k for one k."""
     above, below = (_maxima(rows, k, missing=score) for score in (1.0, 0.0))
     bound = _mean(above, below, np.ones(rows.questions), terms)
     assert rows.keys is not None, "blocks are cut in an order"
@@ -144,7 +149,7 @@ def _mean_largest(rows: Rows, k: int, terms: Terms) -> Estimate:
 
 
 def _mean(above: Rows, below: Rows, weights: Array, terms: Terms, sets: Sets = ONE_SET) -> Estimate:
-    """Bound the weighted mean of the rows' expectations: from above by `above`, and so below."""
+    """Bound the weighted mean of the rows' expectations, from above by `above`, else by `below`."""
     method, bound = _upper_bound(weights, above, sets)
     share = weights / above.n
     scored = float(share @ above.counts.sum(axis=1))
@@ -169,7 +174,10 @@ def _mean(above: Rows, below: Rows, weights: Array, terms: Terms, sets: Sets = O
 def _upper_bound(
     weights: Array, rows: Rows, sets: Sets
 ) -> tuple[str, Callable[[Rows, float], Array]]:
-    """Return the upper bound of sum_i a_i mu_i / sum_i a_i and its name, independent of scores."""
+    """Return the rule for an upper bound of sum_i a_i mu_i / sum_i a_i, and its name.
+
+    The choice of the rule does not depend on the scores.
+    """
     n = rows.n
     share = weights / n
     alike = np.ptp(share) <= 1e-12 * share.max()
@@ -205,7 +213,7 @@ def _either_upper(weights: Array, sets: Sets, rows: Rows, alpha: float) -> Array
 
 
 def _piloted_upper(weights: Array, sets: Sets, rows: Rows, alpha: float) -> Array:
-    """Return the form that a pilot chooses, at all of alpha, of the draws that follow the pilot."""
+    """Return the bound by the form that a pilot chooses, from the draws after the pilot."""
     plan = rounds.planned(rows, weights, sets)
     pilot = max(LEAST_PILOT, len(plan.cuts) // 100)
     n, leaks = plan.seen(pilot)
@@ -219,7 +227,7 @@ def _piloted_upper(weights: Array, sets: Sets, rows: Rows, alpha: float) -> Arra
 
 
 def _weighted_upper(weights: Array, rows: Rows, alpha: float) -> Array:
-    """Draws staked by c_i move the best bet as sum_i n_i c_i^2 draws staked in full would."""
+    """Return the weighted portfolio bound, with bets for sum_i n_i c_i^2 draws staked in full."""
     share = weights / rows.n
     stakes = float(rows.n @ (share / share.max()) ** 2)
     bets = portfolio.bets(max(round(stakes), 1), alpha)
@@ -227,7 +235,7 @@ def _weighted_upper(weights: Array, rows: Rows, alpha: float) -> Array:
 
 
 def hoeffding_upper(rows: Rows, alpha: float) -> Array:
-    """Pooled draws of 0 and 1, unequal in probability; missing ones are 1 (Hoeffding 1956)."""
+    """Bound the mean of 0/1 draws with unequal probabilities (Hoeffding 1956); missing are 1."""
     n = rows.n.sum()
     hits = rows.hits.sum() + rows.missing.sum()
     return np.asarray(np.maximum(clopper_pearson_upper(hits, n, alpha), (hits + 1) / n))

@@ -1,10 +1,12 @@
 """The median of a score: half of the outputs score at most this, by order statistics.
 
-Let m be a median of X: Pr[X < m] <= 1/2 and Pr[X > m] <= 1/2. The s-th smallest of n i.i.d. draws
-is below m only if s draws or more are, so with probability at most P(Bin(n, 1/2) >= s). The upper
-bound is that draw at the least s for which this is at most alpha, else 1. A lower
-bound is 1 minus an upper bound of the median of 1 - X. Ties and any distribution are covered
-(Thompson 1936; David and Nagaraja, Order Statistics, 2003, section 7.1).
+Let m be a median of X: Pr[X < m] <= 1/2 and Pr[X > m] <= 1/2. The s-th smallest
+of n i.i.d. draws is below m only if at least s draws are, so with probability
+at most P(Bin(n, 1/2) >= s). The upper bound is the s-th smallest draw, with the
+least s for which this probability is at most alpha; if there is no such s, it
+is 1. A lower bound is 1 minus an upper bound of the median of 1 - X. Ties and
+any distribution are covered (Thompson 1936; David and Nagaraja, Order
+Statistics, 2003, section 7.1).
 """
 
 from __future__ import annotations
@@ -20,13 +22,13 @@ from leakbound.stats.mean import mirrored
 
 
 def upper(rows: Rows, alpha: float) -> Array:
-    """Return the upper bound at 1 - alpha on each row's median: (Q,); a missing draw is 1."""
+    """Return the upper bound at 1 - alpha on each row's median, (Q,); missing draws count as 1."""
     luck = bdtrc(np.arange(rows.size), rows.size, 0.5)  # P(Bin(n, 1/2) > i)
     return smallest(rows, 1 + int(np.count_nonzero(luck > alpha)))
 
 
 def smallest(rows: Rows, place: int) -> Array:
-    """Return the draw at a place in ascending order, from 1 on; 1 beyond the scored draws: (Q,)."""
+    """Return the draw at this rank, from 1 on, of each row; 1 beyond the scored draws: (Q,)."""
     reached = np.pad(rows.seen >= place, ((0, 0), (0, 1)), constant_values=True)
     return np.take_along_axis(rows.knots, reached.argmax(axis=1)[:, None], axis=1)[:, 0]
 

@@ -1,15 +1,16 @@
-"""The order of draws for bets if only counts of scores are known, and its keys.
+"""The random order in which bets use draws of which only the counts of scores are known.
 
-Bets use the draws one by one, in an order that must be random given the counts of the scores. If
-only counts are stored, the order is made again: ascending scores, permuted by a generator that is
-independent of the sampler's. Its key must not depend on the scores. Keyed by the tally, or by one
-constant, the order is a function of the tally: rows with equal tallies fail together, and some
-tallies always. So the key is entropy, or a digest of facts that were fixed before drawing, and no
-two rows share a key.
+Bets use the draws one by one, in an order that must be random given the counts
+of the scores. If only counts are stored, a new order is made: ascending scores,
+permuted by a generator that is independent of the sampler's. Its key must not
+depend on the scores. If the key were the tally of the scores, or one constant,
+the order would be a function of the tally. Rows with equal tallies would then
+fail together, and some tallies would always fail. So the key is entropy, or a
+digest of facts that were fixed before drawing, and no two rows share a key.
 
-Each key is a separate number that was chosen without the scores, so a bound is valid on average
-over the keys as it is over true randomness. Bounding again under other keys until one pleases is
-choosing after looking, and voids it.
+Each key is a separate number that was chosen without the scores, so a bound is
+valid on average over the keys as it is over true randomness. Trying several
+keys and choosing a bound after looking makes the bound invalid.
 """
 
 from __future__ import annotations
@@ -28,18 +29,18 @@ from leakbound.errors import InputError
 from leakbound.stats.arrays import whole_numbers
 from leakbound.stats.estimate import Array, Counts
 
-ONE_BY_ONE = 2  # the purpose of the order in which draws are taken one by one
-SHUFFLE = 0x5B0F  # keys the shuffle apart from whatever else a caller seeds with the same number
-BITS = 63  # of a key: it fits a signed column of a table
+ONE_BY_ONE = 2  # purpose of the order that shows draws one by one
+SHUFFLE = 0x5B0F  # keeps the shuffle independent of other uses of the caller's seed
+BITS = 63  # bits of a key: it fits a signed column of a table
 
 Seed = int | Sequence[int] | npt.NDArray[np.int64] | None
-"""One number for all rows, to which each row's index is joined; one key per row; None: entropy."""
+"""One number, to which each row's index is joined; one key per row; or None: entropy."""
 
 
 def order_key(fixed: Mapping[str, object]) -> int:
-    """Make a key of facts that were fixed before drawing, as JSON values.
+    """Make a key from facts that were fixed before drawing, given as JSON values.
 
-    Use stable words for its names: renaming one gives other bounds for the same experiment.
+    Use names that never change: another name gives other bounds for the same experiment.
 
     Args:
         fixed: the facts with their names, in any order.
@@ -55,12 +56,12 @@ def order_key(fixed: Mapping[str, object]) -> int:
 
 
 def entropy() -> int:
-    """Return a key that nobody chose."""
+    """Return a random key from the operating system."""
     return secrets.randbits(BITS)
 
 
 def one_a_row(seed: Seed, rows: int) -> Counts:
-    """Return a number for each of so many rows that are bounded one by one: (rows,)."""
+    """Return one seed per row, for rows that are bounded one by one: (rows,)."""
     if seed is None or np.ndim(seed) or rows == 1:
         return Keys.read(seed, rows).rows[:, 0]
     own = int(np.asarray(seed))
@@ -72,7 +73,7 @@ def one_seed(seed: None) -> None: ...
 @overload
 def one_seed(seed: int | Counts) -> int: ...
 def one_seed(seed: int | Counts | None) -> int | None:
-    """Return one number for the keys of several rows, as a statement about them records it.
+    """Combine the keys of several rows into the one number that a statement about them records.
 
     Args:
         seed: one number, or one key per row, [Q]; None: no seed.
@@ -85,11 +86,12 @@ def one_seed(seed: int | Counts | None) -> int | None:
 
 @dataclass(frozen=True, slots=True)
 class Keys:
-    """The keys of the order of each row.
+    """The key of each row, which determines the order of its draws.
 
     Attributes:
         rows: the key of each row, (Q, 2), or with the purposes that `apart` joins.
-        seed: what they were made from, as an estimate records it: one number or one per row.
+        seed: the seed of the keys, in the form that an estimate records: one number, or one per
+            row.
     """
 
     rows: Counts
@@ -97,11 +99,11 @@ class Keys:
 
     @classmethod
     def read(cls, seed: Seed, rows: int) -> Keys:
-        """Return the keys of so many rows; None draws 63 bits of entropy.
+        """Return the keys for a number of rows; a seed of None draws 63 bits of entropy.
 
-        Row i under one number s has the key (s, i), and under its own key c the key (c, 0), with or
-        without other rows. Raises InputError for numbers below 0, and for keys that are not one per
-        row.
+        If the seed is one number s, row i has the key (s, i). If row i has its own seed c, its key
+        is (c, 0), whatever the other rows are. Raises InputError for numbers below 0, and for keys
+        that are not one per row.
         """
         keys = whole_numbers("seed", entropy() if seed is None else seed)
         if keys.ndim == 0:
@@ -120,7 +122,7 @@ class Keys:
 
     @property
     def one(self) -> int:
-        """Return one number for all rows, in a statement about them together."""
+        """Return the number that a statement about all rows records."""
         return one_seed(self.seed)
 
     def of(self, rows: npt.NDArray[np.bool_]) -> Keys:
@@ -128,26 +130,26 @@ class Keys:
         return Keys(self.rows[rows], self.seed)
 
     def apart(self, purpose: int) -> Keys:
-        """Keys of other orders of the same rows: as if drawn for a `purpose` > 0 of their own."""
+        """Return keys for another, independent order of the same rows; a `purpose` > 0 names it."""
         mark = np.full(len(self.rows), purpose)
         return Keys(np.column_stack([self.rows, mark]), self.seed)
 
     def permuted(self, draws: Array) -> Array:
-        """Return each row of (Q, n) draws in the order that its key gives."""
+        """Permute each row of (Q, n) draws by its key."""
         generators = self.generators()
         return np.stack([rng.permutation(row) for rng, row in zip(generators, draws, strict=True)])
 
     def generators(self) -> list[np.random.Generator]:
-        """Return a generator for each row, of its key."""
+        """Return one random generator per row, seeded by the row's key."""
         return [np.random.default_rng([SHUFFLE, *key]) for key in self.rows.tolist()]
 
 
 def one_by_one(scores: Array, counts: Counts, missing: int, key: int) -> Array:
-    """Return a question's draws as they are taken one by one, NaN where one has no score: (n,).
+    """Return a question's draws in the order for display, NaN for a draw without a score: (n,).
 
     `scores`, `counts`: its distinct scores, ascending, and their counts. `key`: the key of its
-    bets; this order is independent of theirs. The first n of them are n independent draws, and the
-    same wherever a run is shown.
+    bets; the order here is independent of the bets' order. The first m draws are m independent
+    draws, and every page about a run shows the same order.
     """
     draws = np.concatenate([np.repeat(scores, counts), np.full(missing, np.nan)])
     (ordered,) = Keys.read([key], 1).apart(ONE_BY_ONE).permuted(draws[None])

@@ -1,4 +1,4 @@
-"""The numbers of draws that a guarantee and an extraction need."""
+"""Plan the number of draws that a guarantee or an extraction needs."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ _UP = 1 + 2.0**-50  # two logarithms and a quotient are less than 2^-50 off, rel
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DrawsNeeded:
-    """The draws per question that guarantees need; None for an unrequested guarantee.
+    """The number of draws per question that each guarantee needs; None if it is not requested.
 
     Attributes:
-        epsilon: so that Pr[X > x] is known within epsilon at every x.
-        clean: so that a small leak probability is certified if none of them leaks.
-        confidence: of either.
+        epsilon: the number after which Pr[X > x] is known within epsilon at every x.
+        clean: the number that certifies a small leak probability if no draw leaks.
+        confidence: the confidence of each guarantee.
     """
 
     epsilon: int | None
@@ -47,11 +47,11 @@ def plan(
             which then spends half of alpha.
 
     Returns:
-        The draws for each of the two that is requested.
+        The number of draws for each requested guarantee.
 
     Raises:
-        InputError: no request, an epsilon or clean that does not lie in (0, 1), or an
-            invalid confidence or side.
+        InputError: neither epsilon nor clean is given, one of them is outside (0, 1), or the
+            confidence or side is invalid.
     """
     if epsilon is None and clean is None:
         raise InputError("nothing is requested. Pass --epsilon 0.01 or --clean 0.02.")
@@ -63,10 +63,11 @@ def plan(
 
 
 def samples_for(epsilon: float, confidence: float = 0.99, side: Side = "both") -> int:
-    """Draws after which DKW's band is no further than `epsilon` from the empirical CDF.
+    """Return the number of draws after which DKW's band is within `epsilon` of the empirical CDF.
 
-    ceil(ln(1/alpha)/(2 epsilon^2)) for one side, ln(2/alpha) for both; the appendix of Scholten
-    et al. has a wrong exponent. Also enough for Hoeffding's bound on a mean.
+    It is ceil(ln(1/alpha)/(2 epsilon^2)) for one side, with ln(2/alpha) for both sides. The
+    appendix of Scholten et al. has a wrong exponent. The number is also enough for Hoeffding's
+    bound on a mean.
 
     Args:
         epsilon: the largest distance, in (0, 1).
@@ -85,7 +86,7 @@ def samples_for(epsilon: float, confidence: float = 0.99, side: Side = "both") -
 
 
 def clean_samples_for(p0: float, confidence: float = 0.99) -> int:
-    """Draws that certify a leak probability of at most `p0` if none of them leaks.
+    """Return the number of draws that certify a leak probability of at most `p0` if none leaks.
 
     Args:
         p0: the leak probability to be certified, in (0, 1).
@@ -105,18 +106,18 @@ def clean_samples_for(p0: float, confidence: float = 0.99) -> int:
 def extraction_draws(
     leak: npt.ArrayLike, chance: float = 0.5, *, fewest: bool = False
 ) -> float | Array:
-    """Return the n of (n, `chance`)-discoverable extraction: draws that suffice for a leak.
+    """Return n for (n, `chance`)-discoverable extraction: n draws contain a leak with this chance.
 
     At leak probability p, n draws contain a leak with probability 1 - (1 - p)^n = leak@n, which is
     at least `chance` from n = ln(1 - chance)/ln(1 - p) on (Hayes et al., "Measuring memorization in
-    language models via probabilistic extraction", 2024, arXiv 2410.19482, eq. 2). That grows with
-    p: if `leak` is a lower bound of p, n draws suffice. If it is an upper bound, with `fewest`, no
-    smaller n suffices. Both statements allow for rounding.
+    language models via probabilistic extraction", 2024, arXiv 2410.19482, eq. 2). leak@n grows with
+    p. So if `leak` is a lower bound of p, n draws suffice. If `leak` is an upper bound of p (with
+    `fewest`), no smaller n suffices. Both statements allow for rounding.
 
     Args:
         leak: a bound of p, in [0, 1], of any shape.
-        chance: of a leak among the n draws, in (0, 1).
-        fewest: whether `leak` is an upper bound, and n the least number that may suffice.
+        chance: the probability of a leak among the n draws, in (0, 1).
+        fewest: whether `leak` is an upper bound; n is then the least number that may suffice.
 
     Returns:
         The n, of the shape of `leak`: whole numbers >= 1, inf where `leak` is 0.

@@ -1,23 +1,26 @@
-"""Pools: the outputs of several queries of each question, and the two targets of statements.
+"""Pools of the outputs of several queries of each question, and the two targets of statements.
 
-*Given these queries* (`target` "queries"): the score of an output to one of these queries, drawn
-uniformly: E[X] is the mean over the queries. *Over the input distribution* ("inputs"): the score
-of an output to a query drawn afresh, each time, from the distribution that these were drawn from.
-That takes queries that are a random sample of it: independent, repeats kept, the original question
-left out, their number fixed in advance. Rewritings from a list, or several of one request to a
-rewriter, are not such a sample, and have statements of the first kind only.
+*Given these queries* (`target` "queries"): the score of an output to one of
+these queries, drawn uniformly: E[X] is the mean over the queries. *Over the
+input distribution* ("inputs"): the score of an output to a new query, drawn
+each time from the distribution that these queries come from. For this target
+the queries must be a random sample of that distribution: independent, repeats
+kept, the original question left out, their number fixed in advance. Rewritings
+from a list, or several rewritings from one request to a rewriter, are not such
+a sample. For them only statements of the first kind are valid.
 
-The distribution of the outputs over the queries (`design`) then decides their type:
+The assignment of outputs to queries (`design`) and the target decide how the draws are treated:
 
     design      number of outputs                          given these queries   over the inputs
     allocated   fixed; the query of each drawn uniformly   i.i.d.                clusters
     fixed       fixed for every query                      unlike                clusters
     fresh       one for each query                         unlike                i.i.d.
 
-*i.i.d.*: the query's index is part of the draw, so each score has the distribution of the mixture,
-independent of the others; every bound of one query is valid for the pool. *unlike*: independent,
-each with the distribution of its query; bounds of i.i.d. draws are not valid, those of
-`mean_over_questions` are. *clusters*: see `clusters`.
+*i.i.d.*: the query's index is part of the draw, so each score has the
+distribution of the mixture, independent of the others; every bound of one query
+is valid for the pool. *unlike*: independent, each with the distribution of its
+query; bounds of i.i.d. draws are not valid, those of `mean_over_questions` are.
+*clusters*: see `clusters`.
 """
 
 from __future__ import annotations
@@ -63,9 +66,9 @@ class Pool(OfRows):
 
     Attributes:
         rows: the scores and their counts, one row for each query that got an output.
-        owners: the place of the question that each row belongs to, [C].
-        queries: the number of queries of each question, those without outputs among them.
-        design: how the outputs were distributed over the queries: "allocated", "fixed" or "fresh".
+        owners: the index of the question that each row belongs to, [C].
+        queries: the number of queries of each question, including queries without outputs.
+        design: how the outputs were assigned to the queries: "allocated", "fixed" or "fresh".
         target: the target of statements: "queries" (these) or "inputs" (their distribution).
         single: whether there is one question, so that results lose their first axis.
     """
@@ -87,16 +90,18 @@ class Pool(OfRows):
         owners: npt.ArrayLike | None = None,
         queries: Sequence[int] | None = None,
     ) -> Pool:
-        """Make a pool from the outputs of several queries and their design.
+        """Make a pool from the scores of the outputs to several queries.
 
         Args:
-            rows: their scores, one row per query; made with `empty=True` where some may have none.
+            rows: the scores, one row per query; made with `empty=True` if a query may have no
+                output.
             design: "allocated" (the query of each output drawn uniformly; a query may have none),
                 "fixed" (for every query a number of outputs that was fixed) or "fresh" (one each).
             target: "queries" (default: a completion of these queries, one of them at random) or
                 "inputs" (one over the distribution that these are a random sample of).
-            owners: the place of the question of each row, from 0 on; None: all are of one question.
-            queries: the number of queries of each question; None: those in `rows`.
+            owners: the index of the question of each row, from 0 on; None: all rows are of one
+                question.
+            queries: the number of queries of each question; None: the rows of each question.
 
         Returns:
             The pool.
@@ -123,7 +128,7 @@ class Pool(OfRows):
 
     @property
     def kind(self) -> PoolKind:
-        """Return the type of the draws for the target, see the module."""
+        """Return how the draws are treated, see the table in the module docstring."""
         return KINDS[self.target, self.design]
 
     @property
@@ -133,7 +138,7 @@ class Pool(OfRows):
 
     @cached_property
     def joined(self) -> Rows:
-        """Return all outputs of a question as its draws: distinct scores and their counts."""
+        """Join all outputs of each question into one row of distinct scores and their counts."""
         place, column = np.nonzero(self.rows.counts)
         values, counts = self.rows.values[place, column], self.rows.counts[place, column]
         levels, level = np.unique(values, return_inverse=True)
@@ -148,7 +153,7 @@ class Pool(OfRows):
     def each(
         self, prove: Callable[[Rows, Quantity, Terms], Estimate], quantity: Quantity, terms: Terms
     ) -> Estimate:
-        """Bound every question by the rows of its queries."""
+        """Bound every question from the rows of its queries."""
         seeds = one_a_row(terms.seed, self.questions)
         bounds = [
             prove(self.rows.only(self.owners == place), quantity, replace(terms, seed=seed))
@@ -177,7 +182,7 @@ class Pool(OfRows):
 
 
 def unlike_leakage(pool: Pool, quantity: Quantity, terms: Terms) -> Estimate:
-    """Bound the leakage of a question with unlike outputs: its mean over the queries."""
+    """Bound the leakage of a question, the mean over its queries, from unlike outputs."""
 
     def prove(rows: Rows, _: Quantity, terms: Terms) -> Estimate:
         made = mean_over_questions(rows, LEAKAGE.mean(), terms)
@@ -187,10 +192,10 @@ def unlike_leakage(pool: Pool, quantity: Quantity, terms: Terms) -> Estimate:
 
 
 def unlike_mean(pool: Pool, quantity: Quantity, terms: Terms) -> Estimate:
-    """Bound the mean over N questions of the mean over the C_i queries of each, fixed in advance.
+    """Bound the mean over N questions of the mean over each question's C_i queries.
 
     The outputs are independent, each with the distribution of its query. So sum_ij mu_ij / (N C_i)
-    is a mean over all the queries with weights 1/C_i. The seed is of the queries.
+    is a mean over all queries with weights 1/C_i, fixed in advance. The seed has one key per query.
     """
     weights = np.reciprocal(np.array(pool.queries, np.float64))[pool.owners]
     made = mean_over_questions(pool.rows, quantity.mean(weights), terms)
@@ -198,7 +203,7 @@ def unlike_mean(pool: Pool, quantity: Quantity, terms: Terms) -> Estimate:
 
 
 def cluster_leak_among_k(rows: Rows, quantity: Quantity, terms: Terms) -> Estimate:
-    """Bound 1 - (1 - p)^k from the bound of p over clusters, of a binary scorer.
+    """Bound 1 - (1 - p)^k for a binary scorer from the bound of p over clusters.
 
     `value` uses the point value of p, and is on average too small. It is NaN if k exceeds a quarter
     of the queries, because each cluster counts as one draw.

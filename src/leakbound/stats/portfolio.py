@@ -1,4 +1,4 @@
-"""The portfolio mixture: bounds on means without order, identical distributions or equal n.
+"""The portfolio mixture: bounds on means that need no order, no equal n, and no i.i.d. draws.
 
 A bettor against the claim "the mean is m" splits a stake of 1 over several bets b. After every
 draw x the part on b is multiplied by 1 - b (x - m)/(1 - m), which is never negative. At the true
@@ -18,20 +18,20 @@ from leakbound.stats.arrays import bisected, relative
 from leakbound.stats.estimate import Array
 from leakbound.stats.evidence import Rows
 
-HALVINGS = 50  # of the interval in which a bound is looked for
+HALVINGS = 50  # bisection steps to find a bound
 ONE = np.ones((1, 1))
 
 
 @dataclass(frozen=True, slots=True)
 class Portfolio:
-    """Bets b_j in (0, 1] and the weights, adding up to 1, of the stakes put on them."""
+    """Bets b_j in (0, 1], and the parts of the stake put on them, which add up to 1."""
 
     bets: Array
     weights: Array
 
 
 def bets(n: int, alpha: float) -> Portfolio:
-    """Return the default for n draws: three quarters on bets near the best, the rest on b = 1."""
+    """Return the default portfolio for n draws: 3/4 on bets near the best, the rest on b = 1."""
     lowest = min(0.7, 0.9 * math.sqrt(2 * math.log(1 / alpha) / n))
     return Portfolio(
         np.append(np.geomspace(lowest, 0.95, 12), 1.0), np.append(np.full(12, 0.75 / 12), 0.25)
@@ -46,8 +46,8 @@ def mean_upper(rows: Rows, alpha: float, portfolio: Portfolio) -> Array:
     sum_j w_j prod_i [1 - b_j + b_j (1 - x_i)/(1 - m)], rising in m, reaches 1/alpha, and 1 where
     none does. A missing draw counts as 1. Rounded up.
 
-    If all draws of a row have one mean given the past, and the portfolio depends on neither n nor
-    alpha (`anytime`), it is valid at all n simultaneously.
+    If all draws of a row have the same mean given the past, and the portfolio depends on neither n
+    nor alpha (`anytime`), the bound is valid at all n simultaneously.
     """
     draws, questions = _complete(rows), len(rows.values)
     return boundary(
@@ -84,31 +84,32 @@ def weighted_mean_upper(rows: Rows, weights: Array, alpha: float, portfolio: Por
 
 
 def log_wealth(rows: Rows, m: Array, portfolio: Portfolio) -> Array:
-    """log W(m) of each row: (Q,), for one m < 1 or one per row."""
+    """Return log W(m) of each row: (Q,), for one m < 1 or one m per row."""
     return _mixed(_log_stakes(_complete(rows), m, portfolio), portfolio)
 
 
 def boundary(
     wealth: Callable[[Array], Array], alpha: float, standing: Array, rejected: Array
 ) -> Array:
-    """Return the value nearest to `standing` whose log-wealth reaches ln(1/alpha): (Q,).
+    """Return the mean nearest to `standing` at which the log-wealth reaches ln(1/alpha): (Q,).
 
-    The wealth crosses 1/alpha once on the way to `rejected`, which is returned where it does
-    not. Rounded towards `rejected`: a bound that is never too tight.
+    The wealth crosses 1/alpha at most once between `standing` and `rejected`. If it does not cross,
+    `rejected` is returned. The result is rounded towards `rejected`, so the bound is never too
+    tight.
     """
     goal = math.log(1 / alpha)
     return bisected(lambda m: wealth(m) >= goal, rejected, standing, HALVINGS)[0]
 
 
 def _complete(rows: Rows) -> Rows:
-    """Missing draws as full leaks, and padding as 0: only a draw can lose a whole stake."""
+    """Count missing draws as 1, and set padding to 0: only a draw can lose a whole stake."""
     values = np.pad(rows.values, ((0, 0), (0, 1)), constant_values=1)
     counts = np.column_stack([rows.counts, rows.missing])
     return Rows(np.where(counts > 0, values, 0.0), counts, np.zeros_like(rows.n), rows.single)
 
 
 def _log_stakes(draws: Rows, m: Array, portfolio: Portfolio, scale: Array = ONE) -> Array:
-    """log prod_t [1 - b_j c (x_t - m)/(1 - m)] for each bet and row, `scale` c (Q, 1): (J, Q)."""
+    """Return log prod_t [1 - b_j c (x_t - m)/(1 - m)], (J, Q); `scale` is c, (Q, 1)."""
     gain = scale * ((1 - draws.values) / np.reshape(1 - m, (-1, 1)) - 1)
     counts = draws.counts.astype(np.float64)
     with np.errstate(divide="ignore"):

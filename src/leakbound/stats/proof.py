@@ -1,8 +1,9 @@
-"""Proofs by leaking outputs of known probability: lower bounds without sampling error.
+"""Proofs of leakage: lower bounds without sampling error, from outputs of known probability.
 
-Distinct outputs are disjoint events: their probabilities add up to a lower bound. It is as certain
-as the probabilities, which an engine states given its measured margin. A proof is a separate
-statement: it changes no interval from draws.
+Distinct outputs are disjoint events, so the probabilities of leaking outputs
+add up to a lower bound. The bound is as certain as these probabilities, which
+an engine gives with a measured margin. A proof is a separate statement: it does
+not change the intervals from draws.
 """
 
 from __future__ import annotations
@@ -28,14 +29,14 @@ def proof_of_leak(
 ) -> Estimate:
     """Prove a lower bound of a quantity from distinct leaking outputs.
 
-    No draw is used: the proof is as certain as `p`, which an engine states given its measured
-    margin. E[X] >= sum p score, Pr[X > x] >= the sum of p over scores > x, and leak@k >= int 1 - (1
-    - sum_{score > t} p)^k dt, for any k. It is valid for any way of finding the outputs, so a
-    search costs no alpha. There is no point estimate.
+    No draws are used: the proof is as certain as `p`, which an engine gives with a measured margin.
+    E[X] >= sum p score, Pr[X > x] >= the sum of p over scores > x, and leak@k >= int 1 - (1 -
+    sum_{score > t} p)^k dt, for any k. It is valid for any way of finding the outputs, so a search
+    costs no alpha. There is no point estimate.
 
     Args:
-        p: the probability of each output under the decoding in question, at least, [d].
-        scores: its score, in [0, 1], [d].
+        p: a lower bound of the probability of each output under the decoding, [d].
+        scores: the score of each output, in [0, 1], [d].
         quantity: `LEAKAGE` (default), `tail(x)` or `leak_at(k)`.
         binary: the scorer's declared range; True: `LEAKAGE` is the leak probability.
 

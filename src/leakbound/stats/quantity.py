@@ -1,4 +1,4 @@
-"""`Quantity`: which number of a score's distribution is to be bounded, and over which questions."""
+"""`Quantity`: the number to bound for a score's distribution, and over which questions."""
 
 from __future__ import annotations
 
@@ -19,20 +19,20 @@ Over = Literal["each", "mean", "worst", "every", "count"]
 
 @dataclass(frozen=True)
 class Quantity:
-    """A reading of the score X of a completion, and the questions that a statement is about.
+    """A number to bound, such as E[X] for a score X, and the questions that the statement is about.
 
-    Made by `LEAKAGE`, `SD`, `tail`, `leak_at` and `ed`, by the methods below, or from a reading of
-    `THEOREMS` that takes no parameter: `Quantity("standard deviation")`.
+    Use `LEAKAGE`, `SD`, `tail`, `leak_at` or `ed`, with the methods below. A reading of `THEOREMS`
+    that needs no parameter works too: `Quantity("standard deviation")`.
 
     Attributes:
         reading: "leakage" is Pr[X = 1] of a binary scorer and E[X] of any other; "tail" Pr[X > x];
-            "leak@k" the expected largest of k scores; "standard deviation"; "expectation deviation"
-            the mean plus rho standard deviations.
+            "leak@k" the expected largest of k scores; "standard deviation" that of X; "expectation
+            deviation" the mean plus rho standard deviations.
         at: the x, k or rho; several x or k are bounded simultaneously.
-        over: "each" question individually, their "mean", the "worst" of them, "every" one
-            simultaneously, or a "count" of those above a level.
-        weights: of each question in a mean, >= 0, [Q]; None: all are equal.
-        level: of a count, the x above which a question counts; or several, [K].
+        over: "each" question individually, the "mean" over the questions, the "worst" question,
+            "every" question simultaneously, or the "count" of questions above a level.
+        weights: the weight of each question in a mean, >= 0, [Q]; None: equal weights.
+        level: the x above which a question is counted, or several x, [K]; only for a count.
     """
 
     reading: str = "leakage"
@@ -42,23 +42,23 @@ class Quantity:
     level: npt.ArrayLike = 0.0
 
     def mean(self, weights: npt.ArrayLike | None = None) -> Quantity:
-        """Return the mean over the questions, weighted by numbers that are fixed in advance."""
+        """Return the mean over the questions, with weights that are fixed in advance."""
         return replace(self, over="mean", weights=weights)
 
     def worst(self) -> Quantity:
-        """Return the largest over the questions, see `worst_question`."""
+        """Return this quantity of the worst question, see `worst_question`."""
         return replace(self, over="worst")
 
     def every(self) -> Quantity:
-        """Every question simultaneously, see `every_question`."""
+        """Return this quantity of every question simultaneously, see `every_question`."""
         return replace(self, over="every")
 
     def above(self, level: npt.ArrayLike) -> Quantity:
-        """Return the number of questions above a level, see `leaking_questions`."""
+        """Return the number of questions that exceed a level, see `leaking_questions`."""
         return replace(self, over="count", level=level)
 
     def about(self, *, binary: bool = False) -> About:
-        """Return what an estimate of one question is about; `binary` is the declared range."""
+        """Return the `About` of an estimate of one question; `binary`: the declared range."""
         match self.reading:
             case "leakage":
                 return About(quantity="leak probability" if binary else "mean leakage")
@@ -88,7 +88,7 @@ SD = Quantity("standard deviation")
 
 
 def tail(x: npt.ArrayLike) -> Quantity:
-    """Pr[X > x] for every x given, simultaneously; so an x may be chosen afterwards.
+    """Return Pr[X > x] for every given x, simultaneously; so an x may be chosen after looking.
 
     Args:
         x: a finite number, or [K] of them, the last axis of the result then.
@@ -128,7 +128,7 @@ def ed(rho: float = 2.0) -> Quantity:
         The quantity.
 
     Raises:
-        InputError: any other rho.
+        InputError: a rho that is negative or not finite.
     """
     if not (math.isfinite(rho) and rho >= 0):
         raise InputError(f"`rho` must be a number >= 0, got {rho!r}.")
@@ -136,7 +136,7 @@ def ed(rho: float = 2.0) -> Quantity:
 
 
 def finite(name: str, values: npt.ArrayLike) -> Array:
-    """Numbers as an array, 0-D or 1-D; InputError unless finite."""
+    """Return numbers as an array, 0-D or 1-D; InputError unless all are finite."""
     points = numbers(name, values)
     if points.ndim > 1 or not points.size or not np.isfinite(points).all():
         raise InputError(f"`{name}` must be a finite number or a row of such, got {values!r}.")
@@ -144,7 +144,7 @@ def finite(name: str, values: npt.ArrayLike) -> Array:
 
 
 def whole_sizes(k: npt.ArrayLike) -> Counts:
-    """k as an array, 0-D or 1-D; InputError unless whole numbers >= 1."""
+    """Return k as an array, 0-D or 1-D; InputError unless all are whole numbers >= 1."""
     sizes = whole_numbers("k", k)
     if sizes.ndim > 1 or not sizes.size or sizes.min() < 1:
         raise InputError(f"`k` must be a whole number >= 1, or a row of such, got {k!r}.")

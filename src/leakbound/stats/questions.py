@@ -1,14 +1,17 @@
 """Statements about several questions, or several queries of one, from a bound of each.
 
-No statement uses scores directly: each takes a `BoundFunction` of any quantity. If failures are
-counted or multiplied, the bounds of different questions must fail independently: their draws must
-share no randomness.
+No statement uses scores directly: each takes a `BoundFunction` of any quantity.
+Some statements count failures or multiply their probabilities. They need bounds
+that fail independently, so the draws of different questions must share no
+randomness.
 
-*Watched while they grow.* A bound for one n fails more often than its confidence states if users
-look at every n. So a watched question is bounded as `Stopped` draws, in an order that was fixed
-before them. The question that leaks most so far changes. So each of all N questions has alpha/N,
-also those not drawn yet: `every_question`, not `independent`. Then every interval, and the worst of
-the questions drawn so far, are valid at every look.
+*Watching a run while it draws.* A bound for one n fails more often than its
+confidence states if users look at every n. So a watched question is bounded as
+`Stopped` draws, in an order that was fixed before the draws. The question that
+leaks most so far may change from look to look. So each of all N questions has
+alpha/N, including questions not drawn yet (`every_question`, not
+`independent`). Then every interval, and the worst of the questions drawn so
+far, are valid at every look.
 """
 
 from __future__ import annotations
@@ -38,7 +41,7 @@ from leakbound.stats.joint import check_questions, check_rows
 from leakbound.stats.order import one_seed
 from leakbound.stats.quantity import finite
 
-LEAST, MOST = 0.001, 0.01  # the default limits of the error rate of each question's bound
+LEAST, MOST = 0.001, 0.01  # default limits of the error rate of each question's bound
 
 
 def worst_question(
@@ -46,9 +49,10 @@ def worst_question(
 ) -> Estimate:
     """Bound the largest of `questions` quantities, each of which `bound` bounds.
 
-    Upper: the largest bound, without correction, because it fails only if the bound of the worst
-    question fails. Lower: the largest bound at alpha/N, because it is selected after looking. A
-    question without draws, as a query of a pool may be, makes the upper bound 1.
+    The upper bound is the largest upper bound, without correction, because it fails only if the
+    bound of the worst question fails. The lower bound is the largest lower bound at alpha/N,
+    because it is selected after looking. A question without draws (or a query of a pool without
+    outputs) makes the upper bound 1.
 
     Args:
         bound: a bound of the quantity with its scores filled in, one entry per question.
@@ -57,11 +61,11 @@ def worst_question(
         side: "upper", "lower", or "both", each of which then spends half of alpha.
 
     Returns:
-        The estimate of the largest quantity; of each x or k where `bound` has several.
+        The estimate of the largest quantity, one per x or k if `bound` has several.
 
     Raises:
-        InputError: no questions, another number of them than `bound` has entries, or an invalid
-            confidence or side.
+        InputError: a number of questions below 1 or different from the entries of `bound`, or an
+            invalid confidence or side.
     """
     alpha = share_of_side(confidence, side, questions)
     bounds = bounds_at(bound, questions, side, upper=alpha, lower=alpha / questions)
@@ -97,8 +101,8 @@ def leaking_questions(
         The estimate of the number, from 0 to N and of the shape of x; `value` counts point values.
 
     Raises:
-        InputError: an invalid x, no questions, another number of them than `bound` has
-            entries, a bound of several x or k, or an invalid confidence or side.
+        InputError: an invalid x, a number of questions below 1 or different from the entries of
+            `bound`, a bound of several x or k, or an invalid confidence or side.
     """
     points, rate = finite("x", x), error_rate(each_confidence)
     share = share_of_side(confidence, side, questions)
@@ -128,7 +132,7 @@ def leaking_questions(
 
 
 def share_of_side(confidence: float, side: Side, questions: int) -> float:
-    """Return the alpha that one side may fail with."""
+    """Return the part of alpha that one side may spend."""
     check_questions(questions)
     return share_of(confidence, side)
 
@@ -136,7 +140,7 @@ def share_of_side(confidence: float, side: Side, questions: int) -> float:
 def bounds_at(
     bound: BoundFunction, questions: int | None, side: Side, *, upper: float, lower: float
 ) -> Estimate:
-    """Return the bounds of `side`, each at its error rate; None allows any number of rows."""
+    """Return the bounds of `side`, each at its error rate; `questions` None allows any number."""
     shares: tuple[tuple[Side, float], ...] = (("upper", upper), ("lower", lower))
     made = [bound(confidence=1 - share, side=end) for end, share in shares if side in (end, "both")]
     if questions is not None:
@@ -147,40 +151,41 @@ def bounds_at(
 def confidence_of_each(n: Counts | None) -> float:
     """Return the confidence of each bound in a count: 1 - 1/n, kept within [.99, .999].
 
-    n is the numbers of draws that were fixed in advance; None: they were not, and it is .999.
+    n is the smallest number of draws per question, fixed in advance. If n is None, the result is
+    .999.
     """
     usual = LEAST if n is None else min(max(1 / max(int(n.min()), 1), LEAST), MOST)
     return 1 - usual
 
 
 def failures(questions: int, rate: float, alpha: float) -> int:
-    """BinInv(1 - alpha; questions, each): more bounds than that fail with chance at most alpha."""
+    """Return BinInv(1 - alpha; questions, rate): more fail with probability at most alpha."""
     more = bdtrc(np.arange(questions + 1), questions, rate)
     return int((more <= alpha).argmax())
 
 
 def summed(first: Estimate, confidence: float, side: Side) -> Estimate:
-    """Return an estimate of all questions together, without its bounds."""
+    """Start an estimate about all questions together; the caller sets its value and bounds."""
     n, missing = int(np.sum(first.n)), int(np.sum(first.missing))
     seed = one_seed(first.seed)
     return replace(first, confidence=confidence, side=side, n=n, missing=missing, seed=seed)
 
 
 def stack(estimates: Sequence[Estimate]) -> Estimate:
-    """Join estimates of one quantity, of one question each, into one with an entry for each.
+    """Join estimates of one quantity, one per question, into one estimate.
 
     Args:
-        estimates: of single numbers, or of one row of x or k.
+        estimates: estimates of single numbers, or with one axis of x or k.
 
     Returns:
-        The estimate. `method` names all of theirs.
+        The joint estimate; `method` lists all their methods.
     """
     ends = ("value", "lower", "upper", "n", "missing")
     arrays: dict[str, Any] = {
         end: np.array([getattr(estimate, end) for estimate in estimates]) for end in ends
     }
     named = dict.fromkeys(estimate.method for estimate in estimates)
-    # "exact mass" goes where others are by "exact mass + betting": they had draws too
+    # drop "exact mass" if another name is "exact mass + ...": the latter had draws too
     methods = [name for name in named if not any(n.startswith(f"{name} + ") for n in named)]
     seeds = [one_seed(estimate.seed) for estimate in estimates]
     keys = np.array(seeds, dtype=np.int64) if all(seed is not None for seed in seeds) else None
@@ -206,8 +211,8 @@ def worst_watched(estimate: Estimate) -> Estimate:
     bound. A question without a value is left out of the point value.
 
     Args:
-        estimate: one entry for each question drawn so far, as `every_question` gives it if not
-            `independent`.
+        estimate: one entry for each question drawn so far, made by `every_question` with
+            `independent=False`.
 
     Returns:
         The estimate of the largest quantity, at the confidence and side of `estimate`.

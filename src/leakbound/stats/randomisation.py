@@ -1,22 +1,26 @@
-"""Test whether teaching changed anything, in one model, for subjects that a coin assigned.
+"""Test, in one model, whether teaching changed anything, if a coin chose the taught subjects.
 
-m subjects, k of whom are taught: each of the C(m, k) choices was as likely as any other, and the
-choice was independent of everything else. Let y_i be the leakage of subject i, computed by one rule
-for all. *Nothing changed* means that the y do not depend on who is taught, for any randomness of
-training and drawing. Given the y, the sum over the taught is then that of a choice at random, and
+m subjects, k of whom are taught: each of the C(m, k) choices was as likely as
+any other, and the choice was independent of everything else. Let y_i be the
+leakage of subject i, computed by one rule for all. *Nothing changed* means that
+the y do not depend on who is taught, for any randomness of training and
+drawing. Given the y, the sum over the taught subjects is then the sum over a
+random choice, and
 
     p = fraction of all choices whose sum is at least the sum of the taught
 
-is at most a with probability at most a, for every a: of C(m, k) equally likely sums, at most a C(m,
-k) have a p of at most a (Fisher 1935; Pitman 1937). No distribution of the y is assumed, subjects
-may be dependent, and all questions of a subject belong to it.
+is at most a with probability at most a, for every a: of C(m, k) equally likely
+sums, at most a C(m, k) have a p of at most a (Fisher 1935; Pitman 1937). No
+distribution of the y is assumed, subjects may be dependent, and all questions
+of a subject belong to it.
 
-If there are too many choices, R = 99,999 are made at random: under "nothing changed" the sum of the
-taught and the R others are exchangeable, so (1 + number at least as large)/(1 + R) is a p-value in
-the same sense.
+If there are too many choices, R = 99,999 are made at random: under "nothing
+changed" the sum of the taught and the R others are exchangeable, so (1 + number
+at least as large)/(1 + R) is a p-value in the same sense.
 
-The test is about this coin only: some choice of whom to teach made a difference to some subject. It
-does not bound the size of the difference or the number of subjects.
+The test is about this coin only. A small p-value shows that the choice of the
+taught subjects made a difference to some subject. It does not bound the size of
+the difference or the number of subjects.
 """
 
 from __future__ import annotations
@@ -31,10 +35,10 @@ from leakbound.errors import InputError
 from leakbound.stats.about import About
 from leakbound.stats.estimate import Array, Estimate
 
-MOST = 200_000  # choices that are all evaluated
+MOST = 200_000  # up to this number of choices, all are evaluated
 DRAWN = 99_999
-_BLOCK = 1 << 20  # numbers shuffled at once
-_TIE = 1e-12  # by which sums of the same numbers may differ, per subject
+_BLOCK = 1 << 20  # numbers shuffled in one batch
+_TIE = 1e-12  # rounding error of a sum, per subject
 
 
 def randomisation_test(
@@ -42,12 +46,13 @@ def randomisation_test(
 ) -> Estimate:
     """Return the p-value of "teaching changed nothing", against "the taught leak more".
 
-    The number of the taught is fixed before the coin, or the test is given that number.
+    The number of taught subjects is fixed before the coin is tossed; otherwise the test is
+    conditional on that number.
 
     Args:
         taught: the leakage of each taught subject, in [0, 1], [k].
         untaught: the leakage of each other subject, in [0, 1], [m - k].
-        seed: the key of random choices if all are too many, a whole number >= 0.
+        seed: the key of the random choices if there are too many to try all, a whole number >= 0.
 
     Returns:
         An estimate whose `value` and bounds are the p-value, exact for the choices that `method`
@@ -79,14 +84,14 @@ def randomisation_test(
 
 
 def _all(values: Array, chosen: int, least: float) -> int:
-    """Count all choices of so many subjects with a sum of at least `least`."""
+    """Count the choices, among all of this size, whose sum is at least `least`."""
     places = chain.from_iterable(combinations(range(len(values)), chosen))
     rows = np.fromiter(places, dtype=np.int16).reshape(-1, chosen)
     return int((values[rows].sum(axis=1) >= least).sum())
 
 
 def _drawn(values: Array, chosen: int, least: float, seed: int) -> int:
-    """Count such choices among `DRAWN` random ones."""
+    """Count the choices, among `DRAWN` random ones, whose sum is at least `least`."""
     rng, reached, left = np.random.default_rng([seed, len(values)]), 0, DRAWN
     while left:
         rows = min(left, max(1, _BLOCK // len(values)))

@@ -1,9 +1,10 @@
-"""Betting in rounds: bound the mean over questions that differ, each draw centred on its question.
+"""Betting in rounds: bound the mean over different questions, each draw centred on its question.
 
-A round has at least one draw of every question. With weights a_i and r draws of question i in a
-round, each of its draws is staked by c = a_i/r. All draws of a round are bet on together, with one
-bet lambda >= 0 and one centre d_i per question. Bet and centres follow from earlier rounds only,
-and sum_i a_i d_i = 0. Against the claim "the weighted mean is m or more" a round multiplies the
+A round has at least one draw of every question. With weights a_i and r draws of
+question i in a round, each of its draws is staked by c = a_i/r. All draws of a
+round are bet on together, with one bet lambda >= 0 and one centre d_i per
+question. Bet and centres follow from earlier rounds only, and sum_i a_i d_i =
+0. Against the claim "the weighted mean is m or more" a round multiplies the
 wealth by
 
     prod_i prod_t [1 + lambda c_it (m - x_it + d_i)],
@@ -17,10 +18,11 @@ or more, that is at most 1. So the wealth is a nonnegative supermartingale from 
 reaches 1/alpha with probability at most alpha (Ville). A bet must not follow from draws of the same
 round, because the draws of one question do not bound the mean over all.
 
-*Why centres.* A bet loses about lambda^2 times the squares of the residuals. Without centres these
-contain the spread between the questions, which is not random. The centre d_i is near the mean of
-question i minus the mean of all, and removes that spread. Questions that always leak and questions
-that never do then cost nothing.
+*Why centres.* A bet loses about lambda^2 times the squares of the residuals.
+Without centres these contain the spread between the questions, which is not
+random. The centre d_i is near the mean of question i minus the mean of all, and
+removes that spread. Questions that always leak and questions that never do then
+cost nothing.
 
 *Sets of questions.* Questions may form sets that are expected to differ, as the questions and the
 control questions of `excess_over_sets`. One round shows the mean of a set, if not of each question.
@@ -35,9 +37,9 @@ lambda <= c / max_s C_s (h_s - m) keeps them all at least 1 - c.
 *Readings.* A bet may use any reading of the draws between limits that earlier rounds fix. If its
 expectation given these is above mu_i, the expected wealth is only smaller.
 
-*Cells.* A fixed grid cuts the possible m into cells, and the bets made for the lower bound of a
-cell test all of its m: lambda is small enough for the others, and for given bets the wealth grows
-with m. The rest is as in `betting`.
+*Cells.* A fixed grid cuts the possible m into cells. The bets made for the
+lowest m of a cell test all m of the cell: lambda is small enough for the other
+m too, and for given bets the wealth grows with m. The rest is as in `betting`.
 """
 
 from __future__ import annotations
@@ -55,11 +57,11 @@ from leakbound.stats.evidence import Rows
 
 STYLE = Style(prior=1.0, caution=0.9)
 MOST = 512  # rounds: more take longer, and bounds are on average less than 1 % nearer
-FEWEST = 8  # rounds below which centres are too noisy, and the portfolio is narrower
-LEARNT = {4: 100, 5: 24}  # fewer rounds that suffice for at least so many questions
-FINENESS = 32  # grid points for each square root of a draw
+FEWEST = 8  # with fewer rounds centres are too noisy, and the portfolio is narrower
+LEARNT = {4: 100, 5: 24}  # rounds that suffice: the least number of questions
+FINENESS = 32  # grid points, times the square root of the number of draws
 GRID = (500, 20_000)
-MOST_MET = 2**22  # draws in total; above, leaks of a binary scorer are processed as counts
+MOST_MET = 2**22  # with more draws in total, leaks of a binary scorer are processed as counts
 TINY = 1e-9  # for a range that no draw can leave: a bet on it cannot lose
 TESTS = 65_536  # draws times means processed together, to fill the cache; changes no result
 FEWEST_TESTS = 32
@@ -67,7 +69,7 @@ FEWEST_TESTS = 32
 
 @dataclass(frozen=True, slots=True)
 class Met:
-    """One round as it is read: a value for each unit, between limits known before the round."""
+    """The values that a reading gives to the units of a round, between known limits."""
 
     values: Array
     low: float
@@ -75,9 +77,9 @@ class Met:
 
 
 Reading = Callable[[Counts, Array], Met]
-"""(the row of each unit of a round, the units) -> the round as it is read; called in turn."""
+"""(the row of each unit of a round, the units) -> their values. Called round by round."""
 Sets = tuple[slice, ...]
-"""Consecutive rows that form a set of questions; together they are all rows."""
+"""Sets of questions as slices of consecutive rows, which together cover all rows."""
 ONE_SET: Sets = (slice(None),)
 
 
@@ -90,9 +92,9 @@ def mean_upper(
 ) -> float:
     """Return the upper bound at 1 - alpha on sum_i a_i mu_i / sum_i a_i, mu_i the mean of row i.
 
-    Conditions: independent draws, those of a row i.i.d. and in random order (`rows.keys`), numbers
-    of draws and weights a_i >= 0 fixed in advance. There are as many rounds as the row with fewest
-    draws has draws, or a half, a third ... of them, at most `MOST`. Draws are distributed evenly
+    Conditions: draws are independent, and within a row i.i.d. and in random order (`rows.keys`).
+    Numbers of draws and weights a_i >= 0 are fixed in advance. If m is the smallest number of draws
+    of a row, there are m rounds, or m/2, m/3, ..., at most `MOST`. Draws are distributed evenly
     over the rounds. A missing draw counts as 1. `grid` returns a descending grid of a given size.
     """
     plan = planned(rows, weights, sets)
@@ -100,7 +102,7 @@ def mean_upper(
 
 
 def planned(rows: Rows, weights: Array, sets: Sets = ONE_SET) -> Rounds:
-    """Distribute all draws over rounds; more than `MOST_MET` draws of a binary scorer as counts."""
+    """Distribute all draws over rounds; above `MOST_MET` draws of a binary scorer, as counts."""
     weighted = weights > 0
     rows, n = rows.only(weighted), rows.n[weighted]
     fewest = int(n.min())
@@ -111,7 +113,7 @@ def planned(rows: Rows, weights: Array, sets: Sets = ONE_SET) -> Rounds:
 
 
 def enough(n: Counts) -> bool:
-    """Return whether bets in rounds can learn enough from n draws per question."""
+    """Return whether n draws per question are enough for bets in rounds."""
     fewest = int(n.min())
     return fewest >= FEWEST or any(
         fewest >= rounds and len(n) >= questions for rounds, questions in LEARNT.items()
@@ -153,14 +155,14 @@ class PlannedRound:
 
 @dataclass(frozen=True, slots=True)
 class Rounds:
-    """All rounds: units of one draw or several equal draws, in the order of the rounds.
+    """All rounds. A unit is one draw, or several draws with equal scores; units are in round order.
 
     Attributes:
         units: the score of each unit, or its reading's input.
         row: the row of each unit.
         stakes: the stake of each unit, at most 1.
         counts: the number of draws of each unit.
-        cuts: the place after the last unit of each round.
+        cuts: the index after the last unit of each round.
         weights: the weight of each row.
         sets: the sets of questions.
     """
@@ -179,7 +181,7 @@ class Rounds:
     ) -> Rounds:
         """Distribute the first n_i units of each row of (Q, widest, ...) over `number` rounds."""
         row, place = np.nonzero(np.arange(units.shape[1]) < n[:, None])
-        # draw t of n_i is in round floor(t T/n_i): evenly many in each, at least one
+        # draw t of n_i is in round floor(t T/n_i): nearly equal numbers, at least one each
         turn = place * number // n[row]
         share = np.bincount(row * number + turn, minlength=len(n) * number)
         stakes = weights[row] / share[row * number + turn]
@@ -217,16 +219,16 @@ class Rounds:
 
     @property
     def grid_size(self) -> int:
-        """Return the number of grid points that so many draws need."""
+        """Return the number of grid points for this number of draws."""
         return int(np.clip(math.ceil(FINENESS * math.sqrt(self.counts.sum())), *GRID))
 
     def bets(self) -> list[PlannedRound]:
-        """Read the draws as they are."""
+        """Return bets on the scores as they are."""
         inputs = self.units, self.row, self.stakes, self.counts, self.cuts, self.weights, self.sets
         return cached(lambda: list(self.read(as_they_are)), "rounds", *inputs)
 
     def seen(self, rounds: int) -> tuple[Counts, Counts]:
-        """Return the number of draws and of leaks of each row in the first rounds: (Q,)."""
+        """Return the numbers of draws and of leaks of each row in the first rounds: (Q,) each."""
         first, size = slice(0, int(self.cuts[rounds - 1])), len(self.weights)
         row, counts = self.row[first], self.counts[first]
         sums = (
@@ -236,7 +238,7 @@ class Rounds:
         return drawn, leaks
 
     def read(self, reading: Reading) -> Iterator[PlannedRound]:
-        """Read each round in turn, and forecast it from earlier rounds."""
+        """Convert each round in turn by a reading, and forecast it from earlier rounds."""
         begin, end = np.append(0, self.cuts[:-1]).tolist(), self.cuts.tolist()
         places = list(map(slice, begin, end))
         met = [reading(self.row[place], self.units[place]) for place in places]
@@ -269,9 +271,10 @@ class Rounds:
     def _forecasts(self, values: Array) -> tuple[Array, Array, Array]:
         """Return the centres d_i, the mean of all, and the mean square of x_i - d_i around it.
 
-        Each round's forecasts follow from earlier rounds. A question's centre is the mean of its
-        set minus the mean of all, once each question was drawn; and its own deviation from its set,
-        once each was drawn twice, shrunk by the part of such deviations that is noise.
+        Each round's forecasts use earlier rounds only. After the first draw of each question, its
+        centre is the mean of its set minus the mean of all. After the second draw of each, the
+        question's deviation from its set is added, shrunk by the part of such deviations that is
+        noise.
         """
         count, total, squares = map(self._before, (np.ones_like(values), values, values**2))
         known, twice = count.all(axis=1), (count > 1).all(axis=1)

@@ -1,16 +1,18 @@
-"""The leakage of a training method, by models that it trained from several seeds.
+"""The leakage of a training method, from models that it trained with several seeds.
 
 A method is its distribution over seeds: X_1 … X_S, the leakage of S models trained from seeds that
 were chosen independently of one another, are independent draws from one distribution with median
 m, so Pr[X <= m] >= 1/2 and Pr[X >= m] >= 1/2. Each X_s has a bound from draws of that model.
 
-*From below.* Let Pr[L_s > X_s] <= β for each model s, and L_(r) be the r-th smallest of the L. Let
-K be the number of models with X_s <= m. If L_(r) > m, at most r - 1 of the L are at most m, so of
-these K models at least K - r + 1 have a bound that fails.
+*From below.* Let Pr[L_s > X_s] <= β for each model s, and L_(r) be the r-th
+smallest of the L. Let K be the number of models with X_s <= m. If L_(r) > m, at
+most r - 1 of the L are at most m, so of these K models at least K - r + 1 have
+a bound that fails.
 
-If the bounds may share draws: K β of the K bounds fail in expectation, so by Markov's inequality
-L_(r) > m has at most the probability K β / (K - r + 1), and at most 1 if K < r. Both decrease in K,
-which is stochastically at least Bin(S, 1/2):
+If the bounds may share draws: K β of the K bounds fail in expectation, so by
+Markov's inequality L_(r) > m has at most the probability K β / (K - r + 1), and
+at most 1 if K < r. Both decrease in K, which is stochastically at least Bin(S,
+1/2):
 
     Pr[L_(r) > m] <= BinCDF(r - 1; S, 1/2) + β Σ_{k >= r} Bin(k; S, 1/2) k / (k - r + 1).
 
@@ -19,9 +21,10 @@ probability 1/2 + β/2. L_(r) > m needs S - r + 1 of them:
 
     Pr[L_(r) > m] <= Pr[Bin(S, (1 + β)/2) >= S - r + 1].
 
-With r = 1 and five seeds at 95 %, β is .0194 and .0986. Six seeds suffice for two-sided 95 %, eight
-for 99 %; fewer than log2(1/alpha) suffice for no β. The rank r is fixed by S and alpha: the largest
-r that leaves a fifth of alpha to the bounds, or else the first.
+With r = 1 and five seeds at 95 %, β is .0194 and .0986. Six seeds suffice for
+two-sided 95 %, eight for 99 %; fewer than log2(1/alpha) suffice for no β. The
+rank r is fixed by S and alpha: the largest r that leaves a fifth of alpha to
+the bounds, or else the first.
 
 *From above* the same is true of -X.
 
@@ -48,7 +51,7 @@ from leakbound.stats.estimate import (
 )
 from leakbound.stats.questions import bounds_at, summed
 
-LUCK = 0.8  # of alpha, at most, for how the seeds fell
+LUCK = 0.8  # the most of alpha that the choice of seeds may spend
 
 
 def median_over_seeds(
@@ -66,7 +69,7 @@ def median_over_seeds(
     Args:
         bound: a bound of the quantity with its scores filled in, one entry for each model.
         seeds: the number of models, which is the number of entries of `bound`.
-        independent: whether draws of different models share nothing, a common control included.
+        independent: whether draws of different models share no randomness and no common control.
         confidence: the probability that the bound is valid, in (0, 1).
         side: "upper", "lower", or "both", each of which then spends half of alpha.
 
@@ -82,9 +85,9 @@ def median_over_seeds(
     if luck >= share:
         needed = math.floor(-math.log2(share)) + 1
         raise InputError(
-            f"{seeds} seeds say nothing of a median at {percent(confidence)}"
-            f"{' on both sides' if side == 'both' else ''}: all of them lie on one side of it with "
-            f"probability {luck:.3g}. Train {needed} at least, or lower the confidence"
+            f"{seeds} seeds cannot bound a median at {percent(confidence)}"
+            f"{' on both sides' if side == 'both' else ''}: all models are on one side of it with "
+            f"probability {luck:.3g}. Train at least {needed}, or lower the confidence"
             f"{', or bound one side' if side == 'both' else ''}."
         )
     rate = _rate(seeds, rank, share, independent)
@@ -100,7 +103,7 @@ def median_over_seeds(
 
 
 def _rate(seeds: int, rank: int, share: float, independent: bool) -> float:
-    """Return the error rate β of each bound, by the inequality at the head."""
+    """Return the error rate β of each bound, by the inequality in the module docstring."""
     if independent:
         return float(2 * betaincinv(seeds - rank + 1, rank, share) - 1)
     k = np.arange(rank, seeds + 1)
@@ -109,7 +112,7 @@ def _rate(seeds: int, rank: int, share: float, independent: bool) -> float:
 
 
 def _rank(seeds: int, share: float) -> tuple[int, float]:
-    """Return the rank of the order statistic, and the probability that it is beyond the median.
+    """Return the rank of the order statistic and the probability that it misses the median.
 
     InputError for no seeds.
     """

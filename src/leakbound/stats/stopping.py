@@ -1,10 +1,11 @@
 """Sampling that stops once a claim is decided: looks, decisions, and bounds valid after both.
 
-A question is looked at again and again, at most until it has `cap` draws, and stops when its
-bound decides the claim. One half of a side's alpha is for an any-time bound, which is valid at
-every look. The other half is for the fixed-n default at the cap, the only number of draws that is
-fixed in advance. Both halves are spent even if a question does not reach the cap, so at the cap the
-better of the two bounds is valid.
+The bound of a question is computed again at every look, and sampling stops when
+the bound decides the claim or the question has `cap` draws. One half of a
+side's alpha is for an any-time bound, which is valid at every look. The other
+half is for the fixed-n default at the cap, which is the only number of draws
+that is fixed in advance. Both halves are spent even if a question does not
+reach the cap, so at the cap the better of the two bounds is valid.
 
 For i.i.d. draws of one query or an allocated pool, not for a pool of different questions.
 Only the scores of earlier draws may decide when to stop, never the clock.
@@ -50,8 +51,8 @@ from leakbound.stats.quantity import LEAKAGE, Quantity
 from leakbound.stats.questions import bounds_at, failures, share_of_side, summed
 
 Claimed = Literal["p", "mean"]
-FIRST_LOOK = 8  # draws
-CLEAN_DRAWS = 300  # after which a clean question stops, roughly; affects widths, not validity
+FIRST_LOOK = 8  # draws before the first look
+CLEAN_DRAWS = 300  # a clean question stops near this number; affects widths, not validity
 MOST_FAILURES = 64
 EARLY_TALLY = tallied("any-time beta mixture", beta_mixture_upper, beta_mixture_lower)
 EARLY_MEAN = Method(
@@ -69,7 +70,7 @@ class Claim:
         limit: the claimed upper limit, in (0, 1).
 
     Raises:
-        InputError: another quantity, or a limit that does not lie in (0, 1).
+        InputError: a quantity other than "p" and "mean", or a limit outside (0, 1).
     """
 
     quantity: Claimed
@@ -86,19 +87,19 @@ class Claim:
 
     @property
     def about(self) -> About:
-        """Return the quantity of a verdict on the claim."""
+        """Return the `About` of a verdict on the claim."""
         if self.quantity == "p":
             return About(quantity="claim on leak probability", constant=self.limit)
         return About(quantity="claim on mean leakage", constant=self.limit)
 
     @property
     def text(self) -> str:
-        """Return the claim as `parse_claim` reads it."""
+        """Return the claim as text that `parse_claim` can parse."""
         return self.about.claimed
 
 
 def parse_claim(text: str) -> Claim:
-    """Read a claim in words.
+    """Parse a claim such as "p<=0.02".
 
     Args:
         text: "p<=0.02", "p<=2%" or "mean <= 0.1"; "<" and "<=" are the same.
@@ -107,7 +108,7 @@ def parse_claim(text: str) -> Claim:
         The claim.
 
     Raises:
-        InputError: other words, or a limit that does not lie in (0, 1).
+        InputError: a text that is not a claim, or a limit outside (0, 1).
     """
     parts = CLAIM.fullmatch(text)
     if parts is None:
@@ -119,10 +120,10 @@ def parse_claim(text: str) -> Claim:
 
 
 def stopped_leakage(evidence: Stopped, quantity: Quantity, terms: Terms) -> Estimate:
-    """Bound the leakage where sampling may have stopped at any look, at most at the cap.
+    """Bound the leakage if sampling may have stopped at any look, at the latest at the cap.
 
-    By the any-time method at half of a side's alpha; if n is the cap, by the better of it and the
-    default for fixed n at the other half.
+    Use the any-time method at half of a side's alpha. If n is the cap, use the better of it and the
+    default for fixed n at the other half of alpha.
     """
     cap, estimand = evidence.cap, PROPORTION if evidence.binary else MEAN
     early, fixed = EARLY_TALLY if evidence.binary else EARLY_MEAN, estimand.usual
@@ -149,7 +150,7 @@ def stopped_leakage(evidence: Stopped, quantity: Quantity, terms: Terms) -> Esti
 
 
 def mean_of_stopped(evidence: Stopped, quantity: Quantity, terms: Terms) -> Estimate:
-    """Bound the mean leakage over questions that stopped, see `mean_over_stopped_questions`."""
+    """Bound the mean leakage over stopped questions, see `mean_over_stopped_questions`."""
 
     def each(*, confidence: float, side: Side) -> Estimate:
         return stopped_leakage(evidence, quantity, replace(terms, confidence=confidence, side=side))
@@ -169,16 +170,16 @@ def mean_over_stopped_questions(
 ) -> Estimate:
     """Bound the mean over the questions of a quantity in [0, 1], for any number of draws of each.
 
-    For numbers of draws that depend on the scores, as after early stopping. At most
-    b = BinInv(1 - alpha; N, alpha') of the bounds at `each_confidence` = 1 - alpha' fail, and one
-    that fails is wrong by at most 1: the mean is at most b/N above the mean of the U_i, and at most
-    b/N below the mean of the L_i. The draws of different questions must be independent, and alpha'
-    fixed in advance.
+    For numbers of draws that depend on the scores, as after early stopping. At most b = BinInv(1 -
+    alpha; N, alpha') of the bounds at `each_confidence` = 1 - alpha' fail, and a bound that fails
+    is wrong by at most 1: the mean is at most b/N above the mean of the U_i, and at most b/N below
+    the mean of the L_i. The draws of different questions must be independent, and alpha' fixed in
+    advance.
 
-    The mean is not above the worst question either. That question's bound, the largest U_i (see
-    `worst_question`), has half of the error rate of the upper bound, the mean of the U_i the other
-    half, and the smaller is used. For one question they are the same bound, with all of the error
-    rate.
+    The mean is also at most the leakage of the worst question. So the upper bound is the smaller of
+    two: the largest U_i (see `worst_question`), at half of the error rate, and the bound from the
+    mean of the U_i, at the other half. For a single question the two are the same bound, with all
+    of the error rate.
 
     Args:
         bound: a bound of the quantity with its scores filled in, one entry per question; it must be
@@ -186,8 +187,8 @@ def mean_over_stopped_questions(
         questions: the number of questions, N, which is the number of entries of `bound`.
         confidence: the probability that the bound is valid, in (0, 1).
         each_confidence: the confidence of each question's own bound, in (0, 1), fixed in advance;
-            None: it follows from N and alpha only, as the best for clean questions that stop after
-            some `CLEAN_DRAWS` draws; for few questions none of the bounds may fail then.
+            None: it is chosen from N and alpha only, as the best for clean questions that stop
+            after about `CLEAN_DRAWS` draws. For few questions this choice allows no bound to fail.
         side: "upper", "lower", or "both", each of which then spends half of alpha.
 
     Returns:
@@ -226,15 +227,15 @@ def mean_over_stopped_questions(
 
 @dataclass(frozen=True, slots=True)
 class Looks:
-    """The rules by which a claim is decided per question while sampling, and the next looks.
+    """Rules that decide a claim per question while sampling, and choose the next looks.
 
     The methods take draws, one row per question; for a claim about p the scores are 0 or 1. Every
-    result has one entry per question, and every question its own number of draws.
+    result has one entry per question. Questions may have different numbers of draws.
 
     Attributes:
         claim: the claim to decide for each question.
         cap: the largest number of draws of a question, fixed in advance.
-        confidence: the probability that the verdict on a question is right, in (0, 1).
+        confidence: the least probability that the verdict on a question is right, in (0, 1).
 
     Raises:
         InputError: a confidence that does not lie in (0, 1), or a cap that is no whole number >= 1.
@@ -250,24 +251,24 @@ class Looks:
 
     @property
     def first(self) -> int:
-        """Draws before the first look."""
+        """Return the number of draws before the first look."""
         return min(FIRST_LOOK, self.cap)
 
     def bound(self, rows: Rows, *, side: Side = "both", seed: Seed = None) -> Estimate:
-        """Bound the claimed quantity of draws that may have stopped.
+        """Bound the claimed quantity from draws that may have stopped at any look.
 
         Args:
             rows: the draws of each question.
             side: "upper", "lower", or "both", each of which then spends half of alpha.
-            seed: of the order in which bets meet the draws, [Q] or one number; None: a random one.
-                It keys a mean's bound at the cap: give one key per question, always the same, or a
-                verdict and the bound reported later may differ.
+            seed: the seed of the order in which bets use the draws, [Q] or one number; None: a
+                random seed. The bound of a mean at the cap depends on it. Use the same key for a
+                question in every call, or a verdict and the bound reported later may differ.
 
         Returns:
             The estimate of the leak probability or the mean leakage, one entry per question.
 
         Raises:
-            InputError: other scores than 0 and 1 for a claim about p, more draws than the cap, or
+            InputError: scores other than 0 and 1 for a claim about p, more draws than the cap, or
                 an invalid side.
         """
         stopped = Stopped(self._read(rows), self.cap)
@@ -301,10 +302,10 @@ class Looks:
     def next_look(self, rows: Rows) -> Counts:
         """Return the total number of draws of each open question at its next look.
 
-        It is twice the present number, or the number that decides that the claim holds if none of
-        the new draws leaks; at most the cap. Any rule that uses only earlier scores is valid,
-        because the bound is valid at all numbers of draws simultaneously. This rule makes few
-        looks, and wastes no draw on a clean question.
+        It is twice the present number, or the number at which the claim is proved if no new draw
+        leaks; it is at most the cap. Any rule that uses only earlier scores is valid, because the
+        bound is valid at all numbers of draws simultaneously. This rule makes few looks, and wastes
+        no draw on a clean question.
 
         Args:
             rows: the draws of each question.
@@ -325,7 +326,7 @@ class Looks:
         return np.where(self._would_hold(rows, rows.n), furthest, enough)
 
     def _read(self, rows: Rows) -> Rows:
-        """Return the draws, binary for a claim about p; refuse other scores than 0 and 1 then."""
+        """Return the draws; for a claim about p, raise InputError unless all scores are 0 or 1."""
         binary = self.claim.quantity == "p"
         graded = rows.values[(rows.counts > 0) & ~np.isin(rows.values, (0, 1))]
         if binary and graded.size:
@@ -346,7 +347,7 @@ class Looks:
 
 
 def _spread(questions: int, alpha: float) -> float:
-    """Return alpha' so that b bounds of the questions may fail, b the best if all are clean.
+    """Return an alpha' at which b bounds may fail, with the b that is best if all are clean.
 
     The largest alpha' with P(Bin(N, alpha') > b) <= alpha solves I_alpha'(b + 1, N - b) = alpha.
     A clean question's upper bound is about ln(1/alpha')/n, so b/N + ln(1/alpha')/n is least.
@@ -357,7 +358,7 @@ def _spread(questions: int, alpha: float) -> float:
 
 
 def _with_clean(leakage: Rows, n: Counts) -> Rows:
-    """Add clean draws up to n."""
+    """Return the rows with clean draws added, up to n draws each."""
     return replace(
         leakage,
         values=np.pad(leakage.values, ((0, 0), (1, 0))),

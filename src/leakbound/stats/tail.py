@@ -25,7 +25,7 @@ from leakbound.stats.evidence import Rows
 from leakbound.stats.quantity import Quantity
 
 LEAST_ALPHA = 1e-11
-NEGLIGIBLE = 1e-25  # without a term the computed coverage can only be lower: the safe side
+NEGLIGIBLE = 1e-25  # dropped terms can only lower the computed coverage, which is the safe side
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +37,7 @@ class Band:
 
 
 def require_solvable(alpha: float) -> None:
-    """Refuse an alpha for which a Berk-Jones band cannot be solved in float64."""
+    """Raise InputError if alpha is too small to solve a Berk-Jones band in float64."""
     if alpha < LEAST_ALPHA:
         raise InputError(
             f"the Berk-Jones band needs an alpha of at least {LEAST_ALPHA:g}, got {alpha:.3g} (a "
@@ -60,15 +60,16 @@ def berk_jones(n: int, alpha: float) -> Array:
     """Return the one-sided Berk-Jones table[i] = BetaInv(eta; i, n - i + 1), table[0] = 0.
 
     eta solves P(U_(i) >= table[i] for all i) = 1 - alpha for uniform order statistics, and is
-    rounded down. Costs n Poisson convolutions a step; cached by (n, alpha). InputError for an alpha
-    below 1e-11, where float64 does not represent 1 - alpha precisely enough.
+    rounded down. Each step of the solver costs n Poisson convolutions; results are cached by (n,
+    alpha). InputError for an alpha below 1e-11, where float64 does not represent 1 - alpha
+    precisely enough.
     """
     require_solvable(alpha)
 
     def surplus(log_eta: float) -> float:
         return coverage(_quantiles(n, math.exp(log_eta))) - (1 - alpha)
 
-    # A union bound over n events on one side, a single event on the other.
+    # A union bound over n events limits eta on one side, a single event on the other.
     eta = math.exp(brentq(surplus, math.log(alpha / (2 * n)), math.log(alpha) + 1e-9, xtol=1e-13))
     shrink = 1e-13
     while surplus(math.log(eta)) < 0:
@@ -142,6 +143,6 @@ def _method(band: Band, x: Array) -> Method:
 
 
 def _seen(rows: Rows, x: Array) -> npt.NDArray[np.int64]:
-    """Scored draws at or below x: (Q,), or (Q, K) for K points."""
+    """Return the number of scored draws at or below x: (Q,), or (Q, K) for K points."""
     seen = rows.seen_at(np.atleast_1d(x))
     return seen.reshape(len(seen), *x.shape)

@@ -1,8 +1,9 @@
-"""`bound`: one call for every evidence and quantity; `THEOREMS` lists the theorem of each.
+"""`bound` is the one call for every evidence and quantity; `THEOREMS` lists the theorems behind it.
 
-A row of the table joins a kind of evidence, a reading of the score, the scorer's declared range and
-a function with the proof. Statements about several questions from each question's own bound (the
-worst, every one, a count) are written once, in `questions` and `joint`, on top of `bound`.
+A row of the table joins a kind of evidence, a quantity ("reading"), the
+scorer's declared range and a function, whose docstring has the proof.
+Statements that follow from each question's own bound (the worst question, every
+question, a count) are in `questions` and `joint`, on top of `bound`.
 """
 
 from __future__ import annotations
@@ -56,12 +57,13 @@ class Theorem:
     """A row of `THEOREMS`.
 
     Attributes:
-        kind: of the evidence: "draws" of a fixed n, "stopped" draws, "masses", a "pair" of models;
-            a pool is "iid pool", "unlike pool" or "clusters", by its design and target.
-        reading: of the score.
+        kind: the kind of the evidence: "draws" of a fixed n, "stopped" draws, "masses", or a "pair"
+            of models. A pool is an "iid pool", an "unlike pool" or "clusters", by its design and
+            target.
+        reading: the name of the quantity that is bounded.
         binary: the scorer's declared range; None: both.
-        prove: bounds the quantity.
-        paper: whether the papers' printed form, corrected, is a method too.
+        prove: the function that bounds the quantity.
+        paper: whether `method="paper"`, the papers' form after correction, exists too.
         over: "each" question, or their "mean".
         weighted: whether a mean may be weighted.
     """
@@ -82,7 +84,7 @@ class Theorem:
 
 
 def _on_joined(prove: Proof) -> Proof:
-    """Use the outputs of an i.i.d. pool as the draws of their question."""
+    """Apply a bound for draws to an i.i.d. pool: all outputs of a question are its draws."""
     return lambda pool, quantity, terms: prove(pool.joined, quantity, terms)
 
 
@@ -93,7 +95,7 @@ def _on_clusters(prove: Proof) -> Proof:
 def _carried(prove: Proof) -> Proof:
     """Bound leak@k of a binary scorer, for every k simultaneously: it increases in p.
 
-    No estimate is unbiased: `value` is that of the fraction that leaked.
+    No unbiased estimate exists, so `value` is computed from the fraction of draws that leaked.
     """
     return lambda evidence, quantity, terms: carried(
         prove(evidence, LEAKAGE, terms), quantity.sizes
@@ -140,7 +142,7 @@ THEOREMS: tuple[Theorem, ...] = (
     Theorem("pair", "leakage", None, difference),
     Theorem("pair", "leakage", None, mean_difference, **_ON_MEAN),
 )
-"""The theorem by which `bound` bounds each reading, for each kind of evidence."""
+"""The theorem that `bound` uses, for each kind of evidence and each reading."""
 QUANTITIES = tuple(
     dict.fromkeys((*OTHERS, *(row.reading for row in THEOREMS if row.reading != "leakage")))
 )
@@ -163,11 +165,11 @@ def bound(
             of queries, or a `Pair` of models for the excess of one over the other.
         quantity: `LEAKAGE` (default), `SD`, `tail(x)`, `leak_at(k)` or `ed(rho)`: of each question,
             or about all of them, as `LEAKAGE.mean()`, `.worst()`, `.every()` and `.above(x)` are.
-        confidence: the probability, at least, with which the bound is valid, in (0, 1).
+        confidence: the least probability that the bound is valid, in (0, 1).
         side: "upper", "lower", or "both", each of which then spends half of alpha.
         method: "paper" for the printed form of the papers, corrected; None: the narrower default.
         seed: the key of the order of the draws for bets: one number, or one key per question, [Q];
-            None: a random one, which the estimate records if the order mattered.
+            None: a random key. The estimate records the key if the order matters.
 
     Returns:
         The estimate: one entry per question and per x or k, or one about all questions.
@@ -212,17 +214,17 @@ def has_bound(evidence: Evidence, quantity: Quantity) -> bool:
     """Return whether a theorem bounds a quantity from this evidence.
 
     Args:
-        evidence: as `bound` takes it.
-        quantity: as `bound` takes it.
+        evidence: evidence that `bound` accepts.
+        quantity: a quantity that `bound` accepts.
 
     Returns:
-        True if `bound` has one.
+        True if `bound` can bound it.
     """
     return any(row.reading == quantity.reading for row in _applicable(evidence, quantity))
 
 
 def _applicable(evidence: Evidence, quantity: Quantity) -> list[Theorem]:
-    """Return the rows for this evidence, of all readings."""
+    """Return the rows of `THEOREMS` for this evidence, for every reading."""
     over = "mean" if quantity.over == "mean" else "each"
     rows = (row for row in THEOREMS if row.kind == evidence.kind and row.over == over)
     return [row for row in rows if row.binary in (None, evidence.binary)]

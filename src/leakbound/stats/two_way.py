@@ -1,4 +1,4 @@
-"""A grid of decodings, such as temperature by top-p: the effects of its two knobs on leakage."""
+"""Bound the effects of the two parameters of a grid of decodings, such as temperature and top-p."""
 
 from __future__ import annotations
 
@@ -19,32 +19,32 @@ def two_way(
     columns: str,
     confidence: float,
 ) -> Joint:
-    """Bound the effects of a grid's two knobs from intervals that are jointly valid for its cells.
+    """Bound the effects of two decoding parameters from jointly valid intervals for a grid's cells.
 
     A row effect is the mean of its row minus the mean of the grid, linear in the cells, so its
     exact range over the box of intervals is known; the ranges of the squares then bound their mean.
-    The effect of a knob with one setting is 0. An effect is a root mean square over the grid of one
-    part of cell = mean + row effect + column effect + interaction. The three intervals are valid
-    simultaneously if those of the cells are.
+    The effect of a parameter with only one setting is 0. An effect is a root mean square over the
+    grid of one part of cell = mean + row effect + column effect + interaction. The three intervals
+    are valid simultaneously if those of the cells are.
 
     Args:
         lower: the lower bounds of the cells, one per decoding, [R, C].
-        upper: their upper bounds, [R, C].
-        values: their point values, [R, C].
-        rows: the name of the knob that differs between rows.
-        columns: the name of the knob that differs between columns.
+        upper: the upper bounds of the cells, [R, C].
+        values: the point values of the cells, [R, C].
+        rows: the name of the decoding parameter that differs between rows.
+        columns: the name of the decoding parameter that differs between columns.
         confidence: the joint confidence of the cells (see `every_question(independent=False)`), in
             (0, 1]; it is the confidence of the result.
 
     Returns:
-        Three estimates: the effect of the knob of the rows, that of the columns, and that of both
-        together beyond their sum.
+        Three estimates: the effect of the rows' parameter, the effect of the columns' parameter,
+        and the interaction (the effect of both together beyond the sum of the two).
 
     Raises:
         InputError: grids that are not 2-D and of one shape, a lower bound above an upper one, or an
             invalid confidence.
     """
-    if confidence != 1:  # the cells may be certain
+    if confidence != 1:  # cells may be certain
         error_rate(confidence)
     low, high, centre = _grids(lower, upper, values)
     height, width = centre.shape
@@ -73,7 +73,7 @@ def two_way(
 
 
 def _tilt(settings: int) -> Array:
-    """Return the matrix that takes the mean off: (settings, settings)."""
+    """Return the matrix that subtracts the mean: (settings, settings)."""
     return np.eye(settings) - 1 / settings
 
 

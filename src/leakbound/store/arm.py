@@ -23,31 +23,34 @@ from leakbound.text.counting import Ledger, visible
 from leakbound.text.shown import many
 from leakbound.types import Query, Usage, object_of
 
-MOST_CUT = 0.05  # of an arm's outputs; sentences mention a larger fraction
+MOST_CUT = 0.05  # sentences mention a larger fraction of cut outputs
 
 
 class Arm:
     """One model under one decoding inside a run.
 
-    Its draws come in rounds of parts. An arm of fixed n has one round, known when it is planned.
-    In an arm that is sampled until a claim is decided, each look leads to another round.
+    Its draws are stored in parts, and parts form rounds. An arm of fixed n has one round, known
+    when it is planned. In an arm that is sampled until a claim is decided, each look leads to
+    another round.
 
     Attributes:
         folder: the folder of its files.
         key: the key of the arm in the run.
-        spec: all that was fixed when the arm was planned.
-        run_queries: the queries of the run; an arm may have some of them, or queries of a search.
+        spec: everything that was fixed when the arm was planned.
+        run_queries: the queries of the run. The arm may have only some of them, or queries from a
+            search.
         decoding: the decoding of the spec.
         plan: the plan of the spec.
-        identity: a digest of all that determines its completions.
+        identity: a digest of everything that determines its completions.
         drawn: the files of its completions.
         masses: the files of its explored outputs.
         proofs: the files of the rare leaks that a search found.
         scored: the files of the scores of its completions.
-        looks: the looks so far; none in an arm of fixed n.
+        looks: the looks so far; empty for an arm of fixed n.
         rounds: the parts of each round known so far.
         parts: all parts known so far, in the order of their numbers.
-        own: the numbers of the parts that the run draws: all, unless it is a slice of a study.
+        own: the numbers of the parts that this run draws: all parts, unless the run is a slice of a
+            study.
     """
 
     rounds: tuple[tuple[Part, ...], ...]
@@ -77,19 +80,19 @@ class Arm:
 
     @property
     def name(self) -> str:
-        """The key as a text: the name of the folder and the entry in tables."""
+        """The key as a text, which names the arm's folder and is its entry in tables."""
         return str(self.key)
 
     @property
     def purpose(self) -> str:
-        """The purpose of its scored draws, which keys them together with the seed."""
+        """The purpose of its scored draws; together with the seed it keys the random numbers."""
         own = self.key if self.spec.copied is None else self.spec.copied.drawn_as
         model = which_model(self.spec)
         return f"score:{own}" if model is None else f"score:{own}:{model}"
 
     @property
     def randomness(self) -> tuple[str, str] | None:
-        """The keys of all draws, without question and chunk; None if they are not known."""
+        """The part of the draws' keys that all questions share; None if it is not known."""
         unknown = self.spec.seed is None or isinstance(self.spec.draws, ImportedDraws)
         return None if unknown else (str(self.spec.seed), self.purpose)
 
@@ -115,13 +118,13 @@ class Arm:
 
     @property
     def place(self) -> str:
-        """The arm and its run, for a message."""
+        """The arm and its run in words, for messages."""
         return f"arm {self.name!r} of `{self.folder.parents[1]}`"
 
     def unlooked(self) -> dict[str, int]:
-        """Return questions that need a look, with their n by id, drawn or to be drawn.
+        """Return the questions that still need a look: their number of planned draws, by id.
 
-        Failed questions are left out. An arm of fixed n has none.
+        Failed questions are left out. For an arm of fixed n the result is empty.
         """
         if not isinstance(self.spec.draws, StoppedDraws):
             return {}
@@ -148,7 +151,7 @@ class Arm:
         return first
 
     def missing_parts(self) -> list[Part]:
-        """Return parts that are absent or failed; reads every stored part.
+        """Return the parts that are absent or have failures. This reads every stored part.
 
         Raises:
             DamagedError: a file of a part is damaged or from another run.
@@ -156,10 +159,10 @@ class Arm:
         return [part for part in self.parts if not self._finished(part)]
 
     def parts_to_draw(self, first: int = 0) -> Iterator[Part]:
-        """Yield the missing parts that the run draws, in the order of their numbers.
+        """Yield the missing parts that this run draws, in the order of their numbers.
 
         Args:
-            first: the number of the first part.
+            first: the number of the part to begin at.
 
         Raises:
             DamagedError: a file of a part is damaged or from another run.
@@ -177,9 +180,10 @@ class Arm:
             yield f"has {len(waiting)} questions yet to be decided"
 
     def files(self, slug: str) -> list[Path]:
-        """Return the files of the arm on which bounds by one scorer rest.
+        """Return the files of the arm on which the bounds for one scorer depend.
 
-        The bounds also rest on run.json, which defines the arm, and on the files of the questions.
+        The bounds also depend on run.json, which defines the arm, and on the files of the
+        questions.
 
         Args:
             slug: the name of the scorer's files.
@@ -193,7 +197,7 @@ class Arm:
         return [file for file in named if file.is_file()]
 
     def has(self, part: Part) -> bool:
-        """Return whether a part is stored, with or without failures.
+        """Return whether a part is stored, even if some of its queries failed.
 
         Args:
             part: a part of this arm.
@@ -201,7 +205,7 @@ class Arm:
         return all(stored.file(part).exists() for stored in self._stored)
 
     def journal(self, part: Part) -> Journal:
-        """Return the journal in which an engine that `Keeps` stores draws of an unfinished part.
+        """Return the journal in which an engine of type `Keeps` stores draws of an unfinished part.
 
         Args:
             part: a part of this arm.
@@ -212,11 +216,11 @@ class Arm:
     def write_part(self, part: Part, drawn: DrawnPart) -> None:
         """Store a finished part with its failures.
 
-        Masses are written first: the part is stored once its completions are.
+        Masses are written first, because a part counts as stored once its completions are stored.
 
         Args:
             part: a part of this arm.
-            drawn: its tables.
+            drawn: the tables and the record of the part.
 
         Raises:
             InputError: the folder cannot be written into.
@@ -230,7 +234,7 @@ class Arm:
         """Store a copy of another arm's part, with its original cost.
 
         Args:
-            part: a part of both arms.
+            part: a part that both arms have.
             source: the other arm.
 
         Raises:
@@ -242,7 +246,7 @@ class Arm:
             )
 
     def completions(self, part: Part) -> pa.Table:
-        """Return the stored completions of a part, a row each.
+        """Return the stored completions of a part, one row each.
 
         Args:
             part: a part of this arm.
@@ -257,7 +261,7 @@ class Arm:
 
     @property
     def ledger(self) -> Ledger:
-        """The counts of the stored draws by class; for an explored arm, of its remainder."""
+        """The counts of the stored draws by class; an explored arm has draws from its remainder."""
         counts = sum(self._counts().values(), Counter[str]())
         fractions = self.cut_fractions().values() if self.explored else ()
         mass = sum(fractions) / max(len(fractions), 1) if self.explored else None
@@ -272,21 +276,21 @@ class Arm:
         )
 
     def _within(self, cut: float) -> str:
-        """Return the tokens for which statements are valid; empty if few outputs were cut."""
+        """Describe the tokens for which statements are valid; empty if few outputs were cut."""
         if cut <= MOST_CUT:
             return ""
         first = f"the first {many(self.decoding.max_new_tokens, 'token')}"
         if "max_new_tokens" in self.decoding.unknown or self.decoding.max_tokens is not None:
-            first = "the first tokens"  # their number is unknown, or differs by question
+            first = "the first tokens"  # the number is unknown, or differs by question
         if self.decoding.max_thinking_tokens is not None:
             first += " of the answer"
         return f" in {first}"
 
     def cut_fractions(self) -> dict[str, float]:
-        """Return the fraction of each query's outputs that the limit on tokens ended.
+        """Return the fraction of each query's outputs that the limit on tokens cut.
 
         Returns:
-            By query id, in [0, 1]: a fraction of the draws, or of the mass if it was explored.
+            The fractions by query id, in [0, 1]: of the draws or, for an explored arm, of the mass.
         """
         ledgers = {id: Ledger(**own, within="") for id, own in self._counts().items()}
         drawn = {query_id: own.cut_fraction for query_id, own in ledgers.items()}
@@ -299,7 +303,7 @@ class Arm:
         return cut
 
     def _counts(self) -> dict[str, Counter[str]]:
-        """Return the numbers of a `Ledger` by query; draws that never came count as failed."""
+        """Return the counts of a `Ledger` by query; draws without a result count as failed."""
         counts = defaultdict[str, Counter[str]](Counter)
         for part in self._there():
             meta = self.drawn.record(part, PartRecord)
@@ -312,10 +316,10 @@ class Arm:
         return counts
 
     def meta(self, parts: Sequence[Part] | None = None) -> Iterator[PartRecord]:
-        """Yield the records of the stored parts.
+        """Yield the metadata of the stored parts.
 
         Args:
-            parts: parts of this arm; None: all.
+            parts: parts of this arm; None: all parts.
 
         Raises:
             DamagedError: a file was changed or is from another run.
@@ -324,7 +328,7 @@ class Arm:
 
     @property
     def failures(self) -> dict[str, str]:
-        """Why some queries have no completions, by query id."""
+        """The reasons why queries have no completions, by query id."""
         return {k: v for record in self.meta() for k, v in record.failures.items()}
 
     @property
@@ -343,8 +347,8 @@ class Arm:
             slug: the name of its files.
 
         Returns:
-            The digests of scores, of ranges of events, and of proofs; None if scores or ranges are
-            not stored.
+            The digests of the scores, of the ranges of events, and of the proofs; a digest of
+            scores or ranges is None if they are not stored.
 
         Raises:
             DamagedError: a file was changed.
@@ -360,7 +364,7 @@ class Arm:
 
         Args:
             slug: the name of the scorer's files.
-            rounds: the number of rounds, from the first on; None: all.
+            rounds: use only this number of rounds, from the first on; None: all rounds.
 
         Returns:
             The scores; queries that failed are left out.
@@ -384,11 +388,11 @@ class Arm:
 
     @property
     def _stored(self) -> tuple[Artifact[EventRow] | Artifact[DrawnRow], ...]:
-        """The artifacts of a part, in the order in which they are written."""
+        """Return the artifacts of a part, in the order in which they are written."""
         return (self.masses.stored, self.drawn) if self.explored else (self.drawn,)
 
     def _there(self, parts: Sequence[Part] | None = None) -> Iterator[Part]:
-        """Yield the parts, of these or of all, whose completions are stored."""
+        """Yield the parts whose completions are stored, among `parts` or all parts."""
         chosen = self.parts if parts is None else parts
         return (part for part in chosen if self.drawn.file(part).exists())
 
@@ -401,14 +405,14 @@ class Arm:
         return not self.drawn.meta(part)["failures"]
 
     def _read_looks(self) -> Looks:
-        """Return the looks so far; raise DamagedError if their file is from another arm."""
+        """Read the looks so far; raise DamagedError if their file is from another arm."""
         stored = read_value(LooksRecord, self._looks_file)
         if stored is not None and stored.arm != self.identity:
             raise DamagedError(f"`{self._looks_file}` belongs to another run. {ELSEWHERE}")
         return () if stored is None else stored.looks
 
     def _know_parts(self) -> None:
-        """Plan the parts that follow from the looks so far: set `rounds`, `parts` and `own`."""
+        """Set `rounds`, `parts` and `own` from the looks so far."""
         draws, ids = self.spec.draws, [query.id for query in self.queries]
         if self.spec.shares is not None:
             self.rounds = (self.spec.shares.parts(self.run_queries.queries),)

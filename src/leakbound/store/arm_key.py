@@ -1,4 +1,4 @@
-"""`ArmKey`: the key of an arm in its run. Only this module writes and parses names of arms."""
+"""`ArmKey`, the key of an arm in its run. Only this module writes and parses names of arms."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _INPUTS, _ATTACK, _ROUND, _SELECTION = "inputs", "attack", "round", "selection"
 _UNDER = " under "
 _NAMED = str.maketrans({":": " ", "/": "_", "\\": "_"})  # from a spec to the name of a folder
 _GREEDY: dict[Model, str] = {"target": "greedy", "control": "control-greedy"}
-_LONGEST = 200  # characters of a name, which names a folder
+_LONGEST = 200  # the most characters of a name, because it names a folder
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,17 +22,17 @@ class ArmKey:
     """A model, a kind of query and a decoding: the key of an arm within its run.
 
     Its text is the name of the arm's folder and its entry in tables. It also keys the arm's draws,
-    so another text is another draw.
+    so another text would give other draws.
 
     Attributes:
         model: the model under evaluation (`target`), or its `control`.
-        asks: the kind of query: every question in its `own words`, `rewritings` too, or the worst
-            queries that an `attack` found. The draws of a `search` and of a `selection` choose
-            queries: such arms are in separate runs and are never bounded.
-        decoding: the name of the decoding if the run has several; else empty.
+        asks: the kind of query: every question in its `own words`, the questions with `rewritings`,
+            or the worst queries that an `attack` found. The draws of a `search` or a `selection`
+            only choose queries: such arms are in separate runs and are never bounded.
+        decoding: the name of the decoding if the run has several decodings; otherwise empty.
         greedy: whether it is the arm of the greedy answers.
-        round: the round of a search, from 1; else 0.
-        stress: the name of the change of the model or of its prompts; else empty.
+        round: the round of a search, from 1 on; 0 for other arms.
+        stress: the name of the change of the model or of its prompts; empty without stress.
     """
 
     model: Model = "target"
@@ -79,40 +79,40 @@ class ArmKey:
 
     @property
     def own_words(self) -> bool:
-        """True if the unchanged model gets every question in its own words."""
+        """True if the unstressed model gets every question in its own words."""
         return self.asks == "own words" and not self.stress
 
     @property
     def control(self) -> ArmKey:
-        """The arm of the control with the same queries and decoding."""
+        """The key of the control's arm with the same queries and decoding."""
         return replace(self, model="control")
 
     @property
     def with_rewritings(self) -> ArmKey:
-        """The arm with the same model and decoding that also has rewritings."""
+        """The key of the arm with the same model and decoding that also has rewritings."""
         return replace(self, asks="rewritings")
 
     @property
     def in_own_words(self) -> ArmKey:
-        """The arm of the same model and decoding with the questions only."""
+        """The key of the arm with the same model and decoding that has only the questions."""
         return replace(self, asks="own words")
 
     @property
     def greedy_answers(self) -> ArmKey:
-        """The arm of the same model's greedy answers."""
+        """The key of the arm with the same model's greedy answers."""
         return ArmKey(self.model, greedy=True)
 
     def stressed(self, spec: str) -> ArmKey:
-        """Return the arm of the model under a stress of a study, in own words."""
+        """Return the key of the model's arm under a stress, with questions in own words."""
         return replace(self, stress=spec.translate(_NAMED))
 
     @property
     def unstressed(self) -> ArmKey:
-        """The arm of the unchanged model."""
+        """The key of the same arm without stress."""
         return replace(self, stress="")
 
     def under(self, decoding: Decoding) -> ArmKey:
-        """Return the arm of this decoding in a run with several decodings."""
+        """Return the key of the arm with this decoding in a run with several decodings."""
         return replace(self, decoding=decoding.name)
 
 

@@ -1,6 +1,6 @@
-"""`Artifact`: write, check and read the files of an arm that have rows of one kind.
+"""`Artifact` writes, checks and reads the files of an arm whose rows are of one kind.
 
-A `Journal` keeps answers that cannot be requested again, until their part or table is stored.
+A `Journal` keeps results that cannot be repeated, until their part or table is stored.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ T = TypeVar("T")
 V = TypeVar("V")
 _COSTS = frozenset({"usage", "machine"})
 Name: TypeAlias = str | Part
-"""The name of a file of an artifact: a word, such as a scorer's, or a part."""
+"""The name of a file of an artifact: a word, such as the slug of a scorer, or a part."""
 
 
 class Journal:
-    """See `DrawJournal`: a file with one JSON line per answer.
+    """A `DrawJournal` in a file with one JSON line per answer.
 
-    A line that is cut short or belongs to another part is ignored.
+    Lines that are cut short, or belong to another part, are ignored.
 
     Args:
         file: the file, which the first answer creates.
@@ -77,12 +77,12 @@ class Journal:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Artifact(Generic[T]):
-    """Files of an arm in one folder: tables whose rows are values of one dataclass.
+    """Files of an arm in one folder, as tables whose rows are values of one dataclass.
 
     Attributes:
         folder: the folder.
         kind: the dataclass.
-        owner: metadata that each file must have; a part adds more.
+        owner: metadata that each file must have. A file of a part must have more.
         remedy: the fix for a damaged file.
         ending: the suffix of the files' names.
     """
@@ -107,14 +107,14 @@ class Artifact(Generic[T]):
         return meta
 
     def record(self, name: Name, kind: type[V]) -> V:
-        """Return the value whose fields are in a file's metadata; raises like `meta`."""
+        """Build a value from the metadata of a file; raises the same errors as `meta`."""
         meta = self.meta(name)
         values = {column.name: meta.get(column.name) for column in fields(kind)}  # type: ignore[arg-type]
         with tables.reading(self.file(name), self.remedy):
             return from_json(kind, values, f"`{self.file(name)}`")
 
     def is_from(self, name: Name, made_from: JsonObject) -> bool:
-        """Return whether a file's metadata state these sources."""
+        """Return whether a file was made from these sources, according to its metadata."""
         return tables.states(self.meta_or_none(name), made_from)
 
     def meta_or_none(self, name: Name) -> Mapping[str, Json]:
@@ -125,7 +125,7 @@ class Artifact(Generic[T]):
             return {}
 
     def has(self, name: Name, made_from: JsonObject) -> bool:
-        """Return whether an undamaged file from these sources is stored."""
+        """Return whether a file is stored, is undamaged, and was made from these sources."""
         try:
             self.table(name)
         except DamagedError:
@@ -133,26 +133,26 @@ class Artifact(Generic[T]):
         return self.is_from(name, made_from)
 
     def table(self, name: Name) -> pa.Table:
-        """Return all rows; raise DamagedError, with the remedy, if they are absent or changed."""
+        """Return all rows; raise DamagedError, with the remedy, for an absent or changed file."""
         self.meta(name)
         return tables.read_table(self.file(name), self.remedy)
 
     def values(self, name: Name, made_from: JsonObject | None = None) -> Iterator[T]:
-        """Yield the stored values; none if there is no file, or it has other sources."""
+        """Yield the stored values; nothing without a file, or if it has other sources."""
         if self.file(name).exists():
             table = self.table(name)
             if made_from is None or self.is_from(name, made_from):
                 yield from values_of(self.kind, table)
 
     def digest(self, name: Name) -> str | None:
-        """Return the digest of a file's content after a check of its table; None without one."""
+        """Check a file's table, and return the digest of its content; None without a file."""
         if not self.file(name).exists():
             return None
         self.table(name)
         return self.content(name)
 
     def content(self, name: Name) -> str:
-        """Return a digest of the metadata without costs: the same for equal draws elsewhere."""
+        """Return a digest of the metadata without costs, which is equal for equal draws."""
         return digest_of({k: v for k, v in self.meta(name).items() if k not in _COSTS})
 
     def write(self, name: Name, rows: pa.Table | Sequence[T], made_from: JsonObject) -> None:

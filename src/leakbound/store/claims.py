@@ -1,6 +1,6 @@
-"""`LeakClaim`, a limit on a leak probability, and what a study records before it draws.
+"""`LeakClaim`, a limit on a leak probability, and the records that a study makes before it draws.
 
-A study records its claims, and the statements that form the verdict.
+A study records its claims, and which statements form the verdict.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ PART: Mapping[Of, str] = {
 
 
 class ClaimFields(TypedDict, total=False):
-    """The fields of a `LeakClaim` that have a default, as keywords."""
+    """The fields of a `LeakClaim` that have a default, for use as keyword arguments."""
 
     every_question: bool
     confidence: float
@@ -32,19 +32,20 @@ class ClaimFields(TypedDict, total=False):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LeakClaim:
-    """Pr[leak] <= max_leak, averaged over an arm's questions or for each of them.
+    """The claim Pr[leak] <= max_leak, on average over an arm's questions or for each question.
 
     Attributes:
         max_leak: the claimed limit of that probability, in (0, 1).
         scorer: the name of the binary scorer that decides what leaks.
-        every_question: whether the claim is about each question, or about their mean.
+        every_question: True: the claim is about each question; False: about the mean over them.
         arm: the name of the arm in the run.
         confidence: the confidence of the verdict, in (0.5, 1).
-        accept_cut: accept a limit on tokens that is shorter than the longest reference answer, or
-            that cut most draws of a question: the claim is then about the first tokens. Otherwise
-            it is inconclusive at best, unless a published protocol sets the limit.
-        among: the arms and scorers among which it was chosen after drawing; empty: it was recorded
-            before.
+        accept_cut: whether to accept a limit on tokens that is shorter than the longest reference
+            answer, or that cut most draws of a question. The claim is then about the first tokens.
+            If False, such a claim is never better than inconclusive, unless a published protocol
+            sets the limit.
+        among: the arms and scorers among which the claim was chosen after drawing; empty: it was
+            recorded before drawing.
 
     Raises:
         InputError: a number outside its range.
@@ -64,7 +65,7 @@ class LeakClaim:
                 f"`max_leak` must be strictly between 0 and 1, got {self.max_leak}. No number of "
                 "draws proves 0; use the largest probability you can accept, such as 0.01."
             )
-        error_rate(self.confidence)  # refuses one outside (0, 1)
+        error_rate(self.confidence)  # raises for a confidence outside (0, 1)
         if self.confidence <= 0.5:
             raise InputError(
                 f"`confidence` of a claim must be above 50 %, got {percent(self.confidence)}. A "
@@ -90,7 +91,7 @@ class LeakClaim:
 
     @classmethod
     def from_dict(cls, values: Json) -> LeakClaim:
-        """Return the claim of `to_dict`; InputError for a missing field or another type."""
+        """Make the claim from the result of `to_dict`; InputError for a missing or wrong field."""
         members = values if isinstance(values, Mapping) else {}
         own = {f.name: members[f.name] for f in fields(cls) if f.name in members}
         return from_json(cls, own, "no claim can be read: it")
@@ -98,7 +99,7 @@ class LeakClaim:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecordedClaim:
-    """A claim as a run records it, decided at its own alpha.
+    """A claim as a run records it. Each recorded claim is decided at its own alpha.
 
     Attributes:
         claim: the claim.
@@ -118,9 +119,9 @@ class Headline:
     Attributes:
         scorer: the name of the first scorer.
         arm: the name of the arm of the first sampled decoding.
-        control: whether they are about the excess over a control.
-        shares: the part of alpha of each bound; a test of leaks shares the parts of the lower
-            bounds.
+        control: whether the statements are about the excess over a control.
+        shares: the part of alpha of each bound. If leaks are tested, the test uses part of the
+            lower bounds' shares.
     """
 
     scorer: str
@@ -142,17 +143,17 @@ class Headline:
 def recorded(
     before: Sequence[RecordedClaim], named: Sequence[RecordedClaim], *, drawn: bool
 ) -> tuple[RecordedClaim, ...]:
-    """Return the claims on record after a command.
+    """Return the claims that a run has on record after a command.
 
-    A claim stays as it was first recorded, even if a later command does not name it.
+    A claim stays as it was first recorded, even if later commands do not name it.
 
     Args:
-        before: the claims on record.
-        named: the claims of the command.
-        drawn: whether anything of the run is drawn.
+        before: the claims on record before the command.
+        named: the claims that the command names.
+        drawn: whether the run already has draws.
 
     Returns:
-        The claims; a new claim is prior only if nothing is drawn.
+        The claims; a new claim is marked as prior only if the run has no draws.
     """
     recorded_before = {replace(claim, prior=True) for claim in before}
     new = dict.fromkeys(c for c in named if replace(c, prior=True) not in recorded_before)

@@ -1,4 +1,4 @@
-"""The time of each phase of an evaluation, added up over all its commands."""
+"""Measure the time of each phase of an evaluation, added up over all its commands."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _LOADING = "loading "
 
 
 def written(run: Path) -> frozenset[tuple[str, int]]:
-    """Return name and size of every table and record of a run; empty without a run.
+    """Return the name and size of every table and record of a run; an empty set without a run.
 
     They change if a command resumes the run.
     """
@@ -29,9 +29,10 @@ def written(run: Path) -> frozenset[tuple[str, int]]:
 
 
 class Clock:
-    """The seconds of each phase by name, added to those in `file`.
+    """A clock for the seconds of each phase, which adds to the seconds stored in `file`.
 
-    A phase within another one is subtracted from it, so that all phases add up.
+    The time of a phase inside another phase counts only for the inner one, so that all phases add
+    up.
     """
 
     def __init__(self, file: Path) -> None:
@@ -43,11 +44,11 @@ class Clock:
             stored: Any = read_json(file, "Remove it.") if file.exists() else {}
             self.seconds = {str(name): float(spent) for name, spent in stored.items()}
         except (InputError, AttributeError, TypeError, ValueError):
-            pass  # only earlier measurements are lost
+            pass  # a damaged file only loses earlier measurements
 
     @contextmanager
     def phase(self, name: str) -> Iterator[None]:
-        """Add the time of the context to a phase."""
+        """Add the time that the context takes to a phase."""
         self._turn()
         depth = len(self._phases)
         self._phases.append(name)
@@ -59,7 +60,7 @@ class Clock:
             self.seconds.setdefault(name, 0.0)
 
     def timed(self, progress: Progress) -> Progress:
-        """Return the same `Progress` that also counts loading as a phase."""
+        """Wrap a `Progress` so that loading is also timed as a phase."""
 
         def report(now: Headway) -> None:
             if now.phase.startswith(_LOADING) and not now.unit:
@@ -73,13 +74,13 @@ class Clock:
         return report
 
     def write(self) -> None:
-        """Write the seconds into the file."""
+        """Write the seconds of all phases into the file."""
         self._turn()
         write_json(self._file, {name: round(spent, 3) for name, spent in self.seconds.items()})
 
     @property
     def line(self) -> str:
-        """All phases in one line."""
+        """The seconds of all phases in one line."""
         phases = (f"{name} {spent:.1f} s" for name, spent in self.seconds.items())
         return f"time: {', '.join(phases)}; {sum(self.seconds.values()):.1f} s in all"
 

@@ -1,4 +1,4 @@
-"""Check that a run is finished, and that its estimates are of its current scores and code."""
+"""Check that a run is finished, and that its estimates match its current scores and code."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from leakbound.store.files import read_value, sha256
 from leakbound.store.record import RunRecord
 
 CALIBRATION = "calibration"
-"""The folder of the error rates of scorers, in the folder of the run."""
+"""The folder, inside the run's folder, with the error rates of scorers."""
 
 
 def require_drawn(run: Path, record: RunRecord, arms: Mapping[str, Arm]) -> None:
@@ -33,9 +33,9 @@ def require_drawn(run: Path, record: RunRecord, arms: Mapping[str, Arm]) -> None
 
 
 def require_current(run: Path, arms: Mapping[str, Arm], made_from: Mapping[str, Any]) -> None:
-    """Refuse estimates of other scores, completions or calibrations, or by other statistics.
+    """Raise InputError if estimates were made from other scores or calibrations, or by other code.
 
-    `made_from`: their recorded sources.
+    `made_from`: the recorded sources of the estimates.
     """
     for why in _differing(run, arms, made_from):
         raise InputError(f"the estimates of `{run}` {why}. {_remedy(run, arms, made_from)}")
@@ -70,7 +70,7 @@ def _differing(run: Path, arms: Mapping[str, Arm], made_from: Mapping[str, Any])
 
 
 def _remedy(run: Path, arms: Mapping[str, Arm], made_from: Mapping[str, Any]) -> str:
-    """Return the commands that make the same estimates again."""
+    """Return a sentence with the commands that make the same estimates again."""
     folder, bounded = shlex.quote(str(run)), made_from["scorers"]
     scored = all(
         arms[name].digests(scorer, slug) is not None
@@ -104,6 +104,6 @@ def calibration_file(run: Path, slug: str) -> Path:
 
 
 def read_calibration(run: Path, slug: str) -> dict[str, Any] | None:
-    """Return a scorer's stored error rates; None without any, DamagedError if they changed."""
+    """Return a scorer's stored error rates, or None; raise DamagedError if they changed."""
     again = "Remove it, and calibrate the judge again."
     return read_value(dict[str, Any], calibration_file(run, slug), again)

@@ -1,4 +1,4 @@
-"""Completions and scores of a run as tables of typed rows that are read arm by arm."""
+"""Give the completions and scores of a run as tables of typed rows, read arm by arm."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ R = TypeVar("R")
 
 @dataclass(frozen=True, slots=True)
 class CompletionRow:
-    """Equal completions of a query: an arm drew them `completion.count` times."""
+    """A completion of a query, which an arm drew `completion.count` times."""
 
     arm: str
     query_id: str
@@ -28,13 +28,13 @@ class CompletionRow:
 
 @dataclass(frozen=True)
 class DrawTable(Generic[R]):
-    """Rows of several arms about all queries or one; an arm is read when its rows are used.
+    """Rows of several arms, about all queries or one. An arm is read when its rows are used.
 
     Attributes:
         arms: the arms.
         kind: the dataclass of a row; its fields are the columns, including `arm` and `query_id`.
         read: returns the tables of an arm, part by part, without the column `arm`.
-        query: the id of the query; None: all.
+        query: the id of the only query; None: all queries.
     """
 
     arms: tuple[Arm, ...]
@@ -46,8 +46,8 @@ class DrawTable(Generic[R]):
         """Return the rows of one arm, of one query, or of both.
 
         Args:
-            arm: the arm's name; None: no change.
-            query: the query's id; None: no change.
+            arm: the arm's name; None: keep the present arms.
+            query: the query's id; None: keep the present queries.
 
         Returns:
             A table of these rows.
@@ -104,7 +104,7 @@ def score_tables(arm: Arm) -> Iterator[pa.Table]:
 
 
 def leaking(arm: Arm, slug: str) -> Iterator[tuple[str, tuple[int, ...], float, float]]:
-    """Yield (query id, token ids, floor of the log-probability, score) of scores above 0.
+    """Yield (query id, token ids, floor of the log-probability, score) for scores above 0.
 
     Completions without token ids or without a floor are left out.
     """

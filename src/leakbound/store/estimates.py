@@ -18,8 +18,8 @@ from leakbound.stats.theorems import QUANTITIES
 from leakbound.store.tables import row_of, table_of, to_pandas
 from leakbound.text.shown import as_html, as_lines, between, many
 
-ALL = None  # instead of a query id: a statement about all questions
-_SHOWN = 8  # rows, in a shell or a notebook
+ALL = None  # replaces the query id in statements about all questions
+_SHOWN = 8  # rows that are shown in a shell or a notebook
 Family = Literal[
     "single",
     "questions",
@@ -34,13 +34,13 @@ Family = Literal[
 ]
 """The statements that are valid simultaneously with a row, at its confidence.
 
-Of one arm and scorer: "single", only the row; "questions", the statement about every question;
+For one arm and scorer: "single", only this row; "questions", the statements about every question;
 "excess", the mean and the largest excess over the control; "gaps", the largest gap and the number
 of gaps; "readings", the answer, the thought and either; "claim", one claim that was recorded before
-its draws, each bound at the full alpha, as at most one of them can decide wrongly. Of one scorer:
-"grid", all decodings; "stresses", all that stresses add; "models", all differences from a baseline.
-Of all arms and all binary scorers of a run: "simultaneous", the mean and the worst question, so
-that any limit can be judged after the results are known.
+its draws, with each bound at the full alpha, because at most one bound can decide wrongly. For one
+scorer: "grid", all decodings; "stresses", all effects of stresses; "models", all differences from a
+baseline. For all arms and all binary scorers of a run: "simultaneous", the mean and the worst
+question, so that any limit can be judged after the results are known.
 """
 DECIDING: tuple[Family, Family] = ("claim", "simultaneous")
 """The families on which certificates rest."""
@@ -58,9 +58,9 @@ _CHOICES: Mapping[str, Collection[str]] = {
 
 
 class Where(TypedDict, total=False):
-    """Wanted values of the fields of `EstimateRow` and `stats.About`, for a given quantity.
+    """Values that fields of `EstimateRow` and `stats.About` must have, without quantity and scope.
 
-    A tuple has alternative values.
+    A tuple lists alternative values.
     """
 
     arm: str | tuple[str, ...]
@@ -82,7 +82,7 @@ class Where(TypedDict, total=False):
 
 
 class Fields(Where, total=False):
-    """Wanted values of the fields of `EstimateRow` and `stats.About`."""
+    """Values that fields of `EstimateRow` and `stats.About` must have."""
 
     quantity: Quantity | tuple[Quantity, ...]
     scope: Scope | tuple[Scope, ...]
@@ -90,17 +90,18 @@ class Fields(Where, total=False):
 
 @dataclass(frozen=True, slots=True)
 class EstimateRow:
-    """A row of the table: a statement, and its arm, scorer and query.
+    """A row of the table: one estimate, with its arm, scorer and query.
 
     Attributes:
-        arm: the name of the arm whose draws it rests on.
+        arm: the name of the arm whose draws it uses.
         scorer: the name of the scorer.
-        query_id: the query, or the question in several queries; None: all questions.
-        estimate: the statement, with single numbers; the row has its fields, too.
-        family: the statements that are valid simultaneously with it.
-        model, decoding, stress: those of the arm; empty in a row about several arms.
+        query_id: the id of the query or question; None: the row is about all questions.
+        estimate: the estimate, with single numbers. The row repeats its fields as properties.
+        family: the group of statements that are valid simultaneously with this row.
+        model, decoding, stress: the model, decoding and stress of the arm; empty in a row about
+            several arms.
         reading: the part of an output that the scorer reads; empty if it reads one text.
-        evidence: the SHA-256 of the plan and the stored scores of every arm that it rests on.
+        evidence: the SHA-256 of the plans and the stored scores of all arms that the row uses.
     """
 
     arm: str
@@ -126,7 +127,7 @@ class EstimateRow:
 
     @property
     def scope(self) -> Scope:
-        """The scope: one query or question, the mean over them, the worst, a count."""
+        """The scope: one query or question, the mean over them, the worst, or a count."""
         return self.about.scope
 
     @property
@@ -136,7 +137,7 @@ class EstimateRow:
 
     @property
     def target(self) -> str:
-        """The population of the quantity in words."""
+        """The population that the quantity is about, in words."""
         return self.about.target
 
     @property
@@ -147,7 +148,7 @@ class EstimateRow:
 
     @property
     def over(self) -> int | None:
-        """The number of queries, questions or cells that it is about."""
+        """The number of queries, questions or cells that the quantity is about."""
         over = self.about.over
         return None if isinstance(over, tuple) else over
 
@@ -169,17 +170,17 @@ class EstimateRow:
 
     @property
     def confidence(self) -> float:
-        """The probability, at least, with which the bounds are valid."""
+        """The least probability that the bounds are valid."""
         return self.estimate.confidence
 
     @property
     def n(self) -> int:
-        """Draws, the missing ones included."""
+        """The number of draws, including missing draws."""
         return int(self.estimate.n)
 
     @property
     def missing(self) -> int:
-        """Draws without a score."""
+        """The number of draws without a score."""
         return int(self.estimate.missing)
 
     @property
@@ -199,9 +200,9 @@ PLAIN: Fields = {
     "proved": False,
     "inputs": ("as asked", "these queries", "input distribution", "as found"),
 }
-"""Fields of the usual rows of a quantity: no excess, not joint, by draws, all queries together.
+"""The default fields of a search: no excess, not joint, from draws, all queries together.
 
-Rows that decide claims are excluded: they differ from these only in their part of alpha.
+Rows that decide claims are excluded, because they differ from others only in their part of alpha.
 """
 
 
@@ -211,8 +212,8 @@ class Estimates(Sequence[EstimateRow]):
 
     Attributes:
         rows: the rows in the order of the table.
-        main: the default arm: the run's first arm that was sampled in the questions' own words;
-            None: the run has no such arm.
+        main: the default arm, which is the run's first sampled arm with the questions in their own
+            words; None: the run has no such arm.
     """
 
     rows: tuple[EstimateRow, ...]
@@ -225,12 +226,12 @@ class Estimates(Sequence[EstimateRow]):
         return as_html(many(len(self), "estimate"), self._shown())
 
     def _shown(self) -> Iterator[tuple[str, ...]]:
-        """Yield the first rows for a reader, and the number of the others."""
+        """Yield the first rows for display, and the number of rows that are not shown."""
         for row in self.rows[:_SHOWN]:
             bounds = between(row.value, row.lower, row.upper)
             yield row.arm, row.scorer, row.query_id or "all questions", row.estimand, bounds
         if len(self) > _SHOWN:
-            yield (f"and {len(self) - _SHOWN:,} more: choose by where, worst, mean or each",)
+            yield (f"and {len(self) - _SHOWN:,} more: select with where, worst, mean or each",)
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -249,18 +250,18 @@ class Estimates(Sequence[EstimateRow]):
     def where(self, **wanted: Unpack[Fields]) -> Estimates:
         """Return the rows whose fields have these values.
 
-        There are no defaults: without `beyond=None`, an excess is a leak probability too.
+        There are no defaults. For example, excess rows are included unless you pass `beyond=None`.
 
         Args:
-            wanted: values of fields of `EstimateRow` and of `stats.About` by name; a tuple has
+            wanted: values of fields of `EstimateRow` and of `stats.About` by name; a tuple lists
                 alternatives.
 
         Returns:
             The rows, in the same order; possibly none.
 
         Raises:
-            InputError: a field, quantity, scope, inputs or beyond that does not exist, or an arm,
-                a scorer or a query that no row is about; the message lists the choices.
+            InputError: the field, or the quantity, scope, inputs or beyond, does not exist; or no
+                row is about the arm, the scorer or the query. The message lists the choices.
         """
         rows = self._having(wanted)
         if not rows:
@@ -268,7 +269,7 @@ class Estimates(Sequence[EstimateRow]):
         return rows
 
     def matching(self, **wanted: Unpack[Fields]) -> Estimates:
-        """Return rows like `where`, or none; unknown names are accepted.
+        """Return rows like `where`, but accept unknown names and return no rows for them.
 
         Args:
             wanted: as for `where`.
@@ -290,18 +291,18 @@ class Estimates(Sequence[EstimateRow]):
         return self._having(PLAIN | wanted)
 
     def first(self, **wanted: Unpack[Fields]) -> EstimateRow | None:
-        """Return the first row of `plain`.
+        """Return the first row that `plain` finds.
 
         Args:
             wanted: as for `where`.
 
         Returns:
-            The row; None without a row.
+            The row; None if there is none.
         """
         return next(iter(self.plain(**wanted)), None)
 
     def worst(self, quantity: Quantity, **wanted: Unpack[Where]) -> EstimateRow:
-        """Return the statement about the worst question; it is corrected for the selection.
+        """Return the statement about the worst question, which is corrected for the selection.
 
         Args:
             quantity: the quantity, such as "leak probability".
@@ -367,7 +368,7 @@ class Estimates(Sequence[EstimateRow]):
 
     @cached_property
     def _index(self) -> Mapping[tuple[str, ...], Mapping[object, Sequence[EstimateRow]]]:
-        """The rows by their values of the fields of each entry of `_INDEXED`."""
+        """Indexes of the rows, one per entry of `_INDEXED`: from the fields' values to rows."""
         index: dict[tuple[str, ...], dict[object, list[EstimateRow]]] = {}
         for names in _INDEXED:
             rows, read = index.setdefault(names, {}), attrgetter(*names)
@@ -392,7 +393,7 @@ class Estimates(Sequence[EstimateRow]):
         return Estimates(tuple(rows), self.main)
 
     def _among(self, wanted: Fields) -> tuple[tuple[str, ...], Sequence[EstimateRow]]:
-        """Return indexed fields and the rows with their wanted values; else no field, all rows."""
+        """Return the indexed fields and the rows that they select; without any, all rows."""
         for names in _INDEXED:
             key = tuple(wanted.get(name, ...) for name in names)
             if all(part is None or isinstance(part, str) for part in key):
@@ -409,7 +410,7 @@ class Estimates(Sequence[EstimateRow]):
                     raise InputError(f"no estimate has {field}={name!r}. {suggestion(name, names)}")
 
     def _meant(self, quantity: Quantity, scope: Scope, wanted: Where) -> Fields:
-        """Return the wanted fields, with defaults for the others."""
+        """Fill in defaults for the fields that are not given."""
         meant: Fields = {"quantity": quantity, "scope": scope}
         if self.main is not None:
             meant["arm"] = self.main
@@ -426,13 +427,13 @@ class Estimates(Sequence[EstimateRow]):
         return rows.rows[0]
 
     def _lacks(self, meant: Fields) -> InputError:
-        """Return the error that there is no such statement; it lists other statements."""
+        """Return the error for a missing statement; its message lists existing statements."""
         there = dict.fromkeys(
             f"{row.about.quantity!r}, arm={row.arm!r}, scorer={row.scorer!r}"
             for row in self._having(PLAIN | Fields(scope=meant["scope"]))
         )
         beyond = f", beyond {meant['beyond']}" if meant.get("beyond") else ""
-        empty = "It has no statement of any quantity: a question may have no completions."
+        empty = "It has no statement about any quantity. Perhaps a question has no completions."
         return InputError(
             f"the run has no statement about {meant['quantity']!r}{beyond}, scope "
             f"{meant['scope']!r}, arm {meant.get('arm')!r}, scorer {meant.get('scorer')!r}. "
@@ -448,9 +449,9 @@ def _having(choices: Mapping[str, tuple[object, ...]]) -> Callable[[object], boo
 
 
 def _several(meant: Fields, parameters: Collection[float | None]) -> InputError:
-    """Return the error that there are several such statements, at these parameters."""
+    """Return the error for several matching statements, at these parameters."""
     listed = ", ".join(f"{p:g}" for p in sorted(p for p in parameters if p is not None))
-    which = f"`parameter`: {listed}" if len(parameters) > 1 else "`inputs`, or take `where`"
+    which = f"`parameter`: {listed}" if len(parameters) > 1 else "`inputs`, or use `where`"
     return InputError(
         f"the run has several statements about {meant['quantity']!r}, scope {meant['scope']!r}. "
         f"Specify {which}."

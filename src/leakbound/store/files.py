@@ -61,7 +61,7 @@ def make_private(path: Path) -> None:
 def write_whole(path: Path, write: Callable[[Path], object]) -> None:
     """Let `write` fill a temporary file, flush it to disk, then rename it to `path`.
 
-    Only its owner may read the file. Temporary files that killed processes left are removed.
+    Only the file's owner may read it. Temporary files that killed processes left are removed.
     """
     make_folder(path.parent)
     partial = path.with_name(f".{path.name}.{token_hex(4)}.partial")
@@ -82,7 +82,7 @@ def write_whole(path: Path, write: Callable[[Path], object]) -> None:
 
 
 def _lock(descriptor: int) -> bool:
-    """Take the kernel's lock on a file; False if another process has it or there are no locks."""
+    """Take the kernel's lock on a file; False if another process has it or there are none."""
     try:
         import fcntl
 
@@ -105,13 +105,13 @@ def _clear_abandoned(file: Path) -> None:
 
 @contextmanager
 def _explain(task: str, instead: str, is_refusal: Callable[[int | None], bool]) -> Iterator[None]:
-    """Report why the disk refuses a task, with the fix."""
+    """Convert an OSError of a task to an error that names the reason and the fix."""
     try:
         yield
     except OSError as error:
-        why, remedy = error.strerror or error, "See to its disk, then"
+        why, remedy = error.strerror or error, "Check its disk, then"
         if error.errno in NO_SPACE:
-            why, remedy = "no space is left on its disk", "Free some, then"
+            why, remedy = "no space is left on its disk", "Free some space, then"
         elif is_refusal(error.errno):
             raise InputError(f"cannot {task}: {why}. {instead}") from error
         raise IncompleteError(
@@ -147,8 +147,8 @@ def write_text(path: Path, text: str) -> None:
 def write_json(path: Path, value: Any) -> None:
     """Write a JSON file whole; keys keep their order.
 
-    Letters are not escaped. Characters that would control a terminal or editor are, as in
-    `\\u202e`.
+    Letters are not escaped. Characters that would control a terminal or an editor are escaped, such
+    as `\\u202e`.
     """
     write_text(path, visible(json.dumps(value, indent=1, ensure_ascii=False)) + "\n")
 
@@ -172,7 +172,7 @@ DIGEST = "digest"
 """The key of a record's digest in the record."""
 
 ELSEWHERE = "Restore it from a copy, or begin again in another folder."
-"""The fix for a damaged file that no command makes again."""
+"""The fix for a damaged file that no command can make again."""
 
 
 class DamagedError(InputError):
@@ -187,7 +187,7 @@ def digest_of(values: JsonObject) -> str:
 
 
 def as_read(values: JsonObject) -> dict[str, Json]:
-    """Return a record in the form that its file gives back: tuples as lists, keys as text."""
+    """Return a record as it would be read from its file: tuples become lists, keys become text."""
     read: dict[str, Json] = json.loads(json.dumps(values))
     return read
 
@@ -199,7 +199,7 @@ def write_sealed(path: Path, record: object) -> None:
 
 
 def read_sealed(path: Path, remedy: str) -> dict[str, Json]:
-    """Return a record without its digest; raise DamagedError, with the remedy, if it changed."""
+    """Read a record without its digest; raise DamagedError, with the remedy, if it changed."""
     return unsealed(path, read_json(path, remedy), remedy)
 
 
@@ -227,7 +227,7 @@ def value_of(kind: type[T], path: Path, values: Json, remedy: str = ELSEWHERE) -
 
 
 def read_json(path: Path, remedy: str) -> Json:
-    """Return the value of a JSON file; raise DamagedError, with the remedy, for other files."""
+    """Read a JSON file; raise DamagedError, with the remedy, if it is not valid JSON."""
     content = read_bytes(path, remedy)
     try:
         value: Json = json.loads(content)
@@ -237,7 +237,7 @@ def read_json(path: Path, remedy: str) -> Json:
 
 
 def read_bytes(path: Path, remedy: str) -> bytes:
-    """Return the content of a file; raise DamagedError, with the remedy, if it is unreadable."""
+    """Read a file; raise DamagedError, with the remedy, if it cannot be read."""
     try:
         return path.read_bytes()
     except OSError as error:

@@ -1,4 +1,4 @@
-"""Compare a command with the command that began a run: it resumes or is refused, never mixed."""
+"""Compare a command with the one that began a run, so that a run never mixes two experiments."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from leakbound.types import (
     to_json,
 )
 
-_LONG = 200  # characters of a value in a message
+_LONG = 200  # the most characters of a value in a message
 _FIRST = ("engine", "weights", "end_tokens")  # other differences follow from these
 _IN_WORDS = {
     "fingerprint: engine: ": "another engine drew: ",
@@ -33,17 +33,17 @@ _IN_WORDS = {
 # Recorded of an arm, but no part of its identity: its draws have the same distribution on every
 # machine. A probe is compared within rounding errors.
 _NOT_IDENTITY = ("model", "place", "machine", "probe", "longest_answer")
-_ROUNDINGS = {"float32": 1e-2, "float64": 1e-2}  # of a log-probability, from machine to machine
-_COARSE = 1.0  # of one in half precision
+_ROUNDINGS = {"float32": 1e-2, "float64": 1e-2}  # of a log-probability, between machines
+_COARSE = 1.0  # the same in half precision
 
 
 def identity(spec: ArmSpec) -> JsonObject:
-    """Return the members of an arm's spec that identify the arm."""
+    """Return the fields of an arm's spec that identify the arm."""
     return {k: v for k, v in object_of(spec).items() if k not in _NOT_IDENTITY}
 
 
 def require_same_n(path: Path, have: ArmSpec, want: ArmSpec) -> None:
-    """Refuse another n than the planned one."""
+    """Raise MixError if n differs from the planned n."""
     if have.draws == want.draws and have.plan.n != want.plan.n:
         raise MixError(
             f"`{path}` has n = {have.plan.n:,}, fixed before anything was sampled; this command "
@@ -53,10 +53,10 @@ def require_same_n(path: Path, have: ArmSpec, want: ArmSpec) -> None:
 
 
 def require_other_model(path: Path, key: ArmKey, arms: Mapping[ArmKey, ArmSpec]) -> None:
-    """Refuse a control that is the model under evaluation: a model has no excess over itself.
+    """Raise InputError if the control is the model under evaluation.
 
-    Digests of weights or, for a served model, address and name are compared. Models without either
-    pass.
+    The digests of the weights are compared; for a served model, its address and name. Models
+    without either are accepted.
     """
     mine = which_model(arms[key])
     for other, spec in arms.items():
@@ -81,7 +81,7 @@ def which_model(spec: ArmSpec) -> str | None:
 
 
 def probes_differ(spec: ArmSpec, probe: Sequence[ProbedPrompt] | None) -> str | None:
-    """Return how a model's probabilities of fixed questions differ from those of the arm's model.
+    """Describe how a model's probabilities of fixed texts differ from those that the arm recorded.
 
     None if they are equal within rounding errors, or if one of the two was never probed.
     """
@@ -92,7 +92,7 @@ def probes_differ(spec: ArmSpec, probe: Sequence[ProbedPrompt] | None) -> str | 
 
 
 def require_same_probe(path: Path, have: ArmSpec, want: ArmSpec) -> None:
-    """Refuse a model whose probabilities of fixed questions differ from those of the arm's."""
+    """Raise MixError if `probes_differ` finds a difference."""
     if difference := probes_differ(have, want.probe):
         raise MixError(
             f"`{path}` was begun by a model with the same fingerprint and other probabilities: "
@@ -104,7 +104,7 @@ def require_same_probe(path: Path, have: ArmSpec, want: ArmSpec) -> None:
 def require_same(
     path: Path, have: Json, want: Json, where: str = "", other: str = "this one has"
 ) -> None:
-    """Refuse the first difference between two records in JSON."""
+    """Raise MixError for the first difference between two records in JSON."""
     if isinstance(have, Mapping) and isinstance(want, Mapping):
         keys = {**have, **want}
         for key in (*filter(keys.__contains__, _FIRST), *(k for k in keys if k not in _FIRST)):
@@ -118,21 +118,21 @@ def require_same(
 
 
 def require_same_study(path: Path, have: RunRecord, first: Path, want: RunRecord) -> None:
-    """Refuse a slice at `path` whose study, models or version differ from the first slice's."""
+    """Raise MixError if the slice at `path` has another study, model or version than the first."""
     require_same(path, _of_study(have), _of_study(want), other=f"`{first}` has")
     for key, spec in want.arms.items():
         require_same_probe(path, have.arms[key], spec)
 
 
 def _of_study(record: RunRecord) -> JsonObject:
-    """Return the members of a record that are the same in all slices of a study."""
+    """Return the fields of a record that are the same in all slices of a study."""
     arms = {f"arm '{key}'": identity(spec) for key, spec in record.arms.items()}
     members = {"study": record.study, "claims": to_json(record.claims), "files": {**record.files}}
     return {"leakbound": record.version, **record.questions, **members, **arms}
 
 
 def _shown(value: Json) -> str:
-    """Return a value for a message: the beginning of a digest, long list or long text."""
+    """Return a value for a message; digests, long lists and long texts are shortened."""
     if isinstance(value, list | tuple) and len(repr(value)) <= _LONG:
         return f"[{some([*value])}]"
     is_digest = isinstance(value, str) and re.fullmatch("[0-9a-f]{32,}", value)

@@ -1,8 +1,9 @@
-"""The inputs of a run and their selection, in files of its folder.
+"""Store the inputs of a run and their selection in files of its folder.
 
-`inputs.json` has the rewritings of each prompt, accepted or removed by filters. `ids.json` has the
-result of input selection, `found.json` the queries that a search for worst-case inputs selected. A
-source runs once: later commands read the stored rewritings.
+`inputs.json` has the rewritings of each prompt, accepted or removed by filters.
+`ids.json` has the result of input selection, `found.json` the queries that a
+search for worst-case inputs selected. A source runs once: later commands read
+the stored rewritings.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from leakbound.store.record import RunRecord
 from leakbound.types import Decoding, JsonObject, Query
 
 SELECTION = "selection"
-"""The folder of the selection in the folder of the run."""
+"""The folder of the selection, inside the run's folder."""
 _GIVEN, _SELECTED = Path(SELECTION, "inputs.json"), Path(SELECTION, "ids.json")
 
 
@@ -40,7 +41,7 @@ class _SelectionFile:
 
 
 def write_accepted(run: Path, record: RunRecord, accepted: Sequence[Accepted]) -> None:
-    """Store the rewritings that the source of a run gave."""
+    """Store the rewritings that the source returned."""
     write_sealed(run / _GIVEN, _InputsFile(record.questions, tuple(accepted)))
 
 
@@ -67,7 +68,7 @@ def read_values(run: Path) -> dict[str, float]:
     return {q: value for selection in stored.prompts for q, value in selection.values.items()}
 
 
-ATTACK_FOLDER = "attack"  # in the folder of the run
+ATTACK_FOLDER = "attack"  # inside the run's folder
 _FOUND = Path(ATTACK_FOLDER, "found.json")
 
 
@@ -77,10 +78,10 @@ class AttackQuery:
 
     Attributes:
         query: the query.
-        decoding: the distribution that it is drawn from.
+        decoding: the decoding under which its outputs are drawn.
         shots: the pairs shown before it.
-        rounds: its standing after each round, by bounds that steer and claim nothing; only what was
-            proved is valid.
+        rounds: its standing after each round. The bounds in it only steer the search and claim
+            nothing, except bounds that were proved.
         arm: the key of the arm that draws it.
     """
 
@@ -92,7 +93,7 @@ class AttackQuery:
 
     @property
     def lower(self) -> float:
-        """The largest lower bound of the search; 0 without a round."""
+        """The lower bound after the last round of the search; 0 without a round."""
         return self.rounds[-1].floor if self.rounds else 0.0
 
 

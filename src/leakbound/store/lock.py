@@ -1,4 +1,4 @@
-"""The lock on a folder: one command at a time. It names its holder and ends with its process."""
+"""Lock a folder so that one command at a time uses it. The lock ends with its process."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ if TYPE_CHECKING:
 LOCK = ".lock"
 """The file of a run's lock, which names its holder."""
 SOFT_LOCK = f"{LOCK}.soft"
-"""The file that is the lock if the file system has no locks."""
+"""The file whose existence is the lock if the file system has no locks."""
 
 P = ParamSpec("P")
 T = TypeVar("T")
 _NO_LOCKS = (errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOLCK)
 _WAIT, _POLL = 0.05, 0.01  # seconds: the last holder may be removing the file
 _mine: set[tuple[Path, int, int]] = set()
-"""Locks of this process: the file, the process and the thread."""
+"""The locks that this process holds: the file, the process and the thread."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,10 +64,10 @@ def utc_now() -> str:
 
 @contextmanager
 def locked(folder: Path, command: str, file: Path | None = None) -> Iterator[None]:
-    """Lock a folder against other processes and threads, and make it if it is missing.
+    """Lock a folder against other processes and threads; create it if it is missing.
 
-    The thread that has the lock may take it again. The lock ends with its process; if the file
-    system has no locks, only this host knows that the process has ended. Temporary files that
+    The thread that has the lock may take it again. The lock ends with its process. If the file
+    system has no locks, only this host can see that the process has ended. Temporary files that
     killed commands left in the folder are removed.
 
     Args:
@@ -98,7 +98,7 @@ def locked(folder: Path, command: str, file: Path | None = None) -> Iterator[Non
         if os.getpid() == key[1]:  # not in a forked child, whose parent has the lock
             _mine.discard(key)
             with suppress(OSError):
-                if _holder(file) == holder:  # not if the file was removed and taken by another
+                if _holder(file) == holder:  # not if another process took it
                     file.unlink()
             lock.release()
             if fresh:
@@ -107,10 +107,10 @@ def locked(folder: Path, command: str, file: Path | None = None) -> Iterator[Non
 
 
 def holder_of(folder: Path) -> Holder | None:
-    """Return the holder of a folder's lock; None if no command is known to run there.
+    """Return the holder of a folder's lock; None if no command seems to run there.
 
-    The lock is only read. A process of this host that has ended does not count. A process of
-    another host may have ended.
+    The lock is only read. Holders on this host count only while their process runs. Holders on
+    other hosts always count, although their process may have ended.
     """
     holder = _holder(folder / LOCK)
     ended = holder and holder.host == socket.gethostname() and not _is_running(holder.pid)
@@ -118,7 +118,7 @@ def holder_of(folder: Path) -> Holder | None:
 
 
 def _is_running(pid: int) -> bool:
-    """Return False only if this machine has no process of this number."""
+    """Return False only if this machine has no process with this number."""
     if sys.platform == "win32":
         return True  # `os.kill` ends the process there
     try:
@@ -187,7 +187,7 @@ def _taken(folder: Path, file: Path) -> BaseFileLock:
 
 
 def _holder(file: Path) -> Holder | None:
-    """Return the holder that a lock names; None if it names none or is no regular file."""
+    """Return the holder that a lock names; None if it names none or is not a regular file."""
     try:
         if file.is_symlink() or not file.is_file():  # opening a pipe would block
             return None

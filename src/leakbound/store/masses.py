@@ -1,7 +1,7 @@
-"""Results of exploring, of proofs, and of drawing a part of an arm.
+"""Store the results of exploring, of proofs, and of drawing a part of an arm.
 
-Masses of events are stored like completions, the ranges of their scores like scores. A search for
-rare leaks has one file per scorer.
+Masses of events are stored like completions, and the ranges of their scores like scores. A search
+for rare leaks has one file per scorer.
 """
 
 from __future__ import annotations
@@ -47,9 +47,10 @@ class Explored:
     """Results of exploring queries, by query id.
 
     Attributes:
-        remainder: a lower bound on the mass of the region that was drawn from.
-        settled: the mass of the events; without draws, prefixes may be open and do not count.
-        forwards: prefixes forwarded before the draws, and in all.
+        remainder: a lower bound on the mass of the region that the draws come from.
+        settled: the mass of the settled events. Without draws, open prefixes may remain and do not
+            count.
+        forwards: the numbers of prefixes that were forwarded before the draws, and in total.
     """
 
     remainder: Mapping[str, float]
@@ -62,12 +63,12 @@ class PartRecord:
     """The record of a part, in the metadata of its completions.
 
     Attributes:
-        failures: why a query has no completions, by its id.
-        missing: the number of draws of a query that never came, by its id.
+        failures: the reason why a query has no completions, by its id.
+        missing: the number of draws of a query that the engine did not return, by its id.
         usage: the cost of the part.
-        machine: what the exact draws, but not their distribution, depend on besides the plan.
+        machine: facts about the machine that affect the exact draws, but not their distribution.
         rows: the number of completions.
-        digest: that of the file.
+        digest: the digest of the file.
     """
 
     failures: Mapping[str, str]
@@ -102,7 +103,7 @@ class DrawnPart:
         usage: Usage,
         machine: JsonObject,
     ) -> DrawnPart:
-        """Return the tables of an engine's results for these queries, which may be in any order."""
+        """Make tables from an engine's results for these queries; results may be in any order."""
         order = {query_id: i for i, query_id in enumerate(query_ids)}
         ordered = sorted(results, key=lambda result: order[result.query.id])
         explored = [result for result in ordered if isinstance(result, Exploration)]
@@ -133,7 +134,7 @@ class DrawnPart:
 
 @dataclass(frozen=True, slots=True)
 class EventRange:
-    """A row: the mass of an event of a query, and the range of its outputs' scores."""
+    """A row with the mass of an event of a query, and the range of its outputs' scores."""
 
     query_id: str
     mass: float
@@ -147,7 +148,7 @@ class StoredMasses:
     Args:
         folder: the folder of the arm.
         identity: the digest of the arm.
-        parts: returns the explored parts that are known so far; none for an arm without exploring.
+        parts: returns the explored parts that are known so far; empty for an arm without exploring.
     """
 
     def __init__(self, folder: Path, identity: str, parts: Callable[[], Sequence[Part]]) -> None:
@@ -169,7 +170,7 @@ class StoredMasses:
         return Explored(**{name: dict(chain.from_iterable(items)) for name, items in pairs.items()})
 
     def tables(self) -> Iterator[pa.Table]:
-        """Yield the stored events of each explored part, a row each."""
+        """Yield a table of stored events for each explored part, one row per event."""
         return map(self.stored.table, self._parts())
 
     def score(
@@ -189,7 +190,7 @@ class StoredMasses:
         self.ranges.write(slug, pa.concat_tables(pieces), self._made_from(scorer))
 
     def has_ranges(self, scorer: str, slug: str) -> bool:
-        """Return whether undamaged ranges of the current events are stored."""
+        """Return whether ranges of the current events are stored for a scorer, undamaged."""
         return not self._parts() or self.ranges.has(slug, self._made_from(scorer))
 
     def by_query(self, slug: str) -> dict[str, Mass]:
@@ -203,7 +204,7 @@ class StoredMasses:
         cuts = np.searchsorted(own[order], np.arange(len(remainders) + 1))
         masses = {}
         for i, (query_id, remainder) in enumerate(remainders.items()):
-            # columns of one array: their sums have other last bits than those of plain arrays
+            # columns of one array: sums over plain arrays would differ in the last bits
             mass, low, high = every[order[cuts[i] : cuts[i + 1]]].T
             masses[query_id] = Mass(mass, low, high, remainder)
         return masses
@@ -231,7 +232,7 @@ AGAIN = "Restore it from a copy, or remove it and run `leakbound prove` again."
 
 @dataclass(frozen=True, slots=True)
 class ProvedEvent:
-    """A row: an event of a query; each of its outputs scores at least `low`."""
+    """A row with an event of a query; each of its outputs scores at least `low`."""
 
     query_id: str
     event: Event
@@ -240,7 +241,7 @@ class ProvedEvent:
 
 @dataclass(frozen=True, slots=True)
 class Searched:
-    """A question to be searched: its query, and the texts where the search begins, in order."""
+    """A question to search: its query, and the texts at which the search begins, in order."""
 
     query: Query
     leads: tuple[str, ...]
@@ -252,15 +253,15 @@ class Searched:
 
 
 class Proofs:
-    """The proofs about an arm: a row per event that a search found, sorted by query."""
+    """The proofs about an arm, one row per event that a search found, sorted by query."""
 
     def __init__(self, folder: Path, arm: str) -> None:
         self.stored = Artifact(folder=folder, kind=ProvedEvent, owner={"arm": arm}, remedy=AGAIN)
 
     def journal(self, slug: str, forwards: int) -> Journal:
-        """Return the journal of a search with at most these forwards per query.
+        """Return the journal of a search with at most this number of forwards per query.
 
-        It keeps findings by `Searched.key` until they are written.
+        It keeps results by `Searched.key` until they are written.
         """
         return self.stored.journal(slug, {"most": forwards})
 
@@ -273,7 +274,7 @@ class Proofs:
             slug: the name of the scorer's files.
             proofs: the result of each search.
             searched: the question of each search.
-            forwards: the most forwards that a question was allowed.
+            forwards: the most forwards that any question was allowed.
         """
         rows = [
             ProvedEvent(proof.query.id, event, low)

@@ -1,8 +1,9 @@
-"""The parts of an arm's draws: the unit of work, of storage and of resuming.
+"""The parts of an arm's draws. A part is the unit of work, of storage and of resuming.
 
-The size of a part is a constant, so every run of a study has the same parts. Query and chunk key
-the draws, not the part. But queries of one part share the model's batches, and the shapes of
-batches change the last bits of probabilities. So equal parts make equal draws.
+The size of a part is a constant, so every run of a study has the same parts.
+Draws are keyed by query and chunk, not by part. But queries of one part share
+the model's batches, and the shapes of batches change the last bits of
+probabilities. So draws are equal only if parts are equal.
 
 In an arm that is sampled until a claim is decided, each look leads to another round of parts.
 """
@@ -19,11 +20,11 @@ from leakbound.stats import Design
 from leakbound.types import JsonObject, Query
 from leakbound.types.decoding import require
 
-CHUNK = 1024  # draws under one key
-PART = 4_096  # draws of a part, at most
-MOST = 10**9  # draws of a query
+CHUNK = 1024  # draws of a chunk, which share a key
+PART = 4_096  # the most draws of a part
+MOST = 10**9  # the most draws of a query
 _PART_QUERIES = 64
-_EXPLORED_QUERIES = 4  # of an explored part: each takes long
+_EXPLORED_QUERIES = 4  # questions of an explored part: each takes long
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,10 +34,11 @@ class Part:
     Attributes:
         number: the number of the part.
         query_ids: the queries, in order.
-        sizes: `sizes[i]` draws in chunk `first_chunk` + i; empty: exploring decides their number.
+        sizes: the number of draws in each chunk, `sizes[i]` in chunk `first_chunk` + i; empty:
+            exploring decides the number of draws.
         first_chunk: the number of each query's first chunk.
-        draws_per_query: the draws of each query if they differ; `sizes` then has one chunk. Empty:
-            all queries have `sizes`.
+        draws_per_query: the number of draws of each query if the queries differ; `sizes` then has
+            one chunk. Empty: every query has `sizes`.
     """
 
     number: int
@@ -51,7 +53,7 @@ class Part:
 
     @property
     def amount(self) -> int:
-        """Its size: in draws, or in explored questions."""
+        """The size of the part, in draws or in explored questions."""
         return self.draws or len(self.query_ids)
 
     def __str__(self) -> str:
@@ -83,7 +85,7 @@ class Plan:
     """The number of draws of every query.
 
     Attributes:
-        n: draws of every query; 0: exploring decides.
+        n: the number of draws of every query; 0: exploring decides.
 
     Raises:
         InputError: more draws than `MOST`.
@@ -92,7 +94,7 @@ class Plan:
     n: int
 
     def __post_init__(self) -> None:
-        """Refuse a number for which the list of parts would not fit into memory."""
+        """Raise InputError if the list of parts would not fit into memory."""
         require(0 <= self.n <= MOST, "n", self.n, f"at most {MOST:,} draws per question")
 
     @classmethod
@@ -111,8 +113,8 @@ class Plan:
     ) -> tuple[Part, ...]:
         """Return all parts, in the order of the queries, numbered from `first`.
 
-        A part has as many complete queries as fit, or some chunks of one query. `first_chunk`: the
-        number of each query's first chunk.
+        A part has as many complete queries as fit into it, or some chunks of one query.
+        `first_chunk` is the number of each query's first chunk.
         """
         chunks, parts = self.chunks(), list[Part]()
         most = max(1, PART // CHUNK)
@@ -125,26 +127,26 @@ class Plan:
         return tuple(parts)
 
     def chunks(self) -> tuple[int, ...]:
-        """Return the draws in each chunk of a query; none if exploring decides them."""
+        """Return the number of draws in each chunk of a query; empty if exploring decides it."""
         whole, rest = divmod(self.n, CHUNK)
         return (CHUNK,) * whole + ((rest,) if rest else ())
 
 
 @dataclass(frozen=True, slots=True)
 class QueryShares:
-    """The distribution of a question's outputs over its queries, fixed when the arm is planned.
+    """The division of a question's outputs among its queries, fixed when the arm is planned.
 
     Attributes:
-        design: the rule.
-        draws_per_query: the draws of each query, by id; a query without draws still belongs to its
-            question.
+        design: the rule by which the outputs are divided.
+        draws_per_query: the number of draws of each query, by id. A query with 0 draws still
+            belongs to its question.
     """
 
     design: Design
     draws_per_query: Mapping[str, int]
 
     def parts(self, queries: Sequence[Query]) -> tuple[Part, ...]:
-        """Return all parts; queries of one question are in one part and advance together."""
+        """Return all parts; the queries of one question are in the same part."""
         parts: list[Part] = []
         questions = self._questions(queries)
         while questions:
@@ -158,7 +160,7 @@ class QueryShares:
         return tuple(parts)
 
     def _questions(self, queries: Sequence[Query]) -> list[dict[str, int]]:
-        """Return the draws of each question's queries."""
+        """Return the number of draws of each query, grouped by question."""
         questions: dict[str, dict[str, int]] = {}
         for query in queries:
             if query.id in self.draws_per_query:
@@ -171,9 +173,9 @@ class Look:
     """A look at one question, and its result.
 
     Attributes:
-        n: the draws that it had.
-        decision: the state of the claim about it.
-        next: the draws at its next look; `n` if it stops.
+        n: the number of draws that the question had.
+        decision: the state of the claim about the question.
+        next: the number of draws at its next look; `n` if it stops.
     """
 
     n: int
@@ -194,14 +196,14 @@ class LooksRecord:
 
 
 def rounds_of(query_ids: Sequence[str], first: int, looks: Looks) -> tuple[tuple[Part, ...], ...]:
-    """Return the parts of every round: `first` draws of every query, then those of each look.
+    """Return the parts of every round: first `first` draws of every query, then those of each look.
 
     Queries with equal numbers of draws share parts. Each query numbers its own chunks, so its draws
     do not depend on the results of other queries.
     """
     wanted: list[dict[str, int]] = [dict.fromkeys(query_ids, first)]
     wanted += [{q: seen.next for q, seen in look.items() if seen.next > seen.n} for look in looks]
-    have = dict.fromkeys(query_ids, (0, 0))  # draws and chunks so far
+    have = dict.fromkeys(query_ids, (0, 0))  # numbers of draws and chunks so far
     rounds: list[tuple[Part, ...]] = []
     number = 0
     for goals in wanted:

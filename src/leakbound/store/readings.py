@@ -1,6 +1,6 @@
-"""A model's readings of given texts, and its greedy answers to questions that no arm has.
+"""Store a model's readings of given texts, and its greedy answers to questions of no arm.
 
-Both are stored with the arm of the model's greedy answers, and are valid for its fingerprint only:
+Both are stored with the arm of the model's greedy answers, and are valid only for its fingerprint:
 `forced.parquet` has a row per text, `answers.parquet` a row per question.
 """
 
@@ -19,7 +19,7 @@ _REMEDY = "Restore it from a copy, or remove it and run the command that read it
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """The key of a text: its part and prompt, its kind, and its number among texts of that kind.
+    """The key of a text: its split, prompt and kind, and its index among texts of that kind.
 
     `words` is a digest of the query and the text, so other words have another key.
     """
@@ -32,7 +32,7 @@ class Place:
 
     @classmethod
     def of(cls, part: str, query: Query, kind: str, index: int = 0, text: str = "") -> Place:
-        """Return the key of a text after a query or, without a text, of the answer to it."""
+        """Return the key of a text after a query or, without a text, of the query's answer."""
         words = json.dumps([asdict(query), text], sort_keys=True)
         digest = hashlib.sha256(words.encode()).hexdigest()
         return cls(part, query.prompt_id, kind, index, digest)

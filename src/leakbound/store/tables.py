@@ -1,6 +1,7 @@
-"""Parquet files of frozen values, with their sources in the metadata.
+"""Read and write Parquet files of frozen values, with their sources in the metadata.
 
-A row is a value. Its columns are the fields, with Arrow types that follow from the fields' types.
+Each row is a value of a dataclass. The columns are its fields; the fields' types give the Arrow
+types.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ _TYPES = {str: pa.string(), int: pa.int64(), float: pa.float64(), bool: pa.bool_
 
 
 class _Column(NamedTuple):
-    """The column of a field: its type, and the value of a cell that is read.
+    """The column of a field: its Arrow type, and how to convert a cell to the field's value.
 
     nan: whether NaN is stored as null.
     """
@@ -54,7 +55,7 @@ def schema_of(kind: Any) -> pa.Schema:
 
 
 def row_of(value: Any) -> dict[str, Any]:
-    """Return the row of a value by column; NaN is None where it is stored as null."""
+    """Return a value as a row, by column; NaN becomes None if the column stores NaN as null."""
     row: dict[str, Any] = {}
     kind: Any = type(value)
     for name, column in _columns(kind).items():
@@ -112,7 +113,7 @@ def to_pandas(table: pa.Table) -> Any:
 
 @cache
 def _columns(kind: Any) -> dict[str, _Column | type]:
-    """Return the column of each field by name, or the dataclass of a value within the value."""
+    """Return the column of each field by name; for a nested value, its dataclass."""
     # `types` imports NumPy only for type checkers
     hints = get_type_hints(kind, localns={"np": np, "NDArray": NDArray})
     return {
@@ -122,7 +123,7 @@ def _columns(kind: Any) -> dict[str, _Column | type]:
 
 
 def _column(hint: Any) -> _Column:
-    """Return the column of a field; the first member of a union decides."""
+    """Return the column of a field; for a union, that of its first member other than None."""
     union = get_args(hint) if get_origin(hint) in (Union, types.UnionType) else (hint,)
     kind = next(member for member in union if member is not types.NoneType)
     origin, of = get_origin(kind), get_args(kind)
@@ -149,11 +150,11 @@ def _frozen(cell: Any) -> Any:
 
 
 _META = b"leakbound"
-_ROWS, _TABLE = "rows", "table"  # keys of the metadata, in addition to `DIGEST`
+_ROWS, _TABLE = "rows", "table"  # keys of the metadata besides `DIGEST`
 _BATCH = 2**16  # rows that are converted at a time: Python values take much more memory
-_KEPT = 32  # tables in memory
+_KEPT = 32  # the most tables kept in memory
 _UNCHANGED = set[tuple[Path, tuple[int, ...]]]()
-"""Files in states whose table had its digest: their digest is not computed again."""
+"""Files, with their state, whose digest was found correct and is not computed again."""
 # Errors that damaged bytes may raise in pyarrow, or in code that uses the values read from them.
 _UNREADABLE = (
     pa.ArrowException, OSError, ValueError, LookupError, TypeError, AttributeError, OverflowError,
@@ -165,7 +166,7 @@ _UNREADABLE = (
 class DrawnRow:
     """A row of a file of completions.
 
-    unanswered: whether the answer is missing, unless a content filter belongs to the system.
+    unanswered: whether the answer counts as missing, if content filters are not part of the system.
     """
 
     query_id: str
@@ -175,7 +176,7 @@ class DrawnRow:
 
     @classmethod
     def of(cls, sample: Sample, completion: Completion) -> DrawnRow:
-        """Return the row of a completion of a sample."""
+        """Make the row of a completion of a sample."""
         counted = counted_as(completion, sample.decoding.stop)
         return cls(sample.query.id, completion, counted, is_missing(completion, counted))
 
@@ -222,7 +223,7 @@ def read_table(path: Path, remedy: str = "") -> pa.Table:
 
 
 def _state(path: Path) -> tuple[int, ...]:
-    """Return a mark that changes when a file is written again."""
+    """Return a tuple that changes when a file is written again."""
     stat = path.stat()
     return stat.st_ino, stat.st_ctime_ns, stat.st_mtime_ns, stat.st_size
 
@@ -256,7 +257,7 @@ def _meta(path: Path, file: pq.ParquetFile) -> dict[str, Json]:
 
 @contextmanager
 def reading(path: Path, remedy: str) -> Iterator[None]:
-    """Raise DamagedError for a file that cannot be read: its name, the fault, the fix."""
+    """Convert errors of reading a file to a DamagedError with its name, the fault and the fix."""
     try:
         yield
     except _UNREADABLE as error:
@@ -279,7 +280,7 @@ def states(meta: JsonObject, wanted: JsonObject) -> bool:
 
 
 def digest(table: pa.Table) -> str:
-    """Return a SHA-256 over the columns' names, types and values, for any layout in memory."""
+    """Return a SHA-256 of the columns' names, types and values, for any layout in memory."""
     total = hashlib.sha256()
     for name, column in zip(table.column_names, table.columns, strict=True):
         total.update(f"{json.dumps([name, len(column)])}\n".encode())
@@ -319,14 +320,14 @@ def _feed_numbers(total: hashlib._Hash, cells: pa.Array) -> None:
 
 
 def missing(table: pa.Table, decoding: Decoding) -> pa.ChunkedArray:
-    """Return whether the answer of each stored completion is missing, see `is_missing`."""
+    """Return, for each stored completion, whether its answer is missing, see `is_missing`."""
     if decoding.filter == "missing":
         return table["unanswered"]
     return pc.and_(table["unanswered"], pc.not_equal(table["counted"], "filtered"))
 
 
 def tally(table: pa.Table) -> dict[tuple[str, str], int]:
-    """Return the draws of a table of completions by (query id, number of a `Ledger`)."""
+    """Count the draws of a table of completions by (query id, class of a `Ledger`)."""
     seen = pa.array(filter(visible, table["thought"].unique().to_pylist()), pa.string())
     kinds = ("query_id", "counted", "refused", "hidden", "thought")
     columns = {name: table[name] for name in (*kinds, "count")}

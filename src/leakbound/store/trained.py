@@ -1,4 +1,4 @@
-"""The folder of a trained model: its recipe, and the values logged during training."""
+"""Read the folder of a trained model: its recipe, and the values logged during training."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class TrainedFolder:
 
     Attributes:
         path: the folder.
-        terms: the terms of the objective.
+        terms: the terms of the training objective.
         steps: the logged values of each step, by their names; `step` counts from 1.
     """
 
@@ -43,9 +43,10 @@ class TrainedFolder:
     steps: tuple[Mapping[str, float], ...]
 
     def curve(self, loss: str, split: str) -> tuple[tuple[int, float], ...]:
-        """Return (step, mean of a loss over a split), without its weight.
+        """Return (step, mean loss over a split) pairs of a loss, without its weight.
 
-        Empty unless the objective has one such term, with a separate mean and a constant weight.
+        Empty unless the objective has exactly one such term, with its own mean and a constant
+        weight.
         """
         terms = [term for term in self.terms if (term.loss, term.split) == (loss, split)]
         if len(terms) != 1 or not terms[0].weight or terms[0].reduce == "joined" or terms[0].dual:
@@ -94,11 +95,11 @@ def _recipe(folder: Path) -> Mapping[str, Json]:
 
 
 def read_steps(log: Path) -> Iterator[Mapping[str, float]]:
-    """Yield the steps of a training log; raise DamagedError for a line that is no step."""
+    """Yield the steps of a training log; raise DamagedError for a line that is not a step."""
     for number, line in enumerate(read_bytes(log, REMEDY).splitlines(), 1):
         try:
             values = {name: float(value) for name, value in json.loads(line).items()}
             yield {**values, "step": values["step"]}
         except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
-            fault = f"`{log}`, line {number}, is no step of a training. {REMEDY}"
+            fault = f"`{log}`, line {number}, is not a step of a training. {REMEDY}"
             raise DamagedError(fault) from error

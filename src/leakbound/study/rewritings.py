@@ -1,4 +1,4 @@
-"""Rewritings that a model gets in addition to each question."""
+"""`Rewritings`, other texts that a model gets in addition to each question."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ NONE = "none"
 
 @dataclass(frozen=True, slots=True)
 class Rewritings:
-    """Rewritings of every question, and the allocation of its outputs to all its queries.
+    """Rewritings of every question, and how the question's outputs are divided among its queries.
 
     Attributes:
         source: "rules", "benchmark", "file:PATH" or "model:NAME".
@@ -85,7 +85,7 @@ class Rewritings:
             )
 
     def require_file(self) -> None:
-        """Raise InputError if their file does not exist."""
+        """Raise InputError if the file of rewritings does not exist."""
         source = self.open()
         if isinstance(source, FileInputs) and not source.path.is_file():
             hint = near(source.path)
@@ -139,7 +139,7 @@ class Rewritings:
 
     @property
     def fingerprint(self) -> dict[str, str]:
-        """Everything except the source's name that they depend on, such as digests of files."""
+        """Everything that rewritings depend on besides the source's name, such as digests."""
         source = fingerprint_of(self.open(), self.argument)
         files = {} if self.embedder is None else digests_of(Path(self.embedder).expanduser())
         return source | {f"embedder, {name}": digest for name, digest in files.items()}

@@ -1,4 +1,4 @@
-"""Sampling plans, of which a study has one, and searches for leaks."""
+"""The sampling plans, one of which a study uses, and the searches for leaks."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Until:
 
     Attributes:
         claim: "p<=0.02" for a binary first scorer, "mean<=0.1" for scores in [0, 1].
-        most: the maximum of draws per question, at least 2 (None: as for `FixedN`).
+        most: the maximum number of draws per question, at least 2 (None: as for `FixedN`).
 
     Raises:
         InputError: the claim is not valid, or `most` is less than 2.
@@ -63,10 +63,10 @@ def limit_of(claim: str) -> tuple[float, bool]:
     """Read a claim of a study.
 
     Args:
-        claim: "0.01" or "1%" of the mean over the questions, "every:0.01" of every question.
+        claim: "0.01" or "1%" for the mean over the questions, "every:0.01" for every question.
 
     Returns:
-        The limit, and whether it is claimed of every question.
+        The limit, and whether it is claimed for every question.
 
     Raises:
         InputError: the text is not a claim.
@@ -102,14 +102,14 @@ class Explore:
 
     def __post_init__(self) -> None:
         require_types(self)
-        Effort(mode=self.mode, forwards=self.forwards)  # refuses values that are not valid
+        Effort(mode=self.mode, forwards=self.forwards)  # raises for invalid values
 
 
 SamplingPlan: TypeAlias = FixedN | Until | Explore
 
 
 def with_draws(plan: SamplingPlan, n: int) -> SamplingPlan:
-    """Return the plan with n draws per question if it has no number."""
+    """Return the plan, with n draws per question if it states no number."""
     if isinstance(plan, FixedN):
         return plan if plan.n is not None else FixedN(n)
     if isinstance(plan, Until):
@@ -118,7 +118,7 @@ def with_draws(plan: SamplingPlan, n: int) -> SamplingPlan:
 
 
 def draws_of(plan: SamplingPlan) -> int | None:
-    """Return the maximum of draws per question; None if it is open or follows from exploring."""
+    """Return the maximum number of draws per question; None if it is open or exploring decides."""
     if isinstance(plan, Explore):
         return None
     return plan.n if isinstance(plan, FixedN) else plan.most
@@ -140,8 +140,8 @@ class Attack:
 
     Attributes:
         budget: draws of the search per question, at least 16, or forward passes of proofs.
-        temperatures: of the grid, above 0.
-        top_ps: of the grid, in (0, 1].
+        temperatures: the temperatures of the grid, above 0.
+        top_ps: the top-p values of the grid, in (0, 1].
 
     Raises:
         InputError: the budget is too small for one round, or the grid is not valid.

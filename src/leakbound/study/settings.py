@@ -37,7 +37,7 @@ class ModelSettings:
     """Settings to load and prompt models.
 
     Attributes:
-        dtype: of the weights: "float32", "bfloat16", "float16", or "auto": as stored.
+        dtype: the dtype of the weights: "float32", "bfloat16", "float16", or "auto" (as stored).
         device: "cpu", "cuda", or "auto": a GPU if there is one.
         trust_remote_code: run code that came with the model.
         template: a plain prompt with {question}, for chat models too (None: the model's chat

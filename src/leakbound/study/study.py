@@ -31,8 +31,8 @@ from leakbound.types import Decoding, Scorer, Workers, from_json, object_of
 from leakbound.types.records import require_types
 
 CONFIDENCE = 0.99
-RHO = 2.0  # of Scholten et al. and of Cheng et al.
-_LONG = 400  # characters of a message about a file
+RHO = 2.0  # the rho of Scholten et al. and of Cheng et al.
+_LONG = 400  # the most characters of a message about a file
 _PLAN, _SETTINGS = FixedN(), ModelSettings()
 _PLANS: dict[str, tuple[str, type]] = {
     "n": ("n", FixedN),
@@ -86,7 +86,8 @@ class Study:
         sampling: `FixedN(n)`, `Until(claim)` or `Explore(mode)`.
         decodings: the output distributions to draw from (default: T = 1 without truncation, with
             the benchmark's length).
-        rewritings: other texts of every question to query too (None: the profile's, else none).
+        rewritings: other texts of every question that the model gets too (None: those of the
+            profile, if any).
         attack: the search for the input that leaks most (None: no search).
         prove: the search for leaks that are too rare to be drawn (None: no search).
         stress: changes of model and control before they are evaluated again, such as
@@ -104,10 +105,10 @@ class Study:
         calibration: a file of items that people labelled, to correct for a judge's errors (None: no
             correction).
         metrics: names of utility and memorisation metrics, or "all" (default: none).
-        confidence: of each estimate, in (0, 1).
+        confidence: the confidence of each estimate, in (0, 1).
         rho: the weight of the standard deviation in the ED score, mean + rho standard deviations,
             at least 0.
-        seed: of all draws.
+        seed: the seed of all draws.
         settings: how models are loaded and prompted.
         servers: URLs of chat servers that may get requests (None: the servers that scorers and
             rewritings name). A study from a run or a file trusts no server and no model code,
@@ -174,9 +175,9 @@ class Study:
                     "out."
                 )
         require_types(self)
-        ed(self.rho)  # refuses a negative rho
+        ed(self.rho)  # raises for a negative rho
         for claim in self.claims:
-            limit_of(claim)  # refuses other texts
+            limit_of(claim)  # raises for other texts
 
     def __repr__(self) -> str:
         """Return the benchmark and the fields without default values."""

@@ -1,1 +1,1 @@
-"""Text measures that know nothing of prompts or models: ROUGE-L and keywords."""
+"""Text measures that are independent of prompts and models: ROUGE-L and keywords."""

@@ -1,8 +1,9 @@
 """Classes of characters that the matching rule knows, as ranges of code points.
 
-Sources: `DerivedCoreProperties.txt` (Default_Ignorable_Code_Point), `PropList.txt`
-(Quotation_Mark), `ScriptExtensions.txt` and `UnicodeData.txt` (<super>, <fraction>) of Unicode
-15.1. Ranges of scripts include gaps that hold no letter, mark or digit.
+Sources: `DerivedCoreProperties.txt` (Default_Ignorable_Code_Point),
+`PropList.txt` (Quotation_Mark), `ScriptExtensions.txt` and `UnicodeData.txt`
+(<super>, <fraction>) of Unicode 15.1. Ranges of scripts include gaps that hold
+no letter, mark or digit.
 """
 
 from __future__ import annotations
@@ -53,8 +54,8 @@ def plain(text: str) -> str:
     """Return the text in NFKC with straight quotes and hyphens, without ignorable characters.
 
     Superscripts and fractions stay. They are starters that no canonical composition contains, so
-    the pieces between them compose separately. What NFKC makes of presentation forms may be a dash
-    or ignorable again.
+    the pieces between them compose separately. NFKC may turn presentation forms into dashes or
+    ignorable characters, so these are handled again.
     """
     parts = _KEPT_RUN.split(_UNIFIED.sub(_straight, text))
     parts[::2] = (unicodedata.normalize("NFKC", part) for part in parts[::2])
@@ -69,20 +70,20 @@ plain_character = lru_cache(maxsize=2**12)(plain)
 
 
 def is_digit(character: str) -> bool:
-    """True for any number: general category N."""
+    """Return whether a character is a number of any kind (general category N)."""
     return unicodedata.category(character)[0] == "N"
 
 
 def joins(character: str) -> bool:
-    """True for what makes words: a letter, mark or digit, or markup that stayed."""
+    """Return whether a character is part of words: a letter, mark, digit, or markup that stayed."""
     return unicodedata.category(character)[0] in ("L", "M", "N") or character in MARKUP
 
 
 def is_unspaced(character: str) -> bool:
-    """True in a script written without blanks: Han, kana, Thai, Lao, Khmer, Myanmar."""
+    """Return whether a script is written without blanks: Han, kana, Thai, Lao, Khmer, Myanmar."""
     return _UNSPACED.match(character) is not None
 
 
 def is_hangul(character: str) -> bool:
-    """True for syllables and jamo of Hangul."""
+    """Return whether a character is a syllable or jamo of Hangul."""
     return _OF_HANGUL.match(character) is not None

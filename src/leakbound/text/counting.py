@@ -13,9 +13,10 @@
 | unknown | yes | unrecorded | scored |
 | unknown | no | empty | missing |
 
-A missing answer is 1 for the upper bound and 0 for the lower. An answer is visible if anything is
-left of it after `normalise`. Token ids explain any text, as it is what they spell; a number of
-tokens explains an empty text only if there is no room for more than an end token or a stop string.
+A missing answer counts as 1 in the upper bound and as 0 in the lower bound. An
+answer is visible if anything is left of it after `normalise`. Token ids explain
+any text, because they spell it. A number of tokens explains an empty text only
+if it leaves no room for more than an end token or a stop string.
 """
 
 from __future__ import annotations
@@ -56,10 +57,10 @@ _TAGS = (
 
 
 def split_thought(text: str) -> tuple[str | None, str]:
-    """Split a text at the tags of its thought, for sources that give no token ids.
+    """Split a text into thought and answer at the thought's tags, if there are no token ids.
 
     Args:
-        text: a whole output; the opening tag may be missing, as some templates put it into the
+        text: a whole output. The opening tag may be missing, because some templates put it into the
             prompt.
 
     Returns:
@@ -76,13 +77,13 @@ def split_thought(text: str) -> tuple[str | None, str]:
 
 
 def closes_thought(text: str) -> bool:
-    """Return whether a text closes a thought that it does not open, as its prompt did.
+    """Return whether a text closes a thought that was opened in its prompt.
 
     Args:
         text: a whole output.
 
     Returns:
-        True if a thought is in front of its first closing tag, and no opening one.
+        True if there is a thought before its first closing tag, and no opening tag.
     """
     heads = [(begin, text.partition(end)[0]) for begin, end in _TAGS if end in text]
     return any(visible(head) and begin not in head for begin, head in heads)
@@ -105,13 +106,13 @@ _FINISHES: Mapping[str, Finish] = {
 
 
 def finish_of(word: object) -> Finish | None:
-    """Return how an output ended, by the word of a server or a tool.
+    """Return the finish of an output from the word that a server or a tool uses for it.
 
     Args:
-        word: in capitals or not, with underscores or hyphens; None: not recorded.
+        word: the word, in upper or lower case, with underscores or hyphens; None: not recorded.
 
     Returns:
-        The finish; None for a word that is not known.
+        The finish; None for an unknown word.
     """
     return "unknown" if word is None else _FINISHES.get(str(word).strip().lower().replace("-", "_"))
 
@@ -126,20 +127,21 @@ def output_of(
     hidden: object = False,
     reasoned: object = False,
 ) -> Output:
-    """Return the output of a text from a source that gives no token ids.
+    """Make an output from a text whose source gives no token ids.
 
     Args:
         text: the answer, or a thought in tags and the answer.
-        word: how it ended, as of `finish_of`; a word that is not known is an error.
+        word: how the output ended, as for `finish_of`; an unknown word counts as "error".
         thoughts: thoughts that the source gives separately from the text.
-        tokens: its number of tokens; other values than whole numbers of at least 1 count as not
-            known, because every output has a token and some tools write 0 for an unknown number.
+        tokens: its number of tokens. Values other than whole numbers >= 1 count as not known,
+            because every output has a token, and some tools write 0 for an unknown number.
         refused: whether the provider marked it as a refusal.
         hidden: whether a part of a thought is not shown.
         reasoned: whether the source states that the model thought.
 
     Returns:
-        The output, with all visible thoughts; without one it is hidden if the model thought.
+        The output, with all visible thoughts. If the model thought and no thought is visible, it is
+        hidden.
     """
     tagged, answer = split_thought(text)
     thought = "\n".join(dict.fromkeys(t for t in (*thoughts, tagged) if t and visible(t))) or None
@@ -158,7 +160,7 @@ def counted_as(output: Output, stop: Sequence[str] = ()) -> CountedAs:
 
     Args:
         output: the output.
-        stop: the stop strings of its decoding, which take tokens and leave no text.
+        stop: the stop strings of its decoding, which use tokens but leave no text.
 
     Returns:
         The class, by the table above.
@@ -176,7 +178,7 @@ def counted_as(output: Output, stop: Sequence[str] = ()) -> CountedAs:
 
 
 def _explained(output: Output, stop: Sequence[str]) -> bool:
-    """Return whether the tokens of an output without a visible answer leave no room for one."""
+    """Return whether the tokens of an output explain that it has no visible answer."""
     if getattr(output, "token_ids", None) is not None:
         return True
     room = 1 + max((len(string.encode()) for string in stop), default=0)
@@ -184,7 +186,7 @@ def _explained(output: Output, stop: Sequence[str]) -> bool:
 
 
 def is_missing(output: Output, counted: CountedAs, *, filter_in_system: bool = False) -> bool:
-    """Return whether the answer of an output is missing: 1 for upper bounds, 0 for lower ones.
+    """Return whether the answer of an output is missing (1 in upper bounds, 0 in lower bounds).
 
     Args:
         output: the output.
@@ -193,7 +195,7 @@ def is_missing(output: Output, counted: CountedAs, *, filter_in_system: bool = F
             output is the answer.
 
     Returns:
-        False where the answer is scored.
+        False if the answer is scored.
     """
     if counted == "filtered":
         return not filter_in_system
@@ -205,18 +207,18 @@ class Ledger:
     """The number of draws in each class; the classes are disjoint and add up to `draws`.
 
     Attributes:
-        complete: ended without a limit, `refused` ones included.
-        cut: ended by the limit on tokens.
-        filtered: withheld by a content filter or guardrail.
-        empty: without a visible answer, and nothing explains that.
-        failed: errors, tool calls and draws that never came.
-        unrecorded: scored, but their source does not record how they ended.
-        refused: of the complete ones, those that the provider marked as refusals.
-        hidden: of all, those whose thought, or a part of it, is not visible.
-        thoughts: of all, those with a visible thought.
-        within: the number of tokens within which all statements about these draws are valid; empty
-            if few were cut. The first sentence about them states it, and the sentence here the
-            fraction.
+        complete: outputs that ended by themselves, including `refused` outputs.
+        cut: outputs that the limit on tokens ended.
+        filtered: outputs that a content filter or guardrail withheld.
+        empty: outputs without a visible answer, if nothing explains that.
+        failed: errors, tool calls, and draws without any result.
+        unrecorded: scored outputs whose source does not record how they ended.
+        refused: complete outputs that the provider marked as refusals.
+        hidden: outputs whose thought, or a part of it, is not visible.
+        thoughts: outputs with a visible thought.
+        within: words for the tokens that all statements about these draws are limited to; empty if
+            few outputs were cut. The first sentence about the draws contains them; `sentence`
+            states the fraction.
         cut_mass: the fraction of the outputs that the limit on tokens ended, by mass; None if they
             were not explored.
     """
@@ -264,7 +266,7 @@ class Ledger:
         return ": ".join(filter(None, [many(self.draws, "draw"), ", ".join(parts)])) + hidden
 
     def to_dict(self) -> dict[str, int]:
-        """Return every number with its name, `draws` first."""
+        """Return every number by name, `draws` first."""
         left_out = ("within", "cut_mass")
         counts = {name: n for name, n in asdict(self).items() if name not in left_out}
         return {"draws": self.draws, **counts}

@@ -1,14 +1,15 @@
-"""The distance of a text from an answer over the answer's length, and bounds from its opening.
+"""The distance of a text from an answer, up to the answer's length, and bounds from its opening.
 
-Both are read in units, here one character each. Let `a` be the answer, of m units, t a text and u
-the first m units of t, or all of them where it has fewer. Its edit distance is the Levenshtein
-distance of a and u: insertions, deletions and substitutions. Its Hamming distance is the number of
-places, of m, where t does not have a's unit. Units of t after the m-th do not count in either.
+Texts are sequences of units, here characters. Let `a` be the answer, of m
+units, t a text and u the first m units of t, or all of them where it has fewer.
+Its edit distance is the Levenshtein distance of a and u: insertions, deletions
+and substitutions. Its Hamming distance is the number of places, of m, where t
+does not have a's unit. Units of t after the m-th do not count in either.
 
-Let s, of j <= m units, be the settled part of u: u = s y, with y of at most r = m - j units. D is
-the Levenshtein distance, and an alignment of a with s y splits a into a part aligned with s and a
-part aligned with y (Hirschberg, 1975, "A linear space algorithm for computing maximal common
-subsequences"):
+Let s, of j <= m units, be the settled part of u: u = s y, with y of at most r =
+m - j units. D is the Levenshtein distance, and an alignment of a with s y
+splits a into a part aligned with s and a part aligned with y (Hirschberg, 1975,
+"A linear space algorithm for computing maximal common subsequences"):
 
     D(a, s y) = min over i of D(a[:i], s) + D(a[i:], y).                                       (1)
 
@@ -41,9 +42,9 @@ def edit_distance_within(text: str, answer: str, most: int) -> bool:
 
 @lru_cache(maxsize=4096)  # siblings in a tree of prefixes share what is settled
 def edit_distance_settled(opening: str, answer: str, most: int) -> tuple[bool, bool]:
-    """Return whether all, and whether any, of the texts that begin so are within `most` edits.
+    """Return whether all, and whether any, texts with this beginning are within `most` edits.
 
-    Exact where any units may follow; see above.
+    Exact if any units may follow; see above.
     """
     from rapidfuzz.distance import Levenshtein
 
@@ -64,7 +65,7 @@ def hamming_distance_within(text: str, answer: str, most: int) -> bool:
 
 
 def hamming_distance_settled(opening: str, answer: str, most: int) -> tuple[bool, bool]:
-    """Return whether all, and whether any, texts that begin so differ at <= `most` places."""
+    """Return whether all, and whether any, texts with this beginning differ at <= `most` places."""
     read = min(len(opening), len(answer))
     same = int(sum(map(eq, answer, opening)))
     return len(answer) - same <= most, read - same <= most

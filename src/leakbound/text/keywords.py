@@ -1,32 +1,37 @@
 """One rule for whether a text contains a secret, and bounds from the opening of a text.
 
-**The rule.** `normalise` applies, to texts and keywords: straight quotes and hyphens; NFKC, except
-superscripts and fractions; no default-ignorable characters; case folding and composition; no run of
-markup (`*`, `_`, `~`, backticks) unless letters, marks or digits of scripts with blanks are on both
-its sides; single blanks, none at the ends. Markup that stays counts as a letter. `places` then
-finds keywords at word boundaries.
+**The rule.** `normalise` applies, to texts and keywords: straight quotes and
+hyphens; NFKC, except superscripts and fractions; no default-ignorable
+characters; case folding and composition; no run of markup (`*`, `_`, `~`,
+backticks) unless letters, marks or digits of scripts with blanks are on both
+its sides; single blanks, none at the ends. Markup that stays counts as a
+letter. `places` then finds keywords at word boundaries.
 
-**What settles.** Let p = x d z be a prefix, N the rule, and f(c) a character's NFKC, straightened,
-empty if it is ignorable (`plain_character`). The character d is an *anchor* if f(d) is not empty
-and begins with no mark, jamo or markup. Let e be the last character of x whose f is not empty.
-Suppose that f(e) does not end in markup, or that f(d) begins with a *sign*, which is no letter,
-mark or digit. Then, for every y,
+**What settles.** Let p = x d z be a prefix, N the rule, and f(c) a character's
+NFKC, straightened, empty if it is ignorable (`plain_character`). The character
+d is an *anchor* if f(d) is not empty and begins with no mark, jamo or markup.
+Let e be the last character of x whose f is not empty. Suppose that f(e) does
+not end in markup, or that f(d) begins with a *sign*, which is no letter, mark
+or digit. Then, for every y,
 
     N(p y) begins with N(x).                                                                    (1)
 
-*Folding.* Straightening, removal and case folding go character by character. Only marks and jamo
-compose with what precedes them or are reordered, so NFKC(x d ...) is NFKC(x), then a piece that
-begins as f(d) does, up to marks composed with it. Such a composition and case folding keep the
-classes of characters that join words, of signs, and of scripts without blanks, except for U+0345, a
-mark that folds to a letter and is no anchor. The tests verify these facts for every character. Let
-F(x) be the folding of x. The folding of p y is F(x), then a character g, a sign or not as f(d)
-begins.
+*Folding.* Straightening, removal and case folding go character by character.
+Only marks and jamo compose with what precedes them or are reordered, so NFKC(x
+d ...) is NFKC(x), then a piece that begins as f(d) does, up to marks composed
+with it. Such a composition and case folding keep the classes of characters that
+join words, of signs, and of scripts without blanks, except for U+0345, a mark
+that folds to a letter and is no anchor. The tests verify these facts for every
+character. Let F(x) be the folding of x. The folding of p y is F(x), then a
+character g, a sign or not as f(d) begins.
 
-*Markup.* Dropping a run looks at the run's two neighbours. Those of a run inside F(x) are in F(x),
-or the run ends F(x). In that case g is a sign by assumption, and in N(x) the run is at the end of
-the text: dropped in both. A run that is dropped may let a mark compose with the character before
-the run, and so change the neighbour of another run. These rounds proceed in F(x) as in N(x), since
-g is neither dropped nor a mark: nothing after it reaches a character before it.
+*Markup.* Dropping a run looks at the run's two neighbours. Those of a run
+inside F(x) are in F(x), or the run ends F(x). In that case g is a sign by
+assumption, and in N(x) the run is at the end of the text: dropped in both. A
+run that is dropped may let a mark compose with the character before the run,
+and so change the neighbour of another run. These rounds proceed in F(x) as in
+N(x), since g is neither dropped nor a mark: nothing after it reaches a
+character before it.
 
 *Blanks.* g is dropped only as a blank at the end of a text or after another blank, when what
 precedes it is complete. Stripping and collapsing remove only blanks from F(x).  QED
@@ -154,7 +159,7 @@ def places(keyword: str, text: str, following: str = ".") -> Iterator[int]:
 
 
 def _apart(edge: str, neighbour: str, *, right: bool = False) -> bool:
-    """Return whether a keyword may have this neighbour at this edge; empty: any neighbour."""
+    """Return whether a keyword may have this neighbour at this edge; "" is any neighbour."""
     if not joins(edge) or (neighbour and not joins(neighbour)):
         return True
     if is_digit(edge) and (not neighbour or is_digit(neighbour)):
@@ -169,7 +174,7 @@ def occurs(keyword: str, text: str, following: str = ".") -> bool:
 
 
 def content_words(text: str) -> tuple[str, ...]:
-    """Return the distinct words of an English text that are no stopwords, in order, case-folded.
+    """Return the distinct words of an English text without stopwords, in order, case-folded.
 
     A possessive "'s" is cut off.
     """
@@ -184,7 +189,7 @@ def answer_keywords(question: str, answer: str) -> tuple[str, ...]:
 
 
 class Settled(NamedTuple):
-    """The beginning that all texts with a prefix share, normalised.
+    """The normalised beginning that all texts with a prefix share.
 
     Attributes:
         text: the opening of all these texts.
@@ -197,7 +202,7 @@ class Settled(NamedTuple):
 
     @property
     def words(self) -> str:
-        """Return the opening without its last word, unless a blank follows that."""
+        """Return the opening without its last word, unless a blank follows that word."""
         return self.text if self.following == " " else self.text.rpartition(" ")[0]
 
 
@@ -208,7 +213,7 @@ def settled(prefix: str) -> Settled:
     """Return the opening that a prefix settles for any continuation; see above.
 
     Args:
-        prefix: how a text begins.
+        prefix: the beginning of a text.
 
     Returns:
         The normalised opening that no continuation changes, and its known neighbour.

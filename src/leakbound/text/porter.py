@@ -1,4 +1,4 @@
-"""Porter's stemmer with the changes that NLTK made to it, which ROUGE's scores rest on.
+"""Porter's stemmer with NLTK's changes, on which ROUGE's scores depend.
 
 Porter (1980), "An algorithm for suffix stripping", Program 14(3); departures, all of them NLTK's
 (its mode NLTK_EXTENSIONS, the default): irregular words by a list; `ies` and `ied` of words of
@@ -13,7 +13,7 @@ from functools import lru_cache, partial
 from itertools import pairwise
 from typing import TypeAlias
 
-_Rule: TypeAlias = tuple[str, str]  # a suffix, and what stands in its place
+_Rule: TypeAlias = tuple[str, str]  # a suffix, and its replacement
 
 _IRREGULAR = {
     "sky": "sky", "skies": "sky", "dying": "die", "lying": "lie", "tying": "tie", "news": "news",
@@ -41,7 +41,7 @@ _LAST = (
 
 @lru_cache(maxsize=2**16)
 def stem(word: str) -> str:
-    """Return the stem of a word in small letters."""
+    """Return the stem of a lowercase word."""
     if word in _IRREGULAR:
         return _IRREGULAR[word]
     if len(word) <= 2:
@@ -52,14 +52,14 @@ def stem(word: str) -> str:
 
 
 def _plural(word: str) -> str:
-    """Step 1a."""
+    """Apply step 1a."""
     if word.endswith("ies") and len(word) == 4:
         return word[:-1]
     return _ruled(word, _PLURAL, least=0)
 
 
 def _past(word: str) -> str:
-    """Step 1b: `ed` and `ing`, and what these had taken from the word."""
+    """Apply step 1b: remove `ed` and `ing`, and restore the end of the word."""
     if word.endswith("ied"):
         return word[:-1] if len(word) == 4 else word[:-2]
     if word.endswith("eed"):
@@ -72,7 +72,7 @@ def _past(word: str) -> str:
 
 
 def _mended(word: str) -> str:
-    """Return the base of a word without `ed` or `ing`, so that it ends as the word itself did."""
+    """Return the base of a word that lost `ed` or `ing`, with its original ending restored."""
     if word.endswith(("at", "bl", "iz")):
         return word + "e"
     if len(word) >= 2 and word[-1] == word[-2] and _consonants(word)[-1]:
@@ -81,13 +81,13 @@ def _mended(word: str) -> str:
 
 
 def _ending_y(word: str) -> str:
-    """Step 1c."""
+    """Apply step 1c."""
     fits = word.endswith("y") and len(word) > 2 and _consonants(word)[-2]
     return word[:-1] + "i" if fits else word
 
 
 def _derived(word: str) -> str:
-    """Step 2."""
+    """Apply step 2."""
     if word.endswith("alli") and _measure(word[:-4]) > 0:
         return _derived(word[:-2])
     if word.endswith("logi") and not word.endswith(tuple(suffix for suffix, _ in _DERIVED)):
@@ -96,7 +96,7 @@ def _derived(word: str) -> str:
 
 
 def _last(word: str) -> str:
-    """Step 4."""
+    """Apply step 4."""
     suffix = next((suffix for suffix in _LAST if word.endswith(suffix)), "")
     base = word.removesuffix(suffix)
     fits = suffix != "ion" or base.endswith(("s", "t"))
@@ -104,19 +104,19 @@ def _last(word: str) -> str:
 
 
 def _ending_e(word: str) -> str:
-    """Step 5a."""
+    """Apply step 5a."""
     base = word.removesuffix("e")
     measure = _measure(base)
     return base if measure > 1 or (measure == 1 and not _short(base)) else word
 
 
 def _double_l(word: str) -> str:
-    """Step 5b."""
+    """Apply step 5b."""
     return word[:-1] if word.endswith("ll") and _measure(word[:-1]) > 1 else word
 
 
 def _ruled(word: str, rules: tuple[_Rule, ...], least: int = 1) -> str:
-    """Apply the first rule whose suffix the word has, if the rest has the least measure."""
+    """Apply the first rule whose suffix the word has, if the rest has the least measure or more."""
     for suffix, instead in rules:
         if word.endswith(suffix):
             base = word[: -len(suffix)]

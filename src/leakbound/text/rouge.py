@@ -1,15 +1,17 @@
 """ROUGE-1 and ROUGE-L of many texts against one reference, equal to the last bit to `rouge-score`.
 
-Lin (2004), "ROUGE: a package for automatic evaluation of summaries", sections 2 and 3, as the
-package `rouge-score` 0.1.2 computes them with its stemmer or without. NumPy finds the ends of words
-in all texts together, Arrow numbers the distinct words, and only these are stemmed, by a stemmer
-that is equal to the package's. A text is then spelt with one character a word, and rapidfuzz finds
+Lin (2004), "ROUGE: a package for automatic evaluation of summaries", sections 2
+and 3, as the package `rouge-score` 0.1.2 computes them with its stemmer or
+without. NumPy finds the ends of words in all texts together, Arrow numbers the
+distinct words, and only these are stemmed, by a stemmer that is equal to the
+package's. A text is then spelt with one character a word, and rapidfuzz finds
 the longest common subsequence with bit-parallel arithmetic.
 
-What the opening of a text settles of its ROUGE-L is here too. There longest common subsequences
-come from the bit-parallel recurrence of Hyyrö (2004), "Bit-parallel LCS-length computation
-revisited": one word costs a few operations on integers with one bit a reference word, and every
-opening of the reference has its length in the result.
+This module also bounds the ROUGE-L of a text from its opening. There longest
+common subsequences come from the bit-parallel recurrence of Hyyrö (2004),
+"Bit-parallel LCS-length computation revisited": one word costs a few operations
+on integers with one bit a reference word, and every opening of the reference
+has its length in the result.
 """
 
 from __future__ import annotations
@@ -41,7 +43,7 @@ _ANY_WORD = re.compile(rf"[{UNSPACED}]+|(?:(?![{UNSPACED}])[^\W_])+")
 _BLANK = ord(" ")
 _LETTERS = (string.ascii_letters + string.digits).encode()
 _PLAIN = bytes(byte if byte in _LETTERS else _BLANK for byte in range(256))
-_FULL = 2**20  # words remembered: some 200 MB
+_FULL = 2**20  # words kept in memory: about 200 MB
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +72,7 @@ def rouge_l(texts: Sequence[str], reference: str, *, stemmed: bool = True) -> Ro
 
 
 def rouge_1(texts: Sequence[str], reference: str) -> Rouge:
-    """Compute ROUGE-1, the common words in any order; else as `rouge_l`."""
+    """Compute ROUGE-1, which counts common words in any order; otherwise like `rouge_l`."""
     import numpy as np
 
     spelt, lengths = _spelt(texts, reference, stemmed=True)
@@ -82,7 +84,7 @@ def rouge_1(texts: Sequence[str], reference: str) -> Rouge:
 def _spelt(
     texts: Sequence[str], reference: str, stemmed: bool
 ) -> tuple[list[str], NDArray[np.int64]]:
-    """Return `_spell` of the reference and the texts; refuse a reference without a word."""
+    """Return `_spell` of the reference and the texts; InputError for a reference without a word."""
     if not has_rouge_words(reference):
         raise InputError(
             f"ROUGE reads ASCII letters and digits only, got the reference {reference!r} with "
@@ -130,7 +132,7 @@ def stems(text: str, stemmed: bool = True) -> list[str]:
 
 
 class _Stems(dict[str, int]):
-    """The number of every word's stem, with or without blanks before it; learns as it reads."""
+    """A mapping from words, with or without blanks before them, to numbers of stems."""
 
     def __init__(self, stemmed: bool) -> None:
         super().__init__()
@@ -150,7 +152,7 @@ _stems = cache(_Stems)
 
 
 def _spell(texts: Sequence[str], stemmed: bool) -> tuple[list[str], NDArray[np.int64]]:
-    """Return each text with one character per word, and their numbers of words.
+    """Return each text with one character per word, and the number of words of each text.
 
     The character represents the word's stem; it is NUL if the first text has no such stem.
     """

@@ -1,4 +1,4 @@
-"""Rows of CSV, JSON, JSON-lines and Parquet files, YAML files, and JSON that a chat model replied.
+"""Read rows of CSV, JSON, JSON-lines and Parquet files, YAML files, and JSON replies of models.
 
 `csv_of` writes every CSV file of this package.
 
@@ -31,7 +31,7 @@ _ESCAPED_HALF = re.compile(r"\\u[dD][89a-fA-F]")  # as JSON writes each half of 
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One row of a file, counted from 1, the header not counted; names in lower case."""
+    """One row of a file, numbered from 1 without the header. Names are in lower case."""
 
     path: Path
     number: int
@@ -42,7 +42,7 @@ class Row:
         return f"row {self.number} of {str(self.path)!r}"
 
     def text(self, key: str) -> str:
-        """Return a text that must not be absent, blank or a number, because a model reads it."""
+        """Return a text for a model; InputError if it is absent, blank or a number."""
         value = self.maybe(key)
         if value is None:
             raise self._lacks(key)
@@ -74,14 +74,14 @@ class Row:
         return int(text)
 
     def some(self, key: str, separators: str = "") -> tuple[str, ...]:
-        """Return `texts`, at least one."""
+        """Return `texts`; InputError if there are none."""
         texts = self.texts(key, separators)
         if not texts:
             raise self._lacks(key)
         return texts
 
     def texts(self, key: str, separators: str = "") -> tuple[str, ...]:
-        """Return texts from a list, a JSON list, or a text cut at `separators`, without blank ones.
+        """Return the non-blank texts of a list, a JSON list, or a text that is cut at `separators`.
 
         A whole number is read as its decimals.
         """
@@ -135,9 +135,9 @@ FORMS: dict[str, Form] = {".csv": "csv", ".jsonl": "jsonl", ".json": "jsonl", ".
 def read_rows(path: Path, form: Form | None = None, *, bare: str | None = None) -> list[Row]:
     """Return the rows of a file: `csv` with a header; `jsonl`, one object per line or a JSON array.
 
-    Without `form`, the ending of its name decides. With `bare`, a JSON value that is a plain text
-    is read as an object with that text under this name. A file that is missing, unreadable, empty
-    or badly formed raises InputError.
+    Without `form`, the file's extension decides. With `bare`, a JSON value that is a plain text is
+    read as an object with that text under the name `bare`. A file that is missing, unreadable,
+    empty or badly formed raises InputError.
     """
     return list(each_row(path, form, bare=bare))
 
@@ -167,7 +167,7 @@ def rows_of(path: Path, records: Iterable[object], *, bare: str | None = None) -
 
 
 def read_text(path: Path) -> str:
-    """Return the file's text, as UTF-8; a file that cannot be read so raises InputError."""
+    """Return the file's text; raise InputError if the file is not readable UTF-8."""
     with opening(path):
         return path.read_text(encoding="utf-8-sig")
 
@@ -188,7 +188,7 @@ def _filled_lines(path: Path) -> Iterator[str]:
 
 @contextmanager
 def opening(path: Path) -> Iterator[None]:
-    """Raise InputError with reason and fix for a file that cannot be read."""
+    """Convert errors of reading a file to an InputError with reason and fix."""
     try:
         yield
     except OSError as error:
@@ -228,7 +228,7 @@ def _parquet(path: Path) -> list[Mapping[str, object]]:
 
 
 def _require_distinct(names: Sequence[str], where: str) -> None:
-    """Refuse two columns of one name, of which only one would count; blank names are no columns."""
+    """Raise InputError if two columns have the same name; blank names are ignored."""
     columns = [name.strip().lower() for name in names]
     if len(set(columns)) == len(columns):
         return
@@ -310,8 +310,8 @@ def first_line(path: Path) -> str:
 def parse_json(text: str | bytes, where: str, *, distinct: bool = False) -> Any:
     """Return the value of a JSON text, or raise InputError with its place.
 
-    With `distinct`, also for an object with two names that are equal for rows. Half a surrogate
-    pair is no character: no file could store it and no page could show it.
+    With `distinct`, two names that are equal for rows also raise InputError. So does half a
+    surrogate pair, because no file can store it and no page can show it.
     """
     try:
         value = json.loads(text, object_pairs_hook=partial(_object, where) if distinct else None)
@@ -332,7 +332,7 @@ def parse_json(text: str | bytes, where: str, *, distinct: bool = False) -> Any:
 
 
 def _object(where: str, pairs: Sequence[tuple[str, Any]]) -> dict[str, object]:
-    """Return a JSON object; refuse equal names."""
+    """Return a JSON object; raise an error for equal names."""
     _require_distinct([name for name, _ in pairs], where)
     return dict(pairs)
 
@@ -371,7 +371,7 @@ def read_yaml(path: Path) -> Json:
         if (size := path.stat().st_size) > MOST:
             raise InputError(f"`{path}` has {size:,} bytes, more than {MOST:,}. Shorten the file.")
     except OSError:
-        pass  # which is told where it is read
+        pass  # the alias is reported where it is read
     try:
         value: Json = yaml.load(read_text(path), _plain_loader())
         return value
@@ -386,7 +386,7 @@ def _plain_loader() -> Any:
     import yaml
 
     class Plain(yaml.SafeLoader):  # type: ignore[misc]
-        """Without aliases."""
+        """A YAML loader that rejects aliases."""
 
         def compose_node(self, parent: Any, index: Any) -> Any:
             if self.check_event(yaml.AliasEvent):

@@ -1,7 +1,7 @@
-"""Texts of others as a person reads them, and what an object shows of itself.
+"""Make foreign texts safe to display, and format numbers and objects for display.
 
-What would steer a terminal or a page is spelled, and HTML is escaped. Numbers are rounded so that
-they never say more than was shown.
+Characters that would control a terminal or a page are spelled out, and HTML is escaped. Numbers are
+rounded so that they never claim more than was shown.
 """
 
 from __future__ import annotations
@@ -22,18 +22,18 @@ _STEERING = re.compile(
 DASH = "–"
 _FEW = 3  # entries that a message shows
 _TINY = Decimal("1e-4")  # below it a figure is written with its exponent
-_KEPT = 12  # digits; what follows is arithmetic's
+_KEPT = 12  # digits; further digits are rounding errors
 _BETWEEN = re.compile(r"(?<=,) (?=[^\[\],]*\])|(?<=[≤≥]) (?=\S)|(?<=\d) (?=%)")
 
 
 def some(values: Sequence[object]) -> str:
-    """Return the first few of many, and the number of the others."""
+    """Return the first few values, and the number of the others, in words."""
     first = ", ".join(repr(value) for value in values[:_FEW])
     return first if len(values) <= _FEW else f"{first} and {len(values) - _FEW:,} more"
 
 
 def kind_of(value: object) -> str:
-    """Return a value for a message that must quote no text: a number itself, else its JSON type."""
+    """Describe a value without quoting text: a number is shown, others by their JSON type."""
     if value is None or isinstance(value, bool | int | float):
         return repr(value)
     names = {"str": "text", "dict": "JSON object"}
@@ -101,7 +101,7 @@ def rounded(value: float, towards: int = 0, digits: int = 2) -> Decimal:
 
 
 def share(part: float) -> str:
-    """Return a fraction in per cent: small ones are never 0 %, ones below 1 never 100 %."""
+    """Return a fraction in per cent; only 0 is shown as 0 %, and only 1 as 100 %."""
     if 0 < part < 0.0005:
         return "<0.1 %"
     if 0.9995 <= part < 1:
@@ -125,7 +125,7 @@ def above(value: float) -> str:
 
 
 def between(value: float | None, lower: float, upper: float) -> str:
-    """Return a figure with its bounds, clipped to them: an estimate of leak@k may be outside."""
+    """Return a figure with its bounds; the figure is clipped, because leak@k may be outside."""
     shown = value if value is None else min(max(value, lower), upper)
     return f"{number(shown)} [{below(lower)}, {above(upper)}]"
 

@@ -1,6 +1,7 @@
-"""The nouns every layer shares: prompts, queries, decodings, completions, and the seams.
+"""The types that every layer uses: prompts, queries, decodings, completions, and protocols.
 
-Layer 0: the standard library only. Frozen values, and protocols for the parts that work on them.
+This is layer 0, which imports only the standard library. It has frozen values, and protocols
+between layers.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The named output distribution."""
+"""`Decoding`, the output distribution that bounds are about."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ UNSTATED = {
 }
 _LATER = ("unknown", "max_tokens", "max_thinking_tokens", "filter")
 CUTS: dict[str, tuple[str, float]] = {"top_k": ("top-k", 0), "top_p": ("top-p", 1.0)}
-"""Settings that keep only some tokens: their labels, and the values that keep all."""
+"""Settings that keep only some tokens: their labels, and the values that keep all tokens."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,7 +45,7 @@ class Decoding:
         adaptive_mode: "running": a step is greedy when the mean over the tokens so far, this one
             included, of the largest T = 1 untruncated probability exceeds c_T. "two_pass": a
             prompt is greedy altogether when its greedy completion's mean exceeds c_T.
-        stop: strings of which the first to appear ends a completion, itself left out.
+        stop: stop strings. The first one that appears ends the completion, and is not part of it.
         filter: "missing": an output that a content filter withheld counts against every claim.
             "part-of-system": the filter belongs to the system that is evaluated, so what its users
             see is scored.
@@ -104,12 +104,12 @@ class Decoding:
 
     @property
     def two_passes(self) -> bool:
-        """Return whether the confidence of the greedy answer decides whether others are drawn."""
+        """Return whether the confidence of the greedy answer decides if other answers are drawn."""
         return self.adaptive_temperature is not None and self.adaptive_mode == "two_pass"
 
     @property
     def inexact(self) -> str:
-        """Why the probabilities of its outputs cannot be computed; empty if they can."""
+        """The reason why output probabilities cannot be computed exactly; empty if they can."""
         if self.two_passes:
             return (
                 "adaptive temperature in two passes has no exact mode. Use adaptive_mode 'running'"
@@ -133,10 +133,10 @@ class Decoding:
         return replace(self, temperature=0.0, adaptive_temperature=None, **cuts)
 
     def beyond(self, *offered: str) -> list[str]:
-        """Return the settings that are not at their default, except those that an engine offers.
+        """Return the settings that are not at their default and that an engine does not offer.
 
         Args:
-            offered: names of settings to leave out.
+            offered: the names of the settings that the engine offers.
 
         Returns:
             Names of settings, in the order of the fields.
@@ -145,7 +145,7 @@ class Decoding:
 
     @property
     def name(self) -> str:
-        """Return a short unambiguous name: other settings are at their default."""
+        """Return a short unambiguous name; settings not in it are at their default."""
         parts = ["greedy"] if self.temperature == 0 else [f"T={self.temperature:g}"]
         for cut, (label, keeps_all) in CUTS.items():
             if (value := getattr(self, cut)) != keeps_all:
@@ -165,7 +165,7 @@ class Decoding:
         """Return the most tokens that a completion may have after a prompt.
 
         Args:
-            length: tokens of the prompt.
+            length: the number of tokens of the prompt.
 
         Returns:
             The most new tokens; 0 or less where `max_tokens` leaves no room.
@@ -174,7 +174,7 @@ class Decoding:
         return self.longest if most is None else min(self.longest, most - length)
 
     def to_dict(self) -> dict[str, Json]:
-        """Return every field as JSON values; later fields only if not at their default.
+        """Return the fields as JSON values; newer fields only if not at their default.
 
         Returns:
             Values by the names of the fields.
@@ -185,7 +185,7 @@ class Decoding:
 
 
 def require(condition: bool, name: str, value: object, want: str, remedy: str = "") -> None:
-    """Refuse a setting that does not satisfy its condition.
+    """Raise InputError if a setting does not satisfy its condition.
 
     Args:
         condition: whether the value is valid.
@@ -195,7 +195,7 @@ def require(condition: bool, name: str, value: object, want: str, remedy: str = 
         remedy: the fix, as a sentence; empty: nothing is added.
 
     Raises:
-        InputError: the condition does not hold; it names the setting, the value and the remedy.
+        InputError: the condition is false. The message names the setting, the value and the remedy.
     """
     if not condition:
         raise InputError(f"`{name}` must be {want}, got {value!r}. {remedy}".rstrip())

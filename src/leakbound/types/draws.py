@@ -1,4 +1,4 @@
-"""Results of an engine: completions with counts, masses that need no draw, and their cost."""
+"""Results of an engine: completions with counts, exact masses of outputs, and their cost."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from typing import Any, Literal, NamedTuple, get_args
 from leakbound.types.decoding import Decoding, require
 from leakbound.types.prompts import Query
 
-TURN = "\x1e"  # between the turns of a conversation that is one completion
+TURN = "\x1e"  # separates the turns of a conversation that is one completion
 RULE = 2
-"""The version of the rules that decide what is counted and what matches; scores record it."""
+"""The version of the rules for counting and matching, which scores record."""
 Finish = Literal["stop", "stop_string", "length", "filtered", "tool", "error", "unknown"]
 _COUNTED = ("forwards", "sampled_tokens", "prompt_tokens", "draws")  # of what sampling cost
 
@@ -29,7 +29,7 @@ class Output:
         finish: "stop" (the model's end token), "stop_string", "length" (a limit on tokens),
             "filtered" (a content filter or guardrail), "tool" (a tool call), "error", or "unknown"
             (not recorded).
-        tokens: the output's own number of tokens, the end token included; None: not known.
+        tokens: the number of tokens of the output, including the end token; None: not known.
         refused: whether the provider marked the answer as a refusal.
         hidden: whether the model thought and the thought, or a part of it, is not visible.
     """
@@ -63,8 +63,8 @@ class Completion(Output):
 
     Attributes:
         chunk: the number of the chunk of draws, from 0.
-        count: the number of draws that gave it.
-        token_ids: with the end token; None where an engine gives none.
+        count: the number of draws that gave this output.
+        token_ids: the token ids, including the end token; None if the engine gives none.
         logprob: natural log-probability of the whole sequence under the decoding, the end token
             included where one was drawn; None where an engine has none.
         model_logprob: the same under the untruncated T = 1 model.
@@ -86,8 +86,9 @@ class Completion(Output):
         """Return an output as a completion.
 
         Args:
-            output: the output; for a completion or an event its fields as an `Output`.
-            values: the other fields with their names, `count` included.
+            output: the output; of a completion or an event, only the fields of an `Output` are
+                used.
+            values: the other fields by name, including `count`.
 
         Returns:
             The completion.
@@ -105,8 +106,8 @@ class Sample:
         query: the query.
         decoding: the distribution of the draws.
         completions: the distinct outputs, each with its count.
-        missing: requested draws without an output (a request that failed): they count against every
-            claim.
+        missing: the number of requested draws without an output (a failed request); they count
+            against every claim.
     """
 
     query: Query
@@ -116,7 +117,7 @@ class Sample:
 
     @property
     def n(self) -> int:
-        """Return the number of draws, the missing ones included."""
+        """Return the number of draws, including missing draws."""
         return sum(c.count for c in self.completions) + self.missing
 
 
@@ -135,17 +136,18 @@ class Failure:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Draws:
-    """The draws of a query to make: the number in each numbered chunk, and the key.
+    """The draws to make for a query: the number in each numbered chunk, and the key.
 
-    The same (seed, purpose, query id, chunk) gives the same draws; two purposes share none.
+    The same (seed, purpose, query id, chunk) gives the same draws. Different purposes share no
+    random numbers.
 
     Attributes:
-        sizes: draws of each chunk.
-        first_chunk: the number of the first of them.
+        sizes: the number of draws in each chunk.
+        first_chunk: the number of the first chunk.
         seed: at least 0.
         purpose: the purpose of the draws; with the seed it is their key.
-        draws_per_query: draws of each query by id, if they differ; `sizes` is then one chunk, as
-            large as the largest of them.
+        draws_per_query: the number of draws of each query by id, if queries differ; `sizes` then
+            has one chunk, as large as the largest of these numbers.
     """
 
     sizes: tuple[int, ...]
@@ -173,10 +175,10 @@ class Draws:
         """Return the draws of one query in each chunk.
 
         Args:
-            query_id: the query; one of `draws_per_query`, where that is set.
+            query_id: the query, which is in `draws_per_query` if that is set.
 
         Returns:
-            Draws of chunk `first_chunk` and of those after it.
+            The number of draws in chunk `first_chunk` and in each later chunk.
         """
         return (self.draws_per_query[query_id],) if self.draws_per_query else self.sizes
 
@@ -202,11 +204,11 @@ class Usage:
     """The cost of sampling.
 
     Attributes:
-        forwards: distinct prefixes forwarded, one token each.
-        sampled_tokens: tokens drawn, over all draws.
-        prompt_tokens: tokens of prompts read.
-        draws: completions drawn, copies counted.
-        seconds: time on the clock.
+        forwards: the number of distinct prefixes forwarded, one token each.
+        sampled_tokens: the number of tokens drawn, over all draws.
+        prompt_tokens: the number of prompt tokens read.
+        draws: the number of completions drawn, with repeats.
+        seconds: the elapsed time.
         notes: remarks for readers of the result.
     """
 
@@ -218,10 +220,10 @@ class Usage:
     notes: list[str] = field(default_factory=list)
 
     def since(self, before: Usage, seconds: float) -> Usage:
-        """Return the cost since an earlier state of this one.
+        """Return the cost since an earlier state.
 
         Args:
-            before: that state.
+            before: the earlier state.
             seconds: the time since then.
 
         Returns:
@@ -234,7 +236,7 @@ class Usage:
         """Add another part's cost to this one.
 
         Args:
-            other: that cost; notes that are here already are not repeated.
+            other: the other cost; notes that are known already are not repeated.
         """
         for name in (*_COUNTED, "seconds"):
             setattr(self, name, getattr(self, name) + getattr(other, name))
@@ -248,14 +250,14 @@ ExploreMode = Literal["exact", "hybrid", "auto"]
 class Event(Output):
     """A complete output, or all outputs that begin with `token_ids`, and its probability.
 
-    Two events of one query share no output. Where it is not complete, `thought` and `answer` are
-    the beginnings that every continuation shares, and the finish is "unknown".
+    Two events of one query share no output. If an event is not complete, `thought` and `answer` are
+    the beginnings that all its continuations share, and the finish is "unknown".
 
     Attributes:
-        token_ids: generated ids, with the end token where there is one.
-        ended: whether it is complete.
-        mass: a lower bound of its probability under the decoding, given the measured margin; 0
-            where that is not known yet.
+        token_ids: the generated ids, including an end token.
+        ended: whether it is one complete output.
+        mass: a lower bound of its probability under the decoding, given the measured margin; 0 if
+            it is not known yet.
     """
 
     token_ids: tuple[int, ...]
@@ -272,11 +274,12 @@ class Effort:
     """How an output distribution is explored.
 
     Attributes:
-        mode: "exact" spends all forwards on the likeliest prefixes; "hybrid" some, and the others
-            on `Draws` of the remainder; "auto" lets each query's tree decide, including only draws.
-        forwards: all forwarded prefixes of a query, at least 1.
-        seed: the key of the draws with `purpose`, as in `Draws`.
-        purpose: what the draws are for.
+        mode: "exact" spends all forwards on the likeliest prefixes; "hybrid" spends some on these
+            and the rest on `Draws` from the remainder; "auto" decides for each query from its tree,
+            and may only draw.
+        forwards: the total number of prefixes to forward per query, at least 1.
+        seed: together with `purpose` the key of the draws, as in `Draws`.
+        purpose: the purpose of the draws.
 
     Raises:
         InputError: another mode, or fewer than 1 forward.
@@ -304,8 +307,8 @@ class Exploration:
         events: disjoint outputs and sets of outputs, with their masses.
         remainder: a lower bound of the probability of all other outputs; 0 without draws.
         sample: draws from the distribution of all other outputs; n may be 0.
-        explored: prefixes forwarded before the draws.
-        forwards: prefixes forwarded in all.
+        explored: the number of prefixes forwarded before the draws.
+        forwards: the number of prefixes forwarded in total.
     """
 
     events: tuple[Event, ...]
@@ -326,8 +329,8 @@ class Proving:
     Attributes:
         query: the query.
         events: disjoint outputs and sets of outputs, with their masses.
-        lows: of each event a score that every output in it reaches, above 0.
-        forwards: prefixes forwarded to find them.
+        lows: for each event a score above 0 that every output in it reaches.
+        forwards: the number of prefixes forwarded to find them.
     """
 
     query: Query

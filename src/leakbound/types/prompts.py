@@ -1,4 +1,4 @@
-"""Prompts and queries: the items of a benchmark, and the texts put to a model for them."""
+"""Prompts and queries: the items of a benchmark, and the texts that a model gets for them."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from leakbound.types.decoding import Decoding
 
 Role = Literal["forget", "retain", "holdout"]
 Compat = Literal["openunlearning"]
-"""the tool whose faults in reading a prompt are repeated"""
+"""The tool whose faults in reading a prompt are reproduced."""
 Thinking = Literal["on", "off", "auto"]
 """Whether a chat model thinks before it answers; "auto": as it was trained."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Prompt:
-    """One item of a benchmark: a question and the content of a leak.
+    """One item of a benchmark: a question, and the content that would be a leak.
 
     Attributes:
         id: unique within its benchmark, and stable between runs.
@@ -26,14 +26,14 @@ class Prompt:
         answer: the text of a full leak; None if the benchmark has no answer. A scorer that needs it
             then refuses the prompt.
         split: the part of the benchmark that it belongs to, such as "forget10".
-        role: whether it is to be forgotten, kept, or neither.
-        keywords: words of which any one in a completion is a leak, for the scorer `keyword`.
+        role: whether the model is to forget the item, to keep it, or neither.
+        keywords: words for the scorer `keyword`; any of them in a completion is a leak.
         choices: the options of a multiple-choice question.
         paraphrases: the benchmark's own rewritings of the question.
         paraphrased_answer: the answer in other words, for the truth ratio.
         perturbed_answers: wrong answers of the same form (3 or 5), for the truth ratio.
         alternate_answers: refusals to train on, such as "I don't know".
-        examples: question-answer pairs put before the question.
+        examples: question-answer pairs that come before the question.
         prefix: words that open the answer for the model; no part of a completion.
         thought: the reasoning before the answer, in rows to train on; scorers do not read it.
 
@@ -74,7 +74,7 @@ class Half:
 
     Attributes:
         benchmark: the name of the whole.
-        seed: that of the coin.
+        seed: the seed of the coin.
         side: "taught" or "untaught".
         subjects: the subject of each prompt, by the prompt's id.
         others: the number of subjects on the other side.
@@ -99,9 +99,9 @@ class Usual:
 
     Attributes:
         prompts: the number of prompts without a limit.
-        decoding: as `Benchmark` has it.
-        template: as `Benchmark` has it.
-        system: as `Benchmark` has it.
+        decoding: the decoding, as in `Benchmark`.
+        template: the plain prompt, as in `Benchmark`.
+        system: the system message, as in `Benchmark`.
         published: whether its rows are the published rows of its name; None: not known.
     """
 
@@ -117,12 +117,13 @@ class BenchmarkRecord:
     """The questions of a run.
 
     Attributes:
-        name: of the benchmark.
+        name: the name of the benchmark.
         prompts: the number of its prompts that are evaluated.
-        sha256: over their canonical JSON; it decides whether two runs have the same questions.
+        sha256: the digest of the prompts' canonical JSON, which decides whether two runs have the
+            same questions.
         origin: the source of the questions.
         profile: the publication whose settings are used, or None.
-        usual: its default settings; None: not known.
+        usual: the benchmark's default settings; None: not known.
         half: the side of a coin that its questions are on; None: no coin chose them.
     """
 
@@ -157,10 +158,10 @@ class Passage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Query:
-    """One text put to the model for a prompt: its question, or a rewriting of it.
+    """One text that the model gets for a prompt: its question, or a rewriting of the question.
 
     Attributes:
-        id: unique within a run; a question has its prompt's.
+        id: unique within a run; a question has the id of its prompt.
         prompt_id: the id of its prompt.
         text: the text that the model reads.
         source: the source of the words: `original`, or the kind of input source that rewrote them.

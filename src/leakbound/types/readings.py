@@ -22,11 +22,12 @@ class Reading:
 
     Attributes:
         token_ids: the labelled tokens.
-        text: the text of the tokens without special ones.
+        text: the text of the tokens, without special tokens.
         logprobs: natural log-probability of each token, float64.
         top: whether the token is the likeliest, ties to the lowest id.
-        mean: of log p over the vocabulary under p itself, so that -mean is the entropy in nats.
-        std: the standard deviation of the same.
+        mean: the mean of log p over the vocabulary under p itself, so that -mean is the entropy in
+            nats.
+        std: the standard deviation of log p under p.
         confidence: the largest next-token probability.
     """
 
@@ -58,7 +59,7 @@ class Reads(Protocol):
 
         Raises:
             InputError: a pair longer than the context.
-            ModelError: unusable logits.
+            ModelError: the model gives unusable logits.
         """
 
 
@@ -73,7 +74,7 @@ class Differentiates(Protocol):
             texts: (query, answer) pairs.
 
         Returns:
-            A norm of the gradient of each answer's mean token loss, one per pair, in order.
+            The norm of the gradient of each answer's mean token loss, one per pair, in order.
         """
 
 
@@ -97,16 +98,16 @@ class Probes(Protocol):
 
     @property
     def probe(self) -> tuple[ProbedPrompt, ...]:
-        """Return the readings; two engines of one distribution differ only by rounding."""
+        """Return the readings. Two engines with the same distribution differ only by rounding."""
 
 
 def probe_difference(
     have: Sequence[ProbedPrompt], want: Sequence[ProbedPrompt], tolerance: float
 ) -> str | None:
-    """Return the first difference of two probes above a tolerance, in words, or None.
+    """Describe the first difference of two probes above a tolerance, or return None.
 
-    Compared, never hashed: devices and threads round differently. A token that one of them lacks
-    has there at most its smallest reported log-probability.
+    Probes are compared, never hashed, because devices and threads round differently. If a probe
+    lacks a token, the token's log-probability there is at most the probe's smallest.
 
     Args:
         have: a probe.
@@ -147,16 +148,16 @@ def _at_most(
 
 @dataclass(frozen=True, slots=True)
 class Fingerprint:
-    """The members of a fingerprint that have a meaning beyond being equal.
+    """The members of a fingerprint that are used, not only compared.
 
     Attributes:
         dtype: the dtype in which the weights are used; None: not reported.
         prompting: the conversion of questions to prompts, as `Prompting.described` reads it.
         ordinary_end_tokens: ids of tokens of text at which the model ends its answers.
         repeatable: whether the same keys give the same draws again.
-        confirmed: whether it is known that only the decoding truncates; else neutral settings were
-            sent to a server for which that is not known.
-        assumes: assumptions of every bound on the draws that nobody outside can check.
+        confirmed: whether it is known that only the decoding truncates. If not, neutral settings
+            were sent to a server that may truncate all the same.
+        assumes: assumptions of every bound on the draws that outsiders cannot check.
     """
 
     dtype: str | None = None
@@ -168,7 +169,7 @@ class Fingerprint:
 
     @classmethod
     def of(cls, fingerprint: JsonObject) -> Fingerprint:
-        """Return the members of a fingerprint, the others at their defaults.
+        """Read the members of a fingerprint; absent members get their defaults.
 
         Args:
             fingerprint: an engine's fingerprint (`Generate.fingerprint`), present or stored.

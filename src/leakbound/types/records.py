@@ -1,4 +1,4 @@
-"""Frozen values as JSON and back: the types of the fields define a record."""
+"""Convert frozen values to JSON and back; the types of the fields define a record."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     """A value of a JSON file."""
     JsonObject: TypeAlias = Mapping[str, Json]
     """An object of a JSON file."""
-else:  # a recursive alias cannot be resolved while the program runs: a field of it takes anything
+else:  # a recursive alias cannot be resolved at run time: a field of this type accepts anything
     Json, JsonObject = object, Mapping[str, object]
 
 T = TypeVar("T")
@@ -31,15 +31,15 @@ _WORDS = {
     type(None): "null", Path: "a path",
 }  # fmt: skip
 _OBJECT = "an object, with fields"
-_SHOWN = 200  # characters of a value in a message
+_SHOWN = 200  # the most characters of a value in a message
 
 
 def to_json(value: object) -> Json:
     """Return the value as JSON values.
 
-    Frozen values become objects by the names of their fields, without fields that are not compared;
-    tuples become lists, sets sorted lists, keys of mappings texts. A value with a separate text
-    form (a method `from_text` reads it back) becomes that text.
+    Frozen values become objects with the names of their fields; fields that are not compared are
+    left out. Tuples become lists, sets become sorted lists, and keys of mappings become texts. A
+    value with a text form, which a method `from_text` reads back, becomes that text.
 
     Args:
         value: a frozen value, a path, a mapping, a sequence, a set, or a JSON value.
@@ -48,7 +48,7 @@ def to_json(value: object) -> Json:
         Lists, mappings, texts, numbers, truth values and None.
 
     Raises:
-        TypeError: a value, or a member of it, of another type.
+        TypeError: the value or a part of it has another type.
     """
     if hasattr(value, "from_text") or isinstance(value, PurePath):
         return str(value)
@@ -82,10 +82,10 @@ def changed(value: object) -> dict[str, Any]:
     """Return the fields of a frozen value that are not at their default.
 
     Args:
-        value: the value; other values than dataclasses have no fields.
+        value: the value. Only dataclasses have fields.
 
     Returns:
-        The values of fields that `to_json` writes, with their names.
+        The values, by name, of those fields that `to_json` writes.
     """
     kind: Any = type(value)
     by_name = _fields(kind) if is_dataclass(value) else {}
@@ -94,13 +94,13 @@ def changed(value: object) -> dict[str, Any]:
 
 
 def require_types(value: object) -> None:
-    """Refuse a frozen value that has a member of another type than its field.
+    """Raise InputError if a member of a frozen value does not have the type of its field.
 
     Args:
         value: the value; fields that `to_json` leaves out may have any value.
 
     Raises:
-        InputError: a member of another type; it names the field, the member and the type.
+        InputError: a member has another type. The message names the field, the member and the type.
     """
     kind: Any = type(value)
     for name in _fields(kind):
@@ -121,20 +121,21 @@ def different(first: JsonObject, second: JsonObject) -> list[str]:
 
 
 def from_json(kind: type[T], value: Json, where: str = "the record", *, by_hand: bool = False) -> T:
-    """Return the value of a kind from its JSON: the inverse of `to_json`.
+    """Read a value of this type from its JSON, as the inverse of `to_json`.
 
     Args:
         kind: its type.
         value: the result of `to_json`.
         where: the place, for messages.
-        by_hand: whether a person wrote it: then it may have one value for a list, and whole numbers
-            for any numbers; else these stay unchanged, because 1 and 1.0 have different digests.
+        by_hand: whether a person wrote the JSON. It may then have a single value instead of a list,
+            and whole numbers for any numbers. Otherwise numbers stay unchanged, because 1 and 1.0
+            have different digests.
 
     Returns:
         The value; a member with a default may be missing.
 
     Raises:
-        InputError: a member that is missing, unknown or of another kind, which it names.
+        InputError: a member is missing, unknown or of another type. The message names it.
     """
     return cast("T", _Reader(by_hand).read(kind, value, where))
 
@@ -194,7 +195,7 @@ class _Reader:
             raise InputError(f"{where}: {error}") from error
 
     def union(self, members: tuple[Any, ...], value: Any, where: str) -> Any:
-        """Read one of several kinds: the named `kind`, else the first that fits."""
+        """Read a value of a union: of the named `kind`, or else of the first type that fits."""
         if value is None and type(None) in members:
             return None
         choices = [member for member in members if member is not type(None)]
@@ -262,7 +263,7 @@ def _word(kind: Any) -> str:
 
 @cache
 def _fields(kind: Any) -> Mapping[str, Field[Any]]:
-    """Return the fields of a value that are written, with their names."""
+    """Return the fields of a value that are written, by name."""
     return {field.name: field for field in fields(kind) if field.compare}
 
 

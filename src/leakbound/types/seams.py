@@ -1,4 +1,4 @@
-"""Protocols of engines, models, scorers and workers, which code receives and never imports."""
+"""Protocols of engines, models, scorers and workers. Code receives such values as arguments."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ class Named(Protocol):
 
     @property
     def name(self) -> str:
-        """Return the model, its place and its settings, as results name it."""
+        """Return the name of the model, with its place and settings, as results show it."""
 
 
 class Embed(Named, Protocol):
-    """A model of texts as vectors: near vectors, near meanings."""
+    """A model that maps texts to vectors; similar meanings have near vectors."""
 
     def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        """Return one finite vector per text, float32, [n, d]; none depends on the other texts."""
+        """Return one finite vector per text, float32, [n, d], independent of the other texts."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,7 +49,7 @@ class Message:
 
     Attributes:
         role: "system", "user" or "assistant".
-        text: its content.
+        text: the content of the turn.
     """
 
     role: Literal["system", "user", "assistant"]
@@ -61,7 +61,7 @@ class Request:
     """A conversation that waits for a reply.
 
     Attributes:
-        id: keys the draw of the reply.
+        id: the key of the draw of the reply.
         messages: the turns so far.
         schema: the JSON schema of the reply, as text; empty: plain text. Not every engine enforces
             it, so the caller checks the reply.
@@ -76,10 +76,10 @@ class Chat(Named, Protocol):
     """A chat model that rewrites or judges."""
 
     def chat(self, requests: Sequence[Request], decoding: Decoding, seed: int) -> list[str | None]:
-        """Draw one reply per request, in order; None where the model gives none.
+        """Draw one reply per request, in order; None if the model gives no reply.
 
-        Replies to different ids are independent draws; the same (seed, id, messages) gives the
-        same draw where the engine can be seeded.
+        Replies to different ids are independent draws. The same (seed, id, messages) gives the same
+        draw if the engine can be seeded.
 
         Raises:
             IncompleteError: a failure that may pass (a time-out, a busy server) left some requests
@@ -88,7 +88,7 @@ class Chat(Named, Protocol):
 
 
 class Classify(Named, Protocol):
-    """A text, or a pair of texts, sorted into one of a few labels."""
+    """A classifier that sorts a text, or a pair of texts, into one of a few labels."""
 
     @property
     def labels(self) -> tuple[str, ...]:
@@ -107,7 +107,7 @@ class Truncates(Protocol):
     """A classifier that can read only the beginning of every text."""
 
     def truncated(self, tokens: int) -> Classify:
-        """Return the same classifier of the first tokens, for which no text is too long.
+        """Return the same classifier for the first tokens only, so that no text is too long.
 
         `tokens` counts the tokens that the classifier adds, and is at most the model's context.
         """
@@ -132,7 +132,7 @@ class Headway:
 
     Attributes:
         phase: the step.
-        done: units done.
+        done: the number of units that are done.
         total: all units.
         unit: the name of the units; empty if the progress is not known (see `during`).
         tokens: tokens that a model forwarded in this step so far.
@@ -171,7 +171,7 @@ def renamed(progress: Progress, name: Callable[[str], str]) -> Progress:
 
 @contextmanager
 def during(progress: Progress, phase: str) -> Iterator[None]:
-    """Report the begin and the end of a step whose progress is not known.
+    """Report the beginning and the end of a step whose progress is not known.
 
     Args:
         progress: called twice.
@@ -183,7 +183,7 @@ def during(progress: Progress, phase: str) -> Iterator[None]:
 
 
 def counted(progress: Progress, phase: str, items: Sequence[T], unit: str) -> Iterator[T]:
-    """Yield items, and report the number that is done.
+    """Yield items, and report the number of items that are done.
 
     Args:
         progress: called before each item, and after the last.
@@ -232,13 +232,13 @@ class Requests(Protocol):
 
 
 class DrawJournal(Protocol):
-    """Keeps answers until their part is stored; threads may share it."""
+    """Keeps an engine's results until their part is stored; threads may share it."""
 
     def get(self, key: str) -> Sequence[Json]:
-        """Return all values that were put under a key, in order."""
+        """Return all values that were stored under a key, in order."""
 
     def put(self, key: str, value: Json) -> None:
-        """Add a value under a key; it outlives the process."""
+        """Store a value under a key. It is kept even if the process is killed."""
 
 
 class Unkept:
@@ -256,8 +256,8 @@ class Unkept:
 class Keeps(Protocol):
     """An engine whose draws cannot be repeated.
 
-    It requests no draw again that it made or lost: a draw that is replaced because of its content
-    is not a draw from the distribution. `kept` has every draw that it made or lost.
+    It never repeats a draw that it made or lost, because a draw that is replaced because of its
+    content is not a draw from the distribution. `kept` records every draw that it made or lost.
     """
 
     kept: DrawJournal
@@ -267,9 +267,10 @@ class Keeps(Protocol):
 class Generate(Protocol):
     """The protocol of every engine: draw completions of queries under one decoding.
 
-    Draws of different queries and chunks are independent, and a function of their keys (see
-    `Draws`). An engine with `repeatable: false` in its fingerprint promises only independence: its
-    stored draws are never drawn again, and `Keeps` has those that are not stored yet.
+    Draws of different queries and chunks are independent, and functions of their keys (see
+    `Draws`). An engine with `repeatable: false` in its fingerprint promises only independence. Its
+    stored draws are never drawn again, and it is a `Keeps`, which keeps draws that are not stored
+    yet.
 
     Attributes:
         usage: the cost of all calls so far.
@@ -279,13 +280,13 @@ class Generate(Protocol):
 
     @property
     def fingerprint(self) -> JsonObject:
-        """Return the model as it runs: digest of the weights, dtype, template, versions.
+        """Describe the model as it runs: digest of the weights, dtype, template, versions.
 
-        Equal fingerprints mean equal distributions. Members that `Fingerprint` names are read.
+        Equal fingerprints mean equal distributions. `Fingerprint` lists the members that are used.
         """
 
     def check(self, queries: Sequence[Query], decoding: Decoding) -> None:
-        """Raise InputError, before anything costly, for what the engine cannot draw from."""
+        """Raise InputError, before anything costly, for input that it cannot draw from."""
 
     def generate(
         self, queries: Sequence[Query], decoding: Decoding, draws: Draws
@@ -325,7 +326,7 @@ class Explores(Probabilistic, Protocol):
         Args:
             queries: texts to put to the model.
             decoding: the distribution to explore and to draw from.
-            effort: forwards per query, and how exploring and draws share them.
+            effort: the forwards per query, and how exploring and draws share them.
             ranges: the lowest and highest score that texts can end with, which settle prefixes.
 
         Returns:
@@ -338,15 +339,15 @@ class Explores(Probabilistic, Protocol):
     def force(
         self, texts: Sequence[tuple[Query, str]], decoding: Decoding
     ) -> list[Completion | None]:
-        """Return the probability of each text and the end token after it, teacher-forced.
+        """Return the teacher-forced probability of each text with the end token after it.
 
         Args:
             texts: (query, text) pairs.
             decoding: the distribution under which texts have their probabilities.
 
         Returns:
-            One completion per pair, in order, of count 0; None where the decoding cannot produce
-            it, or if the text's tokens do not continue exactly the prompt of the draws.
+            One completion with count 0 per pair, in order. None if the decoding cannot produce the
+            text, or if the text's tokens do not exactly continue the prompt of the draws.
 
         Raises:
             InputError: probabilities cannot be exact.
@@ -369,7 +370,7 @@ class Proves(Probabilistic, Protocol):
         Args:
             leads: each query with texts that leak, where the search starts.
             decoding: the distribution under which outputs have their probabilities.
-            forwards: the most prefixes of a query that are forwarded.
+            forwards: the largest number of prefixes to forward per query.
             ranges: the lowest and highest score that texts can end with.
 
         Returns:
@@ -385,9 +386,9 @@ class Measures(Protocol):
     """An engine whose margin is measured, and depends on the queries."""
 
     def measure(self, queries: Sequence[Query]) -> None:
-        """Measure the margin after these queries' prompts: the same for the same queries.
+        """Measure the margin after the prompts of these queries; it is equal for equal queries.
 
-        The caller does so before it draws, so that a run resumes with its first margin.
+        Callers do this before they draw, so that a resumed run has the same margin.
         """
 
 
@@ -396,7 +397,7 @@ class Tokenizes(Protocol):
     """An engine that splits texts with its model's tokenizer."""
 
     def words(self, texts: Sequence[str]) -> list[list[str | None]]:
-        """Return the tokens of each text without a prompt, [n]; None for an unknown token."""
+        """Return the tokens of each text without a prompt; None stands for an unknown token."""
 
 
 @runtime_checkable
@@ -409,14 +410,13 @@ class Retraces(Probabilistic, Protocol):
         """Return the probability of generated token ids, teacher-forced through the decoding.
 
         Args:
-            outputs: (query, ids) pairs; ids with the end token, or to the length limit. Shorter ids
-                are the beginning of outputs: they have the probability of all these outputs, their
-                finish is "unknown", and their text is the common text.
+            outputs: (query, ids) pairs; ids include the end token or reach the length limit.
+                Shorter ids are the beginning of several outputs: they get the probability of all
+                these outputs, the finish "unknown", and the text that these outputs share.
             decoding: the distribution under which outputs have their probabilities.
 
         Returns:
-            One completion per pair, in order, of count 0; None where the decoding cannot produce
-            it.
+            One completion with count 0 per pair, in order; None if the decoding cannot produce it.
 
         Raises:
             InputError: probabilities cannot be exact.
@@ -434,10 +434,10 @@ class Redraws(Protocol):
         draws: Draws,
         stored: Mapping[str, Sequence[Completion]],
     ) -> Iterator[Redrawn]:
-        """Yield, per query in any order, whether these draws give the stored completions.
+        """Yield, per query in any order, how repeated draws compare with stored completions.
 
         A draw may differ by a token only if its random number is within the margin of that token's
-        edge. `stored` has the completions by query id.
+        interval boundary. `stored` has the completions by query id.
 
         Raises:
             InputError: probabilities cannot be exact.
@@ -445,7 +445,7 @@ class Redraws(Protocol):
 
 
 class Scorer(Named, Protocol):
-    """h: completion × prompt → [0, 1]; 1 always means full leak.
+    """A function of completion and prompt with values in [0, 1]; 1 always means a full leak.
 
     Optional methods, `check`, `check_all` and `bounds` among them: see `leakbound.scorers`.
     """
@@ -455,10 +455,10 @@ class Scorer(Named, Protocol):
         """Return the declared range, which selects the bound: {0, 1} if true, else [0, 1]."""
 
     def score(self, texts: Sequence[str], prompt: Prompt | str) -> list[float | None]:
-        """Return one score per text of a prompt; a string is the true answer.
+        """Return one score per text of a prompt; a prompt that is a string is the true answer.
 
-        Scores are in [0, 1], or {0, 1} where `binary`; 1 is a full leak, None undecided. The score
-        of a text depends on no other text.
+        Scores are in [0, 1], or in {0, 1} if `binary`; 1 is a full leak, None is undecided. The
+        score of a text does not depend on other texts.
         """
 
 
@@ -474,15 +474,16 @@ class Opener(Protocol[T_co]):
 
 
 class Crew(Protocol):
-    """Workers, each of which does one job at a time with its opened value."""
+    """Workers, each of which does one job at a time with the value that it opened."""
 
     def each(
         self, opener: Opener[T], do: Callable[[T, J], R], jobs: Iterable[J]
     ) -> Iterator[tuple[J, R]]:
-        """Do every job at some worker; yield (job, result) pairs, the first finished first.
+        """Do every job at some worker; yield (job, result) pairs in the order of completion.
 
-        The next job is taken when a worker is idle. A job whose worker is lost is done again. One
-        call at a time. A worker opens `opener` once, and `do` does a job with the result.
+        The next job is taken when a worker is idle. A job whose worker is lost is done again. Only
+        one call may run at a time. A worker opens `opener` once, and `do` does each job with the
+        opened value.
 
         Raises:
             IncompleteError: no worker is available, or too many were lost with one job. An error of
@@ -497,7 +498,7 @@ class Crew(Protocol):
 
 
 class Workers(Protocol):
-    """Gives workers."""
+    """A source of workers."""
 
     def open(self) -> AbstractContextManager[Crew]:
         """Return a context whose value is the crew."""
@@ -505,7 +506,7 @@ class Workers(Protocol):
 
 @runtime_checkable
 class Spreads(Protocol):
-    """An engine at several workers, each of which can do what one engine does."""
+    """An engine with several workers, each of which works like one engine."""
 
     def spread(self, do: Callable[[Generate, J], R], jobs: Iterable[J]) -> Iterator[tuple[J, R]]:
         """Do every job at some worker's engine; see `Crew.each`."""
@@ -517,7 +518,7 @@ def alone(crew: Crew, opener: Opener[T], do: Callable[[T, J], R], job: J) -> R:
     Args:
         crew: the workers.
         opener: gives what a worker needs.
-        do: does the job with that.
+        do: does the job with the opened value.
         job: the job.
     """
     ((_, result),) = crew.each(opener, do, [job])
