@@ -23,13 +23,13 @@ Function = ast.FunctionDef | ast.AsyncFunctionDef
 Documented = ast.Module | ast.ClassDef | Function
 
 
-def docstring_lines(node: ast.AST) -> int:
-    """Return the number of lines of the docstrings in a syntax tree."""
-    lines = 0
+def docstring_lines(node: ast.AST) -> set[int]:
+    """Return the lines of the docstrings in a syntax tree."""
+    lines = set[int]()
     for inner in ast.walk(node):
         if isinstance(inner, Documented) and ast.get_docstring(inner):
             first = inner.body[0]
-            lines += (first.end_lineno or 0) - first.lineno + 1
+            lines |= set(range(first.lineno, (first.end_lineno or 0) + 1))
     return lines
 
 
@@ -51,7 +51,13 @@ class Source:
     @property
     def lines(self) -> int:
         """The number of lines without docstrings."""
-        return len(self.text.splitlines()) - docstring_lines(self.tree)
+        return len(self.code)
+
+    @property
+    def code(self) -> list[str]:
+        """The lines without docstrings."""
+        left_out = docstring_lines(self.tree)
+        return [line for i, line in enumerate(self.text.splitlines(), 1) if i not in left_out]
 
     @property
     def functions(self) -> list[Function]:
@@ -78,7 +84,7 @@ def package() -> tuple[Source, ...]:
 
 def function_lines(function: Function) -> int:
     """Return the number of lines of a function without docstrings."""
-    return (function.end_lineno or 0) - function.lineno + 1 - docstring_lines(function)
+    return (function.end_lineno or 0) - function.lineno + 1 - len(docstring_lines(function))
 
 
 def words(root: Path) -> int:
@@ -124,12 +130,12 @@ def measured() -> dict[str, int]:
 def density() -> dict[str, float]:
     """Return what `[density]` keeps in a range: squeezed code has few lines and full ones."""
     lines = sum(source.lines for source in package())
+    characters = sum(len(line) for source in package() for line in source.code)
     functions = [function for source in package() for function in source.functions]
-    texts = [source.text for source in package()]
     return {
         "median_lines_of_a_function": median(map(function_lines, functions)),
         "statements_per_line": sum(source.statements for source in package()) / lines,
-        "characters_per_line": sum(map(len, texts)) / sum(len(t.splitlines()) for t in texts),
+        "characters_per_line": characters / lines,
     }
 
 

@@ -1,10 +1,6 @@
 """Look up a member of a family: built-in members first, then entry points of other packages.
 
-<<<<<<< HEAD
 A member of another package may raise anything, exit, or return a value that does not fit the
-=======
-A member of another package may raise any error, exit, or return something else than a member of the
->>>>>>> wt-en2
 family. The message then names the package.
 """
 
@@ -85,11 +81,7 @@ def plug_ins(family: str) -> set[str]:
 
 @contextmanager
 def opening(family: str, name: str) -> Iterator[None]:
-<<<<<<< HEAD
     """Report errors of a plug-in with its package; pass on our own and built-in members' errors.
-=======
-    """Convert a plug-in's error to an InputError that names its package; pass other errors on.
->>>>>>> wt-en2
 
     Args:
         family: such as "scorer".
@@ -135,13 +127,8 @@ def setting_types(family: str, name: str, member: object) -> dict[str, Any]:
 
     Args:
         family: such as "scorer".
-<<<<<<< HEAD
         name: the member's name.
         member: a dataclass of settings; fields with `compare=False` are no settings.
-=======
-        name: the member's.
-        member: a dataclass of settings; fields with `compare=False` are not settings.
->>>>>>> wt-en2
 
     Returns:
         The types; empty if the member is not a dataclass.
@@ -197,21 +184,13 @@ def read_settings(
         name: the member's name.
         written: the text after the colon of its name.
         types: the types of its settings, with their names.
-<<<<<<< HEAD
         first: the setting whose name may be omitted if it comes first; empty: no setting.
-=======
-        first: the setting that may come first without its name; empty: no setting may.
->>>>>>> wt-en2
 
     Returns:
         The values of the written settings, by name.
 
     Raises:
-<<<<<<< HEAD
         InputError: an unknown setting, or an invalid value; the message names the setting.
-=======
-        InputError: an unknown setting, or an invalid value. The message names the setting.
->>>>>>> wt-en2
     """
     begin, *others = _COMMA.split(written)
     if begin and "=" not in begin and first in types:
@@ -272,17 +251,10 @@ def origin(value: object) -> str:
 
 
 def suggestion(name: str, names: Iterable[Any]) -> str:
-<<<<<<< HEAD
     """Return a remedy for a misspelt name: the closest name, and all names unless there are many.
 
     Args:
         name: the name as the user wrote it.
-=======
-    """Return the remedy for a misspelt name: the closest name, and all names unless too many.
-
-    Args:
-        name: the name as it was written.
->>>>>>> wt-en2
         names: the known names.
 
     Returns:
@@ -299,11 +271,7 @@ def suggestion(name: str, names: Iterable[Any]) -> str:
 
 
 def near(path: Path) -> str:
-<<<<<<< HEAD
     """Return `Did you mean …? ` if nothing is at a path and a similar name is nearby.
-=======
-    """Return `Did you mean …? ` if a path does not exist and a similar name nearby does.
->>>>>>> wt-en2
 
     Args:
         path: the path that was looked for.
@@ -323,11 +291,7 @@ def near(path: Path) -> str:
     close = difflib.get_close_matches(at.name, there, n=1)
     if not close:
         return ""
-<<<<<<< HEAD
     guess = at.with_name(close[0])  # written as the path was: absolute or relative
-=======
-    guess = at.with_name(close[0])  # relative, as the path was
->>>>>>> wt-en2
     return f"Did you mean `{guess if path.is_absolute() else Path(os.path.relpath(guess))}`? "
 
 
