@@ -45,7 +45,7 @@ def thinking_run(out: Path, outputs: Any, n: int = N, **more: Any) -> Run:
         ([(IN_BOTH, 99), (THINKING, 157)], "it leaks in the answer and in the thought"),
         (
             [(IN_ANSWER, 7), (IN_THOUGHT, 7), (THINKING, 242)],
-            "it is shown to leak in the answer or the thought, not in which of them",
+            "it is shown to leak in the answer or the thought, but not in which of the two",
         ),
         (
             [(THINKING, N)],
@@ -83,7 +83,7 @@ def test_the_table_has_a_row_for_each_part_of_both_models(run: Run) -> None:
     assert rows == [(m, p) for m in ("target", "control") for p in ("answer", "thought", "either")]
     assert [row[2][:4] for row in table.texts[:3]] == ["0.12", "0.39", "0.39"]
     assert all(row[4] == "–" for row in table.texts[3:])
-    assert "answer, thought and either simultaneously, 99 %" in table.note
+    assert "answer, thought and either are valid simultaneously, 99 %" in table.note
     estimates = [row.to_dict() for row in run.estimates]
     named = {row["estimand"] for row in estimates if "jointly in answer" in row["target"]}
     assert "excess leak probability in the thought, largest of 1" in named
@@ -156,7 +156,7 @@ def test_where_thoughts_are_hidden_the_answer_is_read(tmp_path: Path) -> None:
     assert run.estimates.mean("leak probability").upper < 0.1  # a visible thought plays no part
     assert run.estimates.mean("leak probability", arm="control").upper < 0.1
     verdict = leakbound.show(run)
-    assert verdict.reads == "this is about the answer only, as 100 draws had a hidden thought"
+    assert verdict.reads == "this is about the answer only, because 100 draws had a hidden thought"
     (so_far, *_) = follow(run).so_far
     assert so_far.scorer.name == "keyword:of=answer"
     for verb in (score, bound):

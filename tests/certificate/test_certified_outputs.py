@@ -163,3 +163,4 @@ def test_a_reading_that_cannot_be_claimed_is_refused(tmp_path: Path) -> None:
     plain = given_run(tmp_path / "p", {"q0": [(CLEAN, N)]}, N)
     with pytest.raises(InputError, match=r"no output of arm 'target' of .* has a thought"):
         leakbound.certify(plain, max_leak=0.2, of="thought")
+    assert load(plain.path).estimates.scorers == plain.estimates.scorers  # nothing is written

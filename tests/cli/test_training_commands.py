@@ -159,7 +159,7 @@ def test_a_dry_run_checks_and_counts_and_writes_nothing(
     assert "next: leakbound evaluate" in done(*command).out
     assert "exists already" in done(*command).out
     assert done(*command, "--dry-run", "--json").json["reused"]
-    refused(leakbound(*command, "--seed", 1, "--dry-run"), "made from other settings")
+    refused(leakbound(*command, "--seed", 1, "--dry-run"), "differs in settings")
 
 
 def test_what_is_not_installed_is_told_before_weights_are_read(
@@ -189,4 +189,4 @@ def test_rewritings_become_centres(model: Path, facts: Path, tmp_path: Path) -> 
         done(*command, "--out", out, "--rewritings", file, *more)
         chosen = json.loads((out / "centres.json").read_text())["splits"]["forget"]
         assert [row["texts"] for row in chosen] == centres[:number]
-    refused(leakbound(*command, "--out", tmp_path / "2"), "made from other rows")
+    refused(leakbound(*command, "--out", tmp_path / "2"), "differs in rows")

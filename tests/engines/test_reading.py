@@ -265,5 +265,5 @@ def test_gradient_norms_are_those_of_plain_backward_passes() -> None:
     made.model.zero_grad(set_to_none=True)
     assert engine(made).gradient_norms(texts) == pytest.approx(wanted, rel=1e-5)
     assert all(p.grad is None for p in made.model.parameters())
-    with pytest.raises(InputError, match="no token but its end"):
+    with pytest.raises(InputError, match="has only an end token"):
         engine(made).gradient_norms([(TEXTS[0][0], "")])

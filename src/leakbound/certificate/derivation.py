@@ -112,6 +112,8 @@ def certify(
     claim = LeakClaim(max_leak=max_leak, scorer=chosen.name, arm=arm, **fields)
     require_confidence(claim.confidence, len(opened.prompts))
     require_binary(chosen)
+    if arm in opened.arms:
+        _reading(opened.arms[arm], chosen)  # refuses a claim about thoughts that no output has
     file = opened.path / CERTIFICATE if out is None else Path(out)
     with locked(opened.path, "certify") if out is None else nullcontext():
         lacking = chosen != named and not models_of(chosen)

@@ -52,7 +52,7 @@ def say(text: str, *, err: bool = False) -> None:
 
 
 def write(text: str) -> None:
-    """Print lines on standard output, with their bold parts."""
+    """Print lines on standard output and keep their bold formatting."""
     click.echo(text, color=True)
 
 

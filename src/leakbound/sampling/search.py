@@ -312,7 +312,7 @@ class BestFirstSearch(Search):
         return np.zeros_like(brood.waits)
 
     def _goes_first(self, child: Candidate) -> bool:
-        """Return whether a child is a prefix of a lead, which is expanded before all others."""
+        """Return whether a child is a prefix of a lead; such children are expanded first."""
         return False
 
     def _push_waiting(self) -> None:

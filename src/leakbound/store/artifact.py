@@ -1,4 +1,4 @@
-"""`Artifact` writes, checks and reads the files of an arm whose rows are of one kind.
+"""`Artifact` writes, checks and reads those files of an arm that have one kind of row.
 
 A `Journal` keeps results that cannot be repeated, until their part or table is stored.
 """
