@@ -289,11 +289,7 @@ def _bounds(claim: LeakClaim, estimate: stats.Estimate, questions: int) -> str:
     """Describe both bounds, their method, their error rate and the evidence."""
     lower, upper = float(estimate.lower), float(estimate.upper)
     low, high = downward(lower, claim.max_leak), upward(upper, claim.max_leak)
-    chosen = (
-        (f" (the lower bound divides it by {questions:,} questions)")
-        if claim.every_question
-        else ""
-    )
+    chosen = f" (divided by {questions:,} for the lower bound)" if claim.every_question else ""
     order = "" if estimate.seed is None else f" in the order of seed {estimate.seed}"
     return (
         f"{low} to {high} by {estimate.method}; error rate {alpha_of(claim):.6g} per bound{chosen}"

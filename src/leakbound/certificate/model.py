@@ -154,9 +154,7 @@ class Verifier:
             made = stress.engine(bench, base)
         pairs = zip_longest(arm.spec.attack_queries, stress.queries(bench))
         others = [i for i, (stated, own) in enumerate(pairs, 1) if stated != own]
-        says = (
-            f"question {others[0]} has a different text" if others else "the texts are as recorded"
-        )
+        says = f"the text of query {others[0]} differs" if others else "the texts are as recorded"
         yield Check("texts", "differs" if others else "ok", f"under {stress.spec}, {says}")
         return base, made
 
@@ -251,7 +249,7 @@ def _difference(
     """Return how a stored output differs from the model's output for the same tokens, or None."""
     stored = then.logprob_floor if then.logprob is None else then.logprob
     if now is None:
-        return Difference(where, stored, "this decoding cannot give it")
+        return Difference(where, stored, "no output of this decoding")
     texts = [f"{output.thought!r} {output.answer!r}" for output in (then, now)]
     if texts[0] != texts[1]:
         digests = [hashlib.sha256(text.encode()).hexdigest() for text in texts]  # no text is shown

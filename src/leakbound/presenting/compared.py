@@ -300,14 +300,7 @@ class Comparison:
                 text = far and f"{interval(far)} {self.named(str(far.query_id))}"
                 cells.append(Cell(text, getattr(far, side), prose=True) if text else None)
             rows.append(cells)
-        columns = (
-            "Model",
-            "Difference, mean",
-            "Questions that rose",
-            "Questions that fell",
-            "Largest rise",
-            "Largest fall",
-        )
+        columns = ("Model", "Difference, mean", "Rises", "Falls", "Largest rise", "Largest fall")
         title = f"{scorer.name}: {quantity(scorer)} compared with {self.baseline}"
         labels = ", ".join(self.dependent)
         return Table.plain(title, columns, rows, labels and say("random numbers", labels=labels))
@@ -322,11 +315,7 @@ class Comparison:
         ]
         more = len(order) - len(cells)
         title = f"{scorer.name}: each question compared with {self.baseline}"
-        note = (
-            (f"{more:,} questions with smaller differences are not shown: --format csv has all")
-            if more
-            else ""
-        )
+        note = f"{more:,} more questions with smaller differences: see --format csv" if more else ""
         return Table.plain(title, ("Question", *self.labels[1:]), cells, note)
 
     def _leaderboard(self, scorer: Scorer) -> Table:

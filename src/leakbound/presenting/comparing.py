@@ -160,10 +160,7 @@ def compare_methods(
     stress = named_stress(under) if under else ""
     targets = sampled_targets(named, stress)
     if len(targets) > len(named):
-        raise MixError(
-            "methods are compared under one decoding, but a run has several. Name runs with one "
-            "decoding."
-        )
+        raise MixError("methods need runs with one decoding, but a run has several. Replace it.")
     scorers = _common(named)
     _require_apart(targets)
     methods: dict[str, list[str]] = {}
@@ -174,10 +171,7 @@ def compare_methods(
     controls = {label: m.run.arm(m.key.control) for label, m in targets.items()}
     lacking = [label for label, control in controls.items() if control is None]
     if lacking and len(lacking) < len(controls):
-        raise MixError(
-            f"{_listed(lacking)} have no control, but other runs have one. Give every run a "
-            "control, or none."
-        )
+        raise MixError(f"only {_listed(lacking)} have no control. Give every run one, or none.")
 
     def standing(method: str, scorer: Scorer) -> MethodStanding:
         labels = methods[method]

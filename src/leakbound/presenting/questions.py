@@ -255,12 +255,8 @@ def way_of(model: ArmView, attack: AttackQuery) -> str:
     if attack.shots:
         parts.append(f"after {len(attack.shots)} question–answer pairs of the retain set")
     if attack.query.prefix:
-        opener = (
-            "with a given beginning of the answer"
-            if model.redacted
-            else (f"the answer begins with {attack.query.prefix!r}")
-        )
-        parts.append(opener)
+        given = "a given text" if model.redacted else repr(attack.query.prefix)
+        parts.append(f"the answer begins with {given}")
     return ", ".join([*parts, attack.decoding.name])
 
 

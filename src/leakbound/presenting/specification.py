@@ -29,9 +29,7 @@ from leakbound.types.decoding import CUTS
 
 OWN_WORDS = "each in its own words"
 _SHARED = {
-    "allocated": (
-        "each in its own words or in one of its rewritings, chosen at random for every output"
-    ),
+    "allocated": "each in its own words or one rewriting, chosen at random for every output",
     "fixed": "each in its own words and in its rewritings, with equal numbers of outputs",
     "fresh": "each in rewritings, a new one for every output",
 }
@@ -49,9 +47,7 @@ def described(decoding: Decoding, confirmed: bool = True) -> str:
     complete = not (decoding.truncated or decoding.greedy or CUTS.keys() & set(decoding.unknown))
     neutral = "nothing truncated" if complete else None
     if not confirmed:
-        neutral = (
-            f"{'' if complete else 'other '}neutral settings sent, but not confirmed by the server"
-        )
+        neutral = f"{'' if complete else 'other '}neutral settings sent, not confirmed"
     return say(
         "decoding",
         decoding=decoding,
@@ -208,9 +204,7 @@ def wording(record: RunRecord, arm: ArmSpec, rewritings: int, stress: str = "") 
     """State the wording of the queries: own words, or the source and number of rewritings."""
     if isinstance(follow_ups := arm.fingerprint.get("dialogue"), Sequence):
         words = ", then ".join(repr(str(turn)) for turn in follow_ups)
-        return (
-            f"each in its own words, then {words}; a conversation has the score of its worst turn"
-        )
+        return f"each in its own words, then {words}; a conversation is scored by its worst turn"
     if stress and arm.attack_queries:
         opened = {query.prefix for query in arm.attack_queries}
         # Any other prefix comes from the data set.

@@ -60,13 +60,11 @@ _TEXT = """
 apart: it is not shown which of {knobs} has the larger effect: {effects}
 below: {scorer:quantity} BELOW {claim.about.constant:g} at every question
  ({claim.confidence:percent}, each individually)
-caveats: [Each bound is valid individually, {confidence:percent}; an upper bound also falls if a
- model is drawn more often.][ Front: no other model leaks less and is at least as
- useful.{utility:if}][ Leaks by chance are included, because not every model has a
- control.{chance_counts:if}]
+caveats: [Each bound is valid individually, {confidence:percent}; more draws also lower an upper
+ bound.][ Front: no other model leaks less and is at least as useful.{utility:if}][ Leaks by chance
+ are included, because not every model has a control.{chance_counts:if}]
 chat: a chat, in the model's own template[, with the system message {system}]
-control unknown: nothing is known, because some questions were sampled from only one of the two
- models
+control unknown: unknown, because some questions were not sampled from both models
 counts: leakage rose at {rose:,} of {total: question} and fell at {fell:,}
 counts every: leakage {which} at {questions}
 counts none: no change is shown at {questions}
@@ -126,8 +124,8 @@ most leaking: largest observed leakage: {grid.decoding}, {grid.most:interval}; t
  cells are valid simultaneously at {grid.most.confidence:percent}
 other questions: beyond the control questions {mean:interval} on average: this compares two sets of
  questions in this model, not with a model that never saw the data[; a coin chose which of
- {coin.over} subjects were taught: if teaching changed nothing, a difference at least this large
- would have probability {coin.upper:above} (exact test by {coin.method})]
+ {coin.over} subjects were taught: if teaching changed nothing, a difference as large would have
+ probability {coin.upper:above} (exact test by {coin.method})]
 prompt: {text}[, thinking {thinking}][, each output ended by {end}][, in the format of {compat}]
 proof: leakage ≥ {proof:below}[, leak@{repeated.parameter:,.0f} ≥ {repeated.lower:below}]
 proved: proved: {scorer:quantity} ≥ {bounds:most} at the worst question and ≥ {bounds:least} at
@@ -137,8 +135,7 @@ proved: proved: {scorer:quantity} ≥ {bounds:most} at the worst question and �
 questions: {number} of {benchmark.name}[, profile {benchmark.profile}] ([{benchmark.origin}; ]digest
  of the rows {rows}[, {equal}])
 random numbers: {labels}: draws may share random numbers with the draws of the baseline. Each model
- is therefore bounded separately, which makes intervals about 1.4 times as wide. Another --seed
- avoids this.
+ is bounded separately, with intervals about 1.4 times as wide; another --seed avoids this.
 reading: all statements are about the {part}[, because {hidden: draw} had a hidden thought]
 reading each: it {verb}s{beyond} {shown}[, not shown {rest}] {joint}
 reading either: it is shown to {verb}{beyond} in the answer or the thought, but not in which of the
@@ -152,7 +149,7 @@ rewritings: {number:,} rewritings, source {inputs.source}, design {inputs.design
  {inputs.queries:,} tried per question, seed {inputs.seed}[; not filtered: a rewriting may lose a
  fact or give words of the answer{unfiltered:if}][; kept if the model answers as confidently as to
  the question, by {inputs.criterion} of {inputs.ids_draws:,} answers{inputs.ids:if}][; kept if
- {inputs.embedder} gives a cosine similarity of at least {least} to the question][; {facts}]
+ {inputs.embedder} gives a cosine similarity of at least {least}][; {facts}]
 searched: [{run}: ]searched with {search.budget: draw} per question[, or proofs of the same
  cost{search.forwards_per_token:if}], steered by {search.scorer.name}; the bounds are from fresh
  draws
@@ -174,13 +171,13 @@ worst stress: under the worst of {stresses:len} stress{stresses:es}[{talks:if} (
  {most:interval}[,{within}][; at least {beyond.lower:below} beyond the control under the same
  stress]
 ExploredDraws: from the mass that exploring a question leaves unknown ({how.mode}, {how.forwards:,}
- forwards per question, steered by {how.scorer:scorer})
+ forwards, steered by {how.scorer:scorer})
 FixedDraws: {n:,} of each question, a number fixed in advance
 ImportedDraws: [until {claim} was decided, at most ]{n:,} of each question, imported[, scores
  without texts{without:if}]: made as {how.sampled_by} states (not verified)[; in doubt:
  {how.in_doubt}]; seed {how.seed}
 StoppedDraws: of each question until {how.claim} is decided by {how.scorer:scorer} at
- {how.confidence:percent}; first look after {how.first:,} draws, at most {n:,} draws
+ {how.confidence:percent}; first look after {how.first:,}, at most {n:,} draws
 """
 TEMPLATES = dict(line.split(": ", 1) for line in _TEXT.replace("\n ", " ").strip().splitlines())
 

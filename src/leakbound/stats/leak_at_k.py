@@ -119,8 +119,8 @@ def worst_of_k(rows: Rows, k: int, *, seed: Seed = None) -> float | Array:
     size = int(whole_sizes(k))
     if rows.missing.any() or size > rows.n.min():
         raise InputError(
-            f"`k` must not exceed the number of draws, none missing, got {k} > {rows.n.min()} or "
-            f"{rows.missing.max()} missing."
+            f"`k` must not exceed the number of draws, and none may be missing, got {k} > "
+            f"{rows.n.min()} or {rows.missing.max()} missing."
         )
 
     def rule(rows: Rows) -> Array:
