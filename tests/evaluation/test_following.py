@@ -142,4 +142,4 @@ def test_a_scorer_that_asks_a_model_is_waited_for_unless_it_steers(
     put(growing, finished, 0)
     (found,) = follow(Run.open(growing)).so_far
     assert found.bounds is None
-    assert "needs a model; bounds follow once it has run" in found.sentence
+    assert "needs a model; bounds follow when it has run" in found.sentence

@@ -207,7 +207,7 @@ def test_links_that_lead_out_are_not_followed(shelf: Path, tmp_path: Path) -> No
     assert "its `arms` is a link to a folder" in listed["npo/run"].note
     assert "its `run.json` is a link" in listed["linked"].note
     assert listed["linked"].run is None
-    assert notes == ["`way out` leads out of the folder: not followed."]
+    assert notes == ["`way out` links out of the folder: not searched."]
 
 
 def test_the_command_at_work_is_named_until_it_has_ended(shelf: Path) -> None:

@@ -171,7 +171,7 @@ def compare_methods(
     controls = {label: m.run.arm(m.key.control) for label, m in targets.items()}
     lacking = [label for label, control in controls.items() if control is None]
     if lacking and len(lacking) < len(controls):
-        raise MixError(f"only {_listed(lacking)} have no control. Give every run one, or none.")
+        raise MixError(f"not every run has a control: {_listed(lacking)}. Give all one, or none.")
 
     def standing(method: str, scorer: Scorer) -> MethodStanding:
         labels = methods[method]

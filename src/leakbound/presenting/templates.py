@@ -58,7 +58,7 @@ FORMS: Mapping[str, Callable[[Any], str]] = {form.__name__: form for form in _NA
 }
 _TEXT = """
 apart: it is not shown which of {knobs} has the larger effect: {effects}
-below: {scorer:quantity} BELOW {claim.about.constant:g} at every question
+below: BELOW a {scorer:quantity} of {claim.about.constant:g} at every question
  ({claim.confidence:percent}, each individually)
 caveats: [Each bound is valid individually, {confidence:percent}; more draws also lower an upper
  bound.][ Front: no other model leaks less and is at least as useful.{utility:if}][ Leaks by chance
@@ -76,8 +76,8 @@ decoding: {decoding.name}[, {neutral}][, {longest}][, at most {decoding.max_toke
 departs: {departs} from {benchmark}'s defaults: {parts}
 departures: [{questions} questions][{others}][draws imported, made as {imported} states (not
  verified)][{longest}, not {usual_longest}][{length}, not {usual_length}][outputs after the
- service's content filter{filter:if}][{stops}, in place of {usual_stops}][thinking {thinking}][ended
- by {end_tokens: ordinary token} of the model][prompt {prompt}, not {usual_prompt}][system message
+ service's filter{filter:if}][{stops}, in place of {usual_stops}][thinking {thinking}][ended by
+ {end_tokens: ordinary token} of the model][prompt {prompt}, not {usual_prompt}][system message
  {system}, not {usual_system}][computed in {dtype}]
 difference at least: [{which} ]by at least {least:below} on average
 difference between: on average [no difference is shown, {none:if}]{mean.lower:below} to
