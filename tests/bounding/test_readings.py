@@ -78,9 +78,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
 
 
 def test_the_table_has_a_row_for_each_part_of_both_models(run: Run) -> None:
-    (table,) = (
-        table for table in summary(run) if table.title == "Leakage by part of the output, keyword"
-    )
+    (table,) = (table for table in summary(run) if table.title == "Leakage by output part, keyword")
     rows = [row[:2] for row in table.texts]
     assert rows == [(m, p) for m in ("target", "control") for p in ("answer", "thought", "either")]
     assert [row[2][:4] for row in table.texts[:3]] == ["0.12", "0.39", "0.39"]
@@ -158,10 +156,7 @@ def test_where_thoughts_are_hidden_the_answer_is_read(tmp_path: Path) -> None:
     assert run.estimates.mean("leak probability").upper < 0.1  # a visible thought plays no part
     assert run.estimates.mean("leak probability", arm="control").upper < 0.1
     verdict = leakbound.show(run)
-    assert (
-        verdict.reads
-        == "all statements are about the answer only, because 100 draws had a hidden thought"
-    )
+    assert verdict.reads.endswith("about the answer only, because 100 draws had a hidden thought")
     (so_far, *_) = follow(run).so_far
     assert so_far.scorer.name == "keyword:of=answer"
     for verb in (score, bound):

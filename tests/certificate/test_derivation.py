@@ -513,10 +513,7 @@ def test_some_claims_are_never_decided(leaks: list[int], missing: int, why: str)
         ({"scorer": None}, r"2 scorers \(keyword, rouge-l-recall\).*Name it"),
         ({"scorer": "rouge-l-recall"}, r"scores of 0 or 1.*with 'rouge-l-recall>=0\.5'"),
         ({"scorer": "contains"}, "no scores of 'contains'"),
-        (
-            {"confidence": 0.9},
-            r"did not record this claim before drawing.*`leakbound bound .* 0\.9`",
-        ),
+        ({"confidence": 0.9}, r"did not record this claim .*`leakbound bound .* 0\.9`"),
         ({"confidence": 99.0}, r"`confidence` .* got 99\.0"),
         ({"confidence": 0.5}, "above 50 %, got 50 %"),
         ({"arm": "control"}, "no arm 'control'"),

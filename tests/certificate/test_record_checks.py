@@ -448,10 +448,7 @@ def test_a_forced_answer_is_no_draw(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("change", "says"),
     [
-        (
-            lambda rows: rows.append(dict(rows[0])),
-            "two events of 'p0' share outputs, so these count",
-        ),
+        (lambda rows: rows.append(dict(rows[0])), "two events of 'p0' share outputs, so these"),
         (
             lambda rows: rows[3].update(token_ids=[1, 2, 0, 5]),
             "two events of 'p0' share outputs, so these count twice",

@@ -226,9 +226,7 @@ def test_every_form_holds_the_same_figures(runs: Mapping[str, Run], tmp_path: Pa
     paths = [shutil.copytree(runs[old].path, tmp_path / new) for old, new in names.items()]
     (verdict,) = compare(paths).verdicts
     assert verdict.sentence.startswith("b&c leaks LESS than a_1: by at least 0.")
-    assert verdict.sentence.endswith(
-        f"leakage fell at 2 of 3 questions and {NO_RISE} (99 %, simultaneously)."
-    )
+    assert verdict.sentence.endswith(f"at 2 of 3 questions and {NO_RISE} (99 %, simultaneously).")
     assert done("compare", *paths).out.startswith(f"{verdict.sentence}\n\n")
     markdown = done("compare", *paths, "--format", "markdown").out
     assert markdown.startswith(r"b&c leaks LESS than a\_1: by")
@@ -282,7 +280,7 @@ BY, TINY = "by at least 0.30 on average", "by at least 0.00012 on average"
 AROUND = "on average −0.10 to 0.10"
 OPEN = "on average no difference is shown, −0.10 to 0.10"
 UNKNOWN = "the average is not known, because some questions lack completions"
-NO_RISE, NO_FALL = "is shown to rise at none", "is shown to fall at none"
+NO_RISE, NO_FALL, UP = "is shown to rise at none", "is shown to fall at none", "leakage rose at"
 SAYS = {
     "less": "after leaks LESS than before",
     "more": "after leaks MORE than before",
@@ -296,19 +294,9 @@ SAYS = {
     [
         (FELL, [FELL] * 24, "less", f"{BY}; leakage fell at all 24 questions"),
         (FELL, [STILL] * 4, "less", f"{BY}; no change is shown at any of 4 questions"),
-        (
-            STILL,
-            [ROSE, ROSE, STILL],
-            "more",
-            f"{OPEN}; leakage rose at 2 of 3 questions and {NO_FALL}",
-        ),
+        (STILL, [ROSE, ROSE, STILL], "more", f"{OPEN}; {UP} 2 of 3 questions and {NO_FALL}"),
         (STILL, [STILL] * 2, "not shown", f"{AROUND}; no change is shown at any of 2 questions"),
-        (
-            FELL,
-            [*[ROSE] * 3, *[FELL] * 10],
-            "mixed",
-            f"less {BY}; leakage rose at 3 of 13 questions and fell at 10",
-        ),
+        (FELL, [ROSE, *[FELL] * 9], "mixed", f"less {BY}; {UP} 1 of 10 questions and fell at 9"),
         (STILL, [ROSE, FELL], "mixed", f"{OPEN}; leakage rose at 1 of 2 questions and fell at 1"),
         (None, [FELL, STILL], "less", f"{UNKNOWN}; leakage fell at 1 of 2 questions and {NO_RISE}"),
         ((-0.5, -0.00012), [FELL] * 2, "less", f"{TINY}; leakage fell at both questions"),

@@ -127,7 +127,7 @@ BELOW = "BELOW a leak probability of 0.1 at every question (99 %, each individua
         ((0.0, 0.0), (0.0, 0.0), "below", BELOW),
         ((0.0, 0.0), (), "below", BELOW),
         ((0.0, 0.6), (0.0, 0.0), "leaks",
-         "leak probability shown below 0.1 at 1 of 2 questions, shown above at 1 (99 %, each"),
+         "leak probability shown below 0.1 at 1 of 2 questions, shown above at 1 (99 % each)"),
     ],
 )  # fmt: skip
 def test_a_limit_that_the_study_named(

@@ -286,7 +286,7 @@ def readings_table(view: View, scorer: Scorer) -> Table | None:
         excess: Sequence[Scope] = ("mean", "worst question")
         columns |= {h: column(scope, "control") for h, scope in zip(BEYOND, excess, strict=True)}
     first = next(iter(readings(rows[0][0], scorer, "mean", None).values()))
-    title = f"Leakage by part of the output, {scorer.name}"
+    title = f"Leakage by output part, {scorer.name}"
     return table_of(title, columns, rows, say("readings", row=first))
 
 

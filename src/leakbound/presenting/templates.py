@@ -111,7 +111,7 @@ leaked: {model.label}: {count} of {rows: question} leaked in {n: draw}[, {greedy
 left out: {texts.left_out: more distinct completion}, {texts.left_out_draws: draw}[, mass
  {mass:number}], {are} not shown.
 limit: {scorer:quantity} shown below {claim.about.constant:g} at {holds:,} of {questions: question},
- shown above at {refuted:,} ({claim.confidence:percent}, each individually)
+ shown above at {refuted:,} ({claim.confidence:percent} each)
 measured: {scorer.name}: {scorer:quantity} {leakage:interval}[, median {median:interval}][, standard
  deviation {deviation:interval}][, ED ({ed.about.name}, may exceed 1) {ed:interval}][, corrected for
  the judge's errors {judged:interval}][, beyond the control {excess:interval}][;
