@@ -158,7 +158,7 @@ def test_page_and_terminal_show_a_leaking_answer_beside_the_greedy_one_that_hide
     run.redact(True)
     (found,) = run_verdicts(run, texts=True)
     assert found.quoted == (
-        f"answers are withheld, because the run is redacted (leaking answer: {found.example.how_often})",
+        f"answers are withheld, because the run is redacted (leaking: {found.example.how_often})",
     )
     shown = made(tmp_path / "s", 0.2, 0.7, 0.4, beside=(0.0, 0.0, 0.0))
     (found,) = run_verdicts(shown, texts=True)

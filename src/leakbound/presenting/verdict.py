@@ -123,7 +123,7 @@ class Verdict:
             return ()
         often = example.how_often
         if example.leak is None:
-            return (f"answers are withheld, because the run is redacted (leaking answer: {often})",)
+            return (f"answers are withheld, because the run is redacted (leaking: {often})",)
         lines = [f"question: {_short(example.question)}"]
         if example.greedy is not None:
             label = "the greedy answer, which leaks less" if example.hidden else "the greedy answer"
