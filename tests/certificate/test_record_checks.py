@@ -277,7 +277,7 @@ def test_shares_that_do_not_follow_from_the_design(rewritten: Run) -> None:
     assert shares is not None
     other = QueryShares(shares.design, dict.fromkeys(shares.draws_per_query, 8))
     assert faults(run, planned(arm, shares=other))["plan"] == (
-        "draws are not shared by 'allocated' with seed 0"
+        "draws are not divided by design 'allocated' with seed 0"
     )
     assert "plan" in faults(run, planned(arm, shares=None))
     arm = planned(arm, shares=shares, seed=1)

@@ -592,7 +592,7 @@ def test_another_text_is_reported_by_its_digest(drawn: Run, changes: Values) -> 
     now = stored | changes
     texts = [f"{one['thought']!r} {one['answer']!r}" for one in (stored, now)]
     assert found.differences[0] == Difference(
-        "output 0 of question 'q0', its text", *map(sha256, texts)
+        "the text of output 0 of question 'q0'", *map(sha256, texts)
     )
 
 
@@ -613,7 +613,7 @@ def test_another_end_is_reported(drawn: Run, changes: Values, end: Values) -> No
     length = len(tables.read_table(completions(drawn.path)).to_pylist()[0]["answer"])
     then = ["stop", length, False, False]
     now = [end.get(i, value) for i, value in enumerate(then)]
-    where = "output 0 of question 'q0', its end"
+    where = "the end of output 0 of question 'q0'"
     assert found.differences[0] == Difference(where, then, now)
 
 

@@ -98,7 +98,7 @@ def test_damaged_estimates_are_named_and_made_again(run: Path, tmp_path: Path) -
     estimates, file = Run.open(run).estimates, run / "estimates.parquet"
     file.write_bytes(file.read_bytes()[:-9])
     refused(leakbound("report", run), f"`{file}`", "Run `leakbound bound` again")
-    assert f"`{file}` is not a whole Parquet file" in done("bound", run, "--json").err
+    assert f"`{file}` is not a complete Parquet file" in done("bound", run, "--json").err
     assert Run.open(run).estimates == estimates
     other = {**code(), "sha256": "0" * 64}
     with patch("leakbound.store.current.code", lambda: other):

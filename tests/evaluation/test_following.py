@@ -110,7 +110,7 @@ def test_a_damaged_part_is_told_and_the_arms_stay(growing: Path, finished: Path)
     part.write_bytes(part.read_bytes()[:-40])
     look = follow(Run.open(growing))
     (found,) = look.so_far
-    assert "part-00000.parquet` is not a whole Parquet file" in found.sentence
+    assert "part-00000.parquet` is not a complete Parquet file" in found.sentence
     assert [one.arm for one in look.arms] == ["greedy", "target"]
 
 

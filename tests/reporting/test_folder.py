@@ -100,7 +100,7 @@ def without(name: str, then: Callable[[Path], object] = Path.exists) -> Callable
 
 SCORES = Path("arms", "target", "scores")
 NUL = {"benchmark": "\x00\u2028</script>", "n": "\u202e"}
-CHANGED, NO_JSON, NOT_WHOLE = "was changed after it", "is not JSON", "is not a whole Parquet file"
+CHANGED, NO_JSON, NOT_WHOLE = "was changed after it", "is not JSON", "not a complete Parquet file"
 WRECKS: dict[str, tuple[Callable[[Path], object], str, str]] = {
     "torn part": (torn, "damaged", f"part-00000.parquet` {NOT_WHOLE}"),
     "no member": (lacking, "damaged", "benchmark"),

@@ -179,7 +179,7 @@ def _plan(run: Run, arm: Arm) -> Iterator[str]:
         if spec.seed != inputs.seed:
             yield f"its draws have seed {spec.seed}, its rewritings {inputs.seed}"
         if spec.shares != share(run.queries, inputs.design, spec.plan.n, inputs.seed):
-            yield f"draws are not shared by {inputs.design!r} with seed {inputs.seed}"
+            yield f"draws are not divided by design {inputs.design!r} with seed {inputs.seed}"
     if spec.attack_queries and arm.key.own_words:
         yield "other texts were sampled in an arm of the questions in their own words"
     if isinstance(draws, ImportedDraws) != (spec.fingerprint.get("engine") == "imported"):

@@ -189,7 +189,7 @@ def _trial(draw: Draw, choices: int, key: str, number: int) -> Fault | None:
     if _most(greedy) < _AGREEING:
         return Fault(
             "temperature",
-            f"no {_AGREEING} of {_GREEDY} answers at T = 0 are equal: it ignores the temperature",
+            f"under {_AGREEING} of {_GREEDY} answers at T = 0 agree: it ignores the temperature",
         )
     return None
 

@@ -53,7 +53,7 @@ def require_texts(run: Run, specs: Sequence[str]) -> None:
     if bare is not None and not (specs and all(">=" in spec for spec in specs)):
         raise InputError(
             f"arm {bare!r} of `{run.path}` has scores but no texts, because it is redacted. Run "
-            f"`leakbound bound {run.path}`, or score the run that they came from."
+            f"`leakbound bound {run.path}`, or score the original run."
         )
 
 

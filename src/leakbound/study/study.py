@@ -158,8 +158,8 @@ class Study:
             for name in ("data", "limit", "profile"):
                 if (value := getattr(self, name)) is not None:
                     raise InputError(
-                        f"`{name}` {value!r} is for a benchmark that is given by name, but this "
-                        f"one is loaded. Pass `{name}` to `load_benchmark`."
+                        f"`{name}` {value!r} is for named benchmarks, but this benchmark is "
+                        f"loaded. Pass `{name}` to `load_benchmark`."
                     )
         if not isinstance(self.sampling, FixedN | Until | Explore):
             raise InputError(
