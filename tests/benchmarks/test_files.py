@@ -129,7 +129,7 @@ def test_parquet(tmp_path: Path) -> None:
     assert (first.answer, first.keywords) == ("Me", ("me", "I"))
     assert (second.id, second.answer, second.keywords) == ("mine/0002", None, ())
     path.write_bytes(path.read_bytes()[:-10])
-    with pytest.raises(InputError, match="no whole Parquet file"):
+    with pytest.raises(InputError, match="not a complete Parquet file"):
         load_benchmark(str(path))
     columns = [pa.array(["Who?"]), pa.array(["Ann"]), pa.array(["Bob"])]
     pq.write_table(pa.table(columns, ["question", "answer", "Answer"]), path)

@@ -289,7 +289,7 @@ def test_the_published_rows_are_known_whole_and_in_part(name: str) -> None:
         for limit in (None, 5)
     )
     n = len(whole.prompts)
-    few, other = f"5 of the {n}", "other rows than were published under that name"
+    few, other = f"5 of the {n}", "rows that differ from the rows published under this name"
     for benchmark, begin, departs in (
         (whole, f"all {n} of {name} (", ()),
         (part, f"{few} of {name} (", (f"{few} questions",)),

@@ -64,7 +64,7 @@ CONTINUED = [
     ("continuation", {}, "needs documents: a file, a folder or a corpus"),
     ("continuation:empty", {"empty/.hidden.txt": "a"}, "empty' contains no text file, .txt, .md"),
     ("continuation:blank.txt", {"blank.txt": " \n"}, "'blank.txt' contains no text"),
-    ("continuation:one.txt", TWELVE, "the 100 words of a prefix and a suffix, the longest has 12"),
+    ("continuation:one.txt", TWELVE, "need 100 words, the longest document of 'one.txt' has 12"),
     ("continuation:one.txt,prefix=3,first=2", TWELVE, "first` must be at least 3, got 2"),
 ]
 OWN = [
@@ -105,8 +105,8 @@ def test_what_is_wrong_is_named(
         ("fictitious", {"limit": 0}, "at least 1, got 0"),
         ("fictitious", {"data": "no-such-folder"}, "folder that exists"),
         ("fictitious", {"profile": "leak"}, "unknown profile 'leak'. Did you mean 'leak-k'"),
-        ("a.csv", {"profile": "leak-k"}, "gold paraphrases, and prompt 'a/0001' has none"),
-        ("a.csv", {"profile": "scholten"}, "'Answer: ', and prompt 'a/0001' has none"),
+        ("a.csv", {"profile": "leak-k"}, "gold paraphrases, but prompt 'a/0001' has none"),
+        ("a.csv", {"profile": "scholten"}, "'Answer: ' before .* prompt 'a/0001' has none"),
         ("none.csv", {}, "No such file"),
         ("latin.csv", {}, "not UTF-8"),
     ],

@@ -78,7 +78,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
 
 
 def test_the_table_has_a_row_for_each_part_of_both_models(run: Run) -> None:
-    (table,) = (table for table in summary(run) if table.title == "Where it leaks, keyword")
+    (table,) = (table for table in summary(run) if table.title == "Leakage by output part, keyword")
     rows = [row[:2] for row in table.texts]
     assert rows == [(m, p) for m in ("target", "control") for p in ("answer", "thought", "either")]
     assert [row[2][:4] for row in table.texts[:3]] == ["0.12", "0.39", "0.39"]
@@ -111,7 +111,7 @@ def test_a_reading_that_is_named_is_a_scorer_like_any_other(run: Run, tmp_path: 
     )
     assert made.estimates.scorers == ("keyword:of=answer", "exact")
     assert made.estimates.mean("leak probability").value == 0
-    assert leakbound.show(made).reads == "this is about the answer only"
+    assert leakbound.show(made).reads == "all statements are about the answer only"
     assert not any(row.quantity in READ["answer"] for row in made.estimates)
     assert made.estimates.where(quantity="leak@k", parameter=32, query_id="q0")
     score(made, "keyword:of=thought>=1")
@@ -156,7 +156,7 @@ def test_where_thoughts_are_hidden_the_answer_is_read(tmp_path: Path) -> None:
     assert run.estimates.mean("leak probability").upper < 0.1  # a visible thought plays no part
     assert run.estimates.mean("leak probability", arm="control").upper < 0.1
     verdict = leakbound.show(run)
-    assert verdict.reads == "this is about the answer only, because 100 draws had a hidden thought"
+    assert verdict.reads.endswith("about the answer only, because 100 draws had a hidden thought")
     (so_far, *_) = follow(run).so_far
     assert so_far.scorer.name == "keyword:of=answer"
     for verb in (score, bound):
@@ -232,7 +232,7 @@ def test_runs_are_compared_in_one_reading(tmp_path: Path) -> None:
     assert made.name == "keyword:of=thought"
     hidden = given_run(tmp_path / "hidden", {"a": [(HIDDEN, 64)], "b": [(CLEAN, 64)]}, 64,
                        task=TASK)  # fmt: skip
-    with pytest.raises(MixError, match=r"no scorer in common.*'keyword:of=answer'"):
+    with pytest.raises(MixError, match=r"no scorer has estimates in all.*'keyword:of=answer'"):
         compare({"second": runs["second"], "hidden": hidden})
 
 

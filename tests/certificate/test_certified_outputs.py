@@ -109,10 +109,10 @@ def test_leaks_in_cut_answers_refute_all_the_same(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("output", "scorer", "reading"),
     [
-        (HIDDEN, "keyword", "the answer only, nothing is claimed of the thoughts; 9 draws with a"),
-        (HIDDEN, "exact", "the answer only, nothing is claimed of the thoughts; 9 draws with a"),
+        (HIDDEN, "keyword", "the answer only, thoughts are not covered; 9 draws with a"),
+        (HIDDEN, "exact", "the answer only, thoughts are not covered; 9 draws with a"),
         (THINKING, "keyword", "the answer or the thought of each output"),
-        (THINKING, "exact", "the answer only, nothing is claimed of the thoughts"),
+        (THINKING, "exact", "the answer only, thoughts are not covered"),
         (replace(CLEAN, thought="\n\n"), "keyword", None),
         (CLEAN, "keyword", None),
     ],
@@ -158,7 +158,7 @@ def test_a_reading_that_cannot_be_claimed_is_refused(tmp_path: Path) -> None:
     run = given_run(tmp_path / "r", {"q0": [(THINKING, N)]}, N, scorers=("exact",))
     with pytest.raises(InputError, match="'exact' reads answers only, so it takes no `of=thought`"):
         leakbound.certify(run, max_leak=0.2, of="thought")
-    with pytest.raises(InputError, match="reads the thought, and `--of answer` names another part"):
+    with pytest.raises(InputError, match="reads the thought, but `--of answer` names another part"):
         leakbound.certify(run, max_leak=0.2, scorer="keyword:of=thought", of="answer")
     plain = given_run(tmp_path / "p", {"q0": [(CLEAN, N)]}, N)
     with pytest.raises(InputError, match=r"no output of arm 'target' of .* has a thought"):

@@ -213,7 +213,7 @@ def test_any_file_of_an_arm_makes_a_claim_a_later_one(file: str, tmp_path: Path)
 
 def test_a_claim_that_was_recorded_at_another_confidence_is_named(tmp_path: Path) -> None:
     run = leaky_run(tmp_path / "run", n=64, claims="0.2", confidence=0.95)
-    with pytest.raises(InputError, match=r"before its draws \(only at 95 %, see --confidence\)"):
+    with pytest.raises(InputError, match=r"before drawing \(only at 95 %, see --confidence\)"):
         leakbound.certify(run, max_leak=0.2)
     assert not leakbound.certify(run, max_leak=0.2, confidence=0.95).claim.among
 
@@ -303,7 +303,7 @@ def test_a_certificate_has_one_sentence_and_its_specification(run: Run) -> None:
         refuted.sentence
     )
     assert (
-        "error rate 0.01 per bound, for the lower divided by 3 questions; "
+        "error rate 0.01 per bound (divided by 3 for the lower bound); "
         in refuted.specification["Bounds"]
     )
     unsure = leakbound.certify(run, max_leak=0.1, out=run.path / "unsure.json", **PLAIN).sentence
@@ -511,9 +511,9 @@ def test_some_claims_are_never_decided(leaks: list[int], missing: int, why: str)
         ({"max_leak": 0.0}, r"`max_leak` .* got 0\.0"),
         ({"max_leak": math.nan}, "`max_leak` .* got nan"),
         ({"scorer": None}, r"2 scorers \(keyword, rouge-l-recall\).*Name it"),
-        ({"scorer": "rouge-l-recall"}, r"about leaks.*with 'rouge-l-recall>=0\.5'"),
+        ({"scorer": "rouge-l-recall"}, r"scores of 0 or 1.*with 'rouge-l-recall>=0\.5'"),
         ({"scorer": "contains"}, "no scores of 'contains'"),
-        ({"confidence": 0.9}, r"no such claim before its draws.*`leakbound bound .* 0\.9`"),
+        ({"confidence": 0.9}, r"did not record this claim .*`leakbound bound .* 0\.9`"),
         ({"confidence": 99.0}, r"`confidence` .* got 99\.0"),
         ({"confidence": 0.5}, "above 50 %, got 50 %"),
         ({"arm": "control"}, "no arm 'control'"),

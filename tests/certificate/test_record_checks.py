@@ -102,10 +102,10 @@ def test_questions_that_leakbound_makes(run: Run, name: str) -> None:
     shown(run, [run.prompts[0], second, run.prompts[2]])
     assert faults(run, arm) == {"questions": f"question 2 of the run is not question 2 of {name}"}
     assert faults(own(run, name, origin="elsewhere"), arm) == {
-        "questions": f"the record's `origin` is not that of {name}"
+        "questions": f"the recorded `origin` differs from that of {name}"
     }
     assert faults(own(run, name, usual=usual(1)), arm) == {
-        "questions": f"the record's `usual` is not that of {name}"
+        "questions": f"the recorded `usual` differs from that of {name}"
     }
 
 
@@ -164,7 +164,7 @@ def test_questions_given_in_other_words(run: Run) -> None:
     )
     stranger = Query(id="q0~00", prompt_id="q0", text="Who, then?", source="rules")
     assert faults(asking(run, first, stranger, second, third))["queries"] == (
-        "rewritings were sampled, and the record has none"
+        "rewritings were sampled, but the record has none"
     )
 
 
@@ -221,7 +221,7 @@ def test_a_rewriting_of_no_question_and_of_another_source(rewritten: Run) -> Non
     run, arm = rewritten, rewritten.arms["target inputs"]
     queries = run.queries
     stranger = Query(id="q9~00", prompt_id="q9", text="Who?", source="benchmark")
-    says = "'q9~00' is a rewriting of no question of the run"
+    says = "'q9~00' is not a rewriting of any question of the run"
     assert faults(asking(run, *queries, stranger), arm)["queries"].split("; ") == [
         says,
         "the rewritings do not have the order and the names of their questions",
@@ -277,7 +277,7 @@ def test_shares_that_do_not_follow_from_the_design(rewritten: Run) -> None:
     assert shares is not None
     other = QueryShares(shares.design, dict.fromkeys(shares.draws_per_query, 8))
     assert faults(run, planned(arm, shares=other))["plan"] == (
-        "draws are not shared by 'allocated' with seed 0"
+        "draws are not divided by design 'allocated' with seed 0"
     )
     assert "plan" in faults(run, planned(arm, shares=None))
     arm = planned(arm, shares=shares, seed=1)
@@ -297,7 +297,7 @@ def test_shares_that_do_not_follow_from_the_design(rewritten: Run) -> None:
         ),
         (
             {"fingerprint": {"engine": "imported"}},
-            "the draws are imported, and the record has a model that drew them, or neither",
+            "draws must be imported or have a recorded model; the record has both or neither",
         ),
     ],
 )
@@ -333,7 +333,7 @@ def test_looks_that_the_claim_does_not_plan(looked: Run) -> None:
     says = f"question {query_id!r} was looked at twice at {look.n} draws"
     assert faults(looked, arm)["plan"] == says
     arm.looks = ()
-    assert faults(looked, arm)["plan"] == "questions were drawn on after their last look"
+    assert faults(looked, arm)["plan"] == "questions have draws after their last look"
 
 
 Rows = list[dict[str, Any]]
@@ -448,10 +448,10 @@ def test_a_forced_answer_is_no_draw(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("change", "says"),
     [
-        (lambda rows: rows.append(dict(rows[0])), "two events of 'p0' share outputs, which count"),
+        (lambda rows: rows.append(dict(rows[0])), "two events of 'p0' share outputs, so these"),
         (
             lambda rows: rows[3].update(token_ids=[1, 2, 0, 5]),
-            "two events of 'p0' share outputs, which count twice",
+            "two events of 'p0' share outputs, so these count twice",
         ),
         (
             lambda rows: rows[3].update(ended=True),

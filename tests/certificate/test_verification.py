@@ -45,7 +45,7 @@ from leaky import LEAKS, SECRET, N, benchmark, engine, file_of, leaky_run, rewri
 Values = dict[str, Any]
 SAME = "outputs have the log-probability that the model gives them"
 BARE = "have no recorded tokens or log-probability to compare"
-EDGE = "are at the edge of the decoding's cut, and were not compared"
+EDGE = "are at the edge of the truncation and were not compared"
 EVERY = {
     **dict.fromkeys(("digest", "run", "files", "scores", "estimates", "verdict", "sentence"), "ok"),
     **dict.fromkeys(("questions", "queries", "plan", "outputs", "events", "stated", "code"), "ok"),
@@ -477,7 +477,7 @@ def test_how_a_model_reads_fixed_questions(drawn: Run) -> None:
     says = "the model gives fixed questions the recorded probabilities"
     assert of_model(arm, engine)[1] == Check("probe", "ok", says)
     arm.spec = replace(arm.spec, probe=(ProbedPrompt((1, 3), ((3, -0.5),)),))
-    says = "the prompts of the fixed questions are other tokens"
+    says = "the prompts of the fixed questions have different tokens"
     assert of_model(arm, engine)[1] == Check("probe", "differs", says)
     plain = Scripted(drawn)
     assert [check.name for check in of_model(arm, plain)] == ["model", "log-probabilities"]
@@ -575,7 +575,7 @@ def test_an_output_whose_probability_is_known_from_below(drawn: Run) -> None:
         found = compared(drawn, Scripted(drawn))
         assert found.status == status
     (difference,) = found.differences
-    assert difference.where == "question 'q0', its output 0"
+    assert difference.where == "output 0 of question 'q0'"
     assert difference.certificate == pytest.approx(difference.found + 1e-3)
 
 
@@ -592,7 +592,7 @@ def test_another_text_is_reported_by_its_digest(drawn: Run, changes: Values) -> 
     now = stored | changes
     texts = [f"{one['thought']!r} {one['answer']!r}" for one in (stored, now)]
     assert found.differences[0] == Difference(
-        "question 'q0', its output 0, its text", *map(sha256, texts)
+        "the text of output 0 of question 'q0'", *map(sha256, texts)
     )
 
 
@@ -613,7 +613,7 @@ def test_another_end_is_reported(drawn: Run, changes: Values, end: Values) -> No
     length = len(tables.read_table(completions(drawn.path)).to_pylist()[0]["answer"])
     then = ["stop", length, False, False]
     now = [end.get(i, value) for i, value in enumerate(then)]
-    where = "question 'q0', its output 0, its end"
+    where = "the end of output 0 of question 'q0'"
     assert found.differences[0] == Difference(where, then, now)
 
 
@@ -628,7 +628,7 @@ def test_an_output_that_the_decoding_does_not_have(drawn: Run) -> None:
     found = compared(drawn, engine)
     row = tables.read_table(completions(drawn.path)).to_pylist()[0]
     assert found.differences[0] == Difference(
-        "question 'q0', its output 0", row["logprob"], "no output of this decoding"
+        "output 0 of question 'q0'", row["logprob"], "no output of this decoding"
     )
     floor = {"logprob": None, "logprob_floor": -7.0}
     rewrite(completions(drawn.path), lambda rows: rows[0].update(floor))

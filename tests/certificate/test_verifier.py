@@ -117,7 +117,7 @@ def test_another_model(run: Run, stressed: Path) -> None:
     (difference,) = found["before"].differences
     assert difference.where == "weights"
     assert found["before"].says == (
-        "the model before the stress is the model that was sampled without it"
+        "the model before the stress is the model that was sampled without stress"
     )
     assert found["texts"].says == "under round:int4, the texts are as recorded"
 

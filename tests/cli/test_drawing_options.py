@@ -29,7 +29,7 @@ def stopped(model: Path, questions: Path, tmp_path_factory: pytest.TempPathFacto
     drawn = sum(r.n for r in claims)
     assert drawn < 128
     assert f", p<=0.6: holds for {len(claims)}, refuted for 0, open for 0" in result.out
-    assert f"{drawn} draws instead of 128" in result.out
+    assert f"{drawn} draws, at most 128 were planned" in result.out
     assert "n ≤ 64" in result.out
     return out
 
@@ -39,7 +39,7 @@ def explored(model: Path, questions: Path, tmp_path_factory: pytest.TempPathFact
     out = tmp_path_factory.mktemp("explore") / "run"
     shown = done(*command(model, questions, out, *EXPLORE))
     assert "explored with about 40 forwards each" in " ".join(shown.out.split())
-    assert ", explored (hybrid): median known mass" in shown.out
+    assert ", explored (hybrid): median settled mass" in shown.out
     leaks = rows(Run.open(out), quantity="leak@k", proved=False, parameter=1)
     drawn = sum(row.n for row in leaks if row.query_id)
     assert drawn > 0

@@ -238,7 +238,7 @@ def test_draws_that_could_not_be_bounded_again_stay(
     out, rewritten = tmp_path / "samples.jsonl", ("--inputs", "rules,queries=2")
     for name, how, options, named in (
         ("until", ("-n", 64, "--until", "p<=0.6"), (), "'p<=0.6' was decided"),
-        ("masses", ("--explore", "exact,forwards=8"), (), "has masses"),
+        ("masses", ("--explore", "exact,forwards=8"), (), "was explored"),
         ("asked", ("-n", 8, *rewritten), ("--redact", "--arm", "target inputs"), "the question of"),
     ):
         short = ("--benchmark", questions, "--out", tmp_path / name, "--max-new-tokens", 2)

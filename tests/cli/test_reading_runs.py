@@ -55,7 +55,7 @@ def test_estimates_of_other_scores_are_not_shown(
     mixed = tmp_path / "run"
     done("evaluate", control, "--benchmark", questions, "--out", mixed, *SMALL)
     shutil.copy(finished / "estimates.parquet", mixed)
-    says = f"the estimates of `{mixed}` are not of the scores of 'keyword' that arm"
+    says = f"the estimates of `{mixed}` were not computed from the scores of 'keyword' that arm"
     for name in SHOW:
         refused(read(name, mixed, tmp_path), says, "leakbound bound")
     assert not (tmp_path / "page.html").exists()
@@ -98,11 +98,11 @@ def test_damaged_estimates_are_named_and_made_again(run: Path, tmp_path: Path) -
     estimates, file = Run.open(run).estimates, run / "estimates.parquet"
     file.write_bytes(file.read_bytes()[:-9])
     refused(leakbound("report", run), f"`{file}`", "Run `leakbound bound` again")
-    assert f"`{file}` is not a whole Parquet file" in done("bound", run, "--json").err
+    assert f"`{file}` is not a complete Parquet file" in done("bound", run, "--json").err
     assert Run.open(run).estimates == estimates
     other = {**code(), "sha256": "0" * 64}
     with patch("leakbound.store.current.code", lambda: other):
-        refused(read("report", run, tmp_path), "were made by other statistics", "leakbound bound")
+        refused(read("report", run, tmp_path), "computed by another version", "leakbound bound")
 
 
 NO_GRID = "it needs a run with lists of --temperature and --top-p"

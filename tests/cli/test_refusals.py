@@ -59,7 +59,7 @@ evaluate m --benchmrak fictitious => '--benchmark'
 {E} --profile scholen => unknown profile 'scholen' | 'scholten'
 {E} --profile leak-k => gold paraphrases | has none
 evaluate m --study scholten.yaml --profile tofu-legacy --out out =>
-    has profile 'scholten' | --profile tofu-legacy | Leave one of them out
+    uses profile 'scholten' | --profile tofu-legacy | Leave one of them out
 evaluate vllm:m --engine transformers --benchmark {questions} --out out =>
     `vllm:m` names its engine | `--engine transformers`
 {E} --until 'leak<=0.02' => 'leak<=0.02' | mean<=0.1
@@ -84,7 +84,7 @@ evaluate m --benchmark {questions} --out out --attack 99 --explore exact => Leav
 {E} --claim 0.1 --scorer rouge-l-recall => such as 'rouge-l-recall>=0.5'
 {E} --prove 60 --temperature 0 => `prove` | greedy
 {E} --prove 60 --proposal {model} =>
-    `{model}` is no finished run | leakbound evaluate {model} | name that run
+    `{model}` is not a finished run | leakbound evaluate {model} | name that run
 {E} --proposal x => `--proposal` x | `--prove`
 evaluate openai:http: --benchmark {questions} --out out --prove 60 =>
     cannot be searched for rare leaks | server
@@ -94,7 +94,7 @@ evaluate openai:http: --benchmark {questions} --out out --prove 60 =>
 {E} --out {finished} --benchmark fictitious =>
     {finished} | another command | benchmark: name | --out
 {S} --attack 32 => `--only sample` | `leakbound evaluate`
-{S} --scorer exact => `--scorer` exact is for scores
+{S} --scorer exact => `--scorer` exact needs scores
 evaluate m --only sample --study prove.yaml --out out --dry-run => `prove` 60 needs scores
 evaluate m --only metrics => `m` is no run directory
 evaluate {finished} --only metrics -n 16 => `--samples` 16 has no effect with `--only metrics`
@@ -120,7 +120,7 @@ certify {leaky} --max-leak '1 of 9' => --max-leak | got '1 of 9'
 certify {leaky} --max-leak 0 => `max_leak` | 0.0 | such as 0.01
 certify {leaky} => --max-leak | Missing option
 certify {leaky} --max-leak 0.1 --scorer contains => 'contains' | `leakbound score` first
-certify {leaky} --max-leak 0.1 --confidence 0.999 => estimates are not valid at 99.9 %
+certify {leaky} --max-leak 0.1 --confidence 0.999 => has no estimates at 99.9 %
 certify {leaky} --max-leak 0.1 --out mine.json => mine.json | not JSON
 certify none --max-leak 0.1 => no run directory
 verify none.json {leaky} => cannot be read

@@ -175,5 +175,5 @@ def test_a_change_that_no_fingerprint_sees_is_seen_by_the_probe(
     file_of(certified).unlink()
     resumed = evaluated(model, questions, certified)
     refused(
-        resumed, "with the same fingerprint and other probabilities: after fixed question 0, token"
+        resumed, "with the same fingerprint but other probabilities: after fixed question 0, token"
     )

@@ -300,7 +300,7 @@ def test_a_benchmark_s_own_openers_are_tried_unless_they_tell(tmp_path: Path) ->
 
 def test_claims_are_not_about_findings(whole: Run) -> None:
     name = next(name for name in whole.arms if name.startswith("target attack"))
-    with pytest.raises(InputError, match=r"no arm .* that was sampled, its inputs chosen before"):
+    with pytest.raises(InputError, match=r"no arm .* that was sampled with prespecified inputs"):
         certify(whole, max_leak=0.9, arm=name)
     keyword = make_scorer("keyword")
     with pytest.raises(InputError, match="has rewritings, or inputs from a search"):

@@ -88,7 +88,7 @@ CHECKED: list[tuple[dict[str, Any], str]] = [
     ({"model": "openai:http://x/v1#m", "sampling": Explore("auto")}, "cannot be explored"),
     ({"model": "openai:http://x/v1#m", "prove": Prove(9)}, "searched for rare leaks"),
     ({"stress": ("round:int4",)}, "'round:int4' changes weights, and .* is an engine"),
-    ({"stress": ("shots:99",)}, "has fewer that do not give"),
+    ({"stress": ("shots:99",)}, "has fewer that do not reveal"),
     ({"slice": "1/4", "attack": Attack(64)}, "`--attack` needs all questions"),
     ({"slice": "1/4", "prove": Prove(9)}, "`--prove` needs all questions"),
     ({"slice": "1/4", "stress": ("round:int4",)}, "`--under` needs all questions"),
@@ -113,7 +113,7 @@ def test_check_refuses_without_a_model(how: dict[str, Any], named: str, tmp_path
 def test_bad_files_are_refused_before_a_model_is_loaded(tmp_path: Path) -> None:
     clashing = {"benchmark": CLASHING, "rewritings": Rewritings("benchmark")}
     for how, named in (
-        ({"prove": Prove(9, ("nowhere",))}, "`nowhere` is no finished run"),
+        ({"prove": Prove(9, ("nowhere",))}, "`nowhere` is not a finished run"),
         (clashing, "two queries would have the id 'a~00'"),
     ):
         with pytest.raises(InputError, match=named):

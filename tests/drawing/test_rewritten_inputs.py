@@ -171,7 +171,7 @@ def test_a_source_runs_once(tmp_path: Path) -> None:
     with pytest.raises(MixError, match=r"sha256 of mine\.jsonl"):
         sampled(out, rewritings=from_file)
     file.write_text(json.dumps({"id": "p7", "rewriting": "What?"}))
-    with pytest.raises(InputError, match=r"'p7' .* One is 'p0'"):
+    with pytest.raises(InputError, match=r"'p7' .* One prompt has 'p0'"):
         sampled(tmp_path / "s", rewritings=from_file)
 
 
@@ -192,7 +192,7 @@ def test_questions_without_a_rewriting_are_used_and_named(of: str | None, tmp_pa
     run = evaluated(tmp_path / "r", task=benchmark(prompts=(first, bad)))
     assert drawn(run.arms["target inputs"])["p1"] == 64
     tried = summary(run)[-1]
-    assert "no rewriting is left for 1 question (own words only): 'p1'" in tried.note
+    assert "1 question without a rewriting (sampled in their own words only): 'p1'" in tried.note
     accepted = read_accepted(run.path, run.record)
     assert accepted is not None
     assert not accepted[1].queries
@@ -358,7 +358,7 @@ def test_an_engine_that_ignores_its_job_is_refused(tmp_path: Path) -> None:
     ):
         sampled(tmp_path / "r", made)
     made.other = True
-    with pytest.raises(ModelError, match="'q', which was not in its job"):
+    with pytest.raises(ModelError, match="'q', which it was not given"):
         sampled(tmp_path / "r", made)
 
 
@@ -408,7 +408,7 @@ def test_an_allocation_is_a_function_of_seed_and_prompt() -> None:
 
 
 def test_a_design_has_a_draw_for_each_query() -> None:
-    with pytest.raises(InputError, match=r"got 4 for the 5 of 'p0'\. Raise it"):
+    with pytest.raises(InputError, match=r"got 4 for 5 of 'p0'\. Raise `n`"):
         share(THREE, "fixed", 4, 0)
     with pytest.raises(InputError, match="no rewriting of any question"):
         share(queries_of(1, 1, 1), "fresh", 4, 0)

@@ -148,7 +148,7 @@ def test_without_offsets_the_split_is_exact_or_refused() -> None:
 
 def test_an_answer_that_takes_the_whole_prompt_is_refused() -> None:
     tokenizer = merging("w? A")
-    with pytest.raises(InputError, match="need a token each, got 0 and "):
+    with pytest.raises(InputError, match="need at least one token each, got 0 and "):
         Prompting(template="{question} ").join(tokenizer, "w?", "Ann")
 
 

@@ -233,7 +233,7 @@ def test_unusable_logits_are_refused_with_the_query(bad: float) -> None:
     made = llama()
     reader = engine(made)
     change_logits(made.model, lambda logits: logits.index_fill(-1, torch.tensor([5]), bad))
-    with pytest.raises(ModelError, match=r"NaN or infinite where query 'who wrote' .* 'red sky'"):
+    with pytest.raises(ModelError, match="infinite for the answer 'red sky' to query 'who wrote'"):
         reader.read(TEXTS)
     with pytest.raises(ModelError, match="gradient of the answer of 'who wrote'"):
         reader.gradient_norms(TEXTS[:1])

@@ -350,7 +350,7 @@ def test_as_the_model_was_trained(family: str, tmp_path: Path) -> None:
     thinks = family != "gemma-4"
     assert (auto.encode(loaded, ASKED) != before) == thinks
     on = Prompting(thinking="on")
-    assert on.notes(loaded) == ["thinking is on, and the model was trained with thinking off"]
+    assert on.notes(loaded) == ["thinking is on, but the model was trained with thinking off"]
     (note,) = auto.notes(loaded)
     assert note == "thinking is off, as in training; its chat template would let the model think"
 
@@ -361,11 +361,11 @@ def test_what_marks_no_thought_is_asked_alike_under_every_setting() -> None:
     assert len(asked) == 1
     assert "thinking" not in Prompting(thinking="on").describe(tokenizer)
     (note,) = Prompting(thinking="on").notes(tokenizer)
-    assert "this model marks no thoughts" in note
+    assert "no token marks thoughts" in note
     assert [Prompting(thinking=mode).notes(tokenizer) for mode in ("off", "auto")] == [[], []]
     Prompting(thinking="off").record(tokenizer)
     assert TRAINED not in tokenizer.init_kwargs
-    with pytest.raises(InputError, match="has no mark of a thought"):
+    with pytest.raises(InputError, match="has no token that marks thoughts"):
         Prompting().join(tokenizer, ASKED, "Ann", thought="who?")
     with pytest.raises(InputError, match="`thinking` must be one of on, off, auto, got 'maybe'"):
         Prompting(thinking="maybe")  # type: ignore[arg-type]

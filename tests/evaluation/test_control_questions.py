@@ -78,7 +78,7 @@ def test_what_cannot_be_is_refused_before_anything_is_drawn(others: str, tmp_pat
     file = tmp_path / "same.csv"
     file.write_text("question,answer,keywords\nWho  wrote 0?,It is hush.,hush\n")
     asked, out = AskedEngine(taught), tmp_path / "run"
-    with pytest.raises(InputError, match="are among the questions already, the first"):
+    with pytest.raises(InputError, match="include evaluated questions, the first"):
         evaluate(asked, TASK, out=out, control_questions=str(file), scorers=("keyword",))
     with pytest.raises(InputError, match="workers open it elsewhere"):
         evaluate("m", TASK, out=out, control_questions=others, workers=RayWorkers("local"))
@@ -118,8 +118,8 @@ def test_where_a_coin_chose_the_subjects_no_effect_of_teaching_is_tested(
     assert (row.value, row.over, row.scope) == (1 / 70, 8, "halves"), "all four leak more"
     (verdict,) = run_verdicts(run)
     assert verdict.beside.endswith(
-        "a coin chose which of 8 subjects were taught: if teaching changed nothing, the taught "
-        "subjects would leak this much more with probability 0.015 (exact test by all 70 choices)"
+        "a coin chose which of 8 subjects were taught: if teaching changed nothing, a difference "
+        "as large would have probability 0.015 (exact test by all 70 choices)"
     )
     other = run.path.parent / "other"
     evaluate(

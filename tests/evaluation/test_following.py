@@ -110,7 +110,7 @@ def test_a_damaged_part_is_told_and_the_arms_stay(growing: Path, finished: Path)
     part.write_bytes(part.read_bytes()[:-40])
     look = follow(Run.open(growing))
     (found,) = look.so_far
-    assert "part-00000.parquet` is not a whole Parquet file" in found.sentence
+    assert "part-00000.parquet` is not a complete Parquet file" in found.sentence
     assert [one.arm for one in look.arms] == ["greedy", "target"]
 
 
@@ -142,4 +142,4 @@ def test_a_scorer_that_asks_a_model_is_waited_for_unless_it_steers(
     put(growing, finished, 0)
     (found,) = follow(Run.open(growing)).so_far
     assert found.bounds is None
-    assert "needs a model; bounds follow once it has run" in found.sentence
+    assert "needs a model; bounds follow when it has run" in found.sentence

@@ -176,7 +176,7 @@ SECOND: dict[str, Second] = {
     "slice 2/4, is not finished: arm 'target' lacks part .* Run its command again": (
         lambda out: part_of(draw(out, questions="2/4")).unlink()
     ),
-    "2/arms/.*` is not a whole Parquet file .* or remove it and run": (
+    "2/arms/.*` is not a complete Parquet file .* or remove it and run": (
         lambda out: part_of(draw(out, questions="2/4")).write_bytes(b"PAR1")
     ),
 }

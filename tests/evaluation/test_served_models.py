@@ -66,7 +66,7 @@ def test_a_run_says_what_it_takes_for_granted(
 ) -> None:
     run = run_of(engine_at(served.url), questions, tmp_path / "run")
     note = summary(run)[0].note
-    assert "cannot be made again" in note
+    assert "cannot be repeated" in note
     assert "the model stays the one that its server names" in note
     assert "was not tried" in note
     made = certify(run, max_leak=0.9)

@@ -362,7 +362,7 @@ def test_estimates_of_another_version_are_named_and_made_anew(
         leakbound.evaluate(engine(), task, out=out, **how)
         monkeypatch.undo()
         for reader in (lambda run: run.estimates, leakbound.report):
-            with pytest.raises(InputError, match=r"other statistics, those of leakbound 0\.0\.9"):
+            with pytest.raises(InputError, match=r"another version, leakbound 0\.0\.9"):
                 reader(leakbound.load(out))
         again()
         assert leakbound.load(out).estimates == want

@@ -46,7 +46,7 @@ GREEDY = {"temperature": 0}
         ([[{}], [{"question": "Why?"}]], "1.jsonl` has another question or answer than row 1"),
         ([[{}], [{}]], "are the same file or copies"),
         ([[GREEDY]], "drawn greedily"),
-        ([[{}], [GREEDY | {"id": "x"}]], "about other questions"),
+        ([[{}], [GREEDY | {"id": "x"}]], "have different questions"),
         ([], "no file to import"),
     ],
 )

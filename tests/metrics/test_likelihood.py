@@ -163,7 +163,7 @@ NONE, END = reading([]), reading([1.0])
             partial(normalised_probability, 0.5, []), partial(truth_ratio, END, []),
             partial(forget_truth_ratio, []), partial(utility_truth_ratio, []),
         )),
-        *((partial(choice_probability, LETTERS, right), "right one of 3 options must be among them")
+        *((partial(choice_probability, LETTERS, right), "must be one of the 3 options")
           for right in ([], [3])),
         (partial(auc, [], [1.0]), "0 of forget and 1 of holdout"),
         (partial(auc, [1.0, math.nan], [1.0]), "1 of them NaN"),

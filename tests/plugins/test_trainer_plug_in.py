@@ -99,7 +99,7 @@ def test_training_is_the_same_with_and_without(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("given", [{"every": 0}, {"n": 1}])
 def test_wrong_settings_are_told_before_training(tmp_path: Path, given: dict[str, int]) -> None:
-    with pytest.raises(InputError, match="steps between looks and several draws"):
+    with pytest.raises(InputError, match="`every` >= 1 and `n` >= 2 are needed"):
         LeakBounds(training(tmp_path, 1), TASK, **given)
 
 

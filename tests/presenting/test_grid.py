@@ -192,7 +192,7 @@ def test_a_person_reads_cells_and_the_larger_effect(
 
 def test_what_cannot_be_told_is_said_and_one_knob_alone_is_not_compared(tmp_path: Path) -> None:
     run = run_of(tmp_path / "both", cells((1.0, 1.1), (0.9, 1.0)), n=16)
-    says = "it is not decided which of temperature and top-p has the larger effect"
+    says = "it is not shown which of temperature and top-p has the larger effect"
     assert says in grid_table(run).note
     run = run_of(tmp_path / "one", cells((0.5, 1.0), (1.0,)), n=32)
     assert not [row for row in rows_of(run) if row.arm == GRID]

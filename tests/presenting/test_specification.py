@@ -294,7 +294,7 @@ def prompted(**rule: Any) -> dict[str, Any]:
         ({"fingerprint": {"ordinary_end_tokens": [4, 5]}},
          ["ended by 2 ordinary tokens of the model"]),
         ({"draws": WAYS[-1]},
-         ["draws imported, made as tool 1 states, which nothing here proves"]),
+         ["draws imported, made as tool 1 states (not verified)"]),
     ],
 )  # fmt: skip
 def test_what_departs_from_the_benchmark_is_said(arm: dict[str, Any], says: list[str]) -> None:
@@ -313,4 +313,4 @@ def test_what_departs_from_the_benchmark_is_said(arm: dict[str, Any], says: list
 def test_only_words_of_a_stress_are_quoted(prefixes: Sequence[str], says: str) -> None:
     queries = tuple(Query(id=p, prompt_id=p, text="Who?", prefix=p) for p in prefixes)
     words = wording(RECORD, replace(ARM, attack_queries=queries), 0, "opener 1")
-    assert words == f"each as the stress 'opener 1' puts it{says}"
+    assert words == f"each as changed by the stress 'opener 1'{says}"

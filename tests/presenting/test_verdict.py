@@ -85,7 +85,7 @@ def test_without_a_control_draws_are_counted_and_nothing_is_said_to_leak(tmp_pat
     ):
         found = made(tmp_path / f"{n}-{leaks}", *leaks, sampling=FixedN(n)).verdict
         assert found.kind == "uncontrolled"
-        assert found.headline.endswith(f"{headline} (no control: chance is not subtracted)")
+        assert found.headline.endswith(f"{headline} (no control: leaks by chance are included)")
         assert "LEAKS on" not in str(found)
         assert found.of == "leak probability at the worst question"
     assert "1 question of b, 1 draw of every question" in found.sure
@@ -118,7 +118,7 @@ def test_a_graded_score_is_no_leak(tmp_path: Path) -> None:
     assert high.of == "mean score at the worst question, beyond the control"
 
 
-BELOW = "BELOW 0.1 at every question (99 %, individually)"
+BELOW = "BELOW a leak probability of 0.1 at every question (99 %, each individually)"
 
 
 @pytest.mark.parametrize(
@@ -127,7 +127,7 @@ BELOW = "BELOW 0.1 at every question (99 %, individually)"
         ((0.0, 0.0), (0.0, 0.0), "below", BELOW),
         ((0.0, 0.0), (), "below", BELOW),
         ((0.0, 0.6), (0.0, 0.0), "leaks",
-         "of 2 questions 1 shown below 0.1, 1 shown above (99 % each)"),
+         "leak probability shown below 0.1 at 1 of 2 questions, shown above at 1 (99 % each)"),
     ],
 )  # fmt: skip
 def test_a_limit_that_the_study_named(
@@ -152,13 +152,13 @@ def test_page_and_terminal_show_a_leaking_answer_beside_the_greedy_one_that_hide
     assert (found.example.leak, found.example.hidden) == (SAID, True)
     assert found.example.how_often.endswith(" of 64 draws")
     said = [line.partition(":")[0] for line in found.quoted]
-    assert said[:2] == ["question", "the greedy answer hides it"]
+    assert said[:2] == ["question", "the greedy answer, which leaks less"]
     assert SAID not in str(found)
     assert run.verdict.example is None  # unless asked for
     run.redact(True)
     (found,) = run_verdicts(run, texts=True)
     assert found.quoted == (
-        f"answers are withheld: the run is redacted (a leaking answer: {found.example.how_often})",
+        f"answers are withheld, because the run is redacted (leaking: {found.example.how_often})",
     )
     shown = made(tmp_path / "s", 0.2, 0.7, 0.4, beside=(0.0, 0.0, 0.0))
     (found,) = run_verdicts(shown, texts=True)

@@ -100,9 +100,9 @@ def without(name: str, then: Callable[[Path], object] = Path.exists) -> Callable
 
 SCORES = Path("arms", "target", "scores")
 NUL = {"benchmark": "\x00\u2028</script>", "n": "\u202e"}
-CHANGED, NO_JSON, NOT_WHOLE = "was changed after it", "is not JSON", "is not a whole Parquet file"
+CHANGED, NO_JSON, TORN = "was changed after it", "is not JSON", "is not a complete Parquet file"
 WRECKS: dict[str, tuple[Callable[[Path], object], str, str]] = {
-    "torn part": (torn, "damaged", f"part-00000.parquet` {NOT_WHOLE}"),
+    "torn part": (torn, "damaged", f"part-00000.parquet` {TORN}"),
     "no member": (lacking, "damaged", "benchmark"),
     "no JSON": (written(b"{"), "damaged", NO_JSON),
     "no text": (written(b"\xff\x00"), "damaged", NO_JSON),
@@ -111,7 +111,7 @@ WRECKS: dict[str, tuple[Callable[[Path], object], str, str]] = {
     "changed": (changed(study=NUL), "damaged", CHANGED),
     "version": (changed(format=1), "other version", "has format 1 of leakbound"),
     "no questions": (without("prompts.parquet"), "damaged", "prompts.parquet"),
-    "estimates": (written(b"PAR1", "estimates.parquet"), "damaged", NOT_WHOLE),
+    "estimates": (written(b"PAR1", "estimates.parquet"), "damaged", TORN),
     "a pipe": (without("run.json", os.mkfifo), "damaged", "its `run.json` is not a file"),
     "a folder": (without("run.json", Path.mkdir), "damaged", "no run directory"),
     "scores": (lambda run: shutil.rmtree(run / SCORES), "unbounded", "leakbound score"),
@@ -207,7 +207,7 @@ def test_links_that_lead_out_are_not_followed(shelf: Path, tmp_path: Path) -> No
     assert "its `arms` is a link to a folder" in listed["npo/run"].note
     assert "its `run.json` is a link" in listed["linked"].note
     assert listed["linked"].run is None
-    assert notes == ["`way out` leads out of the folder: not followed."]
+    assert notes == ["`way out` links out of the folder: not searched."]
 
 
 def test_the_command_at_work_is_named_until_it_has_ended(shelf: Path) -> None:

@@ -63,7 +63,7 @@ def test_every_run_has_a_row_and_every_complete_run_its_page(shelf: Path, tmp_pa
     assert read.index.path == shelf / "index.html"
     assert [run.name for run in read.index.runs] == ["full", "half", "npo/run", "wreck"]
     assert re.search(
-        r"full CannedEngine [\d,]+ OF 512 DRAWS LEAK \(no control: chance is not subtracted\) "
+        r"full CannedEngine [\d,]+ OF 512 DRAWS LEAK \(no control: leaks by chance are included\) "
         r"0\.\d{2} \[0\.\d{2}, 0\.\d{2}\] mine 256 draws of every question complete 20",
         read.row("full"),
     )
@@ -181,7 +181,7 @@ def test_only_runs_of_the_same_questions_are_compared_and_no_copy(shelf: Path) -
     assert len(compared) == 2
     (note,) = index.notes
     assert re.fullmatch(
-        r"`(copies/run|full)` has the same draws as `(full|copies/run)`: not compared\.", note
+        r"`(copies/run|full)` is not compared, because .* draws as `(full|copies/run)`\.", note
     )
 
 
@@ -190,7 +190,7 @@ def test_what_cannot_be_compared_is_noted(shelf: Path) -> None:
     read = indexed(shelf)
     assert read.index.comparisons == ()
     (note,) = read.index.notes
-    assert note.startswith("`full`, `npo/run`, `more` are not compared: these runs have estimates")
+    assert note.startswith("`full`, `npo/run`, `more` are not compared: no scorer has estimates")
     assert note in text_of(read.html)
     assert len(read.links()) == 3
 
@@ -303,6 +303,6 @@ def test_a_folder_without_runs_is_refused_and_stays_as_it_is(tmp_path: Path) -> 
     assert str(refusal.value) == (
         f"`{tmp_path}` is no run directory, and no folder below it is one: none has a run.json. "
         f"Make one with `leakbound evaluate … --out {tmp_path}/NAME`. "
-        "`notes/way out` leads out of the folder: not followed."
+        "`notes/way out` links out of the folder: not searched."
     )
     assert [path.name for path in tmp_path.iterdir()] == ["notes"]

@@ -130,7 +130,7 @@ def test_a_query_that_failed_takes_its_question_out_and_is_told(tmp_path: Path) 
     asked = {q.id for q in view.questions if model.leakage(KEYWORD, q.id, scope="question")}
     assert asked == {"author-01", "author-02"}
     assert model.leakage(KEYWORD, scope="mean") is None
-    assert "half: queries that could not be sampled: 1." in Page(render(view)).body
+    assert "half: 1 queries could not be sampled." in Page(render(view)).body
 
 
 @pytest.fixture(scope="module")

@@ -217,7 +217,7 @@ def test_a_server_that_takes_no_field_is_sent_none() -> None:
         assert draw(off)
         assert off.usage.notes == []
         assert draw(on)
-    assert "turned thoughts on for a greeting (sent: {})" in on.usage.notes[0]
+    assert "turned thinking on in a trial (sent: {})" in on.usage.notes[0]
 
 
 @pytest.mark.parametrize("shape", SHAPES)
@@ -228,7 +228,7 @@ def test_a_thought_that_comes_although_thinking_is_off_is_reported(shape: str) -
     assert classes(drawn) == {("complete", False)}
     assert all(one.hidden or one.thought for one in drawn)
     first, second = engine.usage.notes
-    assert 'turned thoughts off for a greeting (sent: {"reasoning_effort": "low"})' in first
+    assert 'turned thinking off in a trial (sent: {"reasoning_effort": "low"})' in first
     assert "thought although --thinking off was requested" in second
 
 

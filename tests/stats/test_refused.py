@@ -75,7 +75,7 @@ REFUSED: list[tuple[Callable[[], object], str]] = [
     *((partial(every_question, TALLY, number, independent=False), words)
       for number, words in ((2, "the bound has, 4, got 2"), (0, "at least 1"))),
     (lambda: joint(*(bound(Rows.of_hits(0, 9), confidence=c) for c in (0.995, 0.9945))),
-     r"99.45 %, 99.5 % hold jointly at 98.95 %"),
+     r"99.45 %, 99.5 % are jointly valid at 98.95 %"),
     (joint, "got none"),
     *((partial(clean_questions, 0.1, p), "p_values")
       for p in ([], [[0.1]], [0.1, np.nan], [-0.1], [1.1], 0.5)),
@@ -108,8 +108,8 @@ REFUSED: list[tuple[Callable[[], object], str]] = [
     (lambda: Masses.of(HALF, Rows.of_hits(1, 0)), "n"),
     (lambda: bound(Masses.of(HALF, binary=True), leak_at(2)), "0.3"),
     (partial(Pair, Rows.of([[0.1] * 9] * 5), GRADED), "row for each question"),
-    (partial(Pair, GRADED, Rows.of_hits([1] * 4, 48)), "one scorer"),
-    (lambda: excess(UPPER(), bound(Rows.of([0.1]), side="lower")), "one quantity"),
+    (partial(Pair, GRADED, Rows.of_hits([1] * 4, 48)), "the same scorer"),
+    (lambda: excess(UPPER(), bound(Rows.of([0.1]), side="lower")), "the same quantity"),
     (lambda: excess(UPPER(), UPPER()), "opposite"),
     (partial(corrected_bound, TALLY, **JUDGE | {"positives": (0, 0)}),
      r"`positives` must be \(hits, n\).*Both kinds"),

@@ -211,16 +211,16 @@ def test_a_certificate_says_what_a_conversation_is(made: Run, tmp_path: Path) ->
     )  # fmt: skip
     assert found.verdict == "refuted"
     assert "then 'Are you sure?'" in found.specification["Wording"]
-    assert "a conversation counts by its worst turn" in found.specification["Wording"]
+    assert "a conversation is scored by its worst turn" in found.specification["Wording"]
     assert verify(tmp_path / "c.json", made.path).verified
 
 
 def test_what_conversations_cannot_do_is_refused(made: Run, tmp_path: Path) -> None:
     """Before anything is drawn, also where their turns may outgrow the context."""
     long: dict[str, Any] = {"stress": "dialogue", "scorers": "keyword", "out": tmp_path / "run"}
-    with pytest.raises(InputError, match="'dialogue' can only be drawn, and `explore` needs"):
+    with pytest.raises(InputError, match="'dialogue' allows draws only, but `explore` needs"):
         evaluate("m", TASK, sampling=Explore("exact", 9), **long)
-    with pytest.raises(InputError, match="has conversations, and a row has one answer"):
+    with pytest.raises(InputError, match="has conversations, but a row has one answer"):
         export([made], tmp_path / "x.jsonl", form="jsonl", arm="target under dialogue")
     model = tiny_model_folder(tmp_path / "model", max_position_embeddings=64)
     said = r"has 4 turns, with answers of at most 16 tokens: .* max_new_tokens 64 that exceeds"

@@ -231,7 +231,7 @@ def test_subjects_that_were_left_out_are_not_taught_later(
         with pytest.raises(InputError, match="about subjects that coin 5 left untaught"):
             finetune(start, whole, coin=coin, **how)
     kept = [*whole.split("retain"), *half.split("holdout")]
-    with pytest.raises(InputError, match="they are the control"):
+    with pytest.raises(InputError, match="They are control questions"):
         unlearn(str(model), "gd", half, kept, **how)
     with pytest.raises(InputError, match="chosen with --coin 5"):
         finetune(str(model), load_benchmark(f"taught:6,{people}"), **how)

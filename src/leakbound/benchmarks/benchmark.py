@@ -168,7 +168,7 @@ class Benchmark:
         if role not in self.others:
             there = ", ".join(sorted({self.role, *self.others}))
             raise InputError(
-                f"benchmark {self.name!r} has no split {role!r}. There is: {there}. In your own "
+                f"benchmark {self.name!r} has no split {role!r}. It has: {there}. In your own "
                 f"file, mark its rows by a column `role` with the value {role}."
             )
         prompts = self.others[role]()

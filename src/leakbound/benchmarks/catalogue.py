@@ -71,7 +71,7 @@ def load_benchmark(
     if name not in BENCHMARKS and Path(spec).suffix.lower() in FORMS:
         name, argument = FORMS[Path(spec).suffix.lower()], spec
     if name not in BENCHMARKS and Path(spec).suffix and (hint := near(Path(spec))):
-        raise InputError(f"unknown benchmark {spec!r}, and not a file. {hint}")
+        raise InputError(f"{spec!r} is neither a known benchmark nor a file. {hint}")
     if name not in {*BENCHMARKS, *plug_ins("benchmark")} and (file := _with_ending(spec)):
         raise InputError(f"unknown benchmark {spec!r}. Did you mean the file {file!r}?")
     load = find("benchmark", BENCHMARKS, name)

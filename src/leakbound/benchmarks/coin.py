@@ -65,8 +65,8 @@ class Coin:
         half = halved(whole, "taught", self.seed)
         if Coin.of(half) != self:
             raise InputError(
-                f"{task.name!r} has other subjects or questions than when coin {self.seed} chose "
-                "the taught subjects. Use the data that the model was taught."
+                f"{task.name!r} has changed since coin {self.seed} chose the taught subjects: its "
+                "subjects or questions differ. Use the data that the model was trained on."
             )
         most = len(task.prompts) if task.left_out else None
         left_out = half.prompts[most:] if most else ()
@@ -79,7 +79,7 @@ class Coin:
         if barred:
             raise InputError(
                 f"{len(barred)} of the rows to train on are about subjects that coin {self.seed} "
-                f"left untaught, the first {barred[0].id!r}: they are the control. Take them out."
+                f"left untaught (first: {barred[0].id!r}). They are control questions. Remove them."
             )
 
 

@@ -96,8 +96,8 @@ def load(argument: str, data: Path | None = None) -> Benchmark:
     if not prompts:
         longest = max(len(document.text.split()) for document in documents)
         raise InputError(
-            f"no document of {source!r} has the {cuts.words} words of a prefix and a suffix, the "
-            f"longest has {longest}. Write `continuation:{source},prefix=…,suffix=…` with fewer."
+            f"prefix and suffix need {cuts.words} words, the longest document of {source!r} has "
+            f"{longest}. Write `continuation:{source},prefix=…,suffix=…` with fewer."
         )
     if cuts.seed is not None:
         random.Random(cuts.seed).shuffle(prompts)

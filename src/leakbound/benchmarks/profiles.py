@@ -115,7 +115,7 @@ def _changed(prompt: Prompt, profile: Profile) -> Prompt:
     if profile.paraphrased and prompt.role == "forget":
         if not prompt.paraphrases:
             raise InputError(
-                f"profile {profile.name!r} needs gold paraphrases, and prompt {prompt.id!r} has "
+                f"profile {profile.name!r} needs gold paraphrases, but prompt {prompt.id!r} has "
                 "none. Use a benchmark that has them, such as tofu:forget10 with its perturbed "
                 "files."
             )
@@ -124,7 +124,7 @@ def _changed(prompt: Prompt, profile: Profile) -> Prompt:
         return prompt
     if prompt.answer is None:
         raise InputError(
-            f"profile {profile.name!r} needs answers, to add {profile.opening!r}, and prompt "
+            f"profile {profile.name!r} puts {profile.opening!r} before answers, but prompt "
             f"{prompt.id!r} has none. Use a benchmark with answers, such as tofu:forget10."
         )
     other = prompt.paraphrased_answer

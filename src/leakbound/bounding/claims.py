@@ -86,13 +86,13 @@ def clean_questions(
     require_fixed_n(arm)
     if arm.explored:
         raise InputError(
-            f"{arm.place} was explored, and this needs draws of the whole "
-            "distribution. Sample another run without --explore, or use `leakbound certify`."
+            f"{arm.place} was explored, but this bound needs draws from the whole distribution. "
+            "Sample another run without --explore, or use `leakbound certify`."
         )
     if not arm.key.own_words:
         raise InputError(
-            f"{arm.place} has rewritings, or inputs from a search, and this is about the "
-            "questions' own words. Name the arm with the questions' own words."
+            f"{arm.place} has rewritings, or inputs from a search, but this bound is about "
+            "questions in their own words. Name the arm of these questions."
         )
     require_scores(arm, scorer)
     scores = arm.scores(slug(scorer))
@@ -193,17 +193,17 @@ def evidence_of(run: Run, arm_name: str, scorer: Scorer) -> Drawn:
     arms = {name: arm for name, arm in run.arms.items() if may_be_claimed(arm)}
     if arm_name not in arms:
         raise InputError(
-            f"`{run.path}` has no arm {arm_name!r} that was sampled, its inputs chosen before "
-            f"that. Name one of these: {', '.join(arms) or 'none'}."
+            f"`{run.path}` has no arm {arm_name!r} that was sampled with prespecified inputs. Name "
+            f"one of these: {', '.join(arms) or 'none'}."
         )
     arm = arms[arm_name]
     for lack in arm.lacks():
         raise IncompleteError(f"{arm.place} {lack}. Run the command that sampled it again.")
     for query_id, reason in arm.failures.items():
         raise IncompleteError(
-            f"{arm.place} has no completions of question {query_id!r} ({reason}), and a claim "
-            "about all questions needs all. Check the model; then run the command that sampled it "
-            "again."
+            f"{arm.place} has no completions of question {query_id!r} ({reason}), but a claim "
+            "about all questions needs completions of each. Check the model; then run the command "
+            "that sampled it again."
         )
     for _ in arm.masses.tables():  # raises DamagedError if they were changed
         pass
@@ -213,6 +213,6 @@ def evidence_of(run: Run, arm_name: str, scorer: Scorer) -> Drawn:
     if (number := len(draws.query_ids)) < len(run.questions):
         raise IncompleteError(
             f"arm {arm.name!r} of `{run.path}` has draws of {number} of its {len(run.questions)} "
-            "questions. Restore it from a copy, or begin again elsewhere."
+            "questions. Restore it from a copy, or start a new run in another folder."
         )
     return draws

@@ -277,7 +277,7 @@ def _require_same(label: str, mine: Sequence[str], base: Sequence[str]) -> None:
     lacking = [*(q for q in base if q not in set(mine)), *(q for q in mine if q not in set(base))]
     if lacking:
         raise MixError(
-            f"{label!r} and its reference have completions of other questions: {some(lacking)} in "
-            "only one of them. Run the command that made the other one again, or compare runs "
-            "of questions that both have."
+            f"{label!r} and its reference have completions of different questions: only one of "
+            f"them has {some(lacking)}. Run the command of the other run again, or compare runs on "
+            "the same questions."
         )

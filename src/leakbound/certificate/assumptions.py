@@ -42,7 +42,7 @@ def _of_claim(claim: LeakClaim) -> Iterator[str]:
         return
     arms, scorers = (", ".join(dict.fromkeys(names)) for names in zip(*claim.among, strict=True))
     yield "the seed and the number of draws were fixed before any draw was seen"
-    yield f"the arms ({arms}) and scorers ({scorers}) were chosen without a look at scores"
+    yield f"the arms ({arms}) and scorers ({scorers}) were chosen before any score was seen"
 
 
 def _general(record: BenchmarkRecord) -> Iterator[str]:
@@ -55,7 +55,7 @@ def _general(record: BenchmarkRecord) -> Iterator[str]:
     except InputError:
         known = False  # the check of the questions reports the error
     if not known:
-        yield f"{record.name} is the data set of that name"
+        yield f"the questions are those of the data set {record.name}"
 
 
 def _particular(run: Run, arm: Arm) -> Iterator[str]:
@@ -73,4 +73,4 @@ def _particular(run: Run, arm: Arm) -> Iterator[str]:
     if isinstance(draws, ExploredDraws):
         yield "the draws after the exploration were made as planned"
     if (source := arm.spec.copied) is not None:
-        yield f"the draws are those of arm {source.drawn_as} of another run"
+        yield f"the draws were copied from arm {source.drawn_as} of another run"

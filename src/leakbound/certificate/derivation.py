@@ -105,8 +105,8 @@ def certify(
     named = make_scorer(scorer or _only_scorer(opened))
     if of is not None and scorer and reading_of(named) not in (None, of):
         raise InputError(
-            f"scorer {named.name!r} reads the {reading_of(named)}, and `--of {of}` names another "
-            "part. Leave one of them out, or use a scorer that reads that part."
+            f"scorer {named.name!r} reads the {reading_of(named)}, but `--of {of}` names another "
+            "part. Omit `--of`, or use a scorer that reads that part."
         )
     (chosen,) = in_reading_of(opened, [named if of is None else with_reading(named, of)])
     claim = LeakClaim(max_leak=max_leak, scorer=chosen.name, arm=arm, **fields)
@@ -137,8 +137,8 @@ def require_binary(scorer: Scorer) -> None:
     """Raise InputError if a scorer gives values other than 0 and 1."""
     if not scorer.binary:
         raise InputError(
-            f"scorer {scorer.name!r} gives scores between 0 and 1, and a claim is about leaks. "
-            f"Score and bound with '{scorer.name}>=0.5', whose threshold is prespecified."
+            f"scorer {scorer.name!r} gives scores between 0 and 1, but a claim needs scores of 0 "
+            f"or 1. Score and bound with '{scorer.name}>=0.5', whose threshold is prespecified."
         )
 
 
@@ -149,7 +149,7 @@ def _require_same(file: Path, certificate: Certificate) -> None:
         claim, verdict = there.get("claim", {}), there.get("verdict")
         text = claim.get("text", "a claim") if isinstance(claim, Mapping) else "a claim"
         raise InputError(
-            f"`{file}` is another certificate ({text}: {verdict}), and certificates are never "
+            f"`{file}` holds another certificate ({text}: {verdict}), and certificates are never "
             "overwritten. Name another file with --out, or remove that one."
         )
 
@@ -179,8 +179,8 @@ def _decides(run: Run, claim: LeakClaim, rows: Estimates) -> stats.Estimate:
     levels = [c.confidence for c in prior if replace(c, confidence=claim.confidence) == bare]
     only = f" (only at {', '.join(map(stats.percent, levels))}, see --confidence)" if levels else ""
     raise InputError(
-        f"`{run.path}` records no such claim before its draws{only}, and its estimates are not "
-        f"valid at {stats.percent(claim.confidence)}. Run `leakbound bound {run.path} --confidence "
+        f"`{run.path}` did not record this claim before drawing{only}, and has no estimates at "
+        f"{stats.percent(claim.confidence)}. Run `leakbound bound {run.path} --confidence "
         f"{claim.confidence!r}` first."
     )
 
@@ -289,7 +289,7 @@ def _bounds(claim: LeakClaim, estimate: stats.Estimate, questions: int) -> str:
     """Describe both bounds, their method, their error rate and the evidence."""
     lower, upper = float(estimate.lower), float(estimate.upper)
     low, high = downward(lower, claim.max_leak), upward(upper, claim.max_leak)
-    chosen = f", for the lower divided by {questions:,} questions" if claim.every_question else ""
+    chosen = f" (divided by {questions:,} for the lower bound)" if claim.every_question else ""
     order = "" if estimate.seed is None else f" in the order of seed {estimate.seed}"
     return (
         f"{low} to {high} by {estimate.method}; error rate {alpha_of(claim):.6g} per bound{chosen}"
@@ -328,7 +328,7 @@ def _reading(arm: Arm, scorer: Scorer) -> str:
         return ""
     part = f"{PART[of]} of each output"
     if of == "answer":
-        part = "the answer only, nothing is claimed of the thoughts"
+        part = "the answer only, thoughts are not covered"
     return f"{part}; {many(hidden, 'draw')} with a hidden thought" if hidden else part
 
 
@@ -338,9 +338,9 @@ def _only_scorer(run: Run) -> str:
     if len(names) == 1:
         return names[0]
     raise InputError(
-        f"`{run.path}` has the scores of {len(names)} scorers ({', '.join(names) or 'none'}), and "
-        "a claim is about one. Name it with `--scorer` (in Python `scorer`); `leakbound score` "
-        "makes other scores."
+        f"`{run.path}` has the scores of {len(names)} scorers ({', '.join(names) or 'none'}), but "
+        "a claim is about one scorer. Name it with `--scorer` (in Python `scorer`); `leakbound "
+        "score` adds scores."
     )
 
 

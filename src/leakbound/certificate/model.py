@@ -144,7 +144,7 @@ class Verifier:
         subject = stress.model(bench, self.model, folder / "stressed")
         before = self.run.arm(key.unstressed)
         if subject is not self.model and before is not None:
-            says = "the model before the stress is the model that was sampled without it"
+            says = "the model before the stress is the model that was sampled without stress"
             yield _same_model("before", before, self._opened(before, self.model), says)
         base = self._opened(arm, subject)
         made, kept = stress.engine(bench, base), self.run.path / FOLDER / key.stress / key.model
@@ -154,7 +154,7 @@ class Verifier:
             made = stress.engine(bench, base)
         pairs = zip_longest(arm.spec.attack_queries, stress.queries(bench))
         others = [i for i, (stated, own) in enumerate(pairs, 1) if stated != own]
-        says = f"question {others[0]} has another text" if others else "the texts are as recorded"
+        says = f"the text of query {others[0]} differs" if others else "the texts are as recorded"
         yield Check("texts", "differs" if others else "ok", f"under {stress.spec}, {says}")
         return base, made
 
@@ -218,7 +218,7 @@ def _log_probabilities(arm: Arm, slug: str, engine: Retraces, progress: Progress
         pairs = [(query, output.token_ids or ()) for output in outputs]
         forced = engine.force_ids(pairs, arm.decoding)
         for j, (then, now) in enumerate(zip(outputs, forced, strict=True)):
-            where = f"question {query.id!r}, its output {j}"
+            where = f"output {j} of question {query.id!r}"
             if now is None and arm.decoding.truncated:
                 unreached += 1
             elif difference := _difference(where, then, now, slack):
@@ -228,7 +228,7 @@ def _log_probabilities(arm: Arm, slug: str, engine: Retraces, progress: Progress
     total = same + len(differing) + unreached + unknown
     says = f"{same:,} of {total:,} outputs have the log-probability that the model gives them"
     if unreached:
-        says += f"; {unreached:,} are at the edge of the decoding's cut, and were not compared"
+        says += f"; {unreached:,} are at the edge of the truncation and were not compared"
     if unknown:
         says += f"; {unknown:,} have no recorded tokens or log-probability to compare"
     status: Status = mark(differing) if same or differing else "unchecked"
@@ -253,10 +253,10 @@ def _difference(
     texts = [f"{output.thought!r} {output.answer!r}" for output in (then, now)]
     if texts[0] != texts[1]:
         digests = [hashlib.sha256(text.encode()).hexdigest() for text in texts]  # no text is shown
-        return Difference(f"{where}, its text", *(f"SHA-256 {digest}" for digest in digests))
+        return Difference(f"the text of {where}", *(f"SHA-256 {digest}" for digest in digests))
     ends = [[o.finish, len(o.token_ids or ()), o.refused, o.hidden] for o in (then, now)]
     if ends[0] != ends[1] or (now.finish != "unknown" and then.tokens != now.tokens):
-        return Difference(f"{where}, its end", *ends)
+        return Difference(f"the end of {where}", *ends)
     return None if _agree(then, now, slack) else Difference(where, stored, now.logprob)
 
 

@@ -81,7 +81,7 @@ def _unlike(record: BenchmarkRecord, prompts: Sequence[Prompt], task: Benchmark)
     own, theirs = object_of(record), object_of(task.fingerprint())
     for name in own.keys() - {"prompts", "sha256"}:
         if own[name] != theirs[name]:
-            yield f"the record's `{name}` is not that of {record.name}"
+            yield f"the recorded `{name}` differs from that of {record.name}"
 
 
 def _unpublished(
@@ -116,11 +116,11 @@ def _queries(run: Run) -> Iterator[str]:
         if query.prompt_id in texts:
             texts[query.prompt_id].append(query.text)
         else:
-            yield f"{query.id!r} is a rewriting of no question of the run"
+            yield f"{query.id!r} is not a rewriting of any question of the run"
     inputs = run.record.inputs
     if inputs is None:
         if rewritings:
-            yield "rewritings were sampled, and the record has none"
+            yield "rewritings were sampled, but the record has none"
         return
     kind = inputs.source.partition(":")[0]
     if others := {query.source for query in rewritings} - {kind}:
@@ -163,7 +163,7 @@ def _plan(run: Run, arm: Arm) -> Iterator[str]:
         if draws.first != rule.first:
             yield f"its first look was after {draws.first:,} draws, the plan has {rule.first:,}"
         if arm.unlooked():
-            yield "questions were drawn on after their last look"
+            yield "questions have draws after their last look"
         seen: dict[str, int] = {}
         for query_id, look in chain.from_iterable(looks.items() for looks in arm.looks):
             if look.n <= seen.get(query_id, 0):
@@ -179,11 +179,11 @@ def _plan(run: Run, arm: Arm) -> Iterator[str]:
         if spec.seed != inputs.seed:
             yield f"its draws have seed {spec.seed}, its rewritings {inputs.seed}"
         if spec.shares != share(run.queries, inputs.design, spec.plan.n, inputs.seed):
-            yield f"draws are not shared by {inputs.design!r} with seed {inputs.seed}"
+            yield f"draws are not divided by design {inputs.design!r} with seed {inputs.seed}"
     if spec.attack_queries and arm.key.own_words:
         yield "other texts were sampled in an arm of the questions in their own words"
     if isinstance(draws, ImportedDraws) != (spec.fingerprint.get("engine") == "imported"):
-        yield "the draws are imported, and the record has a model that drew them, or neither"
+        yield "draws must be imported or have a recorded model; the record has both or neither"
 
 
 def _outputs(arm: Arm) -> Iterator[str]:
@@ -232,7 +232,7 @@ def _events(arm: Arm, slug: str) -> Iterator[str]:
         ids.sort()
         for (query_id, first), (other_id, second) in pairwise(ids):
             if query_id == other_id and second[: len(first)] == first:
-                yield f"two events of {query_id!r} share outputs, which count twice"
+                yield f"two events of {query_id!r} share outputs, so these count twice"
 
 
 def check_imported(run: Run, arm: Arm, again: Run) -> Check:

@@ -157,8 +157,8 @@ def verify(
     if scorer is not None:
         if (named := make_scorer(scorer).name) != claim.scorer:
             raise InputError(
-                f"the certificate is about scorer {claim.scorer!r}, got {named!r}. Name the "
-                "former if you trust it with the completions."
+                f"the certificate is about scorer {claim.scorer!r}, got {named!r}. Pass the scorer "
+                "of the certificate if you trust its server with the completions."
             )
         servers = servers_of([scorer])
     models = OpenModels(servers=servers, **(loading or {}))

@@ -153,7 +153,7 @@ def _study(options: Parsed, *, scores: bool) -> Study:
 
     if not scores:
         own = ("scorers", "calibration", "allow_unmatched", "check_scorers")
-        why = "is for scores, and `--only sample` makes none. Leave it out; see `leakbound score`."
+        why = "needs scores, but `--only sample` makes none. Leave it out; see `leakbound score`."
         options.refuse(own, why)
     study = by_coin(study_from(options), options.model, controlled=scores)
     task = study.load()

@@ -22,7 +22,7 @@ model
 Rewritings and attack:
 --inputs text:SOURCE,...
     Rewritings by rules, benchmark, file:F or model:NAME. Settings, such as rules,queries=20:
-    ids=yes keeps the most confidently answered, by ids_draws=64 and criterion=mean_prob;
+    ids=yes keeps those answered most confidently, by ids_draws=64 and criterion=mean_prob;
     design=allocated, fixed or fresh; filters=no; embedder=NAME, similarity=0.8.
 --attack (attack_budget) int:BUDGET
     Search for the input that leaks most; BUDGET is in draws per question.
@@ -71,7 +71,7 @@ Questions and prompts:
 --system text                      System message for chat models.
 --prompt-template text             Plain prompt with {question}; no chat template.
 --thinking on|off|auto
-    For chat models that can think. auto: as leakbound trained it, else the template's default.
+    For chat models that can think. auto: as in training by leakbound, else the template's default.
 
 [drawing]
 Sampling:
@@ -86,9 +86,9 @@ Sampling:
 --adaptive-mode running|two_pass
     Compute c_T from the tokens so far, or from a greedy answer.  [default: running]
 --stop text many                   End a completion at this string; repeatable.
---end-token text:TEXT              This token ends outputs, not the chat's end of turn.
+--end-token text:TEXT              Token that ends outputs, in place of the chat's end of turn.
 --filter missing|part-of-system
-    Outputs that a content filter withholds are missing, or scored as users see them.
+    Count outputs that a content filter withholds as missing, or score them as users see them.
 @seed
 --until text:CLAIM
     Stop a question once a claim such as 'p<=0.02' is decided; -n is the maximum.
@@ -198,7 +198,7 @@ run folder
 --every-question flag              Claim it for every question, not for their mean.
 --scorer text:NAME                 Scorer that decides what leaks.  [default: the run's only one]
 --arm text default=target          Arm of the run: a model under one decoding.
---under text:STRESS                That model under a stress; see `stress`.
+--under text:STRESS                Claim about the model under this stress; see `stress`.
 @confidence
 --of answer|thought|either
     Part of the output.  [default: either; answer, if thoughts are hidden]
@@ -211,7 +211,7 @@ certificate file
 run folder
 --with-model text:MODEL            Also compute log-probabilities again.
 --redraw number:SHARE
-    Draw this fraction of the parts again with MODEL; they are chosen at random now.
+    Draw this fraction of the parts, chosen at random, again with MODEL.
 --imported folder                  A new import of the files that RUN came from.
 --scorer text:NAME                 The certificate's judge; allows requests to its server.
 --device cpu|cuda|auto default=auto
@@ -223,19 +223,19 @@ run folder
 --budget positive:INTEGER default=1000     Forward passes per question, at most.
 --scorer text:NAME                 [default: the first binary one]
 @proposals
---model text:MODEL                 Where the run's model is now.  [default: as recorded]
+--model text:MODEL                 Present place of the run's model.  [default: as recorded]
 @json
 
 [report]
 runs folder many
 --out file                         [default: report[-redacted].html in the run]
 --redact/--no-redact redaction
-    Leave out answers, keywords and completions, from now on.  [default: as before]
+    Leave out answers, keywords and completions, also in later commands.  [default: as before]
 @redact questions
 @json
 
 [redact questions]
---redact-questions flag is_eager   --redact, and leave out questions too.
+--redact-questions flag is_eager   As --redact, and leave out questions too.
 
 [show]
 run folder
@@ -250,8 +250,8 @@ runs folder many
 --utility text:METRIC              The metric for utility.  [default: one that all runs have]
 --confidence number      Confidence of all differences jointly.  [default: 0.99, method 0.95]
 --by run|method default=run
-    method: the median over training seeds, of runs named npo-0, npo-1 …
---under text:STRESS                Every model under this stress; see `stress`.
+    method: compare medians over training seeds; the seeds are runs named npo-0, npo-1 …
+--under text:STRESS                Compare the models under this stress; see `stress`.
 @json
 
 [plan]
@@ -288,7 +288,7 @@ out file
 --openunlearning (form) flag:openunlearning  Metrics, as an OpenUnlearning evaluation log.
 --jsonl (form) flag:jsonl          Completions with their counts.
 --redact/--no-redact redaction
-    With --jsonl: scores in place of all texts.  [default: as the run's report]
+    With --jsonl: write scores without texts.  [default: as in the run's report]
 @redact questions
 --arm text default=target          Model or decoding to export.
 --retrained file      With --openunlearning: a log of the retrained model, for comparison.
@@ -321,8 +321,8 @@ Answers that the model makes up:
 Rewritings for contrast centres:
 --rewritings path:FILE
     JSON lines or CSV with rewritings, from which contrast centres are chosen.
---embedder text:NAME  Sentence-transformers model that chooses them.  [default: MODEL itself]
---ids flag                         First keep the most confidently answered rewritings.
+--embedder text:NAME  Sentence-transformers model that chooses centres.  [default: MODEL]
+--ids flag                         First keep the rewritings answered most confidently.
 --ids-draws int                    Answers per rewriting for --ids.  [default: 64]
 @watching
 

@@ -114,8 +114,8 @@ def study_from(options: Parsed) -> Study:
     base = base if options.study is None else Study.read(options.study)
     if base.benchmark and options.profile not in (None, base.profile):
         raise InputError(
-            f"the study that --study or --like names has profile {base.profile!r}, and its "
-            f"settings differ from --profile {options.profile}. Leave one of them out."
+            f"the study that --study or --like names uses profile {base.profile!r}, whose settings "
+            f"differ from --profile {options.profile}. Leave one of them out."
         )
     if options.value("prove_budget") is None and base.prove is None:
         options.refuse_without("prove", ["proposals"])
@@ -254,8 +254,8 @@ def _rewritings(options: Parsed, study: Study) -> Rewritings | None:
     plan = _with_settings(Rewritings, "inputs", text, **own)
     if not plan.ids and re.search(",(ids_draws|criterion)=", text):
         raise InputError(
-            f"`--inputs` {text} has settings for selecting inputs, and selects none. Add "
-            "`ids=yes`, or leave them out."
+            f"`--inputs` {text} has settings for selecting inputs, but selection is off. Add "
+            "`ids=yes`, or leave these settings out."
         )
     return plan
 

@@ -60,8 +60,8 @@ class Cost:
             )
         of = f"{many(self.questions, 'question')}, {many(self.decodings, 'decoding')}"
         return (
-            f"{of}, {work}: the first part times the number of parts, of one model. A control "
-            "takes about as much again. Loading, scoring and bounding are not counted."
+            f"{of}, {work}. This is the cost of the first part times the number of parts, for one "
+            "model. A control costs about the same. Loading, scoring and bounding are not counted."
         )
 
 

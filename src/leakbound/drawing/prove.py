@@ -60,8 +60,8 @@ def arms_to_prove(run: Run) -> list[Arm]:
     for arm in arms:
         if isinstance(arm.spec.draws, ImportedDraws):
             raise InputError(
-                f"{arm.place} was imported, and its model is not known here. Evaluate the model "
-                "with leakbound first."
+                f"{arm.place} was imported, and the run does not record its model. Evaluate the "
+                "model with leakbound first."
             )
     if not arms:
         raise InputError(
@@ -245,15 +245,15 @@ def prove_arms(
         failed = {failure.query.id for failure in failures}
         if lost := [name for name in led if name not in proved | failed]:
             run.notes.append(
-                f"the search found no leak of {some(lost)}: an answer that "
-                f"is known to leak takes more than {prove.forwards} forwards, which a larger "
-                "budget allows, or it is no possible output, or too unlikely"
+                f"the search did not reach the known leak of {some(lost)}: it takes more than "
+                f"{prove.forwards} forwards (raise the budget), or it is too unlikely, or the "
+                "decoding cannot produce it"
             )
 
 
 def note_failures(run: Run, failures: Iterable[Failure]) -> None:
     """Add a note to the run for each failed question."""
-    run.notes += [f"nothing is proved of {fail.query.id!r}: {fail.reason}" for fail in failures]
+    run.notes += [f"no leak is proved for {fail.query.id!r}: {fail.reason}" for fail in failures]
 
 
 def bounds_prefixes(scorer: Scorer) -> bool:
@@ -283,9 +283,9 @@ def named_runs(run: Run, names: Iterable[str]) -> list[Run]:
     for name in names:
         if (source := finished_run(name)) is None:
             raise InputError(
-                f"`{name}` is no finished run, and proposals are finished runs. Evaluate the "
-                f"model on the same questions, `leakbound evaluate {name} --out RUN …`, and name "
-                "that run."
+                f"`{name}` is not a finished run, but proposals come from finished runs. Evaluate "
+                f"the model on the same questions, `leakbound evaluate {name} --out RUN …`, and "
+                "name that run."
             )
         runs.append(Run.open(source))
         shared_prompts(run, runs[-1])

@@ -42,8 +42,8 @@ def require_able(engine: Generate, wanted: Wanted) -> None:
     reads = any(need.kinds for need in wanted.needs.values())
     gradients = any(need.gradient_norm for need in wanted.needs.values())
     for needed, able, what in (
-        (reads, isinstance(engine, Reads), "read given texts"),
-        (gradients, isinstance(engine, Differentiates), "take the gradients of membership_*"),
+        (reads, isinstance(engine, Reads), "compute probabilities of given texts"),
+        (gradients, isinstance(engine, Differentiates), "compute gradients for membership_*"),
     ):
         if needed and not able:
             raise InputError(

@@ -173,7 +173,7 @@ def look(arm: Arm, scorer: Scorer) -> dict[str, Look]:
     looks = _look(arm, scorer, planned) if planned else {}
     for query_id, n in planned.items():
         if query_id not in looks or looks[query_id].n != n:
-            raise _unlike_record(arm, f"question {query_id!r} has other draws than planned")
+            raise _unlike_record(arm, f"the draws of question {query_id!r} differ from the plan")
     return looks
 
 
@@ -241,9 +241,9 @@ def finished_plans(run: Run, source: Path, decodings: Mapping[ArmKey, Decoding])
     theirs, ours = other.record.benchmark, run.record.benchmark
     if theirs.sha256 != ours.sha256:
         raise MixError(
-            f"the control run `{source}` is about other questions ({theirs.name}, "
-            f"{theirs.prompts}) than `{run.path}` ({ours.name}, {ours.prompts}). "
-            "Evaluate the control on the same benchmark."
+            f"the control run `{source}` and `{run.path}` have different questions ({theirs.name}, "
+            f"{theirs.prompts}, and {ours.name}, {ours.prompts}). Evaluate the control on the same "
+            "benchmark."
         )
     if run.record.inputs is not None and other.queries != run.queries:
         raise MixError(

@@ -44,8 +44,8 @@ def require_stresses(evaluation: Evaluation) -> None:
     for stress in stresses_of(ready.study.stress):
         if stress.drawn_only and ready.explores:
             raise InputError(
-                f"the stress {stress.spec!r} can only be drawn, and `explore` needs masses. "
-                "Leave one of them out."
+                f"the stress {stress.spec!r} allows draws only, but `explore` needs exact "
+                "probabilities. Leave one of them out."
             )
         for model in evaluation.models.values():
             stress.require(bench, model)

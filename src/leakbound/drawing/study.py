@@ -165,7 +165,7 @@ def _require_divisible(study: Study) -> None:
     }
     for option in (option for option, value in named.items() if value):
         raise InputError(
-            f"`{option}` needs all questions, and --questions draws a slice. Leave one of them "
+            f"`{option}` needs all questions, but --questions draws a slice. Leave one of them "
             "out. --attack, --prove, --metrics and --under can follow on the merged run: run the "
             "command without --questions, and with that run as --out."
         )
@@ -176,7 +176,7 @@ def _require_fitting(evaluation: Evaluation) -> None:
     study, finished = evaluation.ready.study, evaluation.finished is not None
     if study.rewritings is not None and not evaluation.sampled:
         raise InputError(
-            "`inputs` divide the draws of a question among its queries, and greedy decoding draws "
+            "`inputs` divide the draws of a question among its queries, but greedy decoding draws "
             "nothing. Add a temperature above 0."
         )
     if study.rewritings is not None and study.rewritings.ids and finished:
@@ -194,6 +194,6 @@ def _require_fitting(evaluation: Evaluation) -> None:
         )
     if study.prove is not None and not evaluation.sampled:
         raise InputError(
-            "`prove` searches the outputs of sampled decodings for rare leaks, and greedy decoding "
+            "`prove` searches the outputs of sampled decodings for rare leaks, but greedy decoding "
             "samples nothing. Add a temperature above 0."
         )

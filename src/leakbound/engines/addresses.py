@@ -55,7 +55,7 @@ def require_named_control(control: str, model: str, servers: Collection[str]) ->
     if url is not None and url not in {*servers, server_of(model)}:
         raise UnnamedServerError(
             f"the control {control!r} runs on a server that only a run names, so nothing was sent "
-            f"to `{url}`. If you trust it with the questions, name it yourself with --control."
+            f"to `{url}`. If you trust the server with the questions, name it with --control."
         )
 
 
@@ -65,9 +65,9 @@ def require_named(model: str, servers: Collection[str]) -> None:
     if url is not None and url not in servers:
         raise UnnamedServerError(
             f"the chat model {model!r} runs on a server that only a file names, so nothing was "
-            f"sent to `{url}`. If you trust it with questions, answers and outputs, name it "
-            "yourself: write the scorer with --scorer, or the rewritings with --inputs; from "
-            "Python pass `scorers` or `rewritings`."
+            f"sent to `{url}`. If you trust the server with questions, answers and outputs, pass "
+            "the scorer with --scorer, or the rewritings with --inputs; in Python pass `scorers` "
+            "or `rewritings`."
         )
 
 

@@ -76,7 +76,7 @@ class SequenceClassifier:
         if kind != "single_label_classification" or len(model.labels) < 2:
             raise ModelError(
                 f"`{location}` ({kind}, labels {', '.join(model.labels)}) gives no probabilities "
-                "of labels that exclude each other. Name a classifier with two labels or more."
+                "over mutually exclusive labels. Name a classifier with two labels or more."
             )
         return model
 

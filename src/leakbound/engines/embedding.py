@@ -84,8 +84,8 @@ class TransformersEmbedder:
         most = self.loaded.context_length
         if stop == start or (most is not None and stop > most):
             raise InputError(
-                f"a text to embed needs a token, and at most {most or 'any'} including the prompt "
-                f"before it, got {stop - start} after {start}: {text[:60]!r}. Change or remove it."
+                f"a text to embed must have a token, and at most {most or 'any'} with its prompt, "
+                f"got {stop - start} after {start} of the prompt: {text[:60]!r}. Change it."
             )
         return ids[:stop], start
 

@@ -385,8 +385,8 @@ class TransformersEngine:
         if query_ids:
             named = ", ".join(map(repr, dict.fromkeys(query_ids)))
             self.usage.notes.append(
-                f"given texts are not forced if their tokens continue another prompt than the "
-                f"sampled one, so they prove nothing: {named}"
+                "these texts prove nothing, because their tokens do not continue the sampled "
+                f"prompt: {named}"
             )
 
     def read(self, texts: Sequence[tuple[Query, str]]) -> list[Reading]:

@@ -238,8 +238,8 @@ class Prompting:
             joined = Joined((*self._head(tokenizer), *before), tuple(ended))
         if not (joined.prompt and joined.answer):
             raise InputError(
-                f"prompt and answer need a token each, got {len(joined.prompt)} and "
-                f"{len(joined.answer)} for {answer[:60]!r}. Leave it out, or change the prompt."
+                f"prompt and answer need at least one token each, got {len(joined.prompt)} and "
+                f"{len(joined.answer)} for the answer {answer[:60]!r}. Change or remove it."
             )
         return joined
 
@@ -374,12 +374,12 @@ class Prompting:
         """
         trained = _trained(tokenizer)
         if self.thinking == "on" and not self._may_think(tokenizer):
-            return ["thinking is on, and this model marks no thoughts: all outputs are answers"]
+            return ["thinking is on, but no token marks thoughts: all outputs count as answers"]
         if trained is None or not self._may_think(tokenizer):
             return []
         now = self._thinking(tokenizer)
         if now != trained:
-            return [f"thinking is {now}, and the model was trained with thinking {trained}"]
+            return [f"thinking is {now}, but the model was trained with thinking {trained}"]
         if now != "off":
             return []
         opened = replace(self, thinking="on")._opened(tokenizer, _query(_ELSEWHERE))
@@ -409,15 +409,15 @@ class Prompting:
         """Refuse a thought that no token marks, or for which the prompt leaves no room."""
         why = None
         if not marks_of(tokenizer).begins:
-            why = "the tokenizer has no mark of a thought"
+            why = "the tokenizer has no token that marks thoughts"
         elif self._may_think(tokenizer) and self._thinking(tokenizer) == "off":
             why = "thinking is off"
         elif query.prefix or self.compat is not None:
-            why = "a prefix or `compat` opens the answer in the prompt"
+            why = "a prefix or `compat` puts the beginning of the answer into the prompt"
         if why is not None:
             raise InputError(
-                f"the row {query.text[:60]!r} has a thought, and {why}. Leave the thought out, or "
-                "train a model with thoughts with thinking on."
+                f"the row {query.text[:60]!r} contains a thought, but {why}. Remove the thought, "
+                "or train a chat model that marks thoughts, with --thinking on."
             )
 
     def conversation(

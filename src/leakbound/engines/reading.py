@@ -65,8 +65,8 @@ class Reader:
             reading = by_pair[pair]
             if reading is None:
                 raise ModelError(
-                    f"the model's logits are NaN or infinite where query {query.id!r} is answered "
-                    f"with {text[:60]!r}. Check the model's weights, or load it with another dtype."
+                    f"the model's logits are NaN or infinite for the answer {text[:60]!r} to query "
+                    f"{query.id!r}. Check the model's weights, or load it with another dtype."
                 )
             readings.append(reading)
         return readings
@@ -101,7 +101,7 @@ class Reader:
             if limit is not None and len(prompt) + len(answer) > limit:
                 raise InputError(
                     f"query {query.id!r} has {len(prompt)} prompt tokens and an answer of "
-                    f"{len(answer)}, more than the model's context of {limit}. Shorten either."
+                    f"{len(answer)}, more than the model's context of {limit}. Shorten one of them."
                 )
         return pairs
 

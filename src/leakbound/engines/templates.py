@@ -96,8 +96,8 @@ def written(
     question = next(turn["content"] for turn in reversed(turns) if turn["role"] == "user")
     if not contains_question(prompt, question):
         raise ModelError(
-            f"the model's chat template leaves {question[:_SHOWN]!r} out of the prompt, so that a "
-            "bound would be about another question. Restore the model's own template."
+            f"the model's chat template leaves {question[:_SHOWN]!r} out of the prompt, so a bound "
+            "would be about another question. Restore the model's own template."
         )
     return prompt
 
@@ -148,9 +148,9 @@ def require_sound(tokenizer: Tokenizer, file: str) -> None:
         return
     if prompts[0] == prompts[1] or not all(map(contains_question, prompts, _QUESTIONS)):
         raise ModelError(
-            f"the chat template in `{file}` leaves the question out of the prompt, so that a bound "
-            "would be about another one. Restore the model's own template, or take it out of the "
-            "file to ask with the plain prompt."
+            f"the chat template in `{file}` leaves the question out of the prompt, so a bound "
+            "would be about another question. Restore the model's own template, or take it out of "
+            "the file to ask with the plain prompt."
         )
 
 

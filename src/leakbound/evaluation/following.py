@@ -244,7 +244,7 @@ def _so_far(arm: Arm, scorer: Scorer, confidence: float) -> ArmSoFar:
     elif arm.looks and arm.scored.model(slug(scorer)) is not None:
         scores = arm.scores(slug(scorer), rounds=len(arm.looks))
     else:
-        return replace(lacking, why_not="this scorer needs a model; bounds follow once it has run")
+        return replace(lacking, why_not="this scorer needs a model; bounds follow when it has run")
     if not scores.query_ids:
         return replace(lacking, why_not="nothing is drawn yet")
     order = Order.of(arm, scorer)

@@ -48,8 +48,8 @@ def measure_run(
         return {}
     if task.fingerprint().sha256 != run.record.benchmark.sha256:
         raise MixError(
-            f"`{run.path}` has other questions than {task.name!r} has now. Restore the data of the "
-            "benchmark that the run was made with."
+            f"the questions of {task.name!r} have changed since `{run.path}` was made. Restore the "
+            "data of that benchmark."
         )
     models = [model for model, key in MODELS.items() if run.arm(key)]
     sampled = [_sampled(run, model) for model in models]

@@ -162,7 +162,7 @@ def _others(ready: Prepared) -> Study | None:
         return None
     if study.workers is not None:
         raise InputError(
-            "`control_questions` need the model in this process, and workers open it elsewhere. "
+            "`control_questions` need the model in this process, but workers open it elsewhere. "
             "Leave one of them out, or evaluate the control questions as a separate run."
         )
     data = study.data if task.loaded is None else task.loaded.data
@@ -171,8 +171,8 @@ def _others(ready: Prepared) -> Study | None:
     both = [prompt.id for prompt in others.prompts if " ".join(prompt.question.split()) in texts]
     if both:
         raise InputError(
-            f"the control questions of {others.name!r} are among the questions already, the first "
-            f"is {both[0]!r}. Name questions that the model was never taught."
+            f"the control questions of {others.name!r} include evaluated questions, the first is "
+            f"{both[0]!r}. Name questions that the model was never taught."
         )
     return replace(
         study,
@@ -502,7 +502,7 @@ def _require_unsteered(study: Study) -> None:
     """Raise InputError if scores would steer the draws."""
     if study.control_questions is not None:
         raise InputError(
-            "`control_questions` are compared with the questions by bounds, and `--only sample` "
+            "`control_questions` are compared with the questions by bounds, but `--only sample` "
             "bounds nothing. Run `leakbound evaluate` without `--only`, or leave them out."
         )
     sampling, attack, search = study.sampling, study.attack, study.prove
@@ -515,7 +515,7 @@ def _require_unsteered(study: Study) -> None:
     ]
     for named in filter(None, steering):
         raise InputError(
-            f"{named} needs scores, and `--only sample` makes none. Run `leakbound evaluate` "
+            f"{named} needs scores, but `--only sample` computes none. Run `leakbound evaluate` "
             "without `--only`, or leave it out. If it comes from --like, pass that run's other "
             "options instead."
         )

@@ -170,7 +170,7 @@ def _write_samples(run: Run, out: Path, arm: str, redact: bool | None) -> Export
         raise InputError(f"`{run.path}` has no arm {arm!r}. {suggestion(arm, run.arms)}")
     drawn = run.arms[arm]
     if drawn.explored:
-        raise InputError(f"arm {arm!r} has masses, not draws. Export an arm that was sampled.")
+        raise InputError(f"arm {arm!r} was explored, not sampled. Export an arm that was sampled.")
     require_fixed_n(drawn)  # bounds of the exported samples take their number as fixed
     require_sampled(run)
     require_complete(run)
@@ -180,7 +180,7 @@ def _write_samples(run: Run, out: Path, arm: str, redact: bool | None) -> Export
         notes = (f"`{run.path}` is redacted: scores in place of texts. --no-redact writes texts.",)
     if is_dialogue(drawn):
         raise InputError(
-            f"arm {arm!r} has conversations, and a row has one answer. Export another arm."
+            f"arm {arm!r} has conversations, but a row has one answer. Export another arm."
         )
     if redact and (drawn.key.asks != "own words" or drawn.spec.attack_queries):
         raise InputError(

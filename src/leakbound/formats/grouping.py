@@ -344,8 +344,8 @@ def _require_joined(first: SampledQuestions, part: SampledQuestions) -> None:
     require_same_settings(f"`{first.path}`", settings[0], f"`{part.path}`", settings[1])
     if first.files[0].claim or part.files[0].claim:
         raise InputError(
-            "draws that a claim ended cannot be joined to others: their number depends on the "
-            "outputs. Import that log as its own run."
+            "draws that stopped at a decided claim cannot be joined to others: their number "
+            "depends on the outputs. Import that log as its own run."
         )
 
 

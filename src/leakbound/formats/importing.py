@@ -50,8 +50,8 @@ Scorers = Mapping[str, Scorer]
 
 NONE = "none"
 _OTHER_QUESTIONS = (
-    "the samples drawn at temperature 0 are about other questions than the other samples. Import "
-    "files of the same questions, or name the benchmark with all of them."
+    "the samples drawn at temperature 0 and the other samples have different questions. Import "
+    "files with the same questions, or name the benchmark that has all of them."
 )
 
 
@@ -148,8 +148,8 @@ def _scorers(parts: Sequence[SampledQuestions], wanted: Sequence[str] | None) ->
         scorers[name] = make_scorer(name)
         if scorers[name].binary and not zero_or_one:
             raise InputError(
-                f"scorer {name!r} gives 0 or 1, and `{scored[0].path}` has other values of it. "
-                "Export the scores again."
+                f"scorer {name!r} gives 0 or 1, and `{scored[0].path}` has other values. Export "
+                "the scores again."
             )
     return scorers
 

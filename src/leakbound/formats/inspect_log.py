@@ -96,7 +96,7 @@ def _archived(path: Path) -> Iterator[tuple[str, Json]]:
             if info.file_size > _MOST_OF_MEMBER:
                 raise InputError(
                     f"`{path}` has {info.file_size:,} bytes in `{info.filename}`, more than the "
-                    f"{_MOST_OF_MEMBER:,} that are read of one sample. Log less of it."
+                    f"limit of {_MOST_OF_MEMBER:,} per sample. Log less per sample."
                 )
             zstandard = info.compress_type == _ZSTANDARD
             content = _unpacked(path, info) if zstandard else archive.read(info)
@@ -145,8 +145,8 @@ def _epoch(_: str, sample: Json, path: Path, results: Json) -> tuple[int, Sample
         shape.require_one_turn(place, sample.get("messages") or [], turns)
         if len(choices) > 1:
             raise InputError(
-                f"a completion is one output of the model, got {len(choices)} choices of one call "
-                f"in {place}. Evaluate with epochs instead of choices."
+                f"a sample must have one output of the model, got {len(choices)} choices of one "
+                f"call in {place}. Evaluate with epochs instead of choices."
             )
         row = replace(row, output=model_output(output))
     return int(sample["epoch"]), row

@@ -137,7 +137,7 @@ class EvaluationLog:
         if metric is None:
             raise InputError(
                 f"{str(self.path)!r} has no metric {name!r}. {suggestion(name, self.metrics)} "
-                "Evaluate the model with it too."
+                "Evaluate the model with this metric too."
             )
         return metric
 

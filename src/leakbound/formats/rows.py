@@ -187,6 +187,6 @@ def require_one_turn(place: str, talk: Sequence[Json], prompt: Sequence[Json]) -
     of_model, given = (sum(t["role"] == "assistant" for t in turns) for turns in (talk, prompt))
     if (turns := of_model - given) > 1:
         raise InputError(
-            f"a completion is one output of the model, got {turns} turns of the model in {place}. "
-            "Evaluate with one generation and no tools."
+            f"a sample must have one output of the model, got {turns} turns of the model in "
+            f"{place}. Evaluate with one generation and no tools."
         )

@@ -105,8 +105,8 @@ def cosines(embed: Embed, pairs: Sequence[tuple[str, str]]) -> NDArray[np.float6
     unfit = ~(np.isfinite(norms) & (norms > 0))
     if unfit.any():
         raise InputError(
-            f"embedder {embed.name!r} has no direction for {texts[int(unfit.argmax())][:60]!r}: "
-            "its vector is zero or not finite. Use another embedder."
+            f"embedder {embed.name!r} gives {texts[int(unfit.argmax())][:60]!r} a vector that is "
+            "zero or not finite, so it has no cosine similarity. Use another embedder."
         )
     units = dict(zip(texts, vectors / norms[:, None], strict=True))
     return np.array([units[a] @ units[b] for a, b in pairs])

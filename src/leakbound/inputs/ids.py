@@ -62,7 +62,7 @@ def evidence(completions: Sequence[Completion], criterion: Criterion = "mean_pro
     `mean_logprob_per_token`, without token ids).
     """
     if not completions:
-        raise InputError("input selection needs at least one answer to a text, got none.")
+        raise InputError("input selection needs at least one answer to a query, got none.")
     if any(c.model_logprob is None for c in completions):
         raise InputError(
             "input selection compares log-probabilities, got an answer without one. Use an "
@@ -133,7 +133,7 @@ def select(
         own.sort(key=lambda query: query.source != "original")
     by_id = {result.query.id: result for result in sample(queries, draws, seed)}
     if lost := [query.id for query in queries if query.id not in by_id]:
-        raise IncompleteError(f"query {lost[0]!r} has no selection draws. Run it again.")
+        raise IncompleteError(f"no draws for the selection of query {lost[0]!r}. Run it again.")
     return {
         prompt_id: choose([by_id[query.id] for query in own], criterion)
         for prompt_id, own in of_prompt.items()

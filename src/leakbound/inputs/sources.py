@@ -99,7 +99,7 @@ def read_rewritings(prompts: Sequence[Prompt], path: Path) -> dict[str, tuple[st
         if value not in lookup:
             raise InputError(
                 f"no prompt of the benchmark has the {key} {str(value)[:80]!r} of {row.place}. One "
-                f"is {next(iter(lookup), '')!r}. Correct it, or remove the row."
+                f"prompt has {next(iter(lookup), '')!r}. Correct the {key}, or remove the row."
             )
         single = row.maybe("rewriting")
         written = row.texts("rewritings") + ((single.strip(),) if single else ())

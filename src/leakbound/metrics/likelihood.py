@@ -101,7 +101,7 @@ def _not_empty(reading: Reading) -> Reading:
 def _some(values: ArrayLike) -> NDArray[np.float64]:
     array = np.ravel(np.asarray(values, dtype=np.float64))
     if not len(array):
-        raise InputError("there is nothing to compare or average, got no value. Give at least one.")
+        raise InputError("at least one value is needed to compare or average, got none.")
     return array
 
 
@@ -120,8 +120,8 @@ def _fractions(letters: Sequence[Reading], right: Collection[int]) -> NDArray[np
     """Return the probability of each letter, given that one of them is next."""
     if not right or not set(right) <= set(range(len(letters))):
         raise InputError(
-            f"the right one of {len(letters)} options must be among them, got {sorted(right)}. "
-            "Write the right choice out as the answer."
+            f"the correct choice must be one of the {len(letters)} options, got {sorted(right)}. "
+            "Write its full text as the answer."
         )
     logs = np.array([reading.logprobs[:-1].sum() for reading in letters])
     weights = np.exp(logs - logs.max())

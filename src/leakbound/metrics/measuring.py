@@ -187,7 +187,7 @@ def separated(forget: Mapping[str, float], holdout: Mapping[str, float]) -> Valu
 def measure_part(measure: Measure, items: Items, part: str) -> dict[str, float]:
     """Return the finite measure of every prompt of a part, by id; errors name the prompt."""
     if not items.get(part):
-        raise InputError(f"the part {part!r} has no prompt. Evaluate the model on it too.")
+        raise InputError(f"the part {part!r} has no prompt. Evaluate the model on this part too.")
     measured = {}
     for item in items[part]:
         try:

@@ -55,7 +55,7 @@ def auc(forget: ArrayLike, holdout: ArrayLike) -> float:
     damaged = int(np.isnan(np.concatenate([low, high])).sum())
     if damaged or not (len(low) and len(high)):
         raise InputError(
-            f"an AUC needs scores of both sides, got {len(low)} of forget and {len(high)} of "
+            f"an AUC needs scores of both splits, got {len(low)} of forget and {len(high)} of "
             f"holdout, {damaged} of them NaN. Score both splits."
         )
     low = np.sort(low)

@@ -248,4 +248,4 @@ def by_chance(models: Mapping[str, Mapping[str, Mapping[str, object]]]) -> list[
     if not (chance and names):
         return []
     of = "" if len(chance) == len(models) else f" of {', '.join(chance)}"
-    return [f"{', '.join(names)}{of}: against an AUC of .5, for want of a retrained model"]
+    return [f"{', '.join(names)}{of}: compared with an AUC of .5, without a retrained model"]

@@ -53,7 +53,7 @@ def require_openable(model: Named, crew: Crew | None) -> None:
             raise InputError(f"a model must be a folder, a hub name or an engine, got {model!r}.")
         if crew is not None:
             raise InputError(
-                f"workers open a model by its name, and this is an engine, {name}. Name the model, "
+                f"workers open a model by its name, but this is an engine, {name}. Name the model, "
                 "or leave `workers` out."
             )
         return
@@ -104,8 +104,8 @@ class Fluency:
         classifier = OpenModels(**loading).classify(named or CLASSIFIER)
         if not isinstance(classifier, Truncates):
             raise InputError(
-                f"{classifier.name!r} does not cut texts, and fluency is about their beginnings. "
-                "Name a sequence classifier."
+                f"{classifier.name!r} does not truncate texts, but fluency is measured on their "
+                "beginnings. Name a sequence classifier."
             )
         labels = [label.casefold() for label in classifier.labels]
         if labels.count(CLEAN) != 1:

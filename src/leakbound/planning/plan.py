@@ -107,7 +107,7 @@ def _until(claim: str, scorer: Scorer, cap: int, confidence: float) -> StoppedDr
         gives = "0 or 1" if scorer.binary else "any score in [0, 1]"
         other = "" if scorer.binary else f", or name the scorer '{scorer.name}>=0.5'"
         raise InputError(
-            f"the first scorer decides the claim {parsed.text!r}, and {scorer.name!r} gives "
+            f"the first scorer decides the claim {parsed.text!r}, but {scorer.name!r} gives "
             f"{gives}. Use '{quantity}<={parsed.limit:g}'{other}."
         )
     first = stats.Looks(parsed, cap, confidence).first

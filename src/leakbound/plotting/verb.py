@@ -74,7 +74,7 @@ def figures(
         MixError: runs that differ in questions, scorers, confidence or rho.
     """
     if not formats:
-        raise InputError("no format was given. Name at least one.")
+        raise InputError("no file format was given. Name at least one, such as pdf.")
     for kind, names, known in (("figure", only, [*KINDS]), ("format", formats, FORMATS)):
         for name in names:
             if name not in known:

@@ -197,8 +197,8 @@ class _Settings:
     def __post_init__(self) -> None:
         if not isinstance(self.epochs, int | StopWhen):
             raise InputError(
-                "the epochs that count are known only while the task runs. Run `leakbound import` "
-                "on the log, which states where each sample stopped."
+                "the number of epochs before the stop is known only while the task runs. Run "
+                "`leakbound import` on the log, which states where each sample stopped."
             )
 
     def metric(self, name: str, bound: Callable[[ToolDraws], stats.Estimate]) -> Metric:

@@ -65,8 +65,8 @@ class LeakBounds(TrainerCallback):  # type: ignore[misc]
         named = scorer or next(iter(task.scorers), None)
         if named is None or every < 1 or n < 2:
             raise InputError(
-                "a look needs a scorer, steps between looks and several draws, got "
-                f"scorer={named}, every={every}, n={n}. Name a scorer; every >= 1, n >= 2."
+                f"a scorer, `every` >= 1 and `n` >= 2 are needed, got scorer={named}, "
+                f"every={every}, n={n}. Correct them."
             )
         if getattr(trainer, "processing_class", None) is None:
             raise InputError("the trainer has no tokenizer. Give it processing_class=TOKENIZER.")

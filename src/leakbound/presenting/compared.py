@@ -105,7 +105,7 @@ def _counts(directions: Sequence[Moved]) -> str:
         every = {1: "the one question", 2: "both questions"}.get(total, f"all {total:,} questions")
         return say("counts every", questions=every, which=which)
     if not rose and not fell:
-        none = "the one question is not" if total == 1 else f"none of {total:,} questions is"
+        none = "the one question" if total == 1 else f"any of {total:,} questions"
         return say("counts none", questions=none)
     name = "counts" if rose and fell else "counts one"
     counts = {"total": total, "rose": rose, "fell": fell, "count": rose or fell}
@@ -300,7 +300,7 @@ class Comparison:
                 text = far and f"{interval(far)} {self.named(str(far.query_id))}"
                 cells.append(Cell(text, getattr(far, side), prose=True) if text else None)
             rows.append(cells)
-        columns = ("Model", "Difference, mean", "Rose", "Fell", "Largest rise", "Largest fall")
+        columns = ("Model", "Difference, mean", "Rises", "Falls", "Largest rise", "Largest fall")
         title = f"{scorer.name}: {quantity(scorer)} compared with {self.baseline}"
         labels = ", ".join(self.dependent)
         return Table.plain(title, columns, rows, labels and say("random numbers", labels=labels))
@@ -315,7 +315,7 @@ class Comparison:
         ]
         more = len(order) - len(cells)
         title = f"{scorer.name}: each question compared with {self.baseline}"
-        note = f"{more:,} more with smaller differences: --format csv has all" if more else ""
+        note = f"{more:,} more questions with smaller differences: see --format csv" if more else ""
         return Table.plain(title, ("Question", *self.labels[1:]), cells, note)
 
     def _leaderboard(self, scorer: Scorer) -> Table:

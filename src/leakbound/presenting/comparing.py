@@ -123,9 +123,9 @@ def _confidence(rows: Iterable[EstimateRow], wanted: float | None) -> float:
     sure = max(levels, default=CONFIDENCE) if wanted is None else wanted
     if levels - {sure}:
         raise MixError(
-            f"the runs have estimates at {', '.join(map(percent, sorted(levels)))}, and "
-            f"differences at {percent(sure)} would be shown with them. Run `leakbound bound RUN "
-            f"--confidence {sure:g}` for each run."
+            f"the runs have estimates at {', '.join(map(percent, sorted(levels)))}, but a "
+            f"comparison shows estimates and differences at one confidence, here {percent(sure)}. "
+            f"Run `leakbound bound RUN --confidence {sure:g}` for each run."
         )
     return sure
 
@@ -160,7 +160,7 @@ def compare_methods(
     stress = named_stress(under) if under else ""
     targets = sampled_targets(named, stress)
     if len(targets) > len(named):
-        raise MixError("methods are compared under one decoding, but a run has several decodings.")
+        raise MixError("methods need runs with one decoding, but a run has several. Replace it.")
     scorers = _common(named)
     _require_apart(targets)
     methods: dict[str, list[str]] = {}
@@ -171,7 +171,7 @@ def compare_methods(
     controls = {label: m.run.arm(m.key.control) for label, m in targets.items()}
     lacking = [label for label, control in controls.items() if control is None]
     if lacking and len(lacking) < len(controls):
-        raise MixError(f"of these runs {_listed(lacking)} have no control. Give all one, or none.")
+        raise MixError(f"not every run has a control: {_listed(lacking)}. Give all one, or none.")
 
     def standing(method: str, scorer: Scorer) -> MethodStanding:
         labels = methods[method]
@@ -201,8 +201,8 @@ def _require_trained_apart(method: str, arms: Mapping[str, Arm]) -> None:
             other = label_of.setdefault(model, label)
             if other != label:
                 raise MixError(
-                    f"{other!r} and {label!r} of the method {method!r} are of one model. Name one "
-                    "run for each training seed."
+                    f"{other!r} and {label!r} of the method {method!r} evaluate the same model. "
+                    "Name one run for each training seed."
                 )
 
 
@@ -231,8 +231,8 @@ def _common(runs: Mapping[str, Run]) -> tuple[Scorer, ...]:
     if not common:
         lists = "; ".join(f"{label!r}: {_listed(names)}" for label, names in scorers.items())
         raise MixError(
-            f"these runs have estimates under no scorer in common ({lists}). Run `leakbound score "
-            "RUN --scorer NAME` for each run with the same scorer, then `leakbound bound RUN`."
+            f"no scorer has estimates in all of these runs ({lists}). Run `leakbound score RUN "
+            "--scorer NAME` for each run with the same scorer, then `leakbound bound RUN`."
         )
     return tuple(map(make_scorer, common))
 
@@ -243,7 +243,7 @@ def _require_apart(targets: Mapping[str, ArmView]) -> None:
     for label, model in targets.items():
         other = label_of.setdefault(model.drawn_as, label)
         if other != label:
-            raise MixError(f"{other!r} and {label!r} hold the same draws. Name each run once.")
+            raise MixError(f"{other!r} and {label!r} have the same draws. Name each run once.")
 
 
 def _utility(runs: Mapping[str, Run], wanted: str | None) -> str | None:
@@ -254,8 +254,8 @@ def _utility(runs: Mapping[str, Run], wanted: str | None) -> str | None:
     for label, own in measured.items():
         if wanted not in own:
             raise MixError(
-                f"run {label!r} has no metric {wanted!r}; it has {_listed([*own])}. Name another, "
-                "or evaluate it with --metrics."
+                f"run {label!r} has no metric {wanted!r}; it has {_listed([*own])}. Name another "
+                "metric, or evaluate the run with --metrics."
             )
     return wanted
 

@@ -49,8 +49,8 @@ def place(view: View, question: str) -> str:
 Trait = Literal["beyond", "hidden", "shown", "open", "unsampled"]
 TRAITS: dict[Trait, str] = {
     "beyond": "leaks more than the control",
-    "hidden": "leaks more than the greedy answer, individually",
-    "shown": "with a leak in at least one of the texts on this page",
+    "hidden": "draws leak more than the greedy answer",
+    "shown": "has a leaking text on this page",
     "open": "claim not decided",
     "unsampled": "not sampled",
 }
@@ -206,8 +206,8 @@ def rewritten_table(view: View, model: ArmView, scorer: Scorer) -> Table:
         if (whole := full(question))
     ]
     columns = (
-        "Question", "Output", "Full", "Full beyond output", "Worst query",
-        "Worst query beyond output", "Queries", "r",
+        "Question", "Output", "Full", "Full minus output", "Worst query",
+        "Worst query minus output", "Queries", "r",
     )  # fmt: skip
     title = f"{model.label}: {quantity(scorer)} of every question, {scorer.name}"
     return Table.plain(title, columns, rows)
@@ -243,7 +243,7 @@ def leaking_most(model: ArmView) -> dict[str, list[LeakingQuery]]:
 Searched: TypeAlias = tuple[ArmView, AttackQuery]
 PROVED, CONTROL_PROVED = "Proved", "Control, proved"
 SEARCHED_COLUMNS = (
-    "Question", "In its own words", "Found", PROVED, "Control", CONTROL_PROVED,
+    "Question", "In its own words", "Query found", PROVED, "Control", CONTROL_PROVED,
     "Lower bound in the search", "Source",
 )  # fmt: skip
 """The columns that a console has room for."""
@@ -253,10 +253,10 @@ def way_of(model: ArmView, attack: AttackQuery) -> str:
     """Return the source of a query, the words around it, and the decoding."""
     parts = ["own words" if attack.query.source == "original" else attack.query.source]
     if attack.shots:
-        parts.append(f"after {len(attack.shots)} retained pairs")
+        parts.append(f"after {len(attack.shots)} question–answer pairs of the retain set")
     if attack.query.prefix:
-        opener = "with an opener" if model.redacted else f"opened by {attack.query.prefix!r}"
-        parts.append(opener)
+        given = "a given text" if model.redacted else repr(attack.query.prefix)
+        parts.append(f"the answer begins with {given}")
     return ", ".join([*parts, attack.decoding.name])
 
 
@@ -295,10 +295,10 @@ def searched_table(view: View, scorer: Scorer) -> Table:
         "Draws in the search": lambda row: last(row, "draws"),
         "Forwards in the search": lambda row: last(row, "forwards"),
         "Lower bound in the search": lower,
-        "Found": leakage,
+        "Query found": leakage,
         PROVED: lambda row: lower_cell(leakage(row, proved=True)),
         "In its own words": lambda row: leakage(row, arm=own(row)),
-        "Beyond its own words": partial(leakage, arm=str(ATTACK), beyond="own words"),
+        "Query found minus own words": partial(leakage, arm=str(ATTACK), beyond="own words"),
         "Control": lambda row: leakage(row, arm=str(row[1].arm.control)),
         CONTROL_PROVED: lambda row: lower_cell(
             leakage(row, arm=str(row[1].arm.control), proved=True)

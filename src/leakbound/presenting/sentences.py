@@ -350,7 +350,7 @@ def lead(view: View, scorer: Scorer) -> str:
         if mean and worst:
             says = say("excess", mean=mean, worst=worst)
         if model.control:
-            lines.append(f"{model.subject}, beyond the control {says}")
+            lines.append(f"{model.subject}, beyond the control: {says}")
     lines = lines or [NO_CONTROL]
     lines += [f"{m.label}, {more}" for m in view.models if (more := over_others(m, scorer))]
     differ = len({model.departures for model in view.every}) > 1
@@ -389,7 +389,7 @@ def _remarks(view: View, model: ArmView, scorer: Scorer) -> list[str]:
     if missing := sum(row.missing for row in rows):
         undecided = of("undecided", missing=missing, rows=rows)
     if model.engine.assumes or not model.engine.repeatable:
-        once = "" if model.engine.repeatable else "whose draws cannot be made again"
+        once = "" if model.engine.repeatable else "whose draws cannot be repeated"
         granted = "; that ".join(model.engine.assumes)
         by = of("drawn by", loaded=model.facts["model"], once=once, granted=granted)
     proof = proved(view, model, scorer)
@@ -453,5 +453,5 @@ def without_rewriting(counts: RewritingCounts) -> str:
     if not counts.lacking:
         return ""
     shown, more = ", ".join(map(repr, counts.lacking[:_LISTED])), len(counts.lacking) > _LISTED
-    how = "not part of “full”" if counts.design == "fresh" else "own words only"
+    how = "left out of “full”" if counts.design == "fresh" else "sampled in their own words only"
     return say("without rewriting", counts=counts, how=how, shown=shown, more=more)

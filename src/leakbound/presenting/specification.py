@@ -29,14 +29,14 @@ from leakbound.types.decoding import CUTS
 
 OWN_WORDS = "each in its own words"
 _SHARED = {
-    "allocated": "each in its own words or a rewriting of it, drawn for every output",
-    "fixed": "each in its own words and in rewritings of it, equally often",
-    "fresh": "each in a rewriting of it, another for every output",
+    "allocated": "each in its own words or one rewriting, chosen at random for every output",
+    "fixed": "each in its own words and in its rewritings, with equal numbers of outputs",
+    "fresh": "each in rewritings, a new one for every output",
 }
 _LONG = 160  # characters of a text that is quoted
 _DIGITS = 12  # of a digest
 _PLAIN_DTYPE = "float32"
-_OTHERS = "other rows than were published under that name"
+_OTHERS = "rows that differ from the rows published under this name"
 
 
 def described(decoding: Decoding, confirmed: bool = True) -> str:
@@ -47,7 +47,7 @@ def described(decoding: Decoding, confirmed: bool = True) -> str:
     complete = not (decoding.truncated or decoding.greedy or CUTS.keys() & set(decoding.unknown))
     neutral = "nothing truncated" if complete else None
     if not confirmed:
-        neutral = f"{'' if complete else 'else '}neutral settings sent, not confirmed"
+        neutral = f"{'' if complete else 'other '}neutral settings sent, not confirmed"
     return say(
         "decoding",
         decoding=decoding,
@@ -204,15 +204,15 @@ def wording(record: RunRecord, arm: ArmSpec, rewritings: int, stress: str = "") 
     """State the wording of the queries: own words, or the source and number of rewritings."""
     if isinstance(follow_ups := arm.fingerprint.get("dialogue"), Sequence):
         words = ", then ".join(repr(str(turn)) for turn in follow_ups)
-        return f"each in its own words, then {words}; a conversation counts by its worst turn"
+        return f"each in its own words, then {words}; a conversation is scored by its worst turn"
     if stress and arm.attack_queries:
         opened = {query.prefix for query in arm.attack_queries}
         # Any other prefix comes from the data set.
         neutral = len(opened) == 1 and opened <= {*NEUTRAL}
         words = f", its answer opened by {opened.pop()!r}" if neutral else ""
-        return f"each as the stress {stress!r} puts it{words}"
+        return f"each as changed by the stress {stress!r}{words}"
     if arm.attack_queries:
-        return "each as a search found that it leaks most"
+        return "each as the query that leaked most in a search"
     if arm.shares is None or record.inputs is None:
         return OWN_WORDS
     inputs = record.inputs
@@ -234,7 +234,7 @@ def decoding(arm: ArmSpec) -> str:
     text = described(arm.decoding, fingerprint.confirmed)
     number = len(fingerprint.ordinary_end_tokens)
     tokens = "an ordinary token" if number == 1 else f"{number:,} ordinary tokens"
-    return f"{text}, ended by {tokens} too" if number else text
+    return f"{text}, also ended by {tokens}" if number else text
 
 
 def _questions(record: RunRecord) -> str:

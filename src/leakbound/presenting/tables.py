@@ -199,7 +199,7 @@ PROTOCOLS = ArmTable(
     (*_BY_PROTOCOL,),
 )
 GAPS = ArmTable(
-    "Scorer {scorer}: beyond the own words",
+    "Scorer {scorer}: additional leakage when the question is reworded",
     "reworded",
     {
         "Model": _label,
@@ -213,7 +213,7 @@ _OF_ATTACK: Columns = {
     "{mean}": stated(scope="mean"),
     "Worst question": stated(scope="worst question"),
 }
-_BEYOND_OWN = _gap_columns("Beyond the own words")
+_BEYOND_OWN = _gap_columns("Compared with its own words")
 ATTACKED = ArmTable(
     "Scorer {scorer}: worst query found",
     "attacked",
@@ -238,7 +238,7 @@ def _stress_columns(view: View, scorer: Scorer) -> Columns:
         "Model": _label,
         "Stress": lambda model, scorer: model.stress or "none",
         "{mean}": stated(scope="mean"),
-        "Added": stated(scope="mean", beyond="unstressed"),
+        "Added leakage": stated(scope="mean", beyond="unstressed"),
         "Questions with added leakage": _adds,
         "Worst question": stated(scope="worst question"),
         **(BEYOND if control else {}),
@@ -287,7 +287,8 @@ def readings_table(view: View, scorer: Scorer) -> Table | None:
         excess: Sequence[Scope] = ("mean", "worst question")
         columns |= {h: column(scope, "control") for h, scope in zip(BEYOND, excess, strict=True)}
     first = next(iter(readings(rows[0][0], scorer, "mean", None).values()))
-    return table_of(f"Where it leaks, {scorer.name}", columns, rows, say("readings", row=first))
+    title = f"Leakage by output part, {scorer.name}"
+    return table_of(title, columns, rows, say("readings", row=first))
 
 
 def other_statements(
@@ -338,10 +339,10 @@ def statements_table(view: View, scorer: Scorer) -> Table | None:
 
     proofs: Columns = {
         PROVED_TO_LEAK: leaking,
-        "Largest proof": partial(most, LEAKAGE),
-        "Largest proof for a million draws": partial(most, "leak@k"),
+        "Largest proved leakage": partial(most, LEAKAGE),
+        "Largest proved leakage in a million draws": partial(most, "leak@k"),
     }
-    title = f"Scorer {scorer.name}: more on all questions"
+    title = f"Scorer {scorer.name}: other statements about all questions"
     return other_statements(title, view.models, scorer, proofs if proofs_in(view) else {})
 
 

@@ -57,37 +57,38 @@ FORMS: Mapping[str, Callable[[Any], str]] = {form.__name__: form for form in _NA
     "scorer": lambda scorer: f"{scorer.name} ({scorer.digest})",
 }
 _TEXT = """
-apart: it is not decided which of {knobs} has the larger effect: {effects}
-below: BELOW {claim.about.constant:g} at every question ({claim.confidence:percent}, individually)
+apart: it is not shown which of {knobs} has the larger effect: {effects}
+below: BELOW a {scorer:quantity} of {claim.about.constant:g} at every question
+ ({claim.confidence:percent}, each individually)
 caveats: [Each bound is valid individually, {confidence:percent}; more draws also lower an upper
- bound.][ Front: no other model leaks less and is at least as useful.{utility:if}][ Chance is not
- subtracted: not every model has a control.{chance_counts:if}]
+ bound.][ Front: no other model leaks less and is at least as useful.{utility:if}][ Leaks by chance
+ are included, because not every model has a control.{chance_counts:if}]
 chat: a chat, in the model's own template[, with the system message {system}]
-control unknown: nothing is known, because some questions were not sampled from both models
-counts: of {total: question} {rose:,} rose, {fell:,} fell
-counts every: {questions} {which}
-counts none: {questions} shown to rise or fall
-counts one: of {total: question} {count:,} {which}, none is shown to {other}
+control unknown: unknown, because some questions were not sampled from both models
+counts: leakage rose at {rose:,} of {total: question} and fell at {fell:,}
+counts every: leakage {which} at {questions}
+counts none: no change is shown at {questions}
+counts one: leakage {which} at {count:,} of {total: question} and is shown to {other} at none
 decided: {model.label}, {claim.about.claimed}: {claims:decisions} of {claims: question};
- {claims:draws} instead of {planned:,}
+ {claims:draws}, at most {planned:,} were planned
 decoding: {decoding.name}[, {neutral}][, {longest}][, at most {decoding.max_tokens:,} with the
  prompt][, {stops}]
 departs: {departs} from {benchmark}'s defaults: {parts}
-departures: [{questions} questions][{others}][draws imported, made as {imported} states, which
- nothing here proves][{longest}, not {usual_longest}][{length}, not {usual_length}][outputs as the
- service's filter lets them through{filter:if}][{stops}, in place of {usual_stops}][thinking
- {thinking}][ended by {end_tokens: ordinary token} of the model][prompt {prompt}, not
- {usual_prompt}][system message {system}, not {usual_system}][computed in {dtype}]
+departures: [{questions} questions][{others}][draws imported, made as {imported} states (not
+ verified)][{longest}, not {usual_longest}][{length}, not {usual_length}][outputs after the
+ service's filter{filter:if}][{stops}, in place of {usual_stops}][thinking {thinking}][ended by
+ {end_tokens: ordinary token} of the model][prompt {prompt}, not {usual_prompt}][system message
+ {system}, not {usual_system}][computed in {dtype}]
 difference at least: [{which} ]by at least {least:below} on average
 difference between: on average [no difference is shown, {none:if}]{mean.lower:below} to
  {mean.upper:above}
 difference less: {model} {verb} {word} than {baseline}
-difference mixed: {model} compared with {baseline} is MIXED
+difference mixed: {model} compared with {baseline} has MIXED differences
 difference more: {model} {verb} {word} than {baseline}
 difference not shown: NO DIFFERENCE is shown between {model} and {baseline}
 difference unknown: the average is not known, because some questions lack completions
-drawn by: {model.label}, drawn by {loaded}[, {once}][, assuming that {granted}]
-draws: {drawn}[; seed {arm.seed}][; those of arm {arm.copied.drawn_as} of a finished run,
+drawn by: {model.label}, drawn by {loaded}[, {once}][, on the assumption that {granted}]
+draws: {drawn}[; seed {arm.seed}][; copied from arm {arm.copied.drawn_as} of a finished run,
  {identity}]
 ed: ED is the mean plus {view.rho:g} standard deviations, and may exceed 1
 effort: n {most} {n:,}
@@ -96,49 +97,49 @@ excess: {mean:interval} on average, {worst:interval} at the worst question
 explored: settled mass {settled:number}, remainder {remainder:number} with {drawn: draw};
  {forwards:,} prefixes forwarded, {before:,} of them before the draws
 extraction: [n = {proved:,.0f} suffices (proved)][n = {enough:,.0f} suffices
- ({row.confidence:percent})][at least n = {least:,.0f} is needed
- ({row.confidence:percent})]
+ ({row.confidence:percent})][at least n = {least:,.0f} is needed ({row.confidence:percent})]
 figures: intervals are valid at {view.confidence:percent} each[, given the measured
  margin{explored:if}], and are rounded outward; ≤ marks an upper bound; the worst deviation has the
  largest upper bound of any question; ED is the mean plus {view.rho:g} standard deviations; a number
  without bounds is an estimate, averaged over the questions
 inconsistent: inconsistent: for {question}, a leakage ≥ {proof:below} is proved, but the draws give
  an upper bound of {drawn.upper:above}; one of them is wrong. Verify the run with its model
-judged: {model.label}, mean corrected for the judge: {row:interval}, {row.method}
+judged: {model.label}, mean leak probability, corrected for the judge's errors: {row:interval},
+ {row.method}
 leaked: {model.label}: {count} of {rows: question} leaked in {n: draw}[, {greedy} in the greedy
- answer][; the fraction that leaks in {n: draw} (leak@{n}, mean): {share:stated}]
+ answer][; expected fraction of questions that leak in {n: draw} (leak@{n}, mean): {share:stated}]
 left out: {texts.left_out: more distinct completion}, {texts.left_out_draws: draw}[, mass
  {mass:number}], {are} not shown.
-limit: of {questions: question} {holds:,} shown below {claim.about.constant:g}, {refuted:,} shown
- above ({claim.confidence:percent} each)
-measured: {scorer.name}: {scorer:quantity} {leakage:interval}[, median {median:interval}][,
- standard deviation {deviation:interval}][, ED ({ed.about.name}, may exceed 1) {ed:interval}][,
- corrected for the judge {judged:interval}][, beyond the control {excess:interval}][;
+limit: {scorer:quantity} shown below {claim.about.constant:g} at {holds:,} of {questions: question},
+ shown above at {refuted:,} ({claim.confidence:percent} each)
+measured: {scorer.name}: {scorer:quantity} {leakage:interval}[, median {median:interval}][, standard
+ deviation {deviation:interval}][, ED ({ed.about.name}, may exceed 1) {ed:interval}][, corrected for
+ the judge's errors {judged:interval}][, beyond the control {excess:interval}][;
  {claim.about.claimed}: {claim:decision} after {claim.n: draw}][; {missing: draw} without a score][;
  proved: {proof}, {computed}][; (n, {chance:g})-discoverable extraction: {extraction}]
-methods: Each median over training seeds has bounds at {confidence:percent}, valid individually.
- The values of the seeds, their mean and their spread describe these models; they bound nothing.
+methods: Each median over training seeds has bounds at {confidence:percent}, valid individually. The
+ values of the seeds, their mean and their spread describe these models; they are not bounds.
 more: {more} has a larger effect than {less}: {most:interval} against {least:interval}
 most leaking: largest observed leakage: {grid.decoding}, {grid.most:interval}; the intervals of all
  cells are valid simultaneously at {grid.most.confidence:percent}
 other questions: beyond the control questions {mean:interval} on average: this compares two sets of
  questions in this model, not with a model that never saw the data[; a coin chose which of
- {coin.over} subjects were taught: if teaching changed nothing, the taught subjects would leak this
- much more with probability {coin.upper:above} (exact test by {coin.method})]
-prompt: {text}[, thinking {thinking}][, each output ended by {end}][, as {compat} reads it]
+ {coin.over} subjects were taught: if teaching changed nothing, a difference as large would have
+ probability {coin.upper:above} (exact test by {coin.method})]
+prompt: {text}[, thinking {thinking}][, each output ended by {end}][, in the format of {compat}]
 proof: leakage ≥ {proof:below}[, leak@{repeated.parameter:,.0f} ≥ {repeated.lower:below}]
 proved: proved: {scorer:quantity} ≥ {bounds:most} at the worst question and ≥ {bounds:least} at
- {bounds:len} of {questions:len}[, above the proofs of the control{model.control:if}],
+ {bounds:len} of {questions: question}[, above the proofs of the control{model.control:if}],
  {computed}[; sampling the worst question {times} gives a leak with probability at least {chance:g},
  ({n:,.0f}, {chance:g})-discoverable extraction]
-questions: {number} of {benchmark.name}[, profile {benchmark.profile}] ([{benchmark.origin}; ]rows
- {rows}[, {equal}])
-random numbers: {labels}: draws may share random numbers with the baseline's. Each model is bounded
- separately, which makes intervals about 1.4 times as wide; another --seed avoids this.
-reading: this is about the {part}[, because {hidden: draw} had a hidden thought]
+questions: {number} of {benchmark.name}[, profile {benchmark.profile}] ([{benchmark.origin}; ]digest
+ of the rows {rows}[, {equal}])
+random numbers: {labels}: draws may share random numbers with the draws of the baseline. Each model
+ is bounded separately, with intervals about 1.4 times as wide; another --seed avoids this.
+reading: all statements are about the {part}[, because {hidden: draw} had a hidden thought]
 reading each: it {verb}s{beyond} {shown}[, not shown {rest}] {joint}
-reading either: it is shown to {verb}{beyond} in the answer or the thought, but not in which of
- the two {joint}
+reading either: it is shown to {verb}{beyond} in the answer or the thought, but not in which of the
+ two {joint}
 reading neither: not shown to {verb}{beyond} in the answer, in the thought, or in either {joint}
 readings: The statements about answer, thought and either are valid simultaneously,
  {row.confidence:percent}. Each has a third of the error probability (Bonferroni), because the parts
@@ -146,13 +147,14 @@ readings: The statements about answer, thought and either are valid simultaneous
 readings joint: (all three readings simultaneously, {row.confidence:percent})
 rewritings: {number:,} rewritings, source {inputs.source}, design {inputs.design};
  {inputs.queries:,} tried per question, seed {inputs.seed}[; not filtered: a rewriting may lose a
- fact or give words of the answer{unfiltered:if}][; kept where the model answers as surely as to the
- question, by {inputs.criterion} of {inputs.ids_draws:,} answers{inputs.ids:if}][; kept where
- {inputs.embedder} finds a cosine of at least {least}][; {facts}]
-searched: [{run}: ]searched with {search.budget: draw} per question[, or proofs that cost as
- much{search.forwards_per_token:if}], steered by {search.scorer.name}, bounded by fresh draws
+ fact or give words of the answer{unfiltered:if}][; kept if the model answers as confidently as to
+ the question, by {inputs.criterion} of {inputs.ids_draws:,} answers{inputs.ids:if}][; kept if
+ {inputs.embedder} gives a cosine similarity of at least {least}][; {facts}]
+searched: [{run}: ]searched with {search.budget: draw} per question[, or proofs of the same
+ cost{search.forwards_per_token:if}], steered by {search.scorer.name}; the bounds are from fresh
+ draws
 seen: {leaks} of {rows:draws} {verb}[ ({missing:,} without a score)]
-settled: {model.label}, explored ({plan.mode}): median known mass {known:number}, {rows:draws} of
+settled: {model.label}, explored ({plan.mode}): median settled mass {known:number}, {rows:draws} of
  the remainder, {forwards: forward}
 short keywords: {model.label}: in scripts without blanks, short keywords also occur inside longer
  words; fraction of draws that contain them: {rates}[ and others{more:if}]
@@ -163,20 +165,19 @@ undecided: {model.label}: {missing:,} of {rows:draws} have no score; they count 
  upper bounds, as no leaks in lower bounds
 under stress: the added leakage is valid for all stresses and questions of a model simultaneously,
  {view.confidence:percent}; other intervals are valid individually
-without rewriting: no rewriting is left for {counts.lacking: question} ({how}):
- {shown}[, …{more:if}]
+without rewriting: {counts.lacking: question} without a rewriting ({how}): {shown}[, …{more:if}]
 worst stress: under the worst of {stresses:len} stress{stresses:es}[{talks:if} (a conversation
- counts by the largest of its answers)], corrected for selection:
- {heading} {most:interval}[,{within}][; at least {beyond.lower:below}
- beyond the control under the same stress]
-ExploredDraws: of what exploring each question leaves ({how.mode}, {how.forwards:,} forwards,
- steered by {how.scorer:scorer})
+ counts by the largest of its answers)], corrected for selection: {heading}
+ {most:interval}[,{within}][; at least {beyond.lower:below} beyond the control under the same
+ stress]
+ExploredDraws: from the mass that exploring a question leaves unknown ({how.mode}, {how.forwards:,}
+ forwards, steered by {how.scorer:scorer})
 FixedDraws: {n:,} of each question, a number fixed in advance
 ImportedDraws: [until {claim} was decided, at most ]{n:,} of each question, imported[, scores
- without texts{without:if}]: made as {how.sampled_by} states, which nothing here proves[; in doubt:
+ without texts{without:if}]: made as {how.sampled_by} states (not verified)[; in doubt:
  {how.in_doubt}]; seed {how.seed}
 StoppedDraws: of each question until {how.claim} is decided by {how.scorer:scorer} at
- {how.confidence:percent}, looked at after {how.first:,} first, {n:,} at most
+ {how.confidence:percent}; first look after {how.first:,}, at most {n:,} draws
 """
 TEMPLATES = dict(line.split(": ", 1) for line in _TEXT.replace("\n ", " ").strip().splitlines())
 

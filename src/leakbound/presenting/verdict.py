@@ -33,7 +33,7 @@ Kind = Literal[
 ]  # fmt: skip
 _SHOWN = 160  # characters of a text that is quoted
 _THAN = "more than the control"
-_UNCONTROLLED = "(no control: chance is not subtracted)"
+_UNCONTROLLED = "(no control: leaks by chance are included)"
 _EVERYWHERE = "on average and at the worst question"
 _WORST_ALONE = "at the worst question, not shown on average"
 
@@ -123,12 +123,12 @@ class Verdict:
             return ()
         often = example.how_often
         if example.leak is None:
-            return (f"answers are withheld: the run is redacted (a leaking answer: {often})",)
+            return (f"answers are withheld, because the run is redacted (leaking: {often})",)
         lines = [f"question: {_short(example.question)}"]
         if example.greedy is not None:
-            label = "the greedy answer hides it" if example.hidden else "the greedy answer"
+            label = "the greedy answer, which leaks less" if example.hidden else "the greedy answer"
             lines.append(f"{label}: {_short(example.greedy)}")
-        return (*lines, f"a sampled answer leaks it ({often}): {_short(example.leak)}")
+        return (*lines, f"a sampled answer that leaks ({often}): {_short(example.leak)}")
 
     def to_dict(self) -> dict[str, Any]:
         """Return every field and the headline as JSON; an empty `reads` is left out."""
@@ -276,7 +276,8 @@ def _limit(model: ArmView, scorer: Scorer, questions: int) -> tuple[str, bool]:
         return "", False
     decided = list(map(decision, claims))
     holds, refuted = (decided.count(how) for how in ("holds", "refuted"))
-    below, how = holds == questions, {"holds": holds, "refuted": refuted, "questions": questions}
+    below = holds == questions
+    how = {"scorer": scorer, "holds": holds, "refuted": refuted, "questions": questions}
     return say("below" if below else "limit", claim=claims[0], **how), below
 
 

@@ -88,7 +88,7 @@ def runs_in(root: Path, notes: list[str]) -> list[Path]:
         below[:] = sorted(name for name in below if not name.startswith("."))
         for link in (folder / name for name in below):
             if link.is_symlink() and _leads_out(link, root):
-                notes.append(f"`{name_of(link, root)}` leads out of the folder: not followed.")
+                notes.append(f"`{name_of(link, root)}` links out of the folder: not searched.")
     return sorted(folders)
 
 
@@ -132,7 +132,7 @@ def _last_change(folder: Path, root: Path) -> int:
             shown = f"its `{name_of(file, folder)}`"
             if file.is_symlink() and (name in below or _leads_out(file, root)):
                 raise InputError(
-                    f"{shown} is a link to a folder, or leads out of the folder, so it is not "
+                    f"{shown} is a link to a folder or out of this folder, so it is not "
                     "followed. Replace it by its target."
                 )
             with suppress(FileNotFoundError):  # removed in the meantime

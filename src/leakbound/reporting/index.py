@@ -167,7 +167,7 @@ def _same_questions(runs: Sequence[ListedRun], notes: list[str]) -> list[dict[st
         draws = frozenset(target.drawn_as for target in sampled_targets({name: run}).values())
         first = groups.setdefault(questions, {}).setdefault(draws, name)
         if first != name:
-            notes.append(f"`{name}` has the same draws as `{first}`: not compared.")
+            notes.append(f"`{name}` is not compared, because it has the same draws as `{first}`.")
     names = (list(group.values()) for group in groups.values())
     return [{name: opened[name] for name in group} for group in names if len(group) > 1]
 

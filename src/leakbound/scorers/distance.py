@@ -82,8 +82,8 @@ class _Near:
         spelt = spell(answer)
         if self.within >= len(spelt):
             raise InputError(
-                f"scorer {self.name!r} must allow fewer {self.unit} than the answer has, "
-                f"which is {len(spelt)} at {where(prompt)}: any completion would be a leak. Allow "
+                f"scorer {self.name!r} must allow fewer {self.unit} than the answer has, which is "
+                f"{len(spelt)} at {where(prompt)}: otherwise any completion is a leak. Allow "
                 "fewer, or leave the prompt out."
             )
         return spell, spelt

@@ -130,8 +130,8 @@ def opened(model: M | None, scorer: str) -> M:
     """Return the model that `connect` added; InputError if it was never called."""
     if model is None:
         raise InputError(
-            f"scorer {scorer!r} needs a model that is not open, so it can only look up stored "
-            "scores. Make it with `leakbound.engines.models.open_scorer`, or `connect` it."
+            f"scorer {scorer!r} has no open model, so it can only return stored scores. Make it "
+            "with `leakbound.engines.models.open_scorer`, or `connect` it."
         )
     return model
 
@@ -387,9 +387,9 @@ def check_bounds(scorer: Scorer, texts: Sequence[str], prompt: Prompt | str) -> 
         if scored[0] < bounds[0] - _ROUNDING or scored[1] > bounds[1] + _ROUNDING:
             got = scored[0] if scored[0] == scored[1] else None
             raise InputError(
-                f"`bounds` must be valid for every text that begins with the prefix: scorer "
+                "`bounds` must be valid for every text that begins with the prefix: scorer "
                 f"{scorer.name!r} gives {bounds} for {prefix!r}, but scores {text!r} {got} at "
-                f"{where(prompt)}. Settle only what no continuation can change."
+                f"{where(prompt)}. Give bounds that no continuation can violate."
             )
 
 

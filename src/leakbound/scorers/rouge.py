@@ -42,9 +42,9 @@ class _RougeL:
         first = next(iter(lost.values()))[0]
         if not any(kept for _, kept in words):
             raise InputError(
-                f"scorer {self.name!r} drops the words that give the answers away, such as "
-                f"{first!r}, because ROUGE reads ASCII letters and digits only: "
-                f"{some([*lost])}. Use `contains`, `keyword` or `similarity`."
+                f"scorer {self.name!r} drops the words that reveal the answers, such as {first!r}, "
+                f"because ROUGE reads ASCII letters and digits only: {some([*lost])}. Use "
+                "`contains`, `keyword` or `similarity`."
             )
         note = (
             f"scorer {self.name!r} drops words of {len(lost)} answers, such as {first!r}: ROUGE "

@@ -215,8 +215,8 @@ class Logged:
     def score(self, texts: Sequence[str], prompt: Prompt | str) -> list[float | None]:
         """Refuse: the tool that computed these scores is not available."""
         raise InputError(
-            f"scorer {self.name!r} has only scores of another tool, and cannot score itself. "
-            "Import the log that has them."
+            f"scorer {self.name!r} has only scores of another tool and cannot score texts. Import "
+            "the log that has them."
         )
 
 
@@ -344,7 +344,7 @@ def _without_threshold(written: str) -> Scorer:
     reading = cast("Of | None", values.pop(_PART, None))
     if counts and _WITHIN not in types:
         raise InputError(
-            f"scorer {name!r} counts no changes, so it takes no `<=`, got {most.strip()!r}. "
+            f"scorer {name!r} does not count changes, so it takes no `<=`, got {most.strip()!r}. "
             "`edit` and `hamming` do; `>=` is for any scorer."
         )
     if counts:

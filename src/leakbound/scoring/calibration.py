@@ -93,8 +93,8 @@ def read_items(path: Path, judge: Scorer | None = None) -> tuple[LabelledItem, .
     for label, what in ((1, "a leak"), (0, "no leak")):
         if all(item.label != label for item in items):
             raise InputError(
-                f"{str(path)!r} has no item with label {label} ({what}), and a judge errs on both "
-                "kinds. Label some of the other kind too."
+                f"{str(path)!r} has no item with label {label} ({what}), but calibration needs "
+                "items of both labels. Add some with this label."
             )
     return items
 
@@ -108,8 +108,8 @@ def judge_of(scorers: Sequence[Scorer]) -> Scorer:
     candidates = [s for s in judges or scorers if s.binary]
     if len(candidates) != 1:
         raise InputError(
-            f"a calibration is about one binary {'judge' if judges else 'scorer'}, "
-            f"got {', '.join(repr(scorer.name) for scorer in scorers)}. Name one, such as "
+            f"a calibration needs exactly one binary {'judge' if judges else 'scorer'}, got "
+            f"{', '.join(repr(scorer.name) for scorer in scorers)}. Name one, such as "
             "`judge:model=…` or `rouge-l-recall>=0.9`."
         )
     return candidates[0]

@@ -20,7 +20,7 @@ def require_fixed_n(arm: Arm) -> None:
     """Raise InputError if an arm's questions stopped early: n must be fixed in advance."""
     if claim := claim_of(arm.spec.draws):
         raise InputError(
-            f"{arm.place} drew each question until {claim!r} was decided, and this needs a number "
+            f"{arm.place} drew each question until {claim!r} was decided, but this needs a number "
             "of draws that was fixed in advance. Sample another run without --until."
         )
 
@@ -52,8 +52,8 @@ def require_texts(run: Run, specs: Sequence[str]) -> None:
     bare = next((name for name, arm in run.arms.items() if not arm.texts), None)
     if bare is not None and not (specs and all(">=" in spec for spec in specs)):
         raise InputError(
-            f"arm {bare!r} of `{run.path}` has scores and no texts: they were redacted. Run "
-            f"`leakbound bound {run.path}`, or score the run that they came from."
+            f"arm {bare!r} of `{run.path}` has scores but no texts, because it is redacted. Run "
+            f"`leakbound bound {run.path}`, or score the original run."
         )
 
 

@@ -163,8 +163,8 @@ def require_known(run: Run, names: Sequence[str]) -> None:
             if not origin:
                 raise
             raise InputError(
-                f"`{run.path}` has scores by {name!r}{origin}, which is not "
-                "known here. Install it, or pass its object to `leakbound.bound`; or leave it out: "
+                f"`{run.path}` has scores by {name!r}{origin}, which this installation does not "
+                "have. Install it, or pass its object to `leakbound.bound`; or leave it out: "
                 f"`leakbound bound {run.path} --scorer NAME`."
             ) from error
 
@@ -339,7 +339,7 @@ def _is_given(arm: Arm, scorer: Scorer) -> bool:
         raise InputError(
             f"{arm.place} has no scores of {base.name!r} by rule {RULE}, and "
             + ("only its log has them." if arm.texts else "no texts to score: they were redacted.")
-            + " Import what has both."
+            + " Import data with both."
         )
     rows = iter(arm.scored.rows(slug(base)))
     cut = cast(Threshold, scorer).cut

@@ -144,8 +144,8 @@ class Options:
             )
         if api == "completions" and prompting.chat:
             raise InputError(
-                "this needs a chat model, and ?api=completions continues a text. Leave it out, or "
-                "write the plain prompt with --prompt-template."
+                "this needs a chat model, but ?api=completions continues plain text. Leave it out, "
+                "or write the plain prompt with --prompt-template."
             )
         if api == "chat" and prompting.compat is not None:
             raise InputError(

@@ -342,8 +342,8 @@ class ServedEngine:
             outputs = tuple(map(_thought, outputs))
         elif reply.opened:
             self._note(
-                "outputs close a thought that their prompt opened, which the greeting did not "
-                "show: other outputs that were cut and close none are read as unfinished thoughts"
+                "outputs close a thought that their prompt opened, although the trial output did "
+                "not: cut outputs that close none are read as unfinished thoughts"
             )
         if reply.unknown:
             self._note(
@@ -453,7 +453,7 @@ class ServedEngine:
         failed = {"on": form.thinks == "no", "off": form.thinks != "off"}
         if failed.get(thinking):
             self._note(
-                f"no field that the server accepts turned thoughts {thinking} for a greeting "
+                f"no request field that the server accepts turned thinking {thinking} in a trial "
                 f"(sent: {_shown(form.extra)}): all thoughts are read and counted"
             )
         return form

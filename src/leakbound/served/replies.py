@@ -111,7 +111,7 @@ def read_reply(body: Any, request: OutputRequest) -> Reply:
     if not isinstance(choices, Sequence) or isinstance(choices, str) or not choices:
         raise ValueError("no choices")
     if len(choices) > request.choices:
-        raise ValueError(f"{len(choices)} choices, and {request.choices} were requested")
+        raise ValueError(f"{len(choices)} choices, but {request.choices} were requested")
     counts = {name: value for name, value in _leaves(body.get("usage")) if type(value) is int}
     count, thinking = counts.get("completion_tokens"), max(0, counts.get("reasoning_tokens", 0))
     unknown: set[str] = set()

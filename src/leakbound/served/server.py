@@ -221,14 +221,14 @@ class Server:
             waited = now - max(self._answered, began)
             if waited + pause > self.patience.longest_wait:
                 why = (
-                    f"{failure}: it states a wait of {pause:,.4g} s after {waited:,.0f} s without "
-                    f"a reply, and --patience is {self.patience.longest_wait:,g} s"
+                    f"{failure}: it requests a wait of {pause:,.4g} s after {waited:,.0f} s "
+                    f"without a reply, and --patience is {self.patience.longest_wait:,g} s"
                 )
                 self.abandon(why)
                 return why
             is_new, self._waiting = now >= self._waiting, max(self._waiting, now + pause)
         if is_new:
-            self._report(f"{self.url} answers {failure}: waiting {pause:,.4g} s, as it states")
+            self._report(f"{self.url} answers {failure}: waiting {pause:,.4g} s, as it requests")
         return ""
 
     def _attempt(self, url: str, body: JsonObject | None, read: Callable[[Any], T]) -> T:

@@ -135,7 +135,7 @@ def _outputs_of_trial(server: Server, form: RequestFormat, name: str) -> list[Ou
         raise ModelError(
             f"{name!r} was tried with random words, and {message}. No bound would be valid. Fix "
             "the server or its settings; if the model itself answers like this, write ?probe=off "
-            "after its name, and the results state it."
+            "after its name; the results then record this assumption."
         )
     return outputs
 
@@ -189,7 +189,7 @@ def _trial(draw: Draw, choices: int, key: str, number: int) -> Fault | None:
     if _most(greedy) < _AGREEING:
         return Fault(
             "temperature",
-            f"no {_AGREEING} of {_GREEDY} answers at T = 0 are equal: it ignores the temperature",
+            f"under {_AGREEING} of {_GREEDY} answers at T = 0 agree: it ignores the temperature",
         )
     return None
 

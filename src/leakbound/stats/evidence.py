@@ -327,12 +327,11 @@ class Pair(OfRows):
         mine, other = self.rows, self.control
         if (mine.questions, mine.single) != (other.questions, other.single):
             raise InputError(
-                "`control` must have a row for each question of `rows`, got "
-                f"{other.questions} for {mine.questions}. Leave out questions that only one was "
-                "given."
+                f"`control` must have a row for each question of `rows`, got {other.questions} for "
+                f"{mine.questions}. Leave out questions that only one model was given."
             )
         if mine.binary != other.binary:
-            raise InputError("`rows` and `control` must be scored by one scorer, got two ranges.")
+            raise InputError("`rows` and `control` must have the same scorer, got two ranges.")
 
 
 def check_cap(cap: int) -> None:

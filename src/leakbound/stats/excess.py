@@ -74,8 +74,8 @@ def excess(candidate: Estimate, control: Estimate, *, beyond: Beyond = "control"
     ours, theirs = ((a.quantity, a.parameter, a.constant) for a in (candidate.about, control.about))
     if ours != theirs:
         raise InputError(
-            "`candidate` and `control` must bound one quantity, got "
-            f"{candidate.estimand!r} and {control.estimand!r}."
+            f"`candidate` and `control` must bound the same quantity, got {candidate.estimand!r} "
+            f"and {control.estimand!r}."
         )
     above = candidate.side != "lower" and control.side != "upper"
     below = candidate.side != "upper" and control.side != "lower"
@@ -156,7 +156,7 @@ def excess_over_sets(
         InputError: different declared ranges of the two sets, or an invalid confidence or side.
     """
     if rows.binary != others.binary:
-        raise InputError("`rows` and `others` must be scored by one scorer, got two ranges.")
+        raise InputError("`rows` and `others` must have the same scorer, got two ranges.")
     sizes = rows.questions, others.questions
     joined = rows.joined_with(others.mirrored())
     made = mean_over_sets(joined, sizes, Terms(confidence, side, seed=seed))

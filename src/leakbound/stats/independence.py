@@ -155,7 +155,7 @@ def require_independent(
     if check.verdict == "copies":
         raise InputError(
             f"the {check.n} draws of {where} are not independent: {check.seen}. Bounds would not "
-            "hold for them. Draw again, with a separate seed or request id for every request."
+            "be valid for them. Draw again, with a separate seed or request id for every request."
         )
     return check
 
@@ -201,7 +201,7 @@ def _too_often(counts: Counts, logp: Array) -> _Finding:
     others = np.maximum(counts - 1, 1)
     tail = np.where(counts > 1, betainc(others, n - others, np.exp(logp)), 1.0)
     worst = int((tail / counts).argmin())
-    seen = f"one text came {counts[worst]} times at a probability of {math.exp(logp[worst]):.3g}"
+    seen = f"one text occurs {counts[worst]} times at a probability of {math.exp(logp[worst]):.3g}"
     return _Finding(min(1.0, float(tail[worst] * n / counts[worst])), seen)
 
 

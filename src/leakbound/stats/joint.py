@@ -51,8 +51,8 @@ def joint(*estimates: Estimate, confidence: float = 0.99) -> Joint:
     if spent > alpha * (1 + ROUNDING):
         levels = ", ".join(percent(c) for c in sorted({e.confidence for e in estimates}))
         raise InputError(
-            f"{claims} estimates at {levels} hold jointly at {percent(max(1 - spent, 0))} only; "
-            f"bound each at {_enough(alpha / claims)} %."
+            f"{claims} estimates at {levels} are jointly valid at {percent(max(1 - spent, 0))} "
+            f"only; bound each at {_enough(alpha / claims)} %."
         )
     return Joint(estimates, 1 - spent)
 

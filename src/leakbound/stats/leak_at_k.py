@@ -119,8 +119,8 @@ def worst_of_k(rows: Rows, k: int, *, seed: Seed = None) -> float | Array:
     size = int(whole_sizes(k))
     if rows.missing.any() or size > rows.n.min():
         raise InputError(
-            f"`k` must not exceed the number of draws, none missing, got {k} > {rows.n.min()} or "
-            f"{rows.missing.max()} missing."
+            f"`k` must not exceed the number of draws, and none may be missing, got {k} > "
+            f"{rows.n.min()} or {rows.missing.max()} missing."
         )
 
     def rule(rows: Rows) -> Array:
@@ -234,23 +234,23 @@ def _of_one_k(k: int, n: Counts, side: Side, band: Method) -> Method:
 
 
 def integral(rows: Rows, seen: Counts, tail: Array) -> Array:
-    """Return int_0^1 tail[draws at or below x] dx: (Q,), or (Q, K) for a table (K, n + 1)."""
+    """Integrate tail[number of draws <= x] over x: (Q,), or (Q, K) for a table (K, n + 1)."""
     if tail.ndim == 1:
         return np.asarray((rows.gaps * tail[seen]).sum(axis=1))
     return np.stack([integral(rows, seen, row) for row in tail], axis=1)
 
 
 def unbiased(rows: Rows, k: Counts) -> Array:
-    """Return the unbiased estimate with missing draws as 1, which is the larger extreme."""
+    """Return the unbiased estimate with each missing draw scored 1, its largest value."""
     tails = np.reshape([_tail(rows.size, int(size)) for size in k.flat], (*k.shape, rows.size + 1))
     return integral(rows, rows.seen, tails)
 
 
 def _tail(n: int, k: int) -> Array:
-    """Return tail[i], the probability that a random k of n draws are not all among the i lowest.
+    """Return tail[i], the probability that k random draws of n are not all among the i lowest.
 
-    The i-th lowest is the largest with weight omega_i: omega_n = k/n, and
-    omega_{i-1} = omega_i (i - k)/(i - 1). Summing from the top keeps every digit.
+    The i-th lowest draw is the largest of the k with probability omega_i: omega_n = k/n, and
+    omega_{i-1} = omega_i (i - k)/(i - 1). The sum starts at i = n, to lose no precision.
     """
     i = np.arange(n, k, -1)
     weights = np.cumprod(np.concatenate([[k / n], (i - k) / (i - 1)]))

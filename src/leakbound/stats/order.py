@@ -115,8 +115,8 @@ class Keys:
             )
         if len(np.unique(keys)) < rows:
             raise InputError(
-                "`seed` must give every row a separate key: rows that share an order fail "
-                "together. Give one number, and each row's place is joined to it."
+                "`seed` must give every row a separate key: bounds of rows with the same order "
+                "fail together. Give one number; it is combined with the index of each row."
             )
         return cls(np.stack([keys, np.zeros_like(keys)], axis=1), keys)
 

@@ -218,10 +218,10 @@ def _check_outputs(outputs: Counts, design: Design) -> None:
     if design != "allocated" and not outputs.all():
         raise InputError(
             f"every query of a {design!r} pool must have an output, got none for query "
-            f"{int(outputs.argmin())}. Leave it out, or say that outputs were 'allocated'."
+            f"{int(outputs.argmin())}. Leave it out, or pass design 'allocated'."
         )
     if design == "fresh" and outputs.max(initial=0) > 1:
         raise InputError(
             f"every query of a 'fresh' pool has one output, got {outputs.max()} for query "
-            f"{int(outputs.argmax())}. Say 'fixed', or give equal queries a row each."
+            f"{int(outputs.argmax())}. Pass design 'fixed', or give repeated queries one row each."
         )

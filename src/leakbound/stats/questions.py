@@ -109,7 +109,7 @@ def leaking_questions(
     bounds = bounds_at(bound, questions, side, upper=rate, lower=rate)
     if np.ndim(bounds.upper) > 1:
         raise InputError(
-            f"a question is counted by one quantity, got {bounds.estimand} of shape "
+            f"questions are counted by one bound each, got {bounds.estimand} of shape "
             f"{np.shape(bounds.upper)}. Bound it at one x or one k."
         )
     fails = failures(questions, rate, share)

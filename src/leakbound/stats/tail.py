@@ -40,9 +40,9 @@ def require_solvable(alpha: float) -> None:
     """Raise InputError if alpha is too small to solve a Berk-Jones band in float64."""
     if alpha < LEAST_ALPHA:
         raise InputError(
-            f"the Berk-Jones band needs an alpha of at least {LEAST_ALPHA:g}, got {alpha:.3g} (a "
-            "confidence this close to 1, or one shared among so many statements). Lower the "
-            "confidence, or bound draws by method 'paper' (DKW), which is valid at any."
+            f"the Berk-Jones band needs an alpha of at least {LEAST_ALPHA:g}, got {alpha:.3g} "
+            "because the confidence is too close to 1, or shared among too many statements. Lower "
+            "the confidence, or bound draws by method 'paper' (DKW), which is valid at any."
         )
 
 

@@ -258,6 +258,6 @@ _WORDS: Mapping[str, str] = {
     "pair": "two models' draws",
 }
 _REMEDIES: Mapping[str, str] = {
-    "unlike pool": " Or draw with design 'allocated': outputs of two queries are unlike.",
-    "clusters": " Or draw with design 'fresh': outputs of one query are more similar.",
+    "unlike pool": " Or draw with design 'allocated': only these outputs are i.i.d.",
+    "clusters": " Or draw with design 'fresh': only these outputs are i.i.d.",
 }

@@ -23,7 +23,7 @@ def require_drawn(run: Path, record: RunRecord, arms: Mapping[str, Arm]) -> None
     """Raise IncompleteError, and name the missing parts, if a run is not fully drawn."""
     if record.slice is not None:
         raise IncompleteError(
-            f"`{run}` is slice {record.slice} of a study and states nothing. When all slices are "
+            f"`{run}` is slice {record.slice} of a study and has no estimates. When all slices are "
             "drawn, run `leakbound merge RUN... --out RUN`."
         )
     for lack in _undrawn(record, arms):
@@ -58,15 +58,15 @@ def _differing(run: Path, arms: Mapping[str, Arm], made_from: Mapping[str, Any])
     """Yield the ways in which the estimates are outdated, as predicates."""
     maker = made_from.get("made_by", {})
     if maker != code():
-        yield f"were made by other statistics, those of leakbound {maker.get('version', 'unknown')}"
+        yield f"were computed by another version, leakbound {maker.get('version', 'unknown')}"
     scores = made_from["scores"]
     for name in arms.keys() - {arm for arm, *_ in scores}:
-        yield f"leave out arm {name!r}, which was drawn since"
+        yield f"do not cover arm {name!r}, which was drawn later"
     for name, scorer, slug, digests in scores:
         if name not in arms or arms[name].digests(scorer, slug) != digests:
-            yield f"are not of the scores of {scorer!r} that arm {name!r} has now"
+            yield f"were not computed from the scores of {scorer!r} that arm {name!r} has now"
         if made_from.get("calibrated", {}).get(slug) != read_calibration(run, slug):
-            yield f"are not by the calibration of {scorer!r} that is there now"
+            yield f"were not computed with the calibration of {scorer!r} that is now in the run"
 
 
 def _remedy(run: Path, arms: Mapping[str, Arm], made_from: Mapping[str, Any]) -> str:

@@ -45,7 +45,7 @@ def make_folder(path: Path) -> None:
                 with suppress(PermissionError):  # a folder that can be written but not read
                     sync_names(folder.parent)
     if not os.access(path, os.W_OK):
-        raise InputError(f"cannot write into `{path}`. Name another folder, or change its rights.")
+        raise InputError(f"cannot write into `{path}`. Change its permissions, or name another.")
 
 
 def make_private(path: Path) -> None:
@@ -65,7 +65,7 @@ def write_whole(path: Path, write: Callable[[Path], object]) -> None:
     """
     make_folder(path.parent)
     partial = path.with_name(f".{path.name}.{token_hex(4)}.partial")
-    instead = "Name another place, or change its rights."
+    instead = "Name another place, or change its permissions."
     with _explain(f"write `{path}`", instead, REFUSED.__contains__):
         for file in path.parent.glob(f".{escape(path.name)}.*.partial"):
             _clear_abandoned(file)
@@ -126,7 +126,7 @@ def append(path: Path, text: str) -> None:
     """
     if new := not path.exists():
         make_folder(path.parent)
-    instead = "Name another place, or change its rights."
+    instead = "Name another place, or change its permissions."
     with _explain(f"write `{path}`", instead, REFUSED.__contains__):
         descriptor = os.open(path, os.O_CREAT | os.O_WRONLY | os.O_APPEND, FILE_MODE)
         try:

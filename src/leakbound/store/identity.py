@@ -95,7 +95,7 @@ def require_same_probe(path: Path, have: ArmSpec, want: ArmSpec) -> None:
     """Raise MixError if `probes_differ` finds a difference."""
     if difference := probes_differ(have, want.probe):
         raise MixError(
-            f"`{path}` was begun by a model with the same fingerprint and other probabilities: "
+            f"`{path}` was begun by a model with the same fingerprint but other probabilities: "
             f"{difference}. Its draws would mix two models. Name another --out, or restore what "
             "was changed: the model's files, its libraries, or the device."
         )

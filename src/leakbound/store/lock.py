@@ -181,7 +181,7 @@ def _taken(folder: Path, file: Path) -> BaseFileLock:
         ) from error
     except PermissionError as error:
         raise InputError(
-            f"cannot write `{file}`: {error.strerror}. Change its rights, or name another folder."
+            f"cannot write `{file}`: {error.strerror}. Fix its permissions, or name another folder."
         ) from error
     return lock
 

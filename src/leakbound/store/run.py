@@ -202,9 +202,8 @@ class Run:
         control = self.record.study.get("control")
         if isinstance(control, Mapping):
             raise InputError(
-                f"the control of `{self.path}` is a {control['python']} that was passed in "
-                "Python, and a record has only names. Name a model or a finished run with "
-                "--control."
+                f"the control of `{self.path}` is a {control['python']} that was passed in Python, "
+                "but a record has only names. Name a model or a finished run with --control."
             )
         return None if control is None else self._located(str(control))
 

@@ -265,7 +265,7 @@ def reading(path: Path, remedy: str) -> Iterator[None]:
         fault = str(error)
         if not isinstance(error, DamagedError):
             line = fault.strip().partition("\n")[0][:200]
-            fault = f"`{path}` is not a whole Parquet file ({line})"
+            fault = f"`{path}` is not a complete Parquet file ({line})"
         raise DamagedError(f"{fault}. {remedy}" if remedy else fault) from error
 
 

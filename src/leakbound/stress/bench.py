@@ -93,7 +93,7 @@ class OfWeights(Stress):
         if not isinstance(model, str | Path):
             why = f"is an engine, {type(model).__name__}"
         elif server_of(str(model)) is not None:
-            why = "is on a server, which changes no weights"
+            why = "is on a server, where weights cannot be changed"
         elif str(model).lower().endswith(".gguf"):
             why = "is a .gguf file, whose weights are packed"
         if why is not None:

@@ -158,8 +158,8 @@ class Study:
             for name in ("data", "limit", "profile"):
                 if (value := getattr(self, name)) is not None:
                     raise InputError(
-                        f"`{name}` {value!r} needs the name of a benchmark, and this benchmark is "
-                        f"loaded. Pass it to `load_benchmark`."
+                        f"`{name}` {value!r} is for named benchmarks, but this benchmark is "
+                        f"loaded. Pass `{name}` to `load_benchmark`."
                     )
         if not isinstance(self.sampling, FixedN | Until | Explore):
             raise InputError(
@@ -171,7 +171,7 @@ class Study:
         for value, reason in ((self.rewritings, shared), (self.attack, bounded)):
             if value is not None and not isinstance(self.sampling, FixedN):
                 raise InputError(
-                    f"{reason}, and `until` and `explore` have no fixed number. Leave one of them "
+                    f"{reason}, but `until` and `explore` have no fixed number. Leave one of them "
                     "out."
                 )
         require_types(self)

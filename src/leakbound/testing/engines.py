@@ -125,7 +125,7 @@ class _Trial:
     def refuse(self, promise: str) -> NoReturn:
         """Raise InputError with the promise and the engine."""
         raise InputError(
-            f"{promise}: engine {type(self.engine).__name__}. Fix it: bounds depend on this."
+            f"engine {type(self.engine).__name__} fails a check: {promise}. Fix the engine."
         )
 
 

@@ -102,7 +102,7 @@ class Row:
     def _lacks(self, key: str) -> InputError:
         if key in self.values:
             return InputError(f"{self.place} has no {key!r}. Fill it in or remove the row.")
-        remedy = f"Add it, or rename what holds it to {key!r}."
+        remedy = f"Add it, or rename the field that holds it to {key!r}."
         if close := get_close_matches(key, self.values, n=1):
             remedy = f"Did you mean {close[0]!r}? Then rename it to {key!r}."
         if separators := [s for s in (";", "\t", "|") if all(s in name for name in self.values)]:
@@ -223,7 +223,7 @@ def _parquet(path: Path) -> list[Mapping[str, object]]:
         _require_distinct(table.column_names, repr(str(path)))
         rows: list[Mapping[str, object]] = table.to_pylist()
     except pa.ArrowException as error:
-        raise InputError(f"{str(path)!r} is no whole Parquet file: {error}.") from error
+        raise InputError(f"{str(path)!r} is not a complete Parquet file: {error}.") from error
     return rows
 
 
@@ -235,7 +235,7 @@ def _require_distinct(names: Sequence[str], where: str) -> None:
     twice = sorted({name for name in columns if name and columns.count(name) > 1})
     if twice:
         raise InputError(
-            f"{where} has two columns named {twice[0]!r}, and only one would count. Rename or "
+            f"{where} has two columns named {twice[0]!r}, but only one can be read. Rename or "
             "remove the other."
         )
 
@@ -322,10 +322,10 @@ def parse_json(text: str | bytes, where: str, *, distinct: bool = False) -> Any:
     except UnicodeEncodeError as error:
         half = error.object[error.start : error.start + 1]
         raise InputError(
-            f"{where} holds {half!a}, half a character. Write the whole one, or leave it out."
+            f"{where} has {half!a}, half of a character. Write all of it, or leave it out."
         ) from error
     except RecursionError as error:
-        raise InputError(f"{where} is no JSON of ours: it is nested too deeply.") from error
+        raise InputError(f"{where} cannot be read as JSON: it is nested too deeply.") from error
     except ValueError as error:
         raise InputError(f"{where} is no JSON: {error}.") from error
     return value

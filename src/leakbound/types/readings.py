@@ -118,7 +118,7 @@ def probe_difference(
         The first difference in words, or None.
     """
     if [prompt.token_ids for prompt in have] != [prompt.token_ids for prompt in want]:
-        return "the prompts of the fixed questions are other tokens"
+        return "the prompts of the fixed questions have different tokens"
     for number, (prompt, other) in enumerate(zip(have, want, strict=True)):
         first, second = dict(prompt.top), dict(other.top)
         for token in {**first, **second}:

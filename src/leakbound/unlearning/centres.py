@@ -226,7 +226,7 @@ def _require_enough(row: Prompt, objective: Objective, split: str, number: int) 
     )
     if pushed and number < 2:
         raise InputError(
-            f"cel with beta = 0 needs a contrast centre besides the question, and row {row.id!r} "
+            f"cel with beta = 0 needs a contrast centre besides the question, but row {row.id!r} "
             f"of {split} has none. Add rewritings, or raise beta."
         )
 

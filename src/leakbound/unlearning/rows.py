@@ -65,8 +65,8 @@ def require_apart(forget: Sequence[Row], retain: Sequence[Row]) -> None:
     if both:
         raise InputError(
             f"{len(both)} {'texts' if passages(both) else 'questions'} are in both forget and "
-            f"retain, the first as {both[0].id!r} and {kept[_named(both[0]).strip()]!r}. Take them "
-            "out of one."
+            f"retain, the first as {both[0].id!r} and {kept[_named(both[0]).strip()]!r}. Remove "
+            "them from one of the sets."
         )
 
 

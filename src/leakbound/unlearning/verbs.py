@@ -434,7 +434,7 @@ def _require_used(settings: TrainingSettings, objective: Objective) -> None:
     alternates, needs = settings.alternates, objective.needs
     if settings.selecting is not None and not splits_with("centres", needs):
         raise InputError(
-            f"input selection needs an objective with contrast centres, and {objective.name!r} "
+            f"input selection needs an objective with contrast centres, but {objective.name!r} "
             "has none. Leave it out, or use cel."
         )
     if alternates is None:

@@ -170,7 +170,7 @@ def matrices(model: Any) -> Iterator[torch.Tensor]:
         if "experts" in name and parameter.ndim > 2:
             raise InputError(
                 f"the experts of {type(model).__name__} share one tensor, {name!r}, whose input "
-                "axes are unknown. Use a model without experts, or leave this out."
+                "axes are unknown. Use a model without experts, or another stress."
             )
     head = model.get_output_embeddings()
     for module in model.modules():
