@@ -120,10 +120,11 @@ class LLM:
             if token in params.stop_token_ids:
                 reason = "stop"
                 break
-            text = self._tokenizer.decode(ids, skip_special_tokens=True)
-            if stopped := [stop for stop in params.stop if stop in text]:
-                reason, stop_reason = "stop", stopped[0]
-                break
+            if params.stop:
+                text = self._tokenizer.decode(ids, skip_special_tokens=True)
+                if stopped := [stop for stop in params.stop if stop in text]:
+                    reason, stop_reason = "stop", stopped[0]
+                    break
         return SimpleNamespace(
             token_ids=ids,
             cumulative_logprob=float("nan") if self.broken else total,

@@ -128,9 +128,7 @@ REFUSED: dict[str, tuple[Callable[[str], object], str]] = {
 
 
 @pytest.mark.parametrize("name", REFUSED)
-def test_what_cannot_be_loaded_or_saved_is_refused(
-    name: str, original: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_bad_loads_are_refused(name: str, original: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     use, message = REFUSED[name]
@@ -364,7 +362,7 @@ def adapted(folder: Path) -> None:
 
 
 @pytest.mark.filterwarnings("ignore")
-def test_an_adapter_beside_whole_weights_is_refused(folder: Path) -> None:
+def test_an_adapter_next_to_whole_weights_is_refused(folder: Path) -> None:
     adapted(folder)
     with pytest.raises(
         ModelError, match=r"a model and a PEFT.*move adapter_config\.json.*separate"
@@ -375,7 +373,7 @@ def test_an_adapter_beside_whole_weights_is_refused(folder: Path) -> None:
         load_model(str(folder))
 
 
-def test_ordinary_end_tokens_are_said(folder: Path) -> None:
+def test_ordinary_end_tokens_are_noted(folder: Path) -> None:
     assert engine_of(folder).usage.notes == []
     edit(folder / "generation_config.json", eos_token_id=[2, 5, 7])
     engine = engine_of(folder)
@@ -386,7 +384,7 @@ def test_ordinary_end_tokens_are_said(folder: Path) -> None:
 
 
 @BOTH_KINDS
-def test_a_probe_tells_models_apart_and_roundings_not(folder: Path, tmp_path: Path) -> None:
+def test_a_probe_separates_models_and_no_roundings(folder: Path, tmp_path: Path) -> None:
     engine = engine_of(folder)
     same = engine_of(folder).probe
     assert len(same) == 3
@@ -398,7 +396,7 @@ def test_a_probe_tells_models_apart_and_roundings_not(folder: Path, tmp_path: Pa
     assert "other tokens" in str(probe_difference(same, same[:2], 1e3))
 
 
-def test_a_token_that_fell_out_of_the_likeliest_counts_by_what_it_has_at_most() -> None:
+def test_a_token_outside_the_likeliest_counts_by_its_upper_limit() -> None:
     def read(*top: tuple[int, float | None]) -> tuple[ProbedPrompt, ...]:
         return (ProbedPrompt((1,), top),)
 
@@ -410,6 +408,6 @@ def test_a_token_that_fell_out_of_the_likeliest_counts_by_what_it_has_at_most() 
     assert probe_difference(read((5, None)), read((5, None)), 1e-2) is None
 
 
-def test_a_probe_of_a_prompt_longer_than_the_context_reads_its_end(tmp_path: Path) -> None:
+def test_a_probe_reads_the_end_of_a_long_prompt(tmp_path: Path) -> None:
     probe = engine_of(tiny_model_folder(tmp_path / "m", max_position_embeddings=4)).probe
     assert all(len(read.token_ids) == 4 for read in probe)

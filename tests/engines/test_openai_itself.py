@@ -25,7 +25,7 @@ import tiny
 from leakbound.certificate import certify, verify
 from leakbound.engines import Prompting, open_engine
 from leakbound.evaluation import evaluate, summary
-from leakbound.types import Decoding, Draws, Query, Sample
+from leakbound.types import Decoding, Draws, Query
 from sampling_tables import next_law
 from suites import counts_of, law_by_draws, require_fit
 
@@ -194,7 +194,6 @@ def test_the_law_is_the_models_own(decoding: Decoding, peer: Peer, model: str) -
     query = Query(id="q", prompt_id="q", text="who wrote red")
     served = open_engine(f"{model}?api=completions&probe=off", PLAIN)
     (drawn,) = served.generate([query], decoding, Draws(sizes=(400,)))
-    assert isinstance(drawn, Sample)
     assert drawn.missing == 0
     found, law = counts_of(drawn), law_of(peer, model, query, decoding)
     assert max(law.values()) < 0.9
