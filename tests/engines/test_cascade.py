@@ -188,27 +188,19 @@ class KeyBytes(TorchDispatchMode):
 LONG = GROUPED | {"max_position_embeddings": 200}
 
 
-def steps_of(seam: Any, prompts: list[list[int]], rows: int, steps: int) -> list[int]:
-    """Bytes of keys and values read at each step of so many rows a prompt."""
-    roots, _ = seam.prefill(prompts)
-    handles, found = np.repeat(roots, rows), []
-    for step in range(steps):
-        tokens = (np.arange(len(handles)) + step) % VOCAB
-        over = np.full(len(handles), step > 0)
-        with KeyBytes(seam) as read:
-            handles, _ = seam.extend(handles, tokens, over)
-        found.append(read.bytes)
-    return found
-
-
 @pytest.mark.parametrize(
     ("prompts", "rows", "pays"),
     [([64], 4, True), ([63], 40, False), ([64], 3, False), ([64, 5], 4, True)],
 )
 def test_shapes_decide_if_prompts_are_read_once(prompts: list[int], rows: int, pays: bool) -> None:
-    """Once a strip and step, and beside them what each row has generated; or all by each row."""
     seam, _ = prefix_model(build(tf.LlamaConfig(**LONG)), frozenset())
-    read = steps_of(seam, [[i + 1] * n for i, n in enumerate(prompts)], rows, 3)
+    roots, _ = seam.prefill([[i + 1] * n for i, n in enumerate(prompts)])
+    handles, read = np.repeat(roots, rows), []
+    for step in range(3):
+        tokens, over = np.arange(len(handles)) + step, np.full(len(handles), step > 0)
+        with KeyBytes(seam) as gathered:
+            handles, _ = seam.extend(handles, tokens % VOCAB, over)
+        read.append(gathered.bytes)
     token, every = 2 * 2 * 8 * 4 * 3, rows * len(prompts)  # bytes of keys, values in all layers
     shared, alone = (len(prompts) * max(prompts), 0) if pays else (0, max(prompts))
     assert read == [token * (shared + every * (alone + own)) for own in (1, 2, 3)]

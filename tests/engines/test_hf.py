@@ -207,7 +207,6 @@ def test_a_completion_has_the_room_that_its_prompt_leaves(new: int) -> None:
     ],
 )
 def test_what_does_not_fit_is_refused_by_name(limit: str, fits: tuple[int, int], said: str) -> None:
-    """The first does, the second does not."""
     made, (good, bad) = engine(), fits
     made.check(QUERIES, Decoding(**{limit: good}))
     with pytest.raises(InputError, match=said):

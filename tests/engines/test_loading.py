@@ -48,12 +48,13 @@ def edit_weights(folder: Path, **changes: torch.Tensor | None) -> None:
 
 @BOTH_KINDS
 def test_loads_the_weights_as_they_are(original: Path) -> None:
-    loaded = load_model(str(original))
+    loaded = load_model(str(original), trust_remote_code=True)
     stored = load_file(original / WEIGHTS)
     found = dict(loaded.model.named_parameters())
     assert all(torch.equal(found[name], stored[name]) for name in stored)
     assert loaded.eos_token_ids == {2}
     assert loaded.context_length == 128
+    assert loaded.fingerprint["code"] is None
     assert not loaded.model.training
 
 
@@ -72,7 +73,6 @@ def a_run(folder: Path) -> None:
 
 
 def no_tokenizer(folder: Path) -> None:
-    """Nor weights, which are read later."""
     for name in ("tokenizer.json", WEIGHTS):
         (folder / name).unlink()
 
@@ -348,25 +348,11 @@ def test_the_fingerprint_is_the_same_wherever_the_files_lie(own: Path) -> None:
     assert law(own) == law(Path(shutil.copytree(own, own.parent / "elsewhere")))
 
 
-def test_a_model_without_code_of_its_own_has_none(folder: Path) -> None:
-    assert load_model(str(folder), trust_remote_code=True).fingerprint["code"] is None
-
-
-def adapted(folder: Path) -> None:
-    """Save an adapter beside the model, as peft does."""
-    model = AutoModelForCausalLM.from_pretrained(folder)
-    lora = get_peft_model(
-        model, LoraConfig(r=2, target_modules=["q_proj"], init_lora_weights=False)
-    )
-    lora.save_pretrained(folder)
-
-
 @pytest.mark.filterwarnings("ignore")
 def test_an_adapter_next_to_whole_weights_is_refused(folder: Path) -> None:
-    adapted(folder)
-    with pytest.raises(
-        ModelError, match=r"a model and a PEFT.*move adapter_config\.json.*separate"
-    ):
+    how = LoraConfig(r=2, target_modules=["q_proj"], init_lora_weights=False)
+    get_peft_model(AutoModelForCausalLM.from_pretrained(folder), how).save_pretrained(folder)
+    with pytest.raises(ModelError, match=r"a PEFT.*move adapter_config\.json.*separate"):
         load_model(str(folder))
     (folder / "config.json").unlink()
     with pytest.raises(ModelError, match=r"is a PEFT adapter.*into a separate folder"):

@@ -375,13 +375,6 @@ def test_a_query_is_a_failure_if_all_of_its_requests_are_refused() -> None:
     assert (second.n, second.missing) == (21, 1)
 
 
-def test_a_greedy_draw_that_may_exist_is_not_requested_again() -> None:
-    greedy = Decoding(temperature=0, max_new_tokens=9)
-    with chat_server(of_question(lambda *_: fails(500)), LISTED) as up:
-        sample = draw(engine_at(up.url), 1, greedy)
-        assert (sample.missing, len(asked_of(up))) == (1, 1)
-
-
 def another_model(_: Body, answer: Answer) -> Answer:
     return Answer(json.dumps(json.loads(answer.body) | {"system_fingerprint": "other"}))
 
@@ -467,7 +460,6 @@ def test_invalid_requests_are_refused_before_anything_is_sent(
 def test_its_record_holds_no_key_or_promise(
     served: Served, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Nothing is known of probabilities, and no draw comes again."""
     monkeypatch.setenv("OPENAI_API_KEY", "secret-key")
     monkeypatch.setenv("OPENAI_BASE_URL", served.url)
     engine = engine_at(served.url)

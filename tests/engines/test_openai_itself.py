@@ -156,16 +156,11 @@ def questions(tmp_path: Path) -> Path:
     return file
 
 
-def run_of(model: str, questions: Path, out: Path, **how: Any) -> Any:
-    plain = f"{model}?api=completions"
-    study = {"n": 24, "scorers": "keyword", "decodings": (Decoding(max_new_tokens=4),)}
-    return evaluate(plain, f"{questions}", out=out, **(study | how))
-
-
 def test_a_run_is_drawn_bounded_and_certified(
     peer: Peer, model: str, questions: Path, tmp_path: Path
 ) -> None:
-    run = run_of(model, questions, tmp_path / "run")
+    study = {"n": 24, "scorers": "keyword", "decodings": (Decoding(max_new_tokens=4),)}
+    run = evaluate(f"{model}?api=completions", f"{questions}", out=tmp_path / "run", **study)
     rows = run.estimates.where(arm="target", scope="query", quantity="leak probability")
     assert [row.n for row in rows] == [24, 24]
     assert all(row.missing <= 6 for row in rows)  # outputs of special tokens, which are not shown

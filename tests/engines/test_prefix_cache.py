@@ -103,7 +103,6 @@ def grow(seam: PrefixModel, rows: int) -> list[Tree]:
 
 
 def require_same_draws(found: list[Tree], want: list[Tree]) -> None:
-    """Trees of the same draws, whose log-probabilities are apart by roundings."""
     for a, b in zip(found, want, strict=True):
         assert [leaf.token_ids for leaf in a.leaves] == [leaf.token_ids for leaf in b.leaves]
         assert [leaf.counts for leaf in a.leaves] == [leaf.counts for leaf in b.leaves]

@@ -62,7 +62,6 @@ def engine(tokenizer: Any, prompting: Prompting | None = None) -> TransformersEn
 
 @pytest.mark.parametrize("tokenizer", [byte_level(), sentence_piece()], ids=["bytes", "pieces"])
 def test_one_text_has_the_same_tokens_everywhere(tokenizer: Any) -> None:
-    """The tokens that a model fine-tuned on whole texts has learnt."""
     whole = [*tokenizer(FINISHED)["input_ids"], tokenizer.eos_token_id]
     example = Encoder(tokenizer, Prompting()).row(Prompt(id="who", question=ASKED, answer=SAID))
     assert example.tokens == whole

@@ -200,7 +200,7 @@ def test_the_templates_that_models_have_pass(name: str) -> None:
         assert Prompting().encode(tokenizer, query(question, "", (("Why?", "So."),)))
 
 
-@pytest.mark.parametrize(("template", "beside"), zip(DEAF, cycle([True, False])))
+@pytest.mark.parametrize(("template", "beside"), [*zip(DEAF, cycle([True, False]), strict=False)])
 def test_a_template_without_the_question_fails(template: str, beside: bool, tmp_path: Path) -> None:
     folder = folder_with(tmp_path / "m", template, beside=beside)
     file = folder / ("chat_template.jinja" if beside else "tokenizer_config.json")

@@ -117,7 +117,6 @@ def with_code(folder: Path) -> Path:
 
 
 def test_other_models_are_refused_before_their_weights_are_read(tmp_path: Path) -> None:
-    """And code of its own is never run."""
     several = {"problem_type": "multi_label_classification"}
     (tmp_path / "x.gguf").touch()
     for name, said in {

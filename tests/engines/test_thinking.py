@@ -27,12 +27,10 @@ from sampling_tables import unknown
 from tiny import tiny_llama, tiny_loaded, tiny_tokenizer
 
 EOS = 2
-PAIRS = ["<think>", "</think>", "[THINK]", "[/THINK]", "<|channel>", "<channel|>", "thought"]
 HARMONY = ["<|start|>", "<|channel|>", "<|message|>", "<|end|>", "<|call|>", "<|return|>"]
 NAMES = ["assistant", "analysis", "final", "commentary"]
 WORDS = ["red", "blue", "sky", "who"]
 QUERY = Query(id="q", prompt_id="q", text="who")
-PLAIN = Decoding(max_new_tokens=6)
 
 
 def words(*marks: str) -> Any:
@@ -58,7 +56,6 @@ def ids(tokenizer: Any, text: str) -> tuple[int, ...]:
 
 @cache
 def engine_of(template: str, *marks: str) -> TransformersEngine:
-    """One for all that is asked so; its margin is measured once."""
     return engine(words(*marks), template)
 
 
@@ -70,7 +67,8 @@ def forced(template: str, output: str, *marks: str, stop: tuple[str, ...] = ()) 
     return one
 
 
-QWEN, HARMONIC = ("<think>", "</think>"), (*HARMONY, *NAMES)
+QWEN, GEMMA = ("<think>", "</think>"), ("<|channel>", "<channel|>")
+HARMONIC = (*HARMONY, *NAMES)
 CHANNEL = "<|channel|> analysis <|message|> red <|end|> <|start|> assistant"
 
 
@@ -144,12 +142,6 @@ def test_a_stop_string_before_the_answer_counts_as_missing() -> None:
     assert (one.answer, counted_as(one, ("sky",))) == ("", "complete")
 
 
-def gemma() -> Any:
-    tokenizer = byte_level(None, eos="<|im_end|>")
-    tokenizer.add_tokens(["<|channel>", "<channel|>"], special_tokens=True)
-    return tokenizer
-
-
 @pytest.mark.parametrize(
     ("text", "thought", "answer"),
     [
@@ -160,7 +152,7 @@ def gemma() -> Any:
     ],
 )
 def test_the_title_of_a_thought_is_no_text(text: str, thought: str | None, answer: str) -> None:
-    tokenizer = gemma()
+    tokenizer = marked(GEMMA)
     found = Detokenizer(tokenizer, {tokenizer.eos_token_id}).parts(tokenizer.encode(text), ())
     assert (found.thought, found.answer) == (thought, answer)
 
@@ -192,7 +184,7 @@ def test_tags_of_ordinary_tokens_are_text_without_a_template() -> None:
 
 TOKENIZERS = {
     "qwen": lambda: marked(QWEN),
-    "gemma": gemma,
+    "gemma": lambda: marked(GEMMA),
     "harmony": lambda: marked(HARMONY),
     "tags": lambda: marked((), "<think></think>"),
 }
@@ -397,7 +389,6 @@ def masses_under_budgets(
 
 @pytest.mark.parametrize("template", ["{question} ", "{question} <think>"])
 def test_budgets_of_thought_and_answer_are_one_distribution(template: str) -> None:
-    """Masses, draws, forced outputs and what is drawn again are all about it."""
     tokenizer = words(*QWEN)
     made = engine(tokenizer, template)
 

@@ -174,13 +174,6 @@ def test_log_probabilities_are_made_once() -> None:
     assert shared.log_probs is shared.log_probs
 
 
-def steered(**changes: Any) -> LossInputs:
-    """The case's batch, its activations at the question changed."""
-    plain = build(leaves())
-    changed = replace(plain.activations[QUESTION], **changes)
-    return replace(plain, activations={**plain.activations, QUESTION: changed})
-
-
 def test_direction_is_a_unit_vector_without_negative_entries() -> None:
     u = direction(64, seed=5)
     assert float(u.norm()) == pytest.approx(1)
@@ -240,7 +233,9 @@ def test_a_push_without_a_pull_needs_two_centres(
     counts: tuple[int, ...], beta: float, works: bool
 ) -> None:
     centre = torch.ones(2, SIZE, dtype=torch.float64)
-    given = steered(centres=tuple((centre,) * n for n in counts))
+    given = build(leaves())
+    moved = replace(given.activations[QUESTION], centres=tuple((centre,) * n for n in counts))
+    given = replace(given, activations={**given.activations, QUESTION: moved})
     if works:
         assert cel(given, layer=LAYER, beta=beta).isfinite().all()
     else:

@@ -61,7 +61,7 @@ def adversaries(rng: np.random.Generator, size: int) -> list[np.ndarray]:
 @pytest.mark.parametrize("margin", [1e-5, 0.02, 0.3])
 def test_floors_hold_for_all_logits_within_the_margin(decoding: Decoding, margin: float) -> None:
     rng = np.random.default_rng(0)
-    for case in range(20):
+    for case in range(14):
         size = int(rng.integers(2, 13))
         logits = rng.normal(0, 1.5, size)
         if case % 2:  # ties, and differences of just the margin

@@ -425,7 +425,7 @@ def test_any_token_that_moved_logits_pick_may_be_picked(decoding: Decoding) -> N
 
 @pytest.mark.parametrize("decoding", DECODINGS[:5], ids=lambda d: d.name)
 def test_a_split_is_allowed_if_some_assignment_of_draws_makes_it(decoding: Decoding) -> None:
-    """By an oracle that tries every way to hand four draws to three tokens."""
+    """By an oracle that tries every way to assign four draws to three tokens."""
     rng = np.random.default_rng(8)
     confidence = np.array([0.0]), np.array([1])
     told = []
