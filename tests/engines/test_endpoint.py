@@ -181,29 +181,24 @@ def test_a_model_that_declines_is_no_server_that_fails(tmp_path: Path) -> None:
     assert len(served.asked) == 25
 
 
-def other_model(url: str, folder: Path) -> EndpointChat:
-    return EndpointChat.open(f"{url}#other", cache=folder, patience=QUICK)
-
-
-@pytest.mark.parametrize(
-    ("open_other", "asked", "decoding", "times"),
-    [
-        (opened, asks("who", name="another"), GREEDY, 1),
-        (opened, asks("who else"), GREEDY, 2),
-        (opened, asks("who", SCHEMA), GREEDY, 2),
-        (opened, asks("who"), Decoding(temperature=0, max_new_tokens=10), 2),
-        (other_model, asks("who"), GREEDY, 2),
-    ],
-    ids=["the same", "messages", "schema", "decoding", "model"],
-)
-def test_a_kept_reply_answers_the_same_question_only(
-    tmp_path: Path, open_other: Any, asked: Request, decoding: Decoding, times: int
-) -> None:
+def test_a_kept_reply_answers_the_same_question_only(tmp_path: Path) -> None:
     with judge_server(echo) as served:
         requests = [asks("who", name=f"r{i}") for i in range(5)]
         assert opened(served.url, tmp_path).chat(requests, GREEDY, 0) == ["to who"] * 5
-        open_other(served.url, tmp_path).chat([asked], decoding, 1)
-    assert len(served.asked) == times
+        again = opened(served.url, tmp_path)
+        other = EndpointChat.open(f"{served.url}#other", cache=tmp_path, patience=QUICK)
+        longer = Decoding(temperature=0, max_new_tokens=10)
+        asked = [len(served.asked)]
+        for chat, request, decoding in [
+            (again, asks("who", name="another"), GREEDY),
+            (again, asks("who else"), GREEDY),
+            (again, asks("who", SCHEMA), GREEDY),
+            (again, asks("who"), longer),
+            (other, asks("who"), GREEDY),
+        ]:
+            chat.chat([request], decoding, 1)
+            asked.append(len(served.asked))
+    assert asked == [1, 1, 2, 3, 4, 5]
 
 
 def test_a_schema_that_is_refused_is_left_out_from_then_on(tmp_path: Path) -> None:

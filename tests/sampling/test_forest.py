@@ -461,6 +461,8 @@ def test_what_no_uniform_picks_is_refused_at_the_very_edge() -> None:
     whole = torch.tensor([[0.0, -math.inf, 0.0]])
     assert not may_split(whole, Decoding(), np.array([0.5]), {1: 1}, confidence, 0.0)
     assert may_split(whole, Decoding(), np.array([0.5]), {2: 1}, confidence, 0.0)
+    assert not may_split(whole, Decoding(), np.array([0.49]), {2: 1}, confidence, 0.0)
+    assert not may_split(whole, Decoding(), np.array([0.51]), {0: 1}, confidence, 0.0)
     kept = torch.tensor([[2.0, 1.0, 0.0]])
     last = np.array([1 - 2.0**-53])
     assert not may_split(kept, Decoding(top_k=2), last, {2: 1}, confidence, 0.0)
@@ -473,6 +475,9 @@ def test_a_doubtful_adaptive_switch_allows_either_step() -> None:
     p_max = 1 / (1 + math.exp(-1))
     u = np.array([0.1, 0.9])
     confidence = np.array([0.0]), np.array([1])
+    sure = Decoding(adaptive_temperature=0.5)
+    assert may_split(logits, sure, u, {0: 2}, confidence, 0.01)
+    assert not may_split(logits, sure, u, {1: 2}, confidence, 0.01)
     for nudge in (-1e-4, 1e-4):
         decoding = Decoding(adaptive_temperature=p_max + nudge)
         for split in ({0: 2}, {0: 1, 1: 1}):
