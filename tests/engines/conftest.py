@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from leakbound.engines import hf, trial
+from leakbound.engines import hf
 
 
 @pytest.fixture(autouse=True)
-def _margins_and_trials_are_short_where_they_are_not_tested(
+def _margins_are_measured_where_they_are_tested(
     request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """To measure a margin takes a quarter of a second; no honest server fails a short trial."""
+    """A measurement takes a quarter of a second for each engine."""
     if request.path.stem not in ("test_hf_explore", "test_margin", "test_gpu"):
         monkeypatch.setattr(hf, "shape_margin", lambda *_: 1e-5)
-    if request.path.stem != "test_trial":
-        monkeypatch.setattr(trial, "_ARRANGEMENTS", 9)
