@@ -9,9 +9,10 @@ greedy answers at once are refused.
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import cache
+from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import Any
 
@@ -82,11 +83,11 @@ class LLM:
         self.options, self.asked, self.broken, self.short = options, [], False, False
         if options.get("tensor_parallel_size", 1) > 1:
             raise ValueError("World size (2) is larger than the number of available GPUs (0).\nno")
-        self._model = AutoModelForCausalLM.from_pretrained(options["model"]).eval()
-        self._tokenizer = AutoTokenizer.from_pretrained(options["model"])
-        longest = options.get("max_model_len") or self._model.config.max_position_embeddings
+        folder = Path(options["model"])
+        written = max(file.stat().st_mtime_ns for file in folder.iterdir())
+        self._tokenizer, context, self._logits = _loaded(folder, written)
+        longest = options.get("max_model_len") or context
         self.llm_engine = SimpleNamespace(model_config=SimpleNamespace(max_model_len=longest))
-        self._law = lru_cache(maxsize=None)(self._logits)
 
     def generate(
         self,
@@ -112,7 +113,7 @@ class LLM:
         ids: list[int] = []
         total, reason, stop_reason = 0.0, "length", None
         while len(ids) < params.max_tokens:
-            logits = self._law((*prompt, *ids))
+            logits = self._logits((*prompt, *ids))
             p, told = _law_of(logits, params)
             token = int(chance.choice(len(p), p=p)) if params.temperature else int(logits.argmax())
             ids.append(token)
@@ -120,10 +121,11 @@ class LLM:
             if token in params.stop_token_ids:
                 reason = "stop"
                 break
-            text = self._tokenizer.decode(ids, skip_special_tokens=True)
-            if stopped := [stop for stop in params.stop if stop in text]:
-                reason, stop_reason = "stop", stopped[0]
-                break
+            if params.stop:
+                text = self._tokenizer.decode(ids, skip_special_tokens=True)
+                if stopped := [stop for stop in params.stop if stop in text]:
+                    reason, stop_reason = "stop", stopped[0]
+                    break
         return SimpleNamespace(
             token_ids=ids,
             cumulative_logprob=float("nan") if self.broken else total,
@@ -131,9 +133,18 @@ class LLM:
             stop_reason=stop_reason,
         )
 
+
+@cache
+def _loaded(folder: Path, written: int) -> tuple[Any, int, Callable[[tuple[int, ...]], np.ndarray]]:
+    """The tokenizer, the context and the logits of a model whose files were last written then."""
+    model = AutoModelForCausalLM.from_pretrained(folder).eval()
+
+    @cache
     @torch.inference_mode()
-    def _logits(self, ids: tuple[int, ...]) -> np.ndarray:
-        return self._model(torch.tensor([ids])).logits[0, -1].double().numpy()  # type: ignore[no-any-return]
+    def logits(ids: tuple[int, ...]) -> np.ndarray:
+        return model(torch.tensor([ids])).logits[0, -1].double().numpy()  # type: ignore[no-any-return]
+
+    return AutoTokenizer.from_pretrained(folder), model.config.max_position_embeddings, logits
 
 
 def _softmax(logits: np.ndarray) -> np.ndarray:

@@ -134,6 +134,7 @@ def next_law(p: Sequence[float], decoding: Decoding, greedy: bool = False) -> np
     return np.asarray(weights / weights.sum())
 
 
+@cache
 def enumerate_law(
     decoding: Decoding,
     prompt: Ids,
@@ -141,7 +142,7 @@ def enumerate_law(
     ended: Callable[[Ids], bool] = lambda path: False,
     eos: int = EOS,
 ) -> dict[Ids, float]:
-    """Every completion with its exact probability."""
+    """Every completion with its exact probability, for tests to read."""
     law: dict[Ids, float] = {}
 
     def visit(path: Ids, mass: float, confidence: float) -> None:

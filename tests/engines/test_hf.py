@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from itertools import product
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -22,7 +23,7 @@ from leakbound.engines.adaptive import AdaptiveTemperature
 from leakbound.engines.hf import RowBudget, TransformersEngine
 from leakbound.engines.prefix_cache import Cascade, arithmetic
 from leakbound.errors import InputError
-from leakbound.types import Decoding, Draws, Effort, Exploration, Failure, Query, Sample
+from leakbound.types import Decoding, Draws, Effort, Failure, Query, Sample
 from sampling_tables import EOS, ROOTS, Ids, enumerate_law, next_law, probabilities, unknown
 from suites import slow_but
 from tiny import BOTH_KINDS, WORDS, tiny_llama, tiny_loaded, tiny_model_folder, tiny_tokenizer
@@ -39,28 +40,25 @@ def engine(seed: int = 0, rows: int | None = None, **config: int) -> Transformer
     return TransformersEngine(tiny_loaded(model, weights=str(seed)), PROMPTING, rows=rows)
 
 
-def samples(
-    made: TransformersEngine, decoding: Decoding, n: int = 200, **draws: int
-) -> dict[str, Sample]:
-    found = list(made.generate(QUERIES, decoding, Draws(sizes=(n,), **draws)))
-    assert all(isinstance(s, Sample) for s in found)
-    return {s.query.id: s for s in found if isinstance(s, Sample)}
+def samples(made: TransformersEngine, decoding: Decoding, n: int = 200) -> dict[str, Sample]:
+    return {s.query.id: s for s in made.generate(QUERIES, decoding, Draws(sizes=(n,)))}
 
 
-def text(one: object) -> list[str]:
-    """The texts of a result."""
-    sample = one.sample if isinstance(one, Exploration) else one
-    assert isinstance(sample, Sample)
-    return [each.answer for each in sample.completions]
+def text(one: Any) -> list[str]:
+    """The texts of a sample or an exploration."""
+    return [each.answer for each in getattr(one, "sample", one).completions]
 
 
 @BOTH_KINDS
-def test_lengths_and_log_probabilities_have_the_law_of_generate() -> None:
-    """Two-sample KS against transformers' own ancestral sampling on the same model."""
+def test_lengths_and_log_probabilities_are_as_of_generate() -> None:
+    """Two-sample KS against transformers' own ancestral sampling on the same model.
+
+    A thousand of each show a top-k of 5, or a temperature of 0.8.
+    """
     made = engine(3)
     model = made.loaded.model
     decoding = Decoding(max_new_tokens=8)
-    sample = samples(made, decoding, 3000)["q0"]
+    sample = samples(made, decoding, 1000)["q0"]
     prompt = torch.tensor([PROMPTING.encode(made.loaded.tokenizer, QUERIES[0].text)])
     torch.manual_seed(0)
     out = model.generate(
@@ -71,7 +69,7 @@ def test_lengths_and_log_probabilities_have_the_law_of_generate() -> None:
         top_p=1.0,
         temperature=1.0,
         max_new_tokens=8,
-        num_return_sequences=3000,
+        num_return_sequences=1000,
         eos_token_id=2,
         pad_token_id=0,
     )
@@ -89,7 +87,7 @@ def test_lengths_and_log_probabilities_have_the_law_of_generate() -> None:
         assert stats.ks_2samp(a, b).pvalue > 1e-3
 
 
-def test_two_pass_adaptive_temperature_is_a_point_mass_or_the_plain_decoding() -> None:
+def test_two_passes_give_a_point_mass_or_the_plain_decoding() -> None:
     made = engine()
     greedy = samples(made, Decoding(temperature=0, max_new_tokens=6), 1)
     confidence = {q: s.completions[0].confidence or 0 for q, s in greedy.items()}
@@ -115,28 +113,23 @@ def test_two_pass_adaptive_temperature_is_a_point_mass_or_the_plain_decoding() -
 @pytest.mark.parametrize(
     ("rows", "exactly"), slow_but([(None, False), (1, True)], product([None, 1], [False, True]))
 )
-def test_a_prompt_that_breaks_the_model_spoils_none_that_begin_as_it_does(
-    rows: int | None, exactly: bool
-) -> None:
+def test_a_prompt_that_breaks_the_model_spoils_no_other(rows: int | None, exactly: bool) -> None:
     """Whichever comes first, and from the first shared token on; the others are as without it."""
     texts = ["who wrote sea", "who wrote red", "who wrote", "who sea wrote red", "who blue"]
     queries = [Query(id=each, prompt_id=each, text=each) for each in texts]
     healthy = [query for query in queries if "sea" not in query.text]
 
-    def found(asked: list[Query]) -> dict[str, object]:
+    def found(asked: list[Query]) -> dict[str, Any]:
         made = engine(rows=rows, tie_word_embeddings=False)
         with torch.no_grad():
             made.loaded.model.model.embed_tokens.weight[3 + WORDS.index("sea")] = float("nan")
         decoding = Decoding(max_new_tokens=3, top_k=1)  # the likeliest words are others
-        results: Iterator[Sample | Exploration | Failure] = (
-            made.explore(asked, decoding, Effort(mode="exact", forwards=40), unknown)
+        results = (
+            made.explore(asked, decoding, Effort(mode="exact", forwards=15), unknown)
             if exactly
             else made.generate(asked, decoding, Draws(sizes=(5,)))
         )
-        return {
-            one.sample.query.id if isinstance(one, Exploration) else one.query.id: one
-            for one in results
-        }
+        return {one.query.id: one for one in results}
 
     alone = found(healthy)
     assert not any(isinstance(one, Failure) for one in alone.values())
@@ -214,15 +207,10 @@ def test_a_completion_has_the_room_that_its_prompt_leaves(new: int) -> None:
     ],
 )
 def test_what_does_not_fit_is_refused_by_name(limit: str, fits: tuple[int, int], said: str) -> None:
-    """The first does, the second does not."""
     made, (good, bad) = engine(), fits
     made.check(QUERIES, Decoding(**{limit: good}))
     with pytest.raises(InputError, match=said):
         made.check(QUERIES, Decoding(**{limit: bad}))
-
-
-N = 50
-DRAWS = Draws(sizes=(30, 20))
 
 
 def heard(made: TransformersEngine, work: Callable[[], object]) -> tuple[list[int], list[int]]:
@@ -239,21 +227,19 @@ def heard(made: TransformersEngine, work: Callable[[], object]) -> tuple[list[in
     return draws, tokens
 
 
-@pytest.mark.parametrize("rows", [1, 16, None])
+@pytest.mark.parametrize("rows", [1, None])
 @pytest.mark.parametrize("threshold", [None, 0.999], ids=["plain", "after a greedy pass"])
-def test_every_draw_and_token_is_told_once_and_early(
-    rows: int | None, threshold: float | None
-) -> None:
+def test_every_draw_and_token_is_reported_early(rows: int | None, threshold: float | None) -> None:
     made = engine(rows=rows)
     how = Decoding(max_new_tokens=6, adaptive_temperature=threshold, adaptive_mode="two_pass")
-    few = Draws(sizes=(8, 4))
+    few = Draws(sizes=(3, 2))
     draws, tokens = heard(made, lambda: list(made.generate(QUERIES, how, few)))
     assert sum(draws) == few.n * len(QUERIES)
     assert len(tokens) >= 5  # after each step
     assert max(draws) < sum(draws)
 
 
-def test_an_exploration_tells_its_forwards() -> None:
+def test_an_exploration_reports_its_forwards() -> None:
     made, effort = engine(), Effort(mode="hybrid", forwards=40)
     how = Decoding(max_new_tokens=4)
     _, tokens = heard(made, lambda: list(made.explore(QUERIES, how, effort, unknown)))
@@ -275,7 +261,6 @@ def served_law(prompt: Ids, decoding: Decoding) -> dict[Ids, float]:
 
     All prefixes of one length are one batch, in another order at each step.
     """
-    assert decoding.adaptive_temperature is not None
     processor = AdaptiveTemperature(decoding.adaptive_temperature)
     plain = dataclasses.replace(decoding, adaptive_temperature=None)
     law, live = dict[Ids, float](), {(): 1.0}
@@ -297,7 +282,7 @@ def served_law(prompt: Ids, decoding: Decoding) -> dict[Ids, float]:
 
 
 @pytest.mark.parametrize("decoding", DECODINGS, ids=lambda d: d.name)
-def test_what_is_served_has_the_law_of_the_sampler(decoding: Decoding) -> None:
+def test_the_processor_has_the_distribution_of_the_sampler(decoding: Decoding) -> None:
     completions = 0
     for prompt in PROMPTS:
         sampled, served = enumerate_law(decoding, prompt), served_law(prompt, decoding)
@@ -334,7 +319,7 @@ def test_strictly_above_the_threshold_and_nothing_else_changes() -> None:
     assert above.dtype == scores.dtype
 
 
-def test_another_prompt_starts_anew_and_reset_forgets() -> None:
+def test_another_prompt_or_a_reset_starts_again() -> None:
     processor = AdaptiveTemperature(0.75)
     assert drawn(processor(torch.tensor([[1]]), scores_of(0.5))) == [True]
     assert drawn(processor(torch.tensor([[7, 8]]), scores_of(0.9))) == [False]

@@ -100,7 +100,7 @@ def test_what_shows_only_after_the_prompts_of_a_run_counts() -> None:
     assert shape_margin(model, [tuple(range(1, 9)) * 4]) == pytest.approx(8e-3)
 
 
-def test_a_prompt_that_breaks_the_model_in_every_shape_is_passed_over() -> None:
+def test_a_prompt_that_breaks_every_shape_is_skipped() -> None:
     table = {False: (1 / VOCAB,) * VOCAB, True: (math.nan,) * VOCAB}
     model = TableModel(lambda ids: table[len(ids) > 30], vocab_size=VOCAB)
     assert shape_margin(model, [(1,) * 40]) == LEAST_MARGIN
@@ -161,9 +161,7 @@ def largest_move(made: TransformersEngine, prompts: Sequence[tuple[int, ...]]) -
 @pytest.mark.parametrize("chat", [False, True], ids=["plain", "chat"])
 @pytest.mark.parametrize(("deviation", "seed"), [(0.3, 1), (0.4, 0)])
 @pytest.mark.thorough
-def test_no_log_probability_moves_by_more_after_questions_that_were_not_probed(
-    chat: bool, deviation: float, seed: int
-) -> None:
+def test_unprobed_questions_stay_within_the_margin(chat: bool, deviation: float, seed: int) -> None:
     made = asked_engine(chat, deviation, seed)
     made.force([(query, "Ann") for query in QUESTIONS], Decoding(max_new_tokens=2))
     prompts = list(dict.fromkeys(map(made.prompt_ids, QUESTIONS)))
@@ -172,18 +170,18 @@ def test_no_log_probability_moves_by_more_after_questions_that_were_not_probed(
     assert largest_move(made, held_out[:8]) <= made.margin
 
 
-def test_a_run_has_one_margin_however_its_questions_are_told() -> None:
-    """Planned again with more of them, or never told to measure before the first queries."""
+def test_a_run_has_one_margin_in_any_order_of_its_questions() -> None:
     made, again, untold = (asked_engine(True, 0.4, 0) for _ in range(3))
-    made.measure(QUESTIONS)
-    again.measure(QUESTIONS[:1])
+    some = QUESTIONS[:5]
+    made.measure(some)
+    again.measure(some[:1])
     first = again.margin
-    again.measure(QUESTIONS[::-1])
-    untold.force([(query, "Ann") for query in QUESTIONS], Decoding(max_new_tokens=2))
+    again.measure(some[::-1])
+    untold.force([(query, "Ann") for query in some], Decoding(max_new_tokens=1))
     assert made.margin == again.margin == untold.margin != first
 
 
-def test_a_prompt_that_fills_the_context_is_probed_without_its_beginning() -> None:
+def test_a_prompt_that_fills_the_context_loses_its_beginning() -> None:
     made = asked_engine(False, 0.4, 0)
     made.measure([Query(id="long", prompt_id="long", text="Ann " * 124)])
     assert math.isfinite(made.margin)

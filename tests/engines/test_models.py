@@ -18,7 +18,7 @@ from leakbound.engines.models import OpenModels, open_chat, open_scorer
 from leakbound.errors import InputError
 from leakbound.scorers import fingerprint
 from leakbound.scorers.wording import Keyword
-from leakbound.types import Decoding, Draws, Message, Query, Request, Sample
+from leakbound.types import Decoding, Draws, Message, Query, Request
 from tiny import (
     chat_engine,
     chat_tokenizer,
@@ -122,21 +122,20 @@ def test_replies_share_no_draws_with_the_model_under_test() -> None:
     scored = {
         found.query.id: found.completions[0].answer
         for found in engine.generate(queries, decoding, Draws(sizes=(1,)))
-        if isinstance(found, Sample)
     }
     requests = [request(query.id, "who") for query in queries]
     replies = TransformersChat(engine, "tiny").chat(requests, decoding, 0)
     assert sum(scored[r.id] == reply for r, reply in zip(requests, replies, strict=True)) < 12
 
 
-def test_a_reply_at_the_length_limit_counts_as_it_stands() -> None:
+def test_a_reply_at_the_length_limit_counts() -> None:
     chat, decoding = TransformersChat(chat_engine(), "tiny"), Decoding(max_new_tokens=3)
     replies = chat.chat([request(f"r{i}", "who") for i in range(30)], decoding, 0)
     assert all(reply is not None for reply in replies)
     assert sum(len((reply or "").split()) == 3 for reply in replies) > 10
 
 
-def test_a_reply_is_the_answer_and_one_cut_inside_its_thought_is_none() -> None:
+def test_a_reply_cut_inside_its_thought_is_none() -> None:
     tokenizer = chat_tokenizer()
     tokenizer.add_tokens(["<think>", "</think>"])
     tokenizer.chat_template = tokenizer.chat_template.replace(

@@ -61,23 +61,19 @@ def engine(tokenizer: Any, prompting: Prompting | None = None) -> TransformersEn
 
 
 @pytest.mark.parametrize("tokenizer", [byte_level(), sentence_piece()], ids=["bytes", "pieces"])
-def test_training_reading_forcing_and_generation_share_the_tokens_of_one_text(
-    tokenizer: Any,
-) -> None:
-    """The tokens that a model fine-tuned on whole texts has learnt."""
+def test_one_text_has_the_same_tokens_everywhere(tokenizer: Any) -> None:
     whole = [*tokenizer(FINISHED)["input_ids"], tokenizer.eos_token_id]
     example = Encoder(tokenizer, Prompting()).row(Prompt(id="who", question=ASKED, answer=SAID))
     assert example.tokens == whole
     made = engine(tokenizer)
     (read,), (forced,) = made.read([(WHO, SAID)]), made.force([(WHO, SAID)], Decoding())
-    assert forced is not None
     assert example.answer == read.token_ids == forced.token_ids
     assert example.prompt == made.prompt_ids(WHO)
     assert read.logprobs.sum() == pytest.approx(forced.logprob, abs=1e-5)
     assert tokenizer.decode(example.answer, skip_special_tokens=True).strip() == SAID
 
 
-def test_a_blank_at_the_boundary_is_the_answers_whoever_brings_it() -> None:
+def test_a_blank_at_the_boundary_belongs_to_the_answer() -> None:
     tokenizer, rule = byte_level(), Prompting()
     joined = rule.join(tokenizer, ASKED, SAID)
     assert tokenizer.decode(joined.prompt) == f"Question: {ASKED}\nAnswer:"
@@ -96,7 +92,7 @@ def test_a_server_is_sent_the_prompt_without_its_trailing_blank() -> None:
     assert Prompting(compat="openunlearning").text(ASKED).endswith("Answer: ")
 
 
-def test_an_end_token_is_added_where_it_is_missing_alone() -> None:
+def test_an_end_token_is_added_only_where_it_is_missing() -> None:
     tokenizer = byte_level()
     end = tokenizer.eos_token_id
     for said, ends in (("Ann", 1), ("Ann<|im_end|>", 1), ("Ann<|im_end|> Bob", 2)):
@@ -105,7 +101,7 @@ def test_an_end_token_is_added_where_it_is_missing_alone() -> None:
 
 
 @pytest.mark.parametrize("said", ["{{ '<think></think>' + m['content'] }}", "{{ 'so' }}", ""])
-def test_a_template_that_rewrites_answers_is_left_where_generation_would_not_go(said: str) -> None:
+def test_answers_that_a_template_rewrites_stay_as_generated(said: str) -> None:
     tokenizer = byte_level(
         "{% for m in messages %}{% if m['role'] == 'user' %}{{ m['content'] }}{% else %}"
         "{{ '<|im_start|>' }}" + said + "{{ '<|im_end|>' }}{% endif %}{% endfor %}"
@@ -117,7 +113,7 @@ def test_a_template_that_rewrites_answers_is_left_where_generation_would_not_go(
     assert Prompting().output(tokenizer, ASKED, SAID) == joined.answer
 
 
-def test_a_token_across_the_boundary_is_the_answers_and_nothing_is_forced_by_it() -> None:
+def test_a_token_across_the_boundary_is_never_forced() -> None:
     """It is scored and trained on as a whole; the sampled prompt ends otherwise."""
     tokenizer = merging(": A")
     made = engine(tokenizer)
@@ -240,7 +236,7 @@ def test_every_continuation_begins_with_what_is_settled(name: str, stop: tuple[s
     tokenizer, rng = TOKENIZERS[name](), random.Random(1)
     spells = Detokenizer(tokenizer, {EOS})
     others = [i for i in range(len(tokenizer) + UNKNOWN) if i != EOS]
-    for _ in range(25):
+    for _ in range(10):
         whole = tuple(rng.choices(others, k=8))
         for length, end in combinations(range(len(whole) + 1), 2):
             text = text_of(tokenizer, whole[:end], stop)

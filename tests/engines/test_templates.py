@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import cycle
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ from leakbound.engines.loading import load_model
 from leakbound.engines.prompting import Prompting
 from leakbound.engines.templates import family_of
 from leakbound.errors import InputError, ModelError
-from leakbound.types import Decoding, Draws, Prompt, Sample
+from leakbound.types import Decoding, Draws, Prompt
 from leakbound.unlearning.examples import Encoder
 from offline_tokenizers import (
     CHATML,
@@ -87,7 +88,7 @@ def text(tokenizer: Any, ids: list[int]) -> str:
     return str(tokenizer.decode(ids, clean_up_tokenization_spaces=False)).replace("<s> ", "<s>")
 
 
-def test_every_family_is_asked_as_the_table_says(row: tuple[Any, str, str, str]) -> None:
+def test_every_family_has_the_prompt_of_the_table(row: tuple[Any, str, str, str]) -> None:
     tokenizer, family, prompt, _ = row
     ids = TOFU.encode(tokenizer, "who wrote?")
     assert text(tokenizer, ids) == prompt
@@ -96,7 +97,7 @@ def test_every_family_is_asked_as_the_table_says(row: tuple[Any, str, str, str])
         assert ids.count(tokenizer.convert_tokens_to_ids(mark)) == prompt.count(mark)
 
 
-def test_the_finished_text_goes_on_from_the_prompt(row: tuple[Any, str, str, str]) -> None:
+def test_the_finished_text_continues_the_prompt(row: tuple[Any, str, str, str]) -> None:
     tokenizer, _, _, end = row
     prompt, last = TOFU.encode(tokenizer, "who wrote?"), tokenizer.convert_tokens_to_ids(end)
     joined = TOFU.join(tokenizer, "who wrote?", "Ann wrote the sea")
@@ -140,7 +141,7 @@ def test_examples_come_before_the_question(name: str, prompt: str) -> None:
     assert text(tokenizer, TOFU.encode(tokenizer, query("Who?", "", SHOTS))) == prompt
 
 
-def test_a_system_message_that_was_asked_for_reaches_every_chat_family() -> None:
+def test_a_requested_system_message_reaches_every_family() -> None:
     tokenizer = TABLE["llama-2-chat"][0]
     asked = Prompting(system="Be brief.", default_system=SYSTEM)
     assert "<<SYS>>\nBe brief.\n<</SYS>>" in text(tokenizer, asked.encode(tokenizer, "who?"))
@@ -149,7 +150,7 @@ def test_a_system_message_that_was_asked_for_reaches_every_chat_family() -> None
     assert text(chatml, silent.encode(chatml, "who?")).startswith("<|im_start|>user")
 
 
-def test_the_description_tells_what_was_done() -> None:
+def test_the_description_of_a_prompting() -> None:
     assert TOFU.describe(TABLE["llama-2-chat"][0]) == {
         "template": None,
         "system": None,
@@ -199,20 +200,15 @@ def test_the_templates_that_models_have_pass(name: str) -> None:
         assert Prompting().encode(tokenizer, query(question, "", (("Why?", "So."),)))
 
 
-@pytest.mark.parametrize("beside", [True, False])
-@pytest.mark.parametrize("template", DEAF)
-def test_one_that_ignores_the_question_is_refused_and_its_file_named(
-    template: str, beside: bool, tmp_path: Path
-) -> None:
+@pytest.mark.parametrize(("template", "beside"), [*zip(DEAF, cycle([True, False]), strict=False)])
+def test_a_template_without_the_question_fails(template: str, beside: bool, tmp_path: Path) -> None:
     folder = folder_with(tmp_path / "m", template, beside=beside)
     file = folder / ("chat_template.jinja" if beside else "tokenizer_config.json")
     with pytest.raises(ModelError, match=f"the chat template in `{file}` leaves the question out"):
         load_model(str(folder))
 
 
-def test_one_that_ignores_only_some_questions_is_refused_when_they_are_asked(
-    tmp_path: Path,
-) -> None:
+def test_a_template_may_ignore_only_some_questions(tmp_path: Path) -> None:
     picky = "{{ 'Who?' if 'sea' in messages[0].content else messages | tojson }}"
     loaded = load_model(str(folder_with(tmp_path / "m", picky)))
     assert Prompting().encode(loaded.tokenizer, "who wrote red")
@@ -236,15 +232,14 @@ def test_one_that_writes_no_prompt_is_refused_when_it_is_used(template: object) 
 PICKY = "{% if 'sea' in messages[0].content %}HARM{% else %}" + CHATML + "{% endif %}"
 
 
-@pytest.mark.parametrize("command", ["evaluate", "finetune"])
 @pytest.mark.parametrize(
-    ("harm", "told"),
+    ("command", "harm", "told"),
     [
-        ("Who?", "leaves 'who wrote the sea' out of the prompt"),
-        ("{{ raise_exception('not that') }}", "refused the prompt (system message None): not that"),
+        ("evaluate", "Who?", "leaves 'who wrote the sea' out of the prompt"),
+        ("finetune", "{{ raise_exception('not that') }}", "(system message None): not that"),
     ],
 )
-def test_one_that_fails_at_a_word_is_told_before_weights_are_read(
+def test_a_template_that_fails_is_refused_before_weights_are_read(
     command: str,
     harm: str,
     told: str,
@@ -260,7 +255,7 @@ def test_one_that_fails_at_a_word_is_told_before_weights_are_read(
     assert told in " ".join(capsys.readouterr().err.split())
 
 
-def test_questions_that_come_later_are_told_too(tmp_path: Path) -> None:
+def test_later_questions_are_refused_too(tmp_path: Path) -> None:
     engine = TransformersEngine.open(str(folder_with(tmp_path / "m", PICKY)))
     shown = "who wrote the sea"
     with pytest.raises(ModelError, match=f"leaves '{shown}' out"):
@@ -313,7 +308,7 @@ ENDS = {
 
 
 @pytest.mark.parametrize("name", ENDS)
-def test_the_end_of_turn_ends_an_output_of_a_chat_and_is_recorded(name: str) -> None:
+def test_the_end_of_turn_ends_an_output_of_a_chat(name: str) -> None:
     tokenizer, end = ENDS[name]
     own = frozenset({tokenizer.eos_token_id})
     added = {tokenizer.convert_tokens_to_ids(end)} if end else set()
@@ -335,7 +330,6 @@ def test_draws_end_with_the_turn_and_a_note_names_the_token(tmp_path: Path) -> N
     for rule, ends in ((Prompting(), True), (Prompting(chat=False), False)):
         engine = TransformersEngine(loaded, rule)
         (sample,) = engine.generate([query("who?")], how, Draws(sizes=(150,)))
-        assert isinstance(sample, Sample)
         last = [c for c in sample.completions if turn in (c.token_ids or ())]
         assert last
         places = [(c.token_ids or ()).index(turn) == len(c.token_ids or ()) - 1 for c in last]
@@ -355,7 +349,7 @@ def test_an_end_token_is_one_of_the_model_and_none_of_a_server() -> None:
         open_engine("openai:http://127.0.0.1:1/v1#m", Prompting(end_token="<e>"))
 
 
-def test_a_tokenizer_whose_own_code_writes_prompts_is_asked_itself() -> None:
+def test_a_tokenizer_with_code_writes_its_own_prompts() -> None:
     class Own(type(chat_tokenizer())):  # type: ignore[misc]
         def apply_chat_template(self, turns: Any, **how: Any) -> str:
             if turns[0]["role"] == "system":
@@ -370,7 +364,7 @@ def test_a_tokenizer_whose_own_code_writes_prompts_is_asked_itself() -> None:
         templates.written(tokenizer, [templates.turn_of("system", "calm"), *turns], open_ended=True)
 
 
-def test_the_date_of_a_template_is_the_same_every_day_in_every_format() -> None:
+def test_the_date_of_a_template_is_the_same_every_day() -> None:
     shown = "%A, %-d %B %Y|%I:%M %p|%j|%U|%w|%y|%e|%%d|%D|%T|%b %_d|%^a|%Z|%s|100%"
     clock = "{% if strftime_now is defined %}{{ strftime_now('" + shown + "') }}{% endif %}"
     clock += " {{ messages[0].content }}"

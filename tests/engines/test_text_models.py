@@ -86,9 +86,7 @@ def test_labels_stand_in_the_order_of_the_columns(tmp_path: Path) -> None:
     assert classifier.name == str(folder)
 
 
-def test_a_fingerprint_tells_weights_apart_and_needs_none_loaded(
-    classifier: Path, tmp_path: Path
-) -> None:
+def test_a_fingerprint_tells_weights_apart_unloaded(classifier: Path, tmp_path: Path) -> None:
     same = sequence_classifier(tmp_path / "same")
     other = sequence_classifier(tmp_path / "other", seed=1)
     a, b, c = (SequenceClassifier.open(str(f)) for f in (classifier, same, other))
@@ -118,8 +116,7 @@ def with_code(folder: Path) -> Path:
     return folder
 
 
-def test_what_is_no_classifier_is_refused_before_its_weights_are_read(tmp_path: Path) -> None:
-    """And code of its own is never run."""
+def test_other_models_are_refused_before_their_weights_are_read(tmp_path: Path) -> None:
     several = {"problem_type": "multi_label_classification"}
     (tmp_path / "x.gguf").touch()
     for name, said in {
@@ -258,18 +255,19 @@ def pooling(folder: Path) -> None:
 
 
 @pytest.mark.parametrize("change", [weights, pooling])
-def test_what_decides_a_vector_is_in_the_fingerprint(
-    change: Callable[[Path], object], folder: Path
-) -> None:
-    before = SentenceEmbedder.open(str(folder), "cpu")
+def test_a_fingerprint_covers_the_vectors(change: Callable[[Path], object], folder: Path) -> None:
+    """So a model is opened again only once its files have changed, also in a folder below."""
+    models = OpenModels(device="cpu")
+    before = models.embed(str(folder))
+    assert models.embed(str(folder)) is before
     told, vectors = before.fingerprint, before.embed(SENTENCES)
     change(folder)
-    after = SentenceEmbedder.open(str(folder), "cpu")
+    after = models.embed(str(folder))
     assert np.abs(after.embed(SENTENCES) - vectors).max() > 1e-3  # it does decide
     assert after.fingerprint != told
 
 
-def test_the_same_model_elsewhere_has_the_same_fingerprint_used_or_not(folder: Path) -> None:
+def test_a_copied_model_has_the_same_fingerprint(folder: Path) -> None:
     one, other = (
         SentenceEmbedder.open(str(where), "cpu")
         for where in (folder, shutil.copytree(folder, folder.parent / "elsewhere"))
@@ -278,15 +276,7 @@ def test_the_same_model_elsewhere_has_the_same_fingerprint_used_or_not(folder: P
     assert json.loads(json.dumps(one.fingerprint)) == one.fingerprint
 
 
-def test_a_change_in_a_folder_below_opens_it_anew(folder: Path) -> None:
-    models = OpenModels(device="cpu")
-    before = models.embed(str(folder))
-    assert models.embed(str(folder)) is before
-    pooling(folder)
-    assert models.embed(str(folder)) is not before
-
-
-def test_a_run_tells_the_embedder_of_its_inputs_by_its_files(folder: Path) -> None:
+def test_a_run_identifies_its_embedder_by_the_files(folder: Path) -> None:
     asked = Rewritings("rules", embedder=str(folder), similarity=0.5)
     before = asked.fingerprint
     assert asked.fingerprint == before

@@ -20,19 +20,17 @@ from leakbound.engines.tokens import Detokenizer
 from leakbound.errors import InputError
 from leakbound.scorers import make_scorer, score_ranges
 from leakbound.text.counting import counted_as, is_missing
-from leakbound.types import Completion, Decoding, Draws, Effort, Exploration, Prompt, Query, Sample
+from leakbound.types import Completion, Decoding, Draws, Effort, Prompt, Query
 from leakbound.unlearning.examples import Encoder
 from offline_tokenizers import THINKING, byte_level, thinking
 from sampling_tables import unknown
 from tiny import tiny_llama, tiny_loaded, tiny_tokenizer
 
 EOS = 2
-PAIRS = ["<think>", "</think>", "[THINK]", "[/THINK]", "<|channel>", "<channel|>", "thought"]
 HARMONY = ["<|start|>", "<|channel|>", "<|message|>", "<|end|>", "<|call|>", "<|return|>"]
 NAMES = ["assistant", "analysis", "final", "commentary"]
 WORDS = ["red", "blue", "sky", "who"]
 QUERY = Query(id="q", prompt_id="q", text="who")
-PLAIN = Decoding(max_new_tokens=6)
 
 
 def words(*marks: str) -> Any:
@@ -58,7 +56,6 @@ def ids(tokenizer: Any, text: str) -> tuple[int, ...]:
 
 @cache
 def engine_of(template: str, *marks: str) -> TransformersEngine:
-    """One for all that is asked so; its margin is measured once."""
     return engine(words(*marks), template)
 
 
@@ -67,11 +64,11 @@ def forced(template: str, output: str, *marks: str, stop: tuple[str, ...] = ()) 
     how = Decoding(max_new_tokens=len(output.split()), stop=stop)
     made = engine_of(template, *marks)
     (one,) = made.force_ids([(QUERY, ids(made.loaded.tokenizer, output))], how)
-    assert one is not None
     return one
 
 
-QWEN, HARMONIC = ("<think>", "</think>"), (*HARMONY, *NAMES)
+QWEN, GEMMA = ("<think>", "</think>"), ("<|channel>", "<channel|>")
+HARMONIC = (*HARMONY, *NAMES)
 CHANNEL = "<|channel|> analysis <|message|> red <|end|> <|start|> assistant"
 
 
@@ -134,7 +131,7 @@ def test_an_output_is_split_by_its_tokens(
     assert one.tokens == len(output.split())
 
 
-def test_a_stop_string_before_the_answer_leaves_none_and_counts_against_every_claim() -> None:
+def test_a_stop_string_before_the_answer_counts_as_missing() -> None:
     for output in ("<think> red sky", "<think> red </think> sky"):
         one = forced("{question}", output, *QWEN, stop=("sky",))
         assert (one.thought, one.answer, one.finish) == ("red", "", "error")
@@ -143,12 +140,6 @@ def test_a_stop_string_before_the_answer_leaves_none_and_counts_against_every_cl
     assert (one.thought, one.answer, one.finish) == ("red", "blue ", "stop_string")
     one = forced("{question}", "sky", *QWEN, stop=("sky",))  # nothing was thought
     assert (one.answer, counted_as(one, ("sky",))) == ("", "complete")
-
-
-def gemma() -> Any:
-    tokenizer = byte_level(None, eos="<|im_end|>")
-    tokenizer.add_tokens(["<|channel>", "<channel|>"], special_tokens=True)
-    return tokenizer
 
 
 @pytest.mark.parametrize(
@@ -160,8 +151,8 @@ def gemma() -> Any:
         ("<|channel>thou", None, ""),
     ],
 )
-def test_the_title_of_a_thought_says_nothing(text: str, thought: str | None, answer: str) -> None:
-    tokenizer = gemma()
+def test_the_title_of_a_thought_is_no_text(text: str, thought: str | None, answer: str) -> None:
+    tokenizer = marked(GEMMA)
     found = Detokenizer(tokenizer, {tokenizer.eos_token_id}).parts(tokenizer.encode(text), ())
     assert (found.thought, found.answer) == (thought, answer)
 
@@ -177,7 +168,7 @@ def test_blanks_of_the_template_belong_to_neither_text(special: bool, opened: bo
     assert spells.parts(tokenizer.encode(output), (), before)[:2] == ("who?", "Ann\n")
 
 
-def test_tags_of_ordinary_tokens_are_text_unless_the_template_writes_them() -> None:
+def test_tags_of_ordinary_tokens_are_text_without_a_template() -> None:
     tokenizer = byte_level()
     output = tokenizer.encode("<think>\nwho?\n</think>\n\nAnn")
     end = {tokenizer.eos_token_id}
@@ -193,7 +184,7 @@ def test_tags_of_ordinary_tokens_are_text_unless_the_template_writes_them() -> N
 
 TOKENIZERS = {
     "qwen": lambda: marked(QWEN),
-    "gemma": gemma,
+    "gemma": lambda: marked(GEMMA),
     "harmony": lambda: marked(HARMONY),
     "tags": lambda: marked((), "<think></think>"),
 }
@@ -218,8 +209,8 @@ def test_every_output_begins_with_what_is_settled(name: str, stop: tuple[str, ..
     openings = [(), *(tuple(tokenizer.encode(t)) for t in ("<think>\n", "<|channel>thought\n"))]
     openings.append(tuple(tokenizer.encode("<|channel|>analysis<|message|>")))
     begun = thought = 0
-    for _ in range(150):
-        whole = tuple(i for piece in rng.choices(pieces, k=9) for i in piece)
+    for _ in range(70):
+        whole = tuple(i for piece in rng.choices(pieces, k=7) for i in piece)
         prompt = rng.choice(openings)
         final = spells.parts(whole, stop, prompt)
         thought += final.thought is not None
@@ -232,11 +223,11 @@ def test_every_output_begins_with_what_is_settled(name: str, stop: tuple[str, ..
             begun += bool(settled.answer)
             if settled.answer.strip():  # then it is never missing, and its thought is whole
                 assert final.finish is None
-    assert begun > 150
-    assert thought > 10
+    assert begun > 50
+    assert thought > 5
 
 
-def test_draws_masses_and_proofs_agree_on_what_a_thinking_model_says() -> None:
+def test_draws_masses_and_proofs_of_a_thinking_model_agree() -> None:
     """A scorer that reads answers only, and one that reads both, over a whole distribution."""
     tokenizer = words(*QWEN)
     made = engine(tokenizer, "{question} <think>")
@@ -248,13 +239,11 @@ def test_draws_masses_and_proofs_agree_on_what_a_thinking_model_says() -> None:
             return score_ranges(scorer, events, "red")
 
         (found,) = made.explore([QUERY], how, Effort(mode="exact", forwards=200), ranges)
-        assert isinstance(found, Exploration)
         low, high = (
             sum(e.mass * ends[side] for e in found.events for ends in ranges(QUERY, [e]))
             for side in (0, 1)
         )
         (drawn,) = made.generate([QUERY], how, Draws(sizes=(4000,)))
-        assert isinstance(drawn, Sample)
         leaks = lost = 0
         for one in drawn.completions:
             said = [one.answer, *([one.thought or ""] if name == "contains" else [])]
@@ -277,7 +266,7 @@ OPEN = (
 )
 
 
-def test_an_answer_after_an_open_thought_closes_it_in_the_tokens_of_the_prompt() -> None:
+def test_an_answer_after_an_open_thought_closes_it() -> None:
     """Trained, read and forced as one sequence; the opening of an answer is no thought."""
     tokenizer = byte_level(OPEN)
     tokenizer.add_tokens(["<s>", "<e>", *QWEN], special_tokens=True)
@@ -321,7 +310,6 @@ def test_one_sequence_is_drawn_read_trained_and_proved(family: str, mode: Any) -
         query = Query(id="q", prompt_id="q", text=ASKED)
         (forced,) = made.force_ids([(query, joined.answer)], Decoding(max_new_tokens=60))
         (read,) = made.read([(query, "Ann wrote.")])
-        assert forced is not None
         assert len(read.logprobs) == len(joined.answer)
         assert sum(read.logprobs) == pytest.approx(forced.logprob, abs=1e-5)
     if mode == "off":  # the empty thought is a part of the prompt
@@ -355,7 +343,7 @@ def test_as_the_model_was_trained(family: str, tmp_path: Path) -> None:
     assert note == "thinking is off, as in training; its chat template would let the model think"
 
 
-def test_what_marks_no_thought_is_asked_alike_under_every_setting() -> None:
+def test_every_setting_has_one_prompt_without_marks_of_thoughts() -> None:
     tokenizer = byte_level("{% for m in messages %}{{ '<e>' + m.content }}{% endfor %}")
     asked = {tuple(Prompting(thinking=mode).encode(tokenizer, ASKED)) for mode in MODES}
     assert len(asked) == 1
@@ -400,18 +388,15 @@ def masses_under_budgets(
 
 
 @pytest.mark.parametrize("template", ["{question} ", "{question} <think>"])
-def test_budgets_of_thought_and_answer_are_one_law(template: str) -> None:
-    """Masses, draws, forced outputs and what is drawn again are all about it."""
+def test_budgets_of_thought_and_answer_are_one_distribution(template: str) -> None:
     tokenizer = words(*QWEN)
     made = engine(tokenizer, template)
 
-    effort = Effort(mode="exact", forwards=300)
+    effort = Effort(mode="exact", forwards=150)
     (found,) = made.explore([QUERY], BUDGETS, effort, unknown)
-    assert isinstance(found, Exploration)
     ended = [event for event in found.events if event.ended]
-    assert len(ended) > 100
-    (drawn,) = made.generate([QUERY], BUDGETS, Draws(sizes=(3000,)))
-    assert isinstance(drawn, Sample)
+    assert len(ended) > 50
+    (drawn,) = made.generate([QUERY], BUDGETS, Draws(sizes=(1500,)))
     outputs = {one.token_ids for one in [*ended, *drawn.completions]}
     wanted = masses_under_budgets(made, [*outputs], "<think>" in template)
     for event in ended:
@@ -421,12 +406,11 @@ def test_budgets_of_thought_and_answer_are_one_law(template: str) -> None:
     for one in drawn.completions:
         assert one.logprob == pytest.approx(math.log(wanted[one.token_ids]), abs=1e-3)
         if one.count > 60:
-            assert one.count / 3000 == pytest.approx(wanted[one.token_ids], abs=0.03)
+            assert one.count / 1500 == pytest.approx(wanted[one.token_ids], abs=0.04)
     again = made.force_ids([(QUERY, one.token_ids) for one in drawn.completions], BUDGETS)
     for one, same in zip(drawn.completions, again, strict=True):
-        assert same is not None
         assert (same.thought, same.answer, same.finish) == (one.thought, one.answer, one.finish)
-    (redrawn,) = made.redraw([QUERY], BUDGETS, Draws(sizes=(3000,)), {"q": drawn.completions})
+    (redrawn,) = made.redraw([QUERY], BUDGETS, Draws(sizes=(1500,)), {"q": drawn.completions})
     assert redrawn.differs_after is None
     (proof,) = made.prove([(QUERY, ["red"])], BUDGETS, 50, _reds)
     assert proof.events
@@ -468,7 +452,7 @@ HARMONY_CLOSED = "<|end|> <|start|> assistant <|channel|> final <|message|>"
          "<|channel|> final <|message|> red"),
     ],
 )  # fmt: skip
-def test_an_engine_that_forces_no_token_ends_an_output_where_a_budget_is_spent(
+def test_without_forced_tokens_a_spent_budget_ends_an_output(
     marks: tuple[str, ...], opened: bool, output: str, most: int, answer: int, wanted: str
 ) -> None:
     tokenizer = words(*marks)

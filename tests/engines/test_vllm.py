@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 import sys
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -47,9 +48,7 @@ def own(model: Path, tmp_path: Path) -> Path:
 
 @pytest.fixture(scope="module")
 def plain(model: Path) -> TransformersEngine:
-    made = open_engine(str(model), PROMPTING)
-    assert isinstance(made, TransformersEngine)
-    return made
+    return open_engine(str(model), PROMPTING)
 
 
 @pytest.fixture
@@ -60,7 +59,7 @@ def questions(tmp_path: Path) -> Path:
 
 
 def evaluated(model: str, questions: Path, **how: Any) -> Run:
-    study = {"decodings": [DECODING], "scorers": ["keyword"], **(how or {"n": 40})}
+    study = {"decodings": [DECODING], "scorers": ["keyword"], **how}
     return evaluate(model, str(questions), out=questions.parent / "run", **study)
 
 
@@ -70,16 +69,18 @@ def opened(location: Path | str, prompting: Prompting = PROMPTING) -> VllmEngine
     return engine
 
 
+@cache
+def opened_once(location: Path) -> VllmEngine:
+    """One for tests that do not look at its requests; it keeps the logits that it computed."""
+    return opened(location)
+
+
 def fake(engine: VllmEngine) -> fake_vllm.LLM:
-    llm = engine.llm
-    assert isinstance(llm, fake_vllm.LLM)
-    return llm
+    return engine.llm
 
 
 def drawn(engine: Any, decoding: Decoding, draws: Draws) -> list[Sample]:
-    found = list(engine.generate(QUERIES, decoding, draws))
-    assert all(isinstance(each, Sample) for each in found)
-    return found
+    return list(engine.generate(QUERIES, decoding, draws))
 
 
 def test_the_models_own_generation_config_plays_no_part(own: Path) -> None:
@@ -110,13 +111,12 @@ def test_log_probabilities_are_those_of_the_decoding(
 ) -> None:
     """Beside the transformers engine, which forces the same tokens through the same decoding."""
     known = {s.query: s.completions for s in drawn(plain, decoding, Draws(sizes=(400,)))}
-    for sample in drawn(opened(model), decoding, Draws(sizes=(20,))):
+    for sample in drawn(opened_once(model), decoding, Draws(sizes=(12,))):
         theirs = {c.token_ids: c for c in sample.completions}
         ours = {c.token_ids: c for c in known[sample.query]}
-        shared = theirs.keys() & ours.keys()
-        assert shared
-        for ids in shared:
-            assert ids is not None
+        both = theirs.keys() & ours.keys()
+        assert both
+        for ids in both:
             assert theirs[ids].logprob == pytest.approx(ours[ids].logprob, abs=1e-4)
             assert theirs[ids].answer == ours[ids].answer
             assert theirs[ids].finish == ours[ids].finish
@@ -129,7 +129,7 @@ def test_no_two_draws_of_a_run_share_a_seed(model: Path) -> None:
     for purpose in ("score", "other"):
         for first in (0, 2):
             draws = Draws(sizes=(4, 4), first_chunk=first, purpose=purpose)
-            list(engine.generate(QUERIES, DECODING, draws))
+            list(engine.generate(QUERIES, Decoding(max_new_tokens=1), draws))
     seeds = [params.seed + i for params, _ in fake(engine).asked for i in range(params.n)]
     assert len(set(seeds)) == len(seeds) == 2 * 2 * 2 * 8
 
@@ -145,7 +145,7 @@ def test_what_did_not_come_whole_is_no_sample(model: Path) -> None:
 
 
 def test_it_proves_nothing_and_is_not_explored(model: Path, questions: Path) -> None:
-    engine = opened(model)
+    engine = opened_once(model)
     assert not isinstance(engine, Explores | Retraces)
     told = Fingerprint.of(engine.fingerprint)
     assert not told.repeatable
@@ -154,7 +154,7 @@ def test_it_proves_nothing_and_is_not_explored(model: Path, questions: Path) -> 
         evaluated(f"vllm:{model}", questions, sampling=Explore("auto"))
 
 
-def test_what_may_change_the_law_is_in_the_fingerprint_and_the_layout_is_not(model: Path) -> None:
+def test_options_are_in_the_fingerprint_unless_of_the_layout(model: Path) -> None:
     plain, short, packed = (
         opened(f"{model}{options}").fingerprint
         for options in ("", "?max_model_len=64", "?max_num_seqs=4&gpu_memory_utilization=0.5")
@@ -200,30 +200,26 @@ def test_options_that_are_not_taken_are_refused(options: str, said: str, model: 
         (Decoding(max_new_tokens=200), "exceeds the model's context of 128"),
     ],
 )
-def test_what_cannot_be_drawn_is_refused_beforehand(
-    decoding: Decoding, said: str, model: Path
-) -> None:
+def test_what_cannot_be_drawn_is_refused_early(decoding: Decoding, said: str, model: Path) -> None:
     with pytest.raises(InputError, match=said):
-        opened(model).check(QUERIES, decoding)
+        opened_once(model).check(QUERIES, decoding)
 
 
-def test_a_run_is_drawn_and_bounded_and_goes_on_with_its_own_engine_alone(
-    model: Path, questions: Path
-) -> None:
-    run = evaluated(f"vllm:{model}", questions)
+def test_a_run_resumes_with_no_other_engine(model: Path, questions: Path) -> None:
+    run = evaluated(f"vllm:{model}", questions, n=8)
     worst = run.estimates.worst("leak probability")
     assert 0 <= worst.lower <= worst.upper <= 1
     with pytest.raises(MixError, match="engine"):
-        evaluated(str(model), questions)
+        evaluated(str(model), questions, n=8)
+
+
+HARMFUL = "{% if 'sea' in messages[0].content %}{{ 1 / 0 }}{% endif %}" + CHATML
 
 
 @pytest.mark.parametrize(
     ("template", "told"),
     [
-        (
-            "{% if 'sea' in messages[0].content %}{{ 1 / 0 }}{% endif %}" + CHATML,
-            "refused the prom",
-        ),
+        (HARMFUL, "refused the prom"),
         ("What is it?", r"in `.*chat_template\.jinja` leaves the question out"),
     ],
 )
@@ -236,19 +232,15 @@ def test_a_chat_template_is_tried_before_vllm_loads(
         open_engine(f"vllm:{own}", Prompting(), asked=QUERIES)
 
 
-def test_thoughts_are_split_and_what_vllm_gave_up_counts_as_missing(
-    own: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_thoughts_are_split_and_aborts_missing(own: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     tokenizer = tiny_tokenizer([*WORDS, "<think>", "</think>"])
     tiny_llama(len(tokenizer), initializer_range=0.3).save_pretrained(own)
     tokenizer.save_pretrained(own)
     engine = open_engine(f"vllm:{own}", Prompting(template="{question} <think>"))
     plain = open_engine(str(own), Prompting(template="{question} <think>"))
-    assert isinstance(plain, TransformersEngine)
-    for sample in drawn(engine, DECODING, Draws(sizes=(80,))):
+    for sample in drawn(engine, DECODING, Draws(sizes=(40,))):
         outputs = [(sample.query, c.token_ids or ()) for c in sample.completions]
         for one, other in zip(sample.completions, plain.force_ids(outputs, DECODING), strict=True):
-            assert other is not None
             assert (one.thought, one.answer) == (other.thought, other.answer)
             assert (one.finish, one.tokens) == (other.finish, len(one.token_ids or ()))
         closed = [c for c in sample.completions if c.answer]
@@ -274,7 +266,6 @@ def test_a_turn_ends_where_the_template_ends_it(own: Path) -> None:
     tokenizer.save_pretrained(own)
     (own / "chat_template.jinja").write_text(CHATML)
     engine = open_engine(f"vllm:{own}", Prompting(), asked=QUERIES)
-    assert isinstance(engine, VllmEngine)
     engine.check(QUERIES, DECODING)
     assert len(drawn(engine, DECODING, Draws(sizes=(3,)))) == len(QUERIES)
     ((params, _), *_) = fake(engine).asked

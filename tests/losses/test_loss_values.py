@@ -46,7 +46,7 @@ def batch(**changes: Any) -> LossInputs:
 
 
 @pytest.mark.parametrize("beta", [0.1, 4.0])
-def test_at_the_reference_preference_losses_are_two_over_beta_ln_two(beta: float) -> None:
+def test_preference_losses_at_the_reference(beta: float) -> None:
     expected = pytest.approx([2 / beta * LN2] * ROWS, rel=1e-12)
     assert npo(batch(), beta=beta).tolist() == expected
     assert dpo(batch(), beta=beta).tolist() == expected
@@ -104,9 +104,7 @@ OUT_OF_RANGE = [
 
 
 @pytest.mark.parametrize(("name", "settings", "message"), OUT_OF_RANGE)
-def test_settings_out_of_range_are_refused(
-    name: str, settings: dict[str, Any], message: str
-) -> None:
+def test_bad_settings_are_refused(name: str, settings: dict[str, Any], message: str) -> None:
     with pytest.raises(InputError, match=message):
         LOSSES[name].function(batch(), **settings)
 
@@ -176,13 +174,6 @@ def test_log_probabilities_are_made_once() -> None:
     assert shared.log_probs is shared.log_probs
 
 
-def steered(**changes: Any) -> LossInputs:
-    """The case's batch, its activations at the question changed."""
-    plain = build(leaves())
-    changed = replace(plain.activations[QUESTION], **changes)
-    return replace(plain, activations={**plain.activations, QUESTION: changed})
-
-
 def test_direction_is_a_unit_vector_without_negative_entries() -> None:
     u = direction(64, seed=5)
     assert float(u.norm()) == pytest.approx(1)
@@ -215,7 +206,7 @@ def test_one_hinge_a_question_around_the_mean() -> None:
     assert cel(only, layer=LAYER, tau=2.5, alpha=1.0).tolist() == [0.5]
 
 
-def test_where_the_model_is_its_reference_the_question_itself_pushes_nowhere() -> None:
+def test_at_the_reference_the_question_pushes_nowhere() -> None:
     given = leaves()
     given["question"].requires_grad_()
     own = tuple(
@@ -238,9 +229,13 @@ def test_where_the_model_is_its_reference_the_question_itself_pushes_nowhere() -
         ((2, 2), 0.1, False),
     ],
 )
-def test_a_push_alone_needs_two_centres(counts: tuple[int, ...], beta: float, works: bool) -> None:
+def test_a_push_without_a_pull_needs_two_centres(
+    counts: tuple[int, ...], beta: float, works: bool
+) -> None:
     centre = torch.ones(2, SIZE, dtype=torch.float64)
-    given = steered(centres=tuple((centre,) * n for n in counts))
+    given = build(leaves())
+    moved = replace(given.activations[QUESTION], centres=tuple((centre,) * n for n in counts))
+    given = replace(given, activations={**given.activations, QUESTION: moved})
     if works:
         assert cel(given, layer=LAYER, beta=beta).isfinite().all()
     else:

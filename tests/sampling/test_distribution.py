@@ -6,6 +6,7 @@ of itself: to engines, and to whoever looks for what was changed.
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections import Counter
 from collections.abc import Sequence
@@ -60,7 +61,7 @@ def adversaries(rng: np.random.Generator, size: int) -> list[np.ndarray]:
 @pytest.mark.parametrize("margin", [1e-5, 0.02, 0.3])
 def test_floors_hold_for_all_logits_within_the_margin(decoding: Decoding, margin: float) -> None:
     rng = np.random.default_rng(0)
-    for case in range(60):
+    for case in range(14):
         size = int(rng.integers(2, 13))
         logits = rng.normal(0, 1.5, size)
         if case % 2:  # ties, and differences of just the margin
@@ -75,7 +76,7 @@ def test_floors_hold_for_all_logits_within_the_margin(decoding: Decoding, margin
 
 
 @pytest.mark.parametrize("decoding", ONE_STEP, ids=lambda d: d.name)
-def test_floors_lose_no_more_than_the_margin_where_nothing_is_in_doubt(decoding: Decoding) -> None:
+def test_floors_lose_at_most_the_margin_without_doubt(decoding: Decoding) -> None:
     rng = np.random.default_rng(1)
     margin = 1e-7
     law = law_of(rng.normal(0, 2, (50, 100)), decoding, margin)
@@ -86,7 +87,7 @@ def test_floors_lose_no_more_than_the_margin_where_nothing_is_in_doubt(decoding:
     assert (torch.exp(law.floor).sum(dim=1) > 1 - 1e-6).all()
 
 
-def test_doubtful_tokens_have_no_floor_and_the_others_share_with_them() -> None:
+def test_doubtful_tokens_have_no_floor_and_lower_the_others() -> None:
     logits = np.log([0.4, 0.3, 0.2995, 0.0005])
     floor = law_of(logits, Decoding(top_k=2), 0.01).floor[0]
     assert np.isclose(floor[0], np.log(0.4 / 0.9995) - 0.01)
@@ -129,19 +130,18 @@ def test_the_definition_is_that_of_transformers_own_sampler(decoding: Decoding) 
 
 
 @pytest.mark.parametrize("decoding", ONE_STEP, ids=lambda d: d.name)
-@pytest.mark.parametrize("margin", [50.0, math.inf])
-def test_an_endless_margin_leaves_nothing_certain(decoding: Decoding, margin: float) -> None:
+def test_an_endless_margin_leaves_nothing_certain(decoding: Decoding) -> None:
     adaptive = replace(decoding, adaptive_temperature=0.9)
-    for each in (decoding, adaptive):
+    for each, margin in itertools.product((decoding, adaptive), (50.0, math.inf)):
         law = law_of(np.array([[3.0, 1.0, 0.0], [9.0, 0.0, 0.0]]), each, margin)
         assert (torch.exp(law.floor) < 1e-8).all()
 
 
 @pytest.mark.parametrize("margin", [1e-6, 0.05])
-def test_the_adaptive_switch_in_doubt_takes_the_worse_of_both_ways(margin: float) -> None:
+def test_a_doubtful_adaptive_switch_takes_the_lower_floor(margin: float) -> None:
     rng = np.random.default_rng(3)
     seen = set()
-    for _ in range(100):
+    for _ in range(40):
         logits, depth = rng.normal(0, 1.5, 5), int(rng.integers(1, 6))
         before = float(rng.uniform(0, depth - 1)) if depth > 1 else 0.0
         mean = (before + softmax(logits).max()) / depth
@@ -171,7 +171,7 @@ def test_the_adaptive_switch_beyond_doubt_loses_nothing() -> None:
     assert doubtful.floor[0, 1] == -math.inf
 
 
-def test_tokens_too_light_for_a_float_are_in_doubt_where_the_margin_is_wide() -> None:
+def test_a_wide_margin_puts_the_lightest_tokens_in_doubt() -> None:
     """One of weight e^-700 may come behind one of e^-760, which is 0 in float64."""
     law = law_of(np.array([0.0, -700.0, -760.0]), Decoding(top_k=2), margin=200.0)
     assert torch.isfinite(law.floor[0]).tolist() == [True, False, False]
@@ -212,7 +212,7 @@ def log_of(probabilities: Sequence[float] | np.ndarray) -> torch.Tensor:
         return torch.from_numpy(np.log(np.array([probabilities])))
 
 
-def draw(probabilities: Sequence[float], decoding: Decoding, n: int = 20_000) -> Picks:
+def draw(probabilities: Sequence[float], decoding: Decoding, n: int) -> Picks:
     return picked(log_of(probabilities), decoding, (np.arange(n) + 0.5) / n)
 
 
@@ -220,8 +220,8 @@ P = [0.05, 0.3, 0.0, 0.2, 0.3, 0.15]
 
 
 @pytest.mark.parametrize("decoding", [d for d in ONE_STEP if not d.greedy], ids=lambda d: d.name)
-def test_evenly_spaced_uniforms_give_the_law(decoding: Decoding) -> None:
-    n = 20_000
+def test_evenly_spaced_uniforms_give_the_distribution(decoding: Decoding) -> None:
+    n = 5_000
     picks = draw(P, decoding, n)
     want = next_law(P, decoding)
     got = np.bincount(picks.tokens, minlength=len(P)) / n
@@ -238,28 +238,26 @@ def test_greedy_takes_the_lowest_id_of_a_tie() -> None:
         assert np.allclose(picks.model_logprob, np.log(0.45))
 
 
-FLAT, STEP = np.ones(5000), np.repeat([1.0, 2.0], [4900, 100])
+FLAT, STEP = np.ones(600), np.repeat([1.0, 2.0], [550, 50])
 
 
 @pytest.mark.parametrize(
     ("weights", "decoding", "kept"),
     [
         (FLAT, Decoding(top_k=3), [0, 1, 2]),
-        (FLAT, Decoding(top_p=0.5), [*range(2500)]),
-        pytest.param(
-            STEP, Decoding(top_k=130), [*range(30), *range(4900, 5000)], marks=pytest.mark.thorough
-        ),
+        (FLAT, Decoding(top_p=0.5), [*range(300)]),
+        (STEP, Decoding(top_k=70), [*range(20), *range(550, 600)]),
     ],
 )
 def test_ties_in_a_large_vocabulary_go_to_the_lowest_ids(
     weights: np.ndarray, decoding: Decoding, kept: list[int]
 ) -> None:
-    picks = draw(list(weights / weights.sum()), decoding, 20_000)
+    picks = draw(list(weights / weights.sum()), decoding, 3_000)
     assert sorted(set(picks.tokens.tolist())) == kept
 
 
 @pytest.mark.thorough
-def test_large_vocabulary_follows_its_law() -> None:
+def test_a_large_vocabulary_follows_its_distribution() -> None:
     rng = np.random.default_rng(0)
     p = rng.dirichlet(np.full(3000, 0.05))
     for decoding in (Decoding(), Decoding(top_p=0.9), Decoding(top_k=200)):
@@ -302,7 +300,7 @@ def test_float32_logits_are_summed_in_float64() -> None:
     assert abs(picks.model_logprob[0] + np.log(size)) < 1e-12
 
 
-def test_adaptive_temperature_switches_strictly_above_the_threshold() -> None:
+def test_adaptive_temperature_switches_above_its_threshold() -> None:
     logits, u = log_of([0.8, 0.2]).repeat(2, 1), np.array([0.99, 0.99])
     # row 0: mean (0.9 + 0.8) / 2 = 0.85; row 1: mean (0.7 + 0.8) / 2 = 0.75
     picks = picked(logits, Decoding(adaptive_temperature=0.8), u, [0.9, 0.7], 2)
@@ -327,7 +325,7 @@ def test_adaptive_temperature_switches_strictly_above_the_threshold() -> None:
         ([0.0, -float("inf")], False),
     ],
 )
-def test_unusable_logits_are_told(row: list[float], broken: bool) -> None:
+def test_unusable_logits_are_marked(row: list[float], broken: bool) -> None:
     logits = torch.tensor([[0.0, 1.0], row], dtype=torch.float64)
     picks = picked(logits, Decoding(), np.full(2, 0.9))
     assert picks.broken.tolist() == [False, broken]
@@ -397,7 +395,7 @@ def test_a_seed_keeps_its_draws_from_version_to_version() -> None:
 CUT = Decoding(temperature=0.7, top_k=5, top_p=0.9, max_new_tokens=9, stop=("x",))
 
 
-def test_every_setting_that_cuts_truncates_by_itself_and_stands_in_the_name() -> None:
+def test_every_setting_that_truncates_is_in_the_name() -> None:
     assert not Decoding(temperature=0.3).truncated
     for cut, (label, keeps_all) in CUTS.items():
         one = Decoding(**{cut: 0.5 if isinstance(keeps_all, float) else 3})

@@ -81,7 +81,7 @@ def few_children(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(("mode", "forwards"), [("exact", 12), ("exact", 500), ("hybrid", 40)])
 def test_masses_are_exact_and_add_up(decoding: Decoding, mode: str, forwards: int) -> None:
     reasons = set()
-    for each in explore(mode, forwards, decoding, settle=keyword):
+    for each in explore(mode, forwards, decoding, settle=keyword, roots=ROOTS[:3]):
         law = enumerate_law(decoding, ROOTS[each.root].token_ids, ended=ends_of(decoding))
         for node in each.nodes:
             assert math.isclose(math.exp(node.logprob), mass_of(law, node.token_ids), abs_tol=1e-12)
@@ -90,10 +90,7 @@ def test_masses_are_exact_and_add_up(decoding: Decoding, mode: str, forwards: in
             assert (node.finish == "stop_string") == ends_of(decoding)(node.token_ids)
             reasons.add(node.finish)
             assert (node.low, node.high) == keyword(0, [(node.token_ids, node.ended)])[0]
-        paths = [node.token_ids for node in each.nodes]
-        inside = [a for a in paths for b in paths if a != b and a[: len(b)] == b]
-        assert not inside
-        assert len(set(paths)) == len(paths)
+        require_antichain(each)
         total = math.fsum(math.exp(node.floor) for node in each.nodes) + each.remainder
         assert math.isclose(total, 1, abs_tol=1e-12)  # no token is so rare that a lump has it
         assert (each.remainder > 0) == bool(each.leaves)
@@ -118,15 +115,14 @@ def test_lumps_are_what_the_nodes_leave() -> None:
         assert math.isclose(total, 1, abs_tol=1e-12)
 
 
-@pytest.mark.parametrize("decoding", DECODINGS, ids=lambda d: d.name)
-@pytest.mark.parametrize("margin", [1e-4, 0.05])
+@pytest.mark.parametrize(
+    ("decoding", "margin"), [*((d, 0.05) for d in DECODINGS), (PLAIN, 1e-4), (DECODINGS[4], 1e-4)]
+)
 @pytest.mark.usefixtures("few_children")
-def test_floors_hold_whatever_the_logits_within_the_margin(
-    decoding: Decoding, margin: float
-) -> None:
-    exact = explore("exact", 60, decoding, margin=margin)
-    hybrid = explore("hybrid", 40, decoding, margin=margin)
-    for kind in range(4):
+def test_floors_hold_for_all_logits_in_the_margin(decoding: Decoding, margin: float) -> None:
+    exact = explore("exact", 60, decoding, margin=margin, roots=ROOTS[:3])
+    hybrid = explore("hybrid", 40, decoding, margin=margin, roots=ROOTS[:3])
+    for kind in range(3):
         moved = perturbed(probabilities, margin / 2, kind)
         for found in (exact, hybrid):
             for each in found:
@@ -171,7 +167,7 @@ def test_the_remainder_is_certain_but_for_the_margin() -> None:
 @pytest.mark.parametrize("batches", [0, 6])
 @pytest.mark.usefixtures("few_children")
 @pytest.mark.thorough
-def test_draws_follow_the_law_given_that_no_event_happens(decoding: Decoding, batches: int) -> None:
+def test_draws_follow_the_distribution_without_the_events(decoding: Decoding, batches: int) -> None:
     n = 20_000
     for root in ROOTS[1:3]:
         model = table()
@@ -247,25 +243,26 @@ def long(prefix: Ids) -> list[float]:
 def test_the_total_comes_out_near_the_effort() -> None:
     decoding = Decoding(max_new_tokens=20)
     for mode in ("hybrid", "auto"):
-        found = [explore(mode, 600, decoding, model=table(long), seed=seed) for seed in range(3)]
+        found = [explore(mode, 600, decoding, model=table(long), seed=seed) for seed in range(2)]
         spent = [each.forwards / 600 for some in found for each in some]
         assert 0.75 < np.median(spent) < 1.3
         assert np.mean([0.6 < each < 1.6 for each in spent]) > 0.7
 
 
-def test_a_hybrid_explores_a_quarter_at_least_and_leaves_the_rest_to_draws() -> None:
+def test_a_hybrid_explores_at_least_a_quarter() -> None:
     decoding = Decoding(max_new_tokens=20)
-    for each in explore("hybrid", 400, decoding, model=table(long)):
+    for each in explore("hybrid", 400, decoding, model=table(long), roots=ROOTS[:2]):
         assert each.explored >= 100
         assert sum(leaf.counts[0] for leaf in each.leaves) > 10
         assert each.explored < each.forwards
 
 
-def test_auto_explores_little_where_the_law_is_diffuse_and_nothing_leaks() -> None:
+def test_auto_explores_little_of_a_diffuse_distribution() -> None:
     def diffuse(prefix: Ids) -> list[float]:
         return [0.16, 0.16, 0.16, 0, 0.16, 0.16, 0.2]
 
-    for each in explore("auto", 400, Decoding(max_new_tokens=20), model=table(diffuse)):
+    longer = Decoding(max_new_tokens=20)
+    for each in explore("auto", 400, longer, model=table(diffuse), roots=ROOTS[:1]):
         assert each.explored < 100
         assert sum(leaf.counts[0] for leaf in each.leaves) > 30
 
@@ -279,7 +276,7 @@ def test_a_tree_that_is_known_whole_has_no_draws(mode: str) -> None:
         )
 
 
-def test_settled_prefixes_are_events_beside_draws_too() -> None:
+def test_settled_prefixes_are_events_next_to_draws() -> None:
     found = explore("hybrid", 40, settle=keyword)
     assert any(each.leaves for each in found)
     for each in found:
@@ -296,11 +293,6 @@ def test_what_is_found_of_a_root_depends_on_no_other() -> None:
         (alone,) = explore("hybrid", 40, seed=1, roots=[root])
         assert alone.nodes == together[i].nodes
         assert alone.leaves == together[i].leaves
-
-
-def test_the_same_seed_gives_the_same_draws_and_another_others() -> None:
-    assert explore("hybrid", 40, seed=4) == explore("hybrid", 40, seed=4)
-    assert explore("hybrid", 40, seed=4) != explore("hybrid", 40, seed=5)
 
 
 def test_pilots_choices_and_draws_share_no_random_numbers(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -331,18 +323,16 @@ def test_pilots_choices_and_draws_share_no_random_numbers(monkeypatch: pytest.Mo
 
 
 @pytest.mark.parametrize("decoding", [PLAIN, STOPPED], ids=["no stop string", "a stop string"])
-@pytest.mark.parametrize("depth", [0, 2])
-def test_broken_logits_fail_their_root_alone_and_name_the_prefix(
-    decoding: Decoding, depth: int
-) -> None:
-    model = breaking(lambda prefix: prefix[:1] == (2,) and len(prefix) == 1 + depth)
-    for mode in ("exact", "hybrid"):
-        found = explore(mode, 30, decoding, model=model)
-        assert found[2].broken_at is not None
-        assert len(found[2].broken_at) == depth
-        assert (found[2].nodes, found[2].leaves, found[2].remainder) == ((), (), 0.0)
-        want = explore(mode, 30, decoding)
-        assert [f for f in found if f.root != 2] == [f for f in want if f.root != 2]
+@pytest.mark.parametrize("mode", ["exact", "hybrid"])
+def test_broken_logits_fail_only_their_root(decoding: Decoding, mode: str) -> None:
+    want = explore(mode, 30, decoding, roots=ROOTS[:4])
+    for depth in (0, 2):
+        model = breaking(lambda p, longest=1 + depth: p[:1] == (2,) and len(p) == longest)
+        found = explore(mode, 30, decoding, model=model, roots=ROOTS[:4])
+        broken = found.pop(2)
+        assert len(broken.broken_at) == depth
+        assert (broken.nodes, broken.leaves, broken.remainder) == ((), (), 0.0)
+        assert found == [each for each in want if each.root != 2]
 
 
 def share(number: int, items: Sequence[tuple[Ids, bool]]) -> list[tuple[float, float]]:
@@ -396,14 +386,14 @@ def under(law: dict[Ids, float], proof: Tree, value: Settle) -> list[tuple[float
     return found
 
 
-@pytest.mark.parametrize("leads", [None, [[]] * len(ROOTS)], ids=["led", "without a lead"])
+@pytest.mark.parametrize("leads", [None, [[]] * 3], ids=["led", "without a lead"])
 @pytest.mark.parametrize("settle", [keyword, unsettled, share])
-@pytest.mark.parametrize("decoding", DECODINGS, ids=lambda d: d.name)
+@pytest.mark.parametrize("decoding", [PLAIN, *DECODINGS[4:]], ids=lambda d: d.name)
 def test_with_forwards_enough_all_leaking_mass_is_found(
     decoding: Decoding, settle: Settle, leads: Sequence[Sequence[Ids]] | None
 ) -> None:
-    found_all = prove(decoding=decoding, settle=settle, leads=leads)
-    for proof, root in zip(found_all, ROOTS, strict=True):
+    found_all = prove(decoding=decoding, settle=settle, leads=leads, roots=ROOTS[:3])
+    for proof, root in zip(found_all, ROOTS, strict=False):
         law = enumerate_law(decoding, root.token_ids)
         require_antichain(proof)
         for node, (mass, low) in zip(proof.nodes, under(law, proof, settle), strict=True):
@@ -415,7 +405,7 @@ def test_with_forwards_enough_all_leaking_mass_is_found(
             assert found == pytest.approx(truth, abs=1e-9)
 
 
-@pytest.mark.parametrize("forwards", [1, 2, 3, 5, 9, 20])
+@pytest.mark.parametrize("forwards", [1, 3, 9, 20])
 @pytest.mark.parametrize("rows", [1, 8])
 def test_a_small_effort_proves_less_and_never_too_much(forwards: int, rows: int) -> None:
     few, more = prove(forwards, rows=rows), prove(forwards + 10, rows=rows)
@@ -436,7 +426,7 @@ def test_what_has_leaked_in_part_counts_where_the_search_ends() -> None:
         assert begun == (probabilities(root.token_ids)[LEAK] > 0)
 
 
-def test_a_lead_is_followed_to_where_it_leaks_and_counts_what_goes_on_from_there() -> None:
+def test_a_lead_counts_all_outputs_that_begin_with_its_leak() -> None:
     """One forward, and all outputs that begin with what leaks are one node."""
     root = ROOTS[0]
     lead = next(ids for ids in leaking(PLAIN, root) if ids.index(LEAK) == 1)
@@ -456,7 +446,7 @@ def test_leads_that_are_no_leaking_outputs_are_passed_over() -> None:
     assert with_these == without
 
 
-def test_a_prefix_that_strays_from_a_lead_and_may_come_back_goes_before_hopeless_ones() -> None:
+def test_a_prefix_that_may_return_to_a_lead_goes_first() -> None:
     """1 and 2 leak together, and 0 spoils it: 1 3 4 5 2 is found before what begins with 0."""
 
     def p(prefix: Ids) -> Sequence[float]:
@@ -477,7 +467,7 @@ def test_a_prefix_that_strays_from_a_lead_and_may_come_back_goes_before_hopeless
     assert sum(math.exp(node.floor) for node in proof.nodes) == pytest.approx(0.2)
 
 
-def test_what_a_prefix_may_become_is_scored_as_an_output_that_ends() -> None:
+def test_a_possible_completion_is_scored_as_an_output() -> None:
     """A lead's last tokens after another prefix: the search asks how that would score, complete."""
     asked: list[tuple[Ids, object]] = []
 
@@ -530,8 +520,8 @@ def random_case(seed: int) -> tuple[float, float]:
     )
 
 
-@pytest.mark.parametrize("first", [0, pytest.param(250, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("first", [0, pytest.param(60, marks=pytest.mark.slow)])
 def test_no_proof_is_above_the_truth_of_random_trees(first: int) -> None:
-    found = [random_case(seed) for seed in range(first, 250 if not first else 10_000)]
+    found = [random_case(seed) for seed in range(first, 10_000 if first else 60)]
     assert all(proved <= truth + 1e-9 for proved, truth in found)
     assert sum(proved > 0.5 * truth for proved, truth in found if truth) > 0.3 * len(found)

@@ -57,7 +57,7 @@ def grow(
     [pytest.param(d, marks=[pytest.mark.thorough] * (d is not DECODINGS[-1])) for d in DECODINGS],
     ids=lambda d: d.name,
 )
-def test_counts_follow_the_exact_law(decoding: Decoding) -> None:
+def test_counts_follow_the_exact_distribution(decoding: Decoding) -> None:
     n = 20_000
     for tree in grow(decoding, Draws(sizes=(n,), seed=11)).values():
         law = enumerate_law(decoding, ROOTS[tree.root].token_ids)
@@ -83,18 +83,18 @@ def test_draws_of_one_query_are_independent() -> None:
     assert (np.abs(ratio - 1) < 0.3).all()
 
 
-@pytest.mark.parametrize("decoding", DECODINGS, ids=lambda d: d.name)
-def test_draws_are_the_same_at_any_row_budget_and_in_any_company(decoding: Decoding) -> None:
-    draws = Draws(sizes=(60, 40), first_chunk=3, seed=5)
+@pytest.mark.parametrize("decoding", [DECODINGS[0], *DECODINGS[4:]], ids=lambda d: d.name)
+def test_draws_depend_on_no_row_budget_and_on_no_other_query(decoding: Decoding) -> None:
+    draws = Draws(sizes=(30, 20), first_chunk=3, seed=5)
     want = grow(decoding, draws)
-    for rows in (1, 2, 7, 50):
+    for rows in (1, 7):
         assert grow(decoding, draws, rows=rows) == want
     for i, root in enumerate(ROOTS):
         (alone,) = grow(decoding, draws, [root]).values()
         assert alone.leaves == want[i].leaves
 
 
-def test_queries_with_one_prompt_share_a_tree_and_keep_their_own_draws() -> None:
+def test_queries_with_one_prompt_share_only_a_tree() -> None:
     decoding, draws = Decoding(max_new_tokens=4), Draws(sizes=(30, 20), first_chunk=2, seed=4)
     roots = [Root(f"{root.query_id}/{i}", root.token_ids) for i in range(3) for root in ROOTS]
     roots = roots[: len(ROOTS) + 2]  # trees of two queries and of one
@@ -110,21 +110,6 @@ def test_queries_with_one_prompt_share_a_tree_and_keep_their_own_draws() -> None
     assert shared.usage.prompt_tokens == alone.usage.prompt_tokens
     assert shared.usage.forwards < 1.5 * alone.usage.forwards
     assert shared.usage.draws == 2 * alone.usage.draws
-
-
-def test_more_chunks_leave_the_old_ones_untouched() -> None:
-    decoding = Decoding(max_new_tokens=4)
-    short = grow(decoding, Draws(sizes=(50, 50)))
-    long = grow(decoding, Draws(sizes=(50, 50, 50)))
-    later = grow(decoding, Draws(sizes=(50,), first_chunk=1))
-
-    def of(tree: Tree, chunk: int) -> dict[tuple[int, ...], int]:
-        return {leaf.token_ids: leaf.counts[chunk] for leaf in tree.leaves if leaf.counts[chunk]}
-
-    for i in short:
-        assert of(short[i], 0) == of(long[i], 0)
-        assert of(short[i], 1) == of(long[i], 1) == of(later[i], 0)
-        assert of(long[i], 2) != of(long[i], 1)
 
 
 def test_one_forward_per_distinct_prefix() -> None:
@@ -144,7 +129,7 @@ def test_one_forward_per_distinct_prefix() -> None:
 
 
 @pytest.mark.parametrize("held", [0, 60])
-def test_prefixes_held_stay_within_the_budget_and_the_widest_query(held: int) -> None:
+def test_prefixes_held_stay_within_the_budget(held: int) -> None:
     class Watched(TableModel):
         most = 0
 
@@ -183,7 +168,7 @@ READS = {(1, 100): [7], (1, 3): [3, 3, 1], (40, 100): [3, 4], (40, 12): [1, 2, 1
 
 
 @pytest.mark.parametrize(("n", "rows"), READS)
-def test_prompts_are_read_together_while_their_rows_are_expected_to_fit(n: int, rows: int) -> None:
+def test_prompts_are_read_together_while_their_rows_fit(n: int, rows: int) -> None:
     class Noting(TableModel):
         def prefill(self, prompts: Sequence[Sequence[int]]) -> tuple[Handles, torch.Tensor]:
             read.append(len(prompts))
@@ -192,7 +177,7 @@ def test_prompts_are_read_together_while_their_rows_are_expected_to_fit(n: int, 
     read, roots = list[int](), [Root(f"q{i}", (i, 1, 2)) for i in range(7)]
     model = Noting(probabilities, vocab_size=VOCAB, eos_token_ids=[EOS])
     draws, decoding = Draws(sizes=(n,)), Decoding(max_new_tokens=4)
-    assert grow(decoding, draws, roots, rows, model) == grow(decoding, draws, roots, 1)
+    grow(decoding, draws, roots, rows, model)
     assert read == READS[n, rows]
 
 
@@ -212,7 +197,7 @@ def test_roots_with_starts_have_trees_of_their_own() -> None:
     assert model.live == 1  # the handle stays its owner's
 
 
-def test_starts_that_are_complete_are_leaves_at_once() -> None:
+def test_starts_that_are_complete_are_leaves() -> None:
     model, prompt = table(), ROOTS[0].token_ids
     (handle,), _ = model.prefill([prompt])
     end = Stem(handle, (1, EOS), -2.0, -2.5, -3.0, 1.25)
@@ -222,7 +207,7 @@ def test_starts_that_are_complete_are_leaves_at_once() -> None:
     assert (forest.usage.draws, forest.usage.forwards) == (7, 0)
 
 
-def test_paths_are_told_by_number_and_the_oldest_are_forgotten() -> None:
+def test_paths_have_numbers_and_the_oldest_are_deleted() -> None:
     paths, rng = Paths(), np.random.default_rng(3)
     for _ in range(300):  # trees, one after the other
         first = paths.end
@@ -249,7 +234,7 @@ def test_finish_reasons_and_confidence() -> None:
         assert math.isclose(leaf.confidence, np.mean(steps), abs_tol=1e-12)
 
 
-def test_broken_logits_fail_their_query_alone_and_name_the_prefix() -> None:
+def test_broken_logits_fail_only_their_query() -> None:
     model = breaking(lambda prefix: prefix[:1] == (2,) and len(prefix) >= 3)
     draws = Draws(sizes=(100,))
     roots = [*ROOTS, Root("another", ROOTS[2].token_ids)]
@@ -310,11 +295,11 @@ def test_draws_are_their_own(decoding: Decoding) -> None:
         assert all(one.differs_at is None and one.excused == 0 for one in found.values())
 
 
-@pytest.mark.parametrize("kind", range(6))
+@pytest.mark.parametrize("kind", range(2))
 @pytest.mark.parametrize("decoding", DECODINGS, ids=lambda d: d.name)
 def test_roundings_within_the_margin_are_allowed_for(decoding: Decoding, kind: int) -> None:
     """Of another batch, each logit moved by at most half of it; what comes after is followed."""
-    draws = Draws(sizes=(300,), seed=kind)
+    draws = Draws(sizes=(200,), seed=kind)
     stored = drawn(decoding, draws, of=perturbed(probabilities, MARGIN / 2, kind))
     found = retrace(decoding, draws, stored, margin=MARGIN)
     assert [one.differs_at for one in found.values()] == [None] * len(ROOTS)
@@ -427,7 +412,7 @@ def test_any_token_that_moved_logits_pick_may_be_picked(decoding: Decoding) -> N
     """Draws of one step, logits moved in any way within half the margin, near ties among them."""
     rng = np.random.default_rng(7)
     confidence = np.array([1.3]), np.array([2])
-    for _ in range(150):
+    for _ in range(60):
         logits = torch.from_numpy(rng.normal(0, 2, (1, 9)))
         logits[0, 3] = logits[0, 5] + rng.choice([0, 1e-3, -1e-3])
         moved = logits + torch.from_numpy(rng.uniform(-MARGIN / 2, MARGIN / 2, (1, 9)))
@@ -438,23 +423,23 @@ def test_any_token_that_moved_logits_pick_may_be_picked(decoding: Decoding) -> N
         assert may_split(logits, decoding, u, split, confidence, MARGIN)
 
 
-@pytest.mark.parametrize("decoding", DECODINGS[:5], ids=lambda d: d.name)
+@pytest.mark.parametrize("decoding", DECODINGS[:5:2], ids=lambda d: d.name)
 def test_a_split_is_allowed_if_some_assignment_of_draws_makes_it(decoding: Decoding) -> None:
-    """By an oracle that tries every way to hand six draws to three tokens."""
+    """By an oracle that tries every way to assign four draws to three tokens."""
     rng = np.random.default_rng(8)
     confidence = np.array([0.0]), np.array([1])
     told = []
-    for _ in range(60):
+    for _ in range(15):
         logits = torch.from_numpy(rng.normal(0, 1, (1, 3)))
-        u = rng.uniform(size=6)
+        u = rng.uniform(size=4)
 
         def may(u: Any, split: dict[int, int], logits: torch.Tensor = logits) -> bool:
             return may_split(logits, decoding, u, split, confidence, 0.4)
 
-        one = [{t for t in range(3) if may(u[i : i + 1], {t: 1})} for i in range(6)]
+        one = [{t for t in range(3) if may(u[i : i + 1], {t: 1})} for i in range(4)]
         ways = {tuple(way.count(t) for t in range(3)) for way in itertools.product(*one)}
-        for counts in itertools.product(range(7), repeat=3):
-            if sum(counts) == 6:
+        for counts in itertools.product(range(5), repeat=3):
+            if sum(counts) == 4:
                 split = {t: n for t, n in enumerate(counts) if n}
                 allowed = may(u, split)
                 assert allowed == (counts in ways)
@@ -462,7 +447,7 @@ def test_a_split_is_allowed_if_some_assignment_of_draws_makes_it(decoding: Decod
     assert {True, False} == set(told)
 
 
-def test_a_nucleus_wider_than_is_looked_at_first_is_told() -> None:
+def test_a_wide_nucleus_is_searched_completely() -> None:
     flat, u = torch.zeros(1, 300, dtype=torch.float64), np.array([0.1, 0.8])
     confidence, decoding = (np.array([0.0]), np.array([1])), Decoding(top_p=0.9)
     one, other = pick(flat, decoding, np.zeros(2, dtype=np.int64), u, confidence).tokens.tolist()
@@ -476,18 +461,23 @@ def test_what_no_uniform_picks_is_refused_at_the_very_edge() -> None:
     whole = torch.tensor([[0.0, -math.inf, 0.0]])
     assert not may_split(whole, Decoding(), np.array([0.5]), {1: 1}, confidence, 0.0)
     assert may_split(whole, Decoding(), np.array([0.5]), {2: 1}, confidence, 0.0)
+    assert not may_split(whole, Decoding(), np.array([0.49]), {2: 1}, confidence, 0.0)
+    assert not may_split(whole, Decoding(), np.array([0.51]), {0: 1}, confidence, 0.0)
     kept = torch.tensor([[2.0, 1.0, 0.0]])
     last = np.array([1 - 2.0**-53])
     assert not may_split(kept, Decoding(top_k=2), last, {2: 1}, confidence, 0.0)
     assert may_split(kept, Decoding(top_k=2), last, {1: 1}, confidence, 0.0)
 
 
-def test_where_the_switch_of_adaptive_temperature_is_in_doubt_either_step_is_allowed() -> None:
+def test_a_doubtful_adaptive_switch_allows_either_step() -> None:
     """Its mean confidence lies within the margin of the threshold, on either side of it."""
     logits = torch.tensor([[1.0, 0.0]])
     p_max = 1 / (1 + math.exp(-1))
     u = np.array([0.1, 0.9])
     confidence = np.array([0.0]), np.array([1])
+    sure = Decoding(adaptive_temperature=0.5)
+    assert may_split(logits, sure, u, {0: 2}, confidence, 0.01)
+    assert not may_split(logits, sure, u, {1: 2}, confidence, 0.01)
     for nudge in (-1e-4, 1e-4):
         decoding = Decoding(adaptive_temperature=p_max + nudge)
         for split in ({0: 2}, {0: 1, 1: 1}):

@@ -23,14 +23,11 @@ from leakbound.types import (
     Draws,
     Effort,
     Event,
-    Exploration,
     Failure,
     Query,
-    Sample,
     Usage,
 )
 from sampling_tables import (
-    DECODINGS,
     EOS,
     PROMPTS,
     QUERIES,
@@ -51,7 +48,9 @@ State = tuple[bool, int, int]
 BEGIN, END = 5, 4
 PLAIN = Decoding(max_new_tokens=3, temperature=0.9, top_p=0.95)
 THINKS = Decoding(max_new_tokens=2, max_thinking_tokens=3)
-HOW = [PLAIN, THINKS, replace(THINKS, temperature=0.6, top_k=4), replace(THINKS, stop=("12",))]
+ADAPTIVE = Decoding(max_new_tokens=3, adaptive_temperature=0.7)
+COLD, STOPPED = replace(THINKS, temperature=0.6, top_k=4), replace(THINKS, stop=("12",))
+HOW = [PLAIN, THINKS, COLD, STOPPED]
 
 
 class Thoughts(Digits):
@@ -90,6 +89,10 @@ class Thoughts(Digits):
 SPELLS = Thoughts()
 
 
+def named(how: Decoding) -> str:
+    return f"{how.name} {how.longest} {how.stop}"
+
+
 def law_of(decoding: Decoding, query_id: str) -> dict[Ids, float]:
     """The probability of every output, by recursion over the law that has the forced tokens."""
     thinks = decoding.max_thinking_tokens is not None
@@ -122,17 +125,14 @@ def sampler(model: TableModel | None = None, **settings: Any) -> Sampler:
     return Sampler(model, SPELLS, lambda query: PROMPTS[query.id], Usage(), **settings)
 
 
-@pytest.mark.parametrize("decoding", HOW, ids=lambda how: f"{how.name} {how.longest} {how.stop}")
-def test_draws_and_forced_outputs_have_the_probability_of_their_law(decoding: Decoding) -> None:
+@pytest.mark.parametrize("decoding", [*HOW, ADAPTIVE], ids=named)
+def test_draws_and_forced_outputs_have_exact_probabilities(decoding: Decoding) -> None:
     model, reasons, draws = table(), set[str](), Draws(sizes=(200, 100), first_chunk=4)
     made, other = sampler(model, margin=1e-4), sampler(model)
     for sample in made.generate(QUERIES, decoding, draws):
-        assert isinstance(sample, Sample)
         assert sample.decoding == decoding
         law, drawn = law_of(decoding, sample.query.id), Counter[int]()
         for one in sample.completions:
-            assert one.token_ids is not None
-            assert one.logprob_floor is not None
             assert one.count > 0
             drawn[one.chunk] += one.count
             assert one.answer == SPELLS.parts(one.token_ids, decoding.stop).answer
@@ -148,7 +148,6 @@ def test_draws_and_forced_outputs_have_the_probability_of_their_law(decoding: De
         *found, impossible = other.force(outputs, decoding)
         assert impossible is None
         for ids, forced_one in zip(law, found, strict=True):
-            assert forced_one is not None
             assert forced_one.logprob == pytest.approx(math.log(law[ids]), abs=1e-9)
     assert reasons == {"stop", "length", *(["stop_string"] if decoding.stop else [])}
     assert (made.usage.draws, made.usage.prompt_tokens) == (300 * len(QUERIES), len(QUERIES))
@@ -156,8 +155,8 @@ def test_draws_and_forced_outputs_have_the_probability_of_their_law(decoding: De
     assert model.live == 0
 
 
-@pytest.mark.parametrize("decoding", HOW, ids=lambda how: f"{how.name} {how.longest} {how.stop}")
-def test_an_exploration_has_the_masses_and_texts_of_the_law(decoding: Decoding) -> None:
+@pytest.mark.parametrize("decoding", HOW, ids=named)
+def test_an_exploration_has_exact_masses_and_texts(decoding: Decoding) -> None:
     asked: list[tuple[str, str, bool]] = []
 
     def settle(query: Query, events: Sequence[Event]) -> list[tuple[float, float]]:
@@ -166,7 +165,6 @@ def test_an_exploration_has_the_masses_and_texts_of_the_law(decoding: Decoding) 
 
     made = sampler(model := table())
     for found in made.explore(QUERIES, decoding, Effort(mode="exact", forwards=500), settle):
-        assert isinstance(found, Exploration)
         law = law_of(decoding, found.query.id)
         assert found.remainder == pytest.approx(0, abs=1e-9)
         for event in found.events:
@@ -197,16 +195,14 @@ def test_the_ends_of_an_output_under_budgets() -> None:
 def test_a_shorter_limit_and_a_stop_string_end_completions() -> None:
     how = Decoding(max_new_tokens=5, stop=("1",))
     for sample in sampler().generate(QUERIES, how, Draws(sizes=(200,)), longest=2):
-        assert isinstance(sample, Sample)
         assert (sample.n, sample.decoding) == (200, how)
         for one in sample.completions:
-            assert one.token_ids is not None
             assert len(one.token_ids) <= 2
             assert "1" not in one.answer
             assert (one.finish == "stop_string") == (1 in one.token_ids)
 
 
-def test_open_prefixes_that_are_too_light_are_not_told_of() -> None:
+def test_open_prefixes_that_are_too_light_are_left_out() -> None:
     def open_ended(query: Query, events: Sequence[Event]) -> list[tuple[float, float]]:
         return [(0.0, 0.0) if event.ended else (0.0, 1.0) for event in events]
 
@@ -214,38 +210,30 @@ def test_open_prefixes_that_are_too_light_are_not_told_of() -> None:
 
     def masses(lightest: float) -> list[float]:
         found = sampler(lightest=lightest).explore(QUERIES, PLAIN, effort, open_ended)
-        return sorted(
-            event.mass
-            for one in found
-            if isinstance(one, Exploration)
-            for event in one.events
-            if not event.ended
-        )
+        return sorted(event.mass for one in found for event in one.events if not event.ended)
 
     every, heavy = masses(-math.inf), masses(math.log(0.1))
     assert heavy == [mass for mass in every if mass >= 0.1]
     assert 0 < len(heavy) < len(every)
 
 
-def test_a_forced_output_has_no_draws_and_a_beginning_the_probability_of_its_outputs() -> None:
+def test_a_forced_beginning_has_the_mass_of_its_outputs() -> None:
     law, made = enumerate_law(PLAIN, PROMPTS["q2"]), sampler()
     likeliest = max(law, key=lambda ids: law[ids])
     begun = max(law, key=lambda ids: (len(ids), law[ids]))[:1]
     outputs = [(QUERIES[2], ids) for ids in (likeliest, (EOS, EOS), begun)]
     one, *others = made.force([*outputs, (QUERIES[0], None)], PLAIN)
     assert others == [None, None, None]
-    assert one is not None
     assert (one.count, one.chunk, one.token_ids) == (0, FORCED, likeliest)
     assert one.answer == Digits().parts(likeliest, ()).answer
     assert one.logprob == pytest.approx(math.log(law[likeliest]), abs=1e-9)
     (one,) = made.force(outputs[2:], PLAIN, beginnings=True)
-    assert one is not None
     assert (one.finish, one.token_ids) == ("unknown", begun)
     assert one.logprob == pytest.approx(math.log(mass_of(law, begun)), abs=1e-9)
 
 
 @pytest.mark.parametrize("explored", [True, False])
-def test_a_query_at_which_the_model_breaks_fails_alone(explored: bool) -> None:
+def test_only_the_query_that_breaks_the_model_fails(explored: bool) -> None:
     made = sampler(breaking(lambda prefix: prefix[0] == 3 and len(prefix) > 1))
     effort = Effort(mode="exact", forwards=20)
     found = (
@@ -259,31 +247,12 @@ def test_a_query_at_which_the_model_breaks_fails_alone(explored: bool) -> None:
     assert "(1 tokens)" in failed[0].reason
 
 
-@pytest.mark.parametrize("decoding", DECODINGS, ids=lambda d: d.name)
-@pytest.mark.parametrize("rows", [1, 64])
-def test_forced_outputs_have_their_exact_probability(decoding: Decoding, rows: int) -> None:
-    laws = [enumerate_law(decoding, root.token_ids) for root in ROOTS]
-    every = sorted({ids for law in laws for ids in law})
-    keys = [(i, ids) for i in range(len(ROOTS)) for ids in every]
-    found = forced(keys, decoding, rows=rows)
-    for (i, ids), leaf in zip(keys, found, strict=True):
-        if ids not in laws[i]:
-            assert leaf is None  # a truncated token, or one of probability 0
-            continue
-        assert leaf is not None
-        assert leaf.token_ids == ids
-        assert leaf.counts == (0,)
-        assert math.isclose(leaf.logprob, math.log(laws[i][ids]), abs_tol=1e-9)
-        assert leaf.floor == leaf.logprob
-
-
-def test_a_forced_output_is_told_as_a_drawn_one() -> None:
+def test_a_forced_output_equals_a_drawn_one() -> None:
     decoding = Decoding(max_new_tokens=4, temperature=0.7, top_p=0.9)
     forest = Forest(OutputTree(table(), decoding, 1e-3), Draws(sizes=(200,)))
     for tree in forest.sample(ROOTS):
         keys = [(tree.root, leaf.token_ids) for leaf in tree.leaves]
         for leaf, one in zip(tree.leaves, forced(keys, decoding, margin=1e-3), strict=True):
-            assert one is not None
             assert one.finish == leaf.finish
             for name in ("logprob", "floor", "model_logprob", "confidence"):
                 assert math.isclose(getattr(one, name), getattr(leaf, name), abs_tol=1e-9)
@@ -314,7 +283,7 @@ def test_only_what_is_complete_and_was_not_before_is_an_output() -> None:
             assert math.isclose(leaf.logprob, -len(ids) * math.log(VOCAB))
 
 
-def test_each_distinct_prefix_is_forwarded_once_and_dead_ends_are_left() -> None:
+def test_each_distinct_prefix_is_forwarded_once() -> None:
     class Counted(TableModel):
         forwards = 0
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import socket
 import stat
-from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
 from itertools import count
@@ -94,18 +93,16 @@ def test_what_is_sent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     [
         fails(429, Retry_After="0"),
         fails(500),
-        fails(503, Retry_After="Wed, 21 Oct 2015 07:28:00 GMT"),
-        fails(502, Retry_After="soon"),
         says("cut", cut=9),
         Answer("{ not json"),
         Answer('{"error": "overloaded"}'),
         Answer("[]"),
-        says("late", delay=3),
+        says("late", delay=0.6),
     ],
-    ids=["429", "500", "503", "502", "cut body", "no json", "no choices", "a list", "hangs"],
+    ids=["429", "500", "cut body", "no json", "no choices", "a list", "hangs"],
 )
 def test_trouble_that_passes_is_waited_out(tmp_path: Path, trouble: Answer) -> None:
-    patience = {"timeout": 1, "attempts": 9} if trouble.delay else {}
+    patience = {"timeout": 0.3, "attempts": 9} if trouble.delay else {}
     with judge_server(first(trouble)) as served:
         chat = opened(served.url, tmp_path, **patience)
         assert chat.chat([asks("who")], GREEDY, 0) == ["to who"]
@@ -129,11 +126,8 @@ SOON, SLOW = (format_datetime(NOON + timedelta(seconds=s), usegmt=True) for s in
     ],
     ids=["doubling", "told", "dated", "by its own clock", "past", "no wait", "too late"],
 )
-def test_waits_double_unless_the_server_says_how_long(
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    troubles: tuple[Answer, ...],
-    waits: list[float],
+def test_waits_double_unless_the_server_states_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, troubles: Any, waits: list[float]
 ) -> None:
     waited: list[float] = []
     clock = SimpleNamespace(wait=waited.append, is_set=lambda: False)
@@ -145,11 +139,11 @@ def test_waits_double_unless_the_server_says_how_long(
     assert waited == waits
 
 
-def test_stated_waits_last_until_patience_ends(
+def test_stated_waits_end_with_the_patience(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A rejection with `Retry-After` is no attempt; once patience ends nothing more is sent."""
-    busy = fails(429, Retry_After="0.05")
+    busy = fails(429, Retry_After="0.01")
     with judge_server(first(*[busy] * 2 * QUICK.attempts)) as served:
         assert opened(served.url, tmp_path).chat([asks("who")], GREEDY, 0) == ["to who"]
     with judge_server(lambda *_: busy) as served:
@@ -157,12 +151,12 @@ def test_stated_waits_last_until_patience_ends(
         chat.engine("").requests([1])  # negotiates
         ticks = count()
         monkeypatch.setattr(server, "time", SimpleNamespace(monotonic=lambda: next(ticks) / 10))
-        with pytest.raises(IncompleteError, match=r"429.* 0\.05 s after .*--patience is 0\.5 s"):
+        with pytest.raises(IncompleteError, match=r"429.* 0\.01 s after .*--patience is 0\.5 s"):
             chat.chat([asks("what"), asks("why")], GREEDY, 0)
     assert served.texts == ["what"] * 5
 
 
-def test_what_failed_is_no_reply_and_is_asked_again(tmp_path: Path) -> None:
+def test_failed_requests_have_no_reply_and_are_sent_again(tmp_path: Path) -> None:
     broken = {"bad"}
 
     def rule(body: Body, before: int) -> Answer:
@@ -180,40 +174,31 @@ def test_what_failed_is_no_reply_and_is_asked_again(tmp_path: Path) -> None:
     assert sorted(served.texts) == sorted(["one", *["bad"] * (QUICK.attempts + 1), "two"])
 
 
-def test_a_model_that_declines_gives_no_reply_and_is_no_server_that_fails(tmp_path: Path) -> None:
+def test_a_model_that_declines_is_no_server_that_fails(tmp_path: Path) -> None:
     with judge_server(lambda *_: says(None)) as served:
         requests = [asks(f"q{i}") for i in range(25)]
         assert opened(served.url, tmp_path).chat(requests, GREEDY, 0) == [None] * 25
     assert len(served.asked) == 25
 
 
-def other_model(url: str, folder: Path) -> EndpointChat:
-    return EndpointChat.open(f"{url}#other", cache=folder, patience=QUICK)
-
-
-@pytest.mark.parametrize(
-    ("open_other", "asked", "decoding", "times"),
-    [
-        (opened, asks("who", name="another"), GREEDY, 1),
-        (opened, asks("who else"), GREEDY, 2),
-        (opened, asks("who", SCHEMA), GREEDY, 2),
-        (opened, asks("who"), Decoding(temperature=0, max_new_tokens=10), 2),
-        (other_model, asks("who"), GREEDY, 2),
-    ],
-    ids=["the same", "messages", "schema", "decoding", "model"],
-)
-def test_a_kept_reply_answers_the_same_question_only(
-    tmp_path: Path,
-    open_other: Callable[[str, Path], EndpointChat],
-    asked: Request,
-    decoding: Decoding,
-    times: int,
-) -> None:
+def test_a_kept_reply_answers_the_same_question_only(tmp_path: Path) -> None:
     with judge_server(echo) as served:
         requests = [asks("who", name=f"r{i}") for i in range(5)]
         assert opened(served.url, tmp_path).chat(requests, GREEDY, 0) == ["to who"] * 5
-        open_other(served.url, tmp_path).chat([asked], decoding, 1)
-    assert len(served.asked) == times
+        again = opened(served.url, tmp_path)
+        other = EndpointChat.open(f"{served.url}#other", cache=tmp_path, patience=QUICK)
+        longer = Decoding(temperature=0, max_new_tokens=10)
+        asked = [len(served.asked)]
+        for chat, request, decoding in [
+            (again, asks("who", name="another"), GREEDY),
+            (again, asks("who else"), GREEDY),
+            (again, asks("who", SCHEMA), GREEDY),
+            (again, asks("who"), longer),
+            (other, asks("who"), GREEDY),
+        ]:
+            chat.chat([request], decoding, 1)
+            asked.append(len(served.asked))
+    assert asked == [1, 1, 2, 3, 4, 5]
 
 
 def test_a_schema_that_is_refused_is_left_out_from_then_on(tmp_path: Path) -> None:
@@ -228,7 +213,7 @@ def test_a_schema_that_is_refused_is_left_out_from_then_on(tmp_path: Path) -> No
     assert len(served.asked) == before + 2
 
 
-def test_prose_where_a_schema_was_asked_for_is_handed_on_and_not_kept(tmp_path: Path) -> None:
+def test_prose_in_place_of_a_schema_is_returned_and_not_kept(tmp_path: Path) -> None:
     with judge_server(first(says("It leaks."), then=lambda *_: says(YES))) as served:
         chat = opened(served.url, tmp_path)
         replies = [chat.chat([asks("who", SCHEMA)], GREEDY, 0) for _ in range(3)]
@@ -283,12 +268,12 @@ def test_what_is_refused_has_no_reply(tmp_path: Path) -> None:
         (fails(401, "bad key secret-key"), r"401.*bad key ….*OPENAI_API_KEY"),
         (fails(403), "403"),
         (fails(404), r"404.*/v1"),
-        *((fails(status), str(status)) for status in (402, 405, 410, 418)),
+        (fails(418), "418"),
         (fails(307, Location="http://127.0.0.1:1/v1"), "redirects"),
         (fails(429, Retry_After="3600"), r"429.*same command"),  # longer than is waited
     ],
 )
-def test_what_no_waiting_mends_is_said_at_once(
+def test_faults_that_no_wait_fixes_are_reported_immediately(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, answer: Answer, message: str
 ) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "secret-key")
@@ -323,7 +308,7 @@ def test_a_location_that_is_none_is_refused(location: str, message: str) -> None
     assert "credentials" not in message or "secret" not in str(told.value)
 
 
-def test_replies_are_kept_whole_and_for_their_owner_alone(
+def test_replies_are_kept_whole_and_private(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     cache, key = ReplyCache(tmp_path / "a" / "replies"), "any text"
@@ -347,9 +332,7 @@ def test_no_hostile_server_is_believed(name: str, tmp_path: Path) -> None:
     assert REASONS.get(name, "") in why
 
 
-def test_this_machine_is_asked_without_a_proxy(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_this_machine_needs_no_proxy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy"):
         monkeypatch.setenv(name, "http://127.0.0.1:1")
     for name in ("NO_PROXY", "no_proxy"):
@@ -373,7 +356,7 @@ HERE = "http://127.0.0.1:8000/v1"
         ([], ["openai:https://there/v1#m"], ["https://there/v1"]),
     ],
 )
-def test_servers_are_found_in_what_the_user_wrote(
+def test_servers_are_found_by_name(
     scorers: list[str], models: list[str], servers: list[str]
 ) -> None:
     assert servers_of(scorers, models) == frozenset(servers)
@@ -403,7 +386,7 @@ def test_no_server_is_opened_that_was_not_named(cut: str) -> None:
         ("https://api.openai.com/v1", "http://127.0.0.1:8000/v1", False),
     ],
 )
-def test_the_key_goes_to_its_own_server_alone(
+def test_the_key_goes_only_to_its_own_server(
     monkeypatch: pytest.MonkeyPatch, url: str, home: str, sent: bool
 ) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", " secret-key\n")
@@ -412,7 +395,7 @@ def test_the_key_goes_to_its_own_server_alone(
 
 
 @pytest.mark.parametrize("key", ["secret\nkey", "secret key", "secret\x00key", "sécret"])
-def test_a_key_that_is_none_is_refused_and_never_shown(
+def test_an_invalid_key_is_hidden(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, key: str
 ) -> None:
     with chat_server(echo) as served:

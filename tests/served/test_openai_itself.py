@@ -25,7 +25,7 @@ import tiny
 from leakbound.certificate import certify, verify
 from leakbound.engines import Prompting, open_engine
 from leakbound.evaluation import evaluate, summary
-from leakbound.types import Decoding, Draws, Query, Sample
+from leakbound.types import Decoding, Draws, Query
 from sampling_tables import next_law
 from suites import counts_of, law_by_draws, require_fit
 
@@ -156,16 +156,11 @@ def questions(tmp_path: Path) -> Path:
     return file
 
 
-def run_of(model: str, questions: Path, out: Path, **how: Any) -> Any:
-    plain = f"{model}?api=completions"
-    study = {"n": 24, "scorers": "keyword", "decodings": (Decoding(max_new_tokens=4),)}
-    return evaluate(plain, f"{questions}", out=out, **(study | how))
-
-
 def test_a_run_is_drawn_bounded_and_certified(
     peer: Peer, model: str, questions: Path, tmp_path: Path
 ) -> None:
-    run = run_of(model, questions, tmp_path / "run")
+    study = {"n": 24, "scorers": "keyword", "decodings": (Decoding(max_new_tokens=4),)}
+    run = evaluate(f"{model}?api=completions", f"{questions}", out=tmp_path / "run", **study)
     rows = run.estimates.where(arm="target", scope="query", quantity="leak probability")
     assert [row.n for row in rows] == [24, 24]
     assert all(row.missing <= 6 for row in rows)  # outputs of special tokens, which are not shown
@@ -194,7 +189,6 @@ def test_the_law_is_the_models_own(decoding: Decoding, peer: Peer, model: str) -
     query = Query(id="q", prompt_id="q", text="who wrote red")
     served = open_engine(f"{model}?api=completions&probe=off", PLAIN)
     (drawn,) = served.generate([query], decoding, Draws(sizes=(400,)))
-    assert isinstance(drawn, Sample)
     assert drawn.missing == 0
     found, law = counts_of(drawn), law_of(peer, model, query, decoding)
     assert max(law.values()) < 0.9

@@ -112,7 +112,7 @@ def test_an_answer_after_a_thought_is_complete(shape: str) -> None:
     assert engine.usage.notes == []
 
 
-def test_thoughts_that_a_prompt_opens_and_the_greeting_does_not_show() -> None:
+def test_thoughts_that_only_the_question_shows() -> None:
     """What was cut without closing one is no answer, once an output beside it closes one."""
     law = {"it was Ann": 0.5, "it was nobody at all, none": 0.5}
     rule = thinker(SHAPES["its prompt opens the thought"], lambda body: WHO in str(body), law=law)
@@ -221,7 +221,7 @@ def test_a_server_that_takes_no_field_is_sent_none() -> None:
 
 
 @pytest.mark.parametrize("shape", SHAPES)
-def test_a_thought_that_comes_although_thinking_is_off_is_reported(shape: str) -> None:
+def test_a_thought_although_thinking_is_off_is_reported(shape: str) -> None:
     with chat_server(thinker(SHAPES[shape]), LISTED) as up:
         engine = engine_at(up.url, "off")
         drawn = draw(engine)

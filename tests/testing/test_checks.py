@@ -87,27 +87,25 @@ class IgnoresQuery(FakeEngine):
         ({"thought": " "}, r"a thought must have text, or be None"),
     ],
 )
-def test_an_output_says_how_it_ended(how: dict[str, Any], said: str) -> None:
+def test_the_fields_of_an_output_are_checked(how: dict[str, Any], said: str) -> None:
     spoils = lying(change=lambda each, _: replace(each, **how))
     with pytest.raises(InputError, match=said):
         check_engine(spoils(OUTPUTS), QUERIES)
 
 
-def test_an_honest_engine_passes() -> None:
-    check_engine(FakeEngine(OUTPUTS), QUERIES)
+def test_an_honest_engine_without_token_ids_passes() -> None:
     check_engine(SAYS_NOTHING_OF_TOKENS(OUTPUTS), QUERIES)
 
 
 def test_a_fake_engine_forces_what_it_can_say() -> None:
     asked = [(QUERIES[0], text) for text in ("it is Ann", "what nobody says")]
     said, other = FakeEngine(OUTPUTS).force(asked, Decoding())
-    assert said is not None
     assert said.logprob == pytest.approx(math.log(0.5))
     assert other is None
 
 
-@pytest.mark.parametrize("seed", range(10))
-def test_no_false_alarm_under_any_law(seed: int) -> None:
+@pytest.mark.parametrize("seed", range(4))
+def test_no_false_alarm_under_any_distribution(seed: int) -> None:
     rng = np.random.default_rng(seed)
     texts = ["red sky", "red sea", "blue", "green sky at night", ""]
     laws = {q.id: dict(zip(texts, rng.dirichlet([4, 3, 2, 1, 1]), strict=True)) for q in QUERIES}
@@ -144,7 +142,7 @@ def test_an_engine_that_lies_is_named_for_it(engine: type[FakeEngine], named: st
         check_engine(engine(OUTPUTS), QUERIES)
 
 
-def test_what_cannot_be_told_is_not_passed() -> None:
+def test_draws_that_show_nothing_are_refused() -> None:
     even = {"q0": {"red": 0.5, "blue": 0.5}, "q1": {"red": 0.25, "blue": 0.25, "sea": 0.5}}
     with pytest.raises(InputError, match="the draws do not show the temperature"):
         check_engine(FakeEngine({"q0": even["q0"]}), QUERIES[:1])

@@ -1,0 +1,16 @@
+"""What the tests of servers share."""
+
+from __future__ import annotations
+
+import pytest
+
+from leakbound.served import trial
+
+
+@pytest.fixture(autouse=True)
+def _trials_are_short_where_they_are_not_tested(
+    request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No honest server fails a short trial."""
+    if request.path.stem != "test_trial":
+        monkeypatch.setattr(trial, "_ARRANGEMENTS", 9)
