@@ -41,7 +41,7 @@ from leakbound import stats
 from leakbound.benchmarks import load_benchmark
 from leakbound.demo import BENCHMARK
 from leakbound.scorers import make_scorer, score_ranges, score_texts
-from leakbound.types import Decoding, Draws, Effort, Query
+from leakbound.types import Decoding, Draws, Effort, Headway, Progress, Query
 from runner import MODELS, demo_models, keep, markdown, options
 
 try:
@@ -328,30 +328,28 @@ def training() -> int:
         epochs=1, batch_size=8, schedule="constant", warmup_ratio=0.0, prompting=prompting
     )
 
-    def ours(out: Path, progress: Any) -> None:
-        unlearn(model, "npo+entropy", **rows, out=out, settings=settings, progress=progress)
+    def ours(out: Path, progress: Progress) -> Sequence[float]:
+        done = unlearn(model, "npo+entropy", **rows, out=out, settings=settings, progress=progress)
+        return done.losses
 
-    def plain(out: Path, progress: Any) -> None:
+    def plain(out: Path, progress: Progress) -> Sequence[float]:
         with quiet():
             encoder = Encoder(AutoTokenizer.from_pretrained(model), prompting)
             encoded = {split: encoder.rows(each) for split, each in rows.items()}
-            plain_trainer.train(model, encoded, settings, out, progress)
+            return plain_trainer.train(model, encoded, settings, out, progress)
 
     took: dict[str, list[float]] = {"leakbound": [], "plain": []}
-    losses: dict[str, list[float]] = {"leakbound": [], "plain": []}
+    losses: dict[str, Sequence[float]] = {}
     for _ in range(args.rounds):
         for side, train in (("leakbound", ours), ("plain", plain)):
             ends: list[float] = []
-            losses[side].clear()
 
-            def progress(
-                step: int, steps: int, loss: float, ends: Any = ends, side: str = side
-            ) -> None:
-                ends.append(time.process_time())
-                losses[side].append(loss)
+            def progress(now: Headway, ends: list[float] = ends) -> None:
+                if now.unit == "steps":
+                    ends.append(time.process_time())
 
             with tempfile.TemporaryDirectory() as scratch:
-                train(Path(scratch, "out"), progress)
+                losses[side] = train(Path(scratch, "out"), progress)
             took[side].append(statistics.median(b - a for a, b in pairwise(ends)))
     ratio = statistics.median(p / o for p, o in zip(took["plain"], took["leakbound"], strict=True))
     apart = max(abs(a - b) / abs(b) for a, b in zip(*losses.values(), strict=True))

@@ -30,8 +30,8 @@ from leakbound.inputs.english import rewritings
 from leakbound.store import Run, write_json
 from leakbound.store.trained import RECIPE
 from leakbound.study import ModelSettings
-from leakbound.types import Decoding, Prompt
-from leakbound.unlearning import Progress, finetune, unlearn
+from leakbound.types import Decoding, Headway, Progress, Prompt
+from leakbound.unlearning import finetune, unlearn
 
 FLOOR = 0.98  # of the target's utility, below which a learning rate is too large
 UTILITY = "kept.json"
@@ -348,10 +348,9 @@ def steps(name: str) -> Progress:
     """Print the steps of a training."""
     started = time.monotonic()
 
-    def show(step: int, total: int, loss: float) -> None:
-        if step == total or step % max(1, total // 4) == 0:
-            seconds = time.monotonic() - started
-            print(f"{name} {step}/{total} {seconds:.0f} s {loss:.4f}", flush=True)
+    def show(now: Headway) -> None:
+        if now.unit and (now.done == now.total or now.done % max(1, now.total // 4) == 0):
+            print(f"{name} {now.done}/{now.total} {time.monotonic() - started:.0f} s", flush=True)
 
     return show
 

@@ -12,14 +12,16 @@ from rows import FORGET, log, train, weights
 from leakbound.engines.loading import load_model
 from leakbound.engines.prompting import Prompting
 from leakbound.text.shown import share
-from leakbound.unlearning import Adapters, Trained, Watch, Weights
+from leakbound.types import Headway
+from leakbound.unlearning import Adapters, Trained, Weights
 from leakbound.unlearning.work_folder import DISTANCE, MOVED, PUSHED
 
 
 def watched(base: str, out: Path, *how: Any, **settings: Any) -> tuple[Trained, list[str]]:
     """The training, and the notes that it gave on the way."""
-    notes: list[str] = []
-    done = train(base, out, *how, watch=Watch(note=notes.append), epochs=1, **settings)
+    shown: list[Headway] = []
+    done = train(base, out, *how, progress=shown.append, epochs=1, **settings)
+    notes = [now.note for now in shown if now.note]
     assert done.notes == tuple(notes)
     assert all(f"Note: {note}" in (out / "README.md").read_text() for note in notes)
     return done, notes

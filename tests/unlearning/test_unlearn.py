@@ -18,7 +18,7 @@ from leakbound.engines.prompting import Prompting
 from leakbound.errors import IncompleteError, InputError, MixError
 from leakbound.losses import nll, pack
 from leakbound.objective import Objective, Term, parse_objective
-from leakbound.types import Prompt
+from leakbound.types import Headway, Prompt
 from leakbound.unlearning import (
     ModelAnswers,
     Trained,
@@ -102,12 +102,17 @@ def test_accumulation_is_one_step_over_more_rows(base: str, tmp_path: Path) -> N
 def test_progress_is_told_each_step_and_npo_starts_at_its_reference(
     target: str, tmp_path: Path
 ) -> None:
-    told: list[tuple[int, int, float]] = []
-    how = {"epochs": 4, "batch_size": 1, "progress": lambda *step: told.append(step)}
+    told: list[Headway] = []
+    how = {"epochs": 4, "batch_size": 1, "progress": told.append}
     done = short(target, tmp_path / "m", "npo:retain=0", **how)
-    assert [step for step, *_ in told] == list(range(1, 9))
-    assert {total for _, total, _ in told} == {8}
-    assert tuple(loss for *_, loss in told) == done.losses
+    phases = [
+        Headway(phase, at, 1)
+        for phase in (f"loading {Path(target).name}", "saving m")
+        for at in (0, 1)
+    ]
+    steps = [Headway("training", step, 8, "steps") for step in range(1, 9)]
+    assert told == [*phases[:2], *steps, *phases[2:]]
+    assert len(done.losses) == 8
     assert done.losses[0] == pytest.approx(20 * math.log(2), rel=1e-5)
 
 
