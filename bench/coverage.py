@@ -51,7 +51,7 @@ from leakbound.stats import (
     corrected_bound,
     parse_claim,
 )
-from runner import FALSE_ALARM, keep, markdown, most_misses, options, too_often
+from runner import FALSE_ALARM, dispatch, keep, markdown, most_misses, options, too_often
 from statements import (
     AS_IF,
     ELSEWHERE,
@@ -445,10 +445,7 @@ KINDS: dict[str, Callable[[], int]] = {
 
 
 def main() -> int:
-    if sys.argv[1:2] and sys.argv[1] in KINDS:
-        return KINDS[sys.argv.pop(1)]()
-    print(__doc__)
-    return 0 if {"-h", "--help"} & {*sys.argv} else 2
+    return dispatch(__doc__, KINDS)
 
 
 if __name__ == "__main__":

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Iterable, Mapping, Sequence
+import sys
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -98,3 +99,11 @@ def most_misses(trials: int, rows: int, alpha: float) -> int:
     from scipy.stats import binom
 
     return int(binom.isf(FALSE_ALARM / max(rows, 1), trials, alpha))
+
+
+def dispatch(doc: str | None, kinds: Mapping[str, Callable[[], int]]) -> int:
+    """Run the kind of bench that the first argument names, else print the help."""
+    if sys.argv[1:2] and sys.argv[1] in kinds:
+        return kinds[sys.argv.pop(1)]()
+    print(doc)
+    return 0 if {"-h", "--help"} & {*sys.argv} else 2

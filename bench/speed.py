@@ -42,7 +42,7 @@ from leakbound.benchmarks import load_benchmark
 from leakbound.demo import BENCHMARK
 from leakbound.scorers import make_scorer, score_ranges, score_texts
 from leakbound.types import Decoding, Draws, Effort, Headway, Progress, Query
-from runner import MODELS, demo_models, keep, markdown, options
+from runner import MODELS, demo_models, dispatch, keep, markdown, options
 
 try:
     import conbo
@@ -366,10 +366,7 @@ KINDS: Mapping[str, Callable[[], int]] = {
 
 
 def main() -> int:
-    if sys.argv[1:2] and sys.argv[1] in KINDS:
-        return KINDS[sys.argv.pop(1)]()
-    print(__doc__)
-    return 0 if {"-h", "--help"} & {*sys.argv} else 2
+    return dispatch(__doc__, KINDS)
 
 
 if __name__ == "__main__":

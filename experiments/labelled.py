@@ -96,10 +96,10 @@ def rate(counts: tuple[int, int]) -> str:
     return f"{counts[0]}/{counts[1]}: {number(float(made.value))} [{bounds}]"
 
 
-def as_markdown(lines: Sequence[Sequence[str]]) -> str:
-    """A table of a header and rows."""
+def as_markdown(lines: Sequence[Sequence[str]], align: str = "---") -> str:
+    """A table of a header and rows; `align`: of all columns but the first."""
     header, *rows = lines
-    every = (header, ["---"] * len(header), *rows)
+    every = (header, ["---", *[align] * (len(header) - 1)], *rows)
     return "\n".join(f"| {' | '.join(line)} |" for line in every)
 
 

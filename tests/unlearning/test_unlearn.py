@@ -16,7 +16,7 @@ from rows import RETAIN, SETTINGS, changed, log, recipe, train, weights
 from leakbound.engines.loading import load_model
 from leakbound.engines.prompting import Prompting
 from leakbound.errors import IncompleteError, InputError, MixError
-from leakbound.losses import nll, pack
+from leakbound.losses import nll
 from leakbound.objective import Objective, Term, parse_objective
 from leakbound.types import Headway, Prompt
 from leakbound.unlearning import (
@@ -31,6 +31,7 @@ from leakbound.unlearning import (
 from leakbound.unlearning.examples import Encoder, pad
 from leakbound.unlearning.settings import StepCount
 from leakbound.unlearning.trainer import _arguments
+from loss_cases import pack
 from tiny import BOTH_KINDS, tiny_model_folder
 
 FORGET = rows.FORGET[:2]

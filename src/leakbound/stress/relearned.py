@@ -10,6 +10,7 @@ from leakbound.benchmarks import load_benchmark
 from leakbound.errors import InputError
 from leakbound.inputs.variants import keyed
 from leakbound.stress.bench import Bench, OfWeights, Subject
+from leakbound.study.settings import prompting_of
 from leakbound.types import Prompt, Role, renamed
 from leakbound.types.decoding import require
 
@@ -81,7 +82,6 @@ class Relearn(OfWeights):
 
     def make(self, bench: Bench, model: str, out: Path) -> None:
         from leakbound.unlearning import TrainingSettings, finetune
-        from leakbound.unlearning.rows import prompting_of
 
         rows, settings = self.taught(bench), bench.settings
         prompting = prompting_of(bench.task, template=settings.template, system=settings.system)

@@ -26,6 +26,7 @@ from leakbound.errors import InputError, MixError
 from leakbound.losses import Needs
 from leakbound.objective import Objective, parse_objective
 from leakbound.store.trained import CENTRES, LOG, RECIPE, coin_of
+from leakbound.study.settings import prompting_of
 from leakbound.types import Progress, Thinking, during, silent
 from leakbound.unlearning.batches import Assembly
 from leakbound.unlearning.centres import (
@@ -44,7 +45,6 @@ from leakbound.unlearning.rows import (
     Source,
     opened,
     passages,
-    prompting_of,
     prompts,
     require_apart,
     require_known,
