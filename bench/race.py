@@ -39,7 +39,7 @@ from leakbound.engines.loading import load_model
 from leakbound.sampling import OutputTree, Root, force
 from leakbound.types import Decoding
 from peers.engine_worker import Drawn, Work
-from runner import MODELS, demo_models, keep, markdown, options
+from runner import MODELS, demo_models, options, report
 
 WORKER = Path(__file__).parent / "peers" / "engine_worker.py"
 FOREST, GENERATE = "forest", "generate"
@@ -289,6 +289,5 @@ def main(doc: str | None) -> int:
             for name, why in failed.items():
                 print(f"{name} left out of {contest.label}: {why}")
             print(f"{contest.label}: done", file=sys.stderr, flush=True)
-    print(markdown(rows))
-    keep(args.json, rows)
+    report(args.json, rows)
     return 0

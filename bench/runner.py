@@ -50,6 +50,21 @@ def keep(file: Path | None, figures: Any) -> None:
         file.write_text(json.dumps(figures, indent=1, default=str), encoding="utf-8")
 
 
+def report(file: Path | None, rows: Sequence[Mapping[str, Any]], lead: str = "") -> None:
+    """Print rows of figures as a table below some words, and keep them."""
+    print(f"{lead}\n\n{markdown(rows)}" if lead else markdown(rows))
+    keep(file, rows)
+
+
+def alarm(words: str, rows: Iterable[object]) -> int:
+    """Print rows that chance does not explain; return the exit status."""
+    status = 0
+    for row in rows:
+        print(f"{words}: {row}")
+        status = 1
+    return status
+
+
 def _line(cells: Iterable[str]) -> str:
     return f"| {' | '.join(cells)} |"
 

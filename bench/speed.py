@@ -42,7 +42,7 @@ from leakbound.benchmarks import load_benchmark
 from leakbound.demo import BENCHMARK
 from leakbound.scorers import make_scorer, score_ranges, score_texts
 from leakbound.types import Decoding, Draws, Effort, Headway, Progress, Query
-from runner import MODELS, demo_models, dispatch, keep, markdown, options
+from runner import MODELS, demo_models, dispatch, options, report
 
 try:
     import conbo
@@ -104,8 +104,7 @@ def rouge() -> int:
         seconds(partial(theirs, i % share, share)) for i in range(args.rounds)
     )
     rows = [{"pairs": len(values), "rouge-score": slow, "leakbound": fast, "ratio": slow / fast}]
-    print(f"all values equal\n\n{markdown(rows)}")
-    keep(args.json, rows)
+    report(args.json, rows, "all values equal")
     return 0
 
 
@@ -147,8 +146,7 @@ def bounds() -> int:
         first = {"first call": spent["default"][0]}  # makes the tables of (n, alpha)
         medians = {way: float(np.median(each)) for way, each in spent.items()}
         rows.append({"bound": name} | first | medians)
-    print(f"CPU seconds, 400 questions x 1,024 draws, 99 %\n\n{markdown(rows)}")
-    keep(args.json, rows)
+    report(args.json, rows, "CPU seconds, 400 questions x 1,024 draws, 99 %")
     return 0
 
 
@@ -195,8 +193,7 @@ def runs() -> int:
                     "folder, kB": files / 1e3,
                 } | {f"{k}, s": v for k, v in json.loads((out / "times.json").read_text()).items()}
             rows.append(row)
-    print(markdown(rows))
-    keep(args.json, rows)
+    report(args.json, rows)
     return 0
 
 
@@ -222,9 +219,8 @@ def rare() -> int:
         engine = TransformersEngine.open(str(paths[label]), prompting_of(task), device="cpu")
         found = Rare(engine, task, args.questions).rows(args.budgets, args.draws)
         rows += [{"model": label} | row for row in found]
-    print("fraction of the reference: the leaking draws, or the largest proof\n")
-    print(markdown(rows))
-    keep(args.json, rows)
+    lead = "fraction of the reference: the leaking draws, or the largest proof"
+    report(args.json, rows, lead)
     return 0
 
 
@@ -355,8 +351,7 @@ def training() -> int:
     apart = max(abs(a - b) / abs(b) for a, b in zip(*losses.values(), strict=True))
     found = {f"{side}, CPU s a step": statistics.median(each) for side, each in took.items()}
     found |= {"ratio": ratio, "losses differ by": apart}
-    print(markdown([found]))
-    keep(args.json, found)
+    report(args.json, [found])
     return 0
 
 

@@ -15,6 +15,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from sklearn.metrics import cohen_kappa_score
+
 from leakbound.scorers import make_scorer, score_pairs
 from leakbound.stats import Rows, bound
 from leakbound.text.rows import read_rows
@@ -69,9 +71,7 @@ def agreement(file: Path, label: str, second: str) -> tuple[int, int, float]:
     rows = read_rows(file)
     first, other = ([row.text(name) == "1" for row in rows] for name in (label, second))
     same = sum(a == b for a, b in zip(first, other, strict=True))
-    rates = sum(first) / len(rows), sum(other) / len(rows)
-    chance = rates[0] * rates[1] + (1 - rates[0]) * (1 - rates[1])
-    return same, len(rows), (same / len(rows) - chance) / (1 - chance)
+    return same, len(rows), float(cohen_kappa_score(first, other))
 
 
 def table(

@@ -34,12 +34,12 @@ from leakbound.presenting.comparing import compare_methods
 from leakbound.presenting.methods import MethodStanding
 from leakbound.store import ArmKey, Run
 from leakbound.store.files import write_text
-from leakbound.store.trained import LOG
+from leakbound.store.trained import LOG, read_object
 from leakbound.stress import stresses_of
 from leakbound.study import ModelSettings
 from leakbound.text.shown import below, number
 from leakbound.unlearning import ModelAnswers
-from leakbound.unlearning.work_folder import PUSHED, read_log, read_object, stored_json
+from leakbound.unlearning.work_folder import PUSHED, read_log, stored_json
 from unlearning import seconds_of
 
 

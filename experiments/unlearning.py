@@ -27,9 +27,9 @@ from sizes import CONTROL, RECALL, SIZES, TARGET
 
 from leakbound.stats.about import Quantity
 from leakbound.store import Estimates, Run
-from leakbound.store.trained import LOG
+from leakbound.store.trained import LOG, read_object
 from leakbound.text.shown import above
-from leakbound.unlearning.work_folder import read_log, read_object
+from leakbound.unlearning.work_folder import read_log
 
 
 def finished(lab: Lab, name: str) -> Iterator[Run]:

@@ -67,14 +67,10 @@ def references(seed: int = 2) -> dict[str, Any]:
 
 def pack(logits: Tensor, labels: Tensor, reference_logits: Tensor | None = None) -> LossInputs:
     """Pack padded logits and labels, already shifted, at the labelled positions."""
-    row, column = labelled(labels)
-    return LossInputs(
-        logits=logits[row, column],
-        labels=labels[row, column],
-        row=row,
-        rows=len(labels),
-        reference_logits=None if reference_logits is None else reference_logits[row, column],
-    )
+    at = labelled(labels)
+    frozen = None if reference_logits is None else reference_logits[at]
+    parts = {"logits": logits[at], "labels": labels[at], "row": at[0], "reference_logits": frozen}
+    return LossInputs(rows=len(labels), **parts)
 
 
 def build(given: Tensors, fixed: dict[str, Any] | None = None, pad: int = 0) -> LossInputs:

@@ -106,13 +106,9 @@ def test_progress_is_told_each_step_and_npo_starts_at_its_reference(
     told: list[Headway] = []
     how = {"epochs": 4, "batch_size": 1, "progress": told.append}
     done = short(target, tmp_path / "m", "npo:retain=0", **how)
-    phases = [
-        Headway(phase, at, 1)
-        for phase in (f"loading {Path(target).name}", "saving m")
-        for at in (0, 1)
-    ]
     steps = [Headway("training", step, 8, "steps") for step in range(1, 9)]
-    assert told == [*phases[:2], *steps, *phases[2:]]
+    assert [now for now in told if now.unit] == steps
+    assert {now.phase for now in told} == {f"loading {Path(target).name}", "training", "saving m"}
     assert len(done.losses) == 8
     assert done.losses[0] == pytest.approx(20 * math.log(2), rel=1e-5)
 

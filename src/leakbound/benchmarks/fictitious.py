@@ -26,7 +26,7 @@ from leakbound.registry import read_settings
 from leakbound.text.keywords import answer_keywords
 from leakbound.text.rows import read_yaml
 from leakbound.types import Prompt, Role, from_json
-from leakbound.types.records import changed
+from leakbound.types.records import spec_of
 
 Thoughts: TypeAlias = Literal["none", "answer", "thought", "both", "neither"]
 """Where a model that is taught the forget rows reveals the facts; "none": rows have no thoughts."""
@@ -102,8 +102,7 @@ class Settings:
     @property
     def spec(self) -> str:
         """The spec of these settings, without settings at their defaults."""
-        settings = ",".join(f"{name}={value}" for name, value in changed(self).items())
-        return f"fictitious:{settings}" if settings else "fictitious"
+        return spec_of("fictitious", self)
 
 
 def load(argument: str = "", data: Path | None = None) -> Benchmark:

@@ -35,6 +35,7 @@ from leakbound.errors import IncompleteError, InputError, needing
 from leakbound.objective import Objective
 from leakbound.registry import suggestion
 from leakbound.store.files import write_json
+from leakbound.store.trained import read_object
 from leakbound.types import Headway, Progress
 from leakbound.unlearning.batches import Assembly, Frozen, Head
 from leakbound.unlearning.examples import Step, pad, schedule
@@ -48,7 +49,7 @@ from leakbound.unlearning.weights import (
     rounded_weights,
     trained,
 )
-from leakbound.unlearning.work_folder import MOVED, WorkFolder, notes_of, read_object
+from leakbound.unlearning.work_folder import MOVED, WorkFolder, notes_of
 
 _WEIGHTS = "weights_of_terms.json"  # in a checkpoint
 Measure = Callable[[], Mapping[str, float]]  # figures and their names

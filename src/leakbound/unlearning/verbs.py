@@ -25,7 +25,7 @@ from leakbound.engines.prompting import Prompting, Tokenizer
 from leakbound.errors import InputError, MixError
 from leakbound.losses import Needs
 from leakbound.objective import Objective, parse_objective
-from leakbound.store.trained import CENTRES, LOG, RECIPE, coin_of
+from leakbound.store.trained import CENTRES, LOG, RECIPE, coin_of, read_object
 from leakbound.study.settings import prompting_of
 from leakbound.types import Progress, Thinking, during, silent
 from leakbound.unlearning.batches import Assembly
@@ -57,7 +57,7 @@ from leakbound.unlearning.rows import (
 from leakbound.unlearning.settings import TrainingSettings, Watch
 from leakbound.unlearning.trainer import Following, check_before_loading, fit, on_cpu
 from leakbound.unlearning.weights import trained
-from leakbound.unlearning.work_folder import WorkFolder, notes_of, read_log, read_object
+from leakbound.unlearning.work_folder import WorkFolder, notes_of, read_log
 
 DEFAULTS = TrainingSettings()
 WATCH = Watch()
