@@ -68,9 +68,9 @@ def references(seed: int = 2) -> dict[str, Any]:
 def pack(logits: Tensor, labels: Tensor, reference_logits: Tensor | None = None) -> LossInputs:
     """Pack padded logits and labels, already shifted, at the labelled positions."""
     at = labelled(labels)
-    frozen = None if reference_logits is None else reference_logits[at]
-    parts = {"logits": logits[at], "labels": labels[at], "row": at[0], "reference_logits": frozen}
-    return LossInputs(rows=len(labels), **parts)
+    parts = {"logits": logits, "labels": labels, "reference_logits": reference_logits}
+    own = {name: part if part is None else part[at] for name, part in parts.items()}
+    return LossInputs(row=at[0], rows=len(labels), **own)
 
 
 def build(given: Tensors, fixed: dict[str, Any] | None = None, pad: int = 0) -> LossInputs:

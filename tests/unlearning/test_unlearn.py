@@ -104,11 +104,10 @@ def test_progress_is_told_each_step_and_npo_starts_at_its_reference(
     target: str, tmp_path: Path
 ) -> None:
     told: list[Headway] = []
-    how = {"epochs": 4, "batch_size": 1, "progress": told.append}
-    done = short(target, tmp_path / "m", "npo:retain=0", **how)
-    steps = [Headway("training", step, 8, "steps") for step in range(1, 9)]
-    assert [now for now in told if now.unit] == steps
-    assert {now.phase for now in told} == {f"loading {Path(target).name}", "training", "saving m"}
+    how = {"epochs": 4, "batch_size": 1}
+    done = short(target, tmp_path / "m", "npo:retain=0", progress=told.append, **how)
+    assert told[2:-2] == [Headway("training", step, 8, "steps") for step in range(1, 9)]
+    assert (told[1].phase, told[-1].phase) == (f"loading {Path(target).name}", "saving m")
     assert len(done.losses) == 8
     assert done.losses[0] == pytest.approx(20 * math.log(2), rel=1e-5)
 
