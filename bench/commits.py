@@ -67,122 +67,9 @@ class Change:
     study: str = ""
 
 
-LEAKAGE = ("leak probability", "mean leakage", "tail", "leak@k", "worst of k")
-DEVIATIONS = ("standard deviation", "expectation deviation")
-CERTIFIED = (None,)  # of a certificate's document, which names no quantity
+ALLOWED: tuple[Change, ...] = ()
+"""What the change under comparison does on purpose: empty for a change that moves no number."""
 BOUNDS = ("value", "lower", "upper")
-
-
-def _rises(old: Row, new: Row, *numbers: str) -> bool:
-    """Whether none of these numbers falls; those that one row lacks are passed over."""
-    pairs = ((old[x], new[x]) for x in numbers if None not in (old[x], new[x]))
-    return all(now >= was - CLOSE for was, now in pairs)
-
-
-def _proof(row: Row) -> bool:
-    return "raised by a proof" in row["method"]
-
-
-def _more_miss(old: Row, new: Row) -> bool:
-    return (new["missing"] or 0) > (old["missing"] or 0)
-
-
-def _normalised(row: Row) -> bool:
-    return str(row["scorer"]).startswith(("edit", "hamming"))
-
-
-ALLOWED = (
-    Change(
-        "a proof no longer raises the lower bound of draws",
-        (*LEAKAGE, "corrected leak probability", "expectation deviation"),
-        ("lower",),
-        lambda old, new: _proof(old) and _rises(new, old, "lower"),
-    ),
-    Change(
-        "no part of the error rate of an excess is reserved for proofs",
-        LEAKAGE,
-        ("lower",),
-        lambda old, new: old["beyond"] == "control" and _rises(old, new, "lower"),
-    ),
-    Change(
-        "leak@k has no point value for k above a quarter of a question's draws",
-        ("leak@k",),
-        ("value",),
-        lambda old, new: (
-            new["value"] is None and 4 * old["parameter"] * (old["over"] or 1) > old["n"]
-        ),
-    ),
-    Change(
-        "the naive leak@k has no row for k above a quarter of a question's draws, or where draws"
-        " are missing",
-        ("worst of k",),
-        (),
-        lambda old, new: 4 * old["parameter"] > old["n"] or _more_miss(old, new),
-    ),
-    Change(
-        "questions above 0 are no longer counted",
-        LEAKAGE,
-        (),
-        lambda old, new: old["scope"] == "count" and not old["parameter"],
-    ),
-    Change(
-        "edit and Hamming distances are of normalised texts: capitals no longer count",
-        (*LEAKAGE, *DEVIATIONS),
-        BOUNDS,
-        lambda old, new: (
-            _normalised(old)
-            and old["beyond"] is None
-            and _rises(old, new, "value", "upper", *(() if _proof(old) else ("lower",)))
-        ),
-    ),
-    Change(
-        "edit and Hamming distances of target and control are of normalised texts",
-        LEAKAGE,
-        BOUNDS,
-        lambda old, new: (
-            _normalised(old)
-            and old["beyond"] == "control"
-            and new["lower"] <= new["value"] <= new["upper"]
-        ),
-    ),
-    Change(
-        "an empty output counts as missing unless its finish and tokens explain it",
-        (*LEAKAGE, *DEVIATIONS, *CERTIFIED),
-        ("missing",),
-        _more_miss,
-        "stored",  # models and servers tell how an output ended
-    ),
-    Change(
-        "an empty output that counts as missing is not a clean one: bounds are wider",
-        (*LEAKAGE, *CERTIFIED),
-        BOUNDS,
-        lambda old, new: (
-            _more_miss(old, new)
-            and _rises(old, new, "value", "upper")
-            and _rises(new, old, "lower")
-        ),
-        "stored",
-    ),
-    Change(
-        "deviations with more draws missing: bounds are wider, or draws meet in other pairs",
-        DEVIATIONS,
-        BOUNDS,
-        lambda old, new: (
-            _more_miss(old, new)
-            and new["lower"] <= new["value"] <= new["upper"]
-            and _rises(old, new, "upper")
-            and (new["method"] == "betting on squares" or _rises(new, old, "lower"))
-        ),
-        "stored",
-    ),
-    Change(
-        "the key of the order of bets covers all that is recorded of the draws; bounds are compared"
-        " under one order",
-        ("order key",),
-        ("value",),
-        lambda old, new: True,
-    ),
-)
 RENAMED: Mapping[str, Sequence[str]] = {}  # words of an old command -> those of the new one
 
 
@@ -217,8 +104,7 @@ def compared(study: str, old: Rows, new: Rows) -> tuple[Counter[str], list[str]]
             continue
         pair = f"{_shown(was)} -> {_shown(now)}"
         ends = tuple((row or {}).get(x) for row in (was, now) for x in BOUNDS)
-        beside = now or (_mean(key, was, new) if was else None)
-        reasons = [_reason(study, number, was, now, beside) for number in numbers or [""]]
+        reasons = [_reason(study, number, was, now) for number in numbers or [""]]
         reason = None if None in reasons else ", and ".join(dict.fromkeys(map(str, reasons)))
         if key.startswith("--json") and reason is None and ends in known:
             reason = known[ends] or "reported"
@@ -231,9 +117,7 @@ def compared(study: str, old: Rows, new: Rows) -> tuple[Counter[str], list[str]]
     return allowed, others
 
 
-def _reason(
-    study: str, number: str, was: Row | None, now: Row | None, beside: Row | None
-) -> str | None:
+def _reason(study: str, number: str, was: Row | None, now: Row | None) -> str | None:
     """Why this number changes on purpose, or why the row is removed; None: it does not.
 
     `beside` is the new row, or the one that speaks for a row that is removed.
@@ -242,18 +126,8 @@ def _reason(
         here = change.study in ("", study)
         if here and was and was.get("quantity") in change.quantities:
             removed = not change.numbers and now is None
-            if (removed or number in change.numbers) and change.fits(was, beside or was):
+            if (removed or number in change.numbers) and change.fits(was, now or was):
                 return change.reason
-    return None
-
-
-def _mean(key: str, was: Row, new: Rows) -> Row | None:
-    """The new row of the mean over the questions, of the same arm and scorer as an old row."""
-    source = key.split(" | ")[0]
-    for other, row in new.items():
-        same = other.split(" | ")[0] == source and row["scope"] == "mean" and not row["beyond"]
-        if same and all(row[x] == was[x] for x in ("arm", "decoding", "scorer")):
-            return row
     return None
 
 
@@ -298,9 +172,6 @@ def child(job: Row) -> None:
 
 def _fixed() -> Callable[[Any], int]:
     """Fix the order of bets; return what makes the key of an arm's order."""
-    plan = importlib.import_module("leakbound.store.plan")
-    if hasattr(plan, "Cut"):  # a commit before format 10 sizes parts by measured speed
-        plan.Cut.size = lambda cut, _: min(cut.most, 4_096)
     _home("entropy", "leakbound.stats").entropy = lambda: 0
     home = _home("draws_key", "leakbound")
     original: Callable[[Any], int] = home.draws_key
@@ -389,13 +260,13 @@ def main() -> int:
     allowed: Counter[str] = Counter()
     others: dict[str, list[str]] = {}
     begun = time.monotonic()
-    with tempfile.TemporaryDirectory() as scratch, server() as address:
+    with tempfile.TemporaryDirectory() as scratch, server() as served:
         root = (given.keep or Path(scratch)).resolve()
         shared = write_shared(root / "shared")
         places = {
             "shared": shared,
             "logs": LOGS,
-            "served": f"openai:{address}#m",
+            "served": f"openai:{served.url}#m",
             "old": root / "old",
         }
         commands = commands_of(places)

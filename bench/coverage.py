@@ -51,7 +51,17 @@ from leakbound.stats import (
     corrected_bound,
     parse_claim,
 )
-from runner import FALSE_ALARM, keep, markdown, most_misses, options, too_often
+from runner import (
+    FALSE_ALARM,
+    alarm,
+    dispatch,
+    keep,
+    markdown,
+    most_misses,
+    options,
+    report,
+    too_often,
+)
 from statements import (
     AS_IF,
     ELSEWHERE,
@@ -283,10 +293,8 @@ def bounds() -> int:
     print(f"{len(ours)} cells of ours, false alarm {FALSE_ALARM:g} in all")
     for title, rows in tables(cells):
         print(f"\n## {title}\n\n{markdown(rows)}")
-    for cell in failed:
-        print(f"MISSES TOO OFTEN: {cell.row()}")
     keep(args.json, {"limit": limit, "cells": [cell.row() for cell in cells]})
-    return 1 if failed else 0
+    return alarm("MISSES TOO OFTEN", (cell.row() for cell in failed))
 
 
 RATES = (0, 0.0005, 0.002, 0.005, 0.01, 0.015, 0.02, 0.025, 0.03, 0.05, 0.1, 0.3, 0.5, 0.9)
@@ -315,9 +323,8 @@ def until() -> int:
                 "wrong": int((decision == ("refuted" if p <= limit else "holds")).sum()),
             }
         )
-    print(f"p <= .02, at most {looks.cap} draws, {args.trials} questions per p\n")
-    print(markdown(rows))
-    keep(args.json, rows)
+    lead = f"p <= .02, at most {looks.cap} draws, {args.trials} questions per p"
+    report(args.json, rows, lead)
     slow = [row["p"] for row in rows if row["p"] in CLEAR and row["ratio"] < 3]
     counted = [(row["wrong"], args.trials) for row in rows]
     wrong = too_often([row["p"] for row in rows], counted, 1 - confidence)
@@ -401,12 +408,9 @@ def independence() -> int:
                 name = "independent" if times == 1 else f"{times} copies"
                 row |= {f"{name}: {what}": found[what] for what in ("refused", "p < .01")}
             rows.append(row)
-    print(markdown(rows))
-    keep(args.json, rows)
+    report(args.json, rows)
     wrong = [row for row in rows if row["independent: refused"]]  # its level is 1e-9
-    for row in wrong:
-        print(f"REFUSES INDEPENDENT DRAWS: {row}")
-    return 1 if wrong else 0
+    return alarm("REFUSES INDEPENDENT DRAWS", wrong)
 
 
 def servers() -> int:
@@ -445,10 +449,7 @@ KINDS: dict[str, Callable[[], int]] = {
 
 
 def main() -> int:
-    if sys.argv[1:2] and sys.argv[1] in KINDS:
-        return KINDS[sys.argv.pop(1)]()
-    print(__doc__)
-    return 0 if {"-h", "--help"} & {*sys.argv} else 2
+    return dispatch(__doc__, KINDS)
 
 
 if __name__ == "__main__":

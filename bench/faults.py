@@ -39,6 +39,7 @@ from injector.cases import (  # noqa: E402
 )
 from injector.events import ACTIONS, durable_faults  # noqa: E402
 from injector.server import Server  # noqa: E402
+from runner import markdown  # noqa: E402
 
 RESULTS = Path("bench-faults.jsonl")
 PAGE = Path("docs/reproduce/reliability.md")
@@ -199,18 +200,15 @@ def _summary(rows: list[Row]) -> str:
 
 def _table(rows: list[Row], name: Callable[[Row], str]) -> str:
     """A line a case: tries, and how they ended."""
-    head = ("case", "tries", *OUTCOMES)
-    lines = ["| " + " | ".join(head) + " |", "|---|" + "---:|" * (len(head) - 1)]
-    for case in dict.fromkeys(map(name, rows)):
-        mine = Counter(row.kind for row in rows if name(row) == case)
-        lines.append(_line(f"`{case}`", mine))
-    lines.append(_line("together", Counter(row.kind for row in rows)))
-    return "\n".join(lines)
+    cases = dict.fromkeys(map(name, rows))
+    made = {f"`{case}`": [row for row in rows if name(row) == case] for case in cases}
+    return markdown([_line(*each) for each in (made | {"together": rows}).items()])
 
 
-def _line(case: str, found: Counter[str]) -> str:
-    cells = [case, f"{found.total():,}", *(f"{found[kind]:,}" for kind in OUTCOMES)]
-    return "| " + " | ".join(cells) + " |"
+def _line(case: str, rows: list[Row]) -> dict[str, str]:
+    found = Counter(row.kind for row in rows)
+    ends = {kind: f"{found[kind]:,}" for kind in OUTCOMES}
+    return {"case": case, "tries": f"{found.total():,}", **ends}
 
 
 def write(page: Path, rows: list[Row]) -> None:

@@ -25,7 +25,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -39,7 +39,7 @@ from leakbound.sampling import Forest, OutputTree, Root
 from leakbound.sampling.distribution import pick
 from leakbound.types import Decoding, Draws
 from peers.engine_worker import Work
-from race import Engine, Process
+from race import Contest, Engine, race
 from runner import keep, markdown, options
 
 SHAPES = {  # vocabulary, width, of the middle, layers, heads, of keys and values
@@ -177,32 +177,24 @@ def steps(laboratory: Laboratory, args: Any) -> Iterator[dict[str, Any]]:
         yield row
 
 
-def race(folder: Path, args: Any, scratch: Path) -> Iterator[dict[str, Any]]:
+def races(folder: Path, args: Any, scratch: Path) -> Iterator[dict[str, Any]]:
     """Each engine after the other."""
     prompts = [[1 + i, *range(2, args.prompt + 1)] for i in range(args.prompts)]
     work = Work(prompts, args.draws, args.new, [], device=args.device, dtype=args.dtype)
     known: list[tuple[str, str, int | None]] = [("forest", sys.executable, None)]
     known += [("forest", sys.executable, rows) for rows in args.fewer]
     known += [("transformers", sys.executable, None), ("vllm", args.vllm, None)]
-    for name, python, rows in known:
-        if not python:
-            continue
-        work = replace(work, rows=rows)
-        row: dict[str, Any] = {"engine": f"{name}, {rows:,} rows" if rows else name}
-        try:
-            with Process(Engine(name, name, python), torch.get_num_threads(), scratch) as process:
-                process.ask(model=str(folder), work=asdict(work))
-                process.ask(work=asdict(work) | {"n": min(32, work.n)})
-                found = [process.ask(work=asdict(work) | {"seed": s}) for s in range(args.rounds)]
-        except RuntimeError as error:
-            yield row | {"tokens_s": float("nan"), "forwarded": str(error)}
-            continue
-        tokens = [sum(len(x) for each in one["drawn"] for x in each) for one in found]
-        pairs = zip(tokens, found, strict=True)
-        yield row | {
-            "tokens_s": median(n / one["seconds"] for n, one in pairs),
-            "forwarded": found[0]["forwarded"] or tokens[0],
-        }
+    for worker, python, rows in known:
+        name = f"{worker}, {rows:,} rows" if rows else worker
+        contest, threads = Contest(name, folder, replace(work, rows=rows)), torch.get_num_threads()
+        engines = [Engine(name, worker, python)] if python else []
+        found, failed = race(contest, engines, threads, args.rounds, scratch)
+        for why in failed.values():
+            yield {"engine": name, "tokens_s": float("nan"), "forwarded": why}
+        for times in found.values():
+            tokens = sum(len(ids) for each in times.drawn for ids in each)  # of every round
+            speed = tokens / median(times.seconds)
+            yield {"engine": name, "tokens_s": speed, "forwarded": times.tokens[0]}
 
 
 def main() -> None:
@@ -239,7 +231,7 @@ def main() -> None:
                 if args.device == "cuda":
                     torch.cuda.empty_cache()
             print(f"\nlogits × {sharp:g}\n")
-            rows = list(race(folder, args, Path(scratch)))
+            rows = list(races(folder, args, Path(scratch)))
             print(markdown(rows))
             found["races"] += [{"sharp": sharp} | row for row in rows]
     keep(args.json, found)

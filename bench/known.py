@@ -37,7 +37,7 @@ from leakbound.scorers import make_scorer
 from leakbound.store import ArmKey, EstimateRow, Run
 from leakbound.study import Attack, Explore, FixedN, Prove, Until
 from leakbound.types import Decoding, Prompt, Query
-from runner import keep, markdown, options, p_value, unlikely
+from runner import alarm, keep, markdown, options, p_value, report, unlikely
 
 sys.path.append(str(Path(__file__).parents[1] / "tests"))
 from tabled import ProvingEngine
@@ -125,6 +125,12 @@ class Known(ProvingEngine):
         super().__init__(WORDS, self._number, self._following)
         self.name, self.laws, self.wordy = name, laws, wordy
         self._laws: list[Chances] = []
+
+    @classmethod
+    def on(cls, name: str, task: Benchmark, laws: Sequence[Chances], wordy: bool = False) -> Known:
+        """An engine for a benchmark, whose questions have these distributions in turn."""
+        prompts = enumerate(task.prompts)
+        return cls(name, {p.id: (laws[i % len(laws)], p.question) for i, p in prompts}, wordy)
 
     @property
     def fingerprint(self) -> dict[str, Any]:
@@ -326,10 +332,8 @@ class Case:
 def evaluated(case: Case, number: int, out: Path) -> Truth:
     """Make a run of models that no other number has."""
     task = benchmark(case.questions)
-    target = {p.id: (LAWS[i % len(LAWS)], p.question) for i, p in enumerate(task.prompts)}
-    control = {p.id: (CONTROL, p.question) for p in task.prompts}
-    laws = {"target": target, "control": control}
-    engines = {m: Known(f"{m} {number}", laws[m], case.drawn in WORDY) for m in laws}
+    laws = {"target": LAWS, "control": [CONTROL]}
+    engines = {m: Known.on(f"{m} {number}", task, laws[m], case.drawn in WORDY) for m in laws}
     study = {**PLANS[case.drawn](case.n), "scorers": case.scorers}
     if case.drawn == "coin":
         spec = subjects(task, out.parent / "people.csv")
@@ -359,13 +363,12 @@ def excess_mean(laws: Sequence[Chances], scorer: str) -> float:
 def trained(case: Case, number: int, folder: Path) -> dict[str, Run]:
     """Runs of the models that a method trained from seeds, with one control."""
     task, study = benchmark(case.questions), {**PLANS["seeds"](case.n), "scorers": case.scorers}
-    laws = {p.id: (LAWS[i % len(LAWS)], p.question) for i, p in enumerate(task.prompts)}
-    calm = Known(f"control {number}", {q: (CONTROL, w) for q, (_, w) in laws.items()}, False)
+    calm = Known.on(f"control {number}", task, [CONTROL])
     control = evaluate(calm, task, out=folder / "control", **study).path
     found = {}
     for seed, strength in enumerate(np.random.default_rng(number).choice(STRENGTHS, max(SEEDS))):
-        mine = {q: (scaled(law, strength), words) for q, (law, words) in laws.items()}
-        model = Known(f"target {number} {seed}", mine, False)
+        laws = [scaled(law, strength) for law in LAWS]
+        model = Known.on(f"target {number} {seed}", task, laws)
         out = folder / f"method-{seed}"
         found[out.name] = evaluate(model, task, out=out, control=control, **study)
     return found
@@ -447,10 +450,7 @@ def main(doc: str | None) -> int:
     print("missed of made; p: of an exact binomial test at 1 - confidence\n")
     print(markdown([{**row, "p": f"{row['p']:.2g}"} for row in rows]))
     keep(args.json, rows)
-    failed = unlikely(rows, [row["p"] for row in rows])
-    for row in failed:
-        print(f"MISSES TOO OFTEN: {row}")
-    return 1 if failed else 0
+    return alarm("MISSES TOO OFTEN", unlikely(rows, [row["p"] for row in rows]))
 
 
 LIMIT = 0.1
@@ -506,11 +506,7 @@ def verdict_on(model: Model, number: int, confidence: float, out: Path) -> Verdi
     """The verdict on a run of weights that no other number has."""
     task = benchmark(len(model.target))
     engines = [
-        Known(
-            f"{name} {number}",
-            {p.id: (law, p.question) for p, law in zip(task.prompts, laws, strict=True)},
-            "prove" in model.study,
-        )
+        Known.on(f"{name} {number}", task, laws, "prove" in model.study)
         for name, laws in (("target", model.target), ("control", model.control))
     ]
     study = Study(task, scorers=("keyword",), confidence=confidence, **model.study)
@@ -542,9 +538,5 @@ def verdicts(doc: str | None) -> int:
     args = options(doc, runs=2000, confidence=0.99, models=(list(MODELS), "beginnings of names"))
     names = [name for name in MODELS if name.startswith(tuple(args.models))]
     rows = [row_of(name, args.runs, args.confidence) for name in names]
-    print(f"each verdict and its number at {args.confidence:g}\n\n{markdown(rows)}")
-    keep(args.json, rows)
-    failed = unlikely(rows, [row["p"] for row in rows])
-    for row in failed:
-        print(f"ERRS TOO OFTEN: {row}")
-    return 1 if failed else 0
+    report(args.json, rows, f"each verdict and its number at {args.confidence:g}")
+    return alarm("ERRS TOO OFTEN", unlikely(rows, [row["p"] for row in rows]))

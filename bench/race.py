@@ -17,10 +17,8 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, suppress
-from copy import deepcopy
 from dataclasses import asdict, dataclass, field
 from fnmatch import fnmatchcase
 from itertools import product
@@ -36,9 +34,12 @@ from transformers.utils.logging import disable_progress_bar
 from leakbound.benchmarks import load_benchmark
 from leakbound.demo import BENCHMARK
 from leakbound.engines import Prompting
+from leakbound.engines.branching import prefix_model
 from leakbound.engines.loading import load_model
+from leakbound.sampling import OutputTree, Root, force
+from leakbound.types import Decoding
 from peers.engine_worker import Drawn, Work
-from runner import MODELS, demo_models, keep, markdown, options
+from runner import MODELS, demo_models, options, report
 
 WORKER = Path(__file__).parent / "peers" / "engine_worker.py"
 FOREST, GENERATE = "forest", "generate"
@@ -136,38 +137,18 @@ class Process:
 
 
 class Ruler:
-    """Log-probabilities of completions: a float32 forward of transformers, summed in float64."""
+    """Log-probabilities of completions in float32: one model reads the draws of all engines."""
 
-    def __init__(self, folder: Path) -> None:
-        self.model = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32).eval()
-        self.read: dict[tuple[int, ...], dict[tuple[int, ...], float]] = defaultdict(dict)
+    def __init__(self, folder: Path, work: Work) -> None:
+        model = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32).eval()
+        seam, _ = prefix_model(model, frozenset(work.ends))
+        self.tree = OutputTree(seam, Decoding(max_new_tokens=work.new))
 
-    @torch.inference_mode()
     def of(self, prompt: list[int], draws: Sequence[list[int]]) -> np.ndarray:
         """One per draw; equal draws of a prompt are read once."""
-        read = self.read[tuple(prompt)]
-        distinct = sorted({tuple(draw) for draw in draws} - read.keys(), key=len)
-        if distinct:
-            rows = max(1, 2**24 // (len(distinct[-1]) * self.model.config.vocab_size))
-            start = self.model(torch.tensor([prompt]), logits_to_keep=1)
-            for first in range(0, len(distinct), rows):
-                part = distinct[first : first + rows]
-                read |= dict(zip(part, self._forward(start, part), strict=True))
-        return np.array([read[tuple(draw)] for draw in draws])
-
-    def _forward(self, start: Any, part: Sequence[tuple[int, ...]]) -> list[float]:
-        longest = max(map(len, part))
-        new = torch.tensor([[*draw] + [0] * (longest - len(draw)) for draw in part])
-        logits = start.logits.expand(len(part), 1, -1)
-        if longest > 1:
-            cache = deepcopy(start.past_key_values)
-            cache.batch_repeat_interleave(len(part))
-            rest = self.model(new[:, :-1], past_key_values=cache).logits
-            logits = torch.cat([logits, rest], 1)
-        each = logits.double().log_softmax(-1).gather(2, new[..., None])[..., 0]
-        inside = torch.arange(longest) < torch.tensor([[len(draw)] for draw in part])
-        found: list[float] = (each * inside).sum(1).tolist()
-        return found
+        outputs = [(0, tuple(draw)) for draw in draws]
+        leaves = force(self.tree, [Root("", tuple(prompt))], outputs, beginnings=True)
+        return np.array([np.nan if leaf is None else leaf.logprob for leaf in leaves])
 
 
 def read(work: Work, ruler: Ruler, drawn: Drawn, seed: int = 0) -> list[np.ndarray]:
@@ -261,7 +242,7 @@ def row(contest: Contest, found: dict[str, Times]) -> dict[str, Any]:
     saving = needed(contest.work, found[FOREST].drawn) / found[FOREST].tokens[0]
     made: dict[str, Any] = {"model": contest.label, "saving": f"{saving:.1f}×"}
     made[FOREST] = f"{np.median(forest):.2f} s"
-    ruler = Ruler(contest.folder)
+    ruler = Ruler(contest.folder, contest.work)
     plain = read(contest.work, ruler, found[GENERATE].drawn)
     for name, times in found.items():
         p = ""
@@ -308,6 +289,5 @@ def main(doc: str | None) -> int:
             for name, why in failed.items():
                 print(f"{name} left out of {contest.label}: {why}")
             print(f"{contest.label}: done", file=sys.stderr, flush=True)
-    print(markdown(rows))
-    keep(args.json, rows)
+    report(args.json, rows)
     return 0

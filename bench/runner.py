@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Iterable, Mapping, Sequence
+import sys
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -47,6 +48,21 @@ def keep(file: Path | None, figures: Any) -> None:
     """Write figures as JSON, if a file is named."""
     if file is not None:
         file.write_text(json.dumps(figures, indent=1, default=str), encoding="utf-8")
+
+
+def report(file: Path | None, rows: Sequence[Mapping[str, Any]], lead: str = "") -> None:
+    """Print rows of figures as a table below some words, and keep them."""
+    print(f"{lead}\n\n{markdown(rows)}" if lead else markdown(rows))
+    keep(file, rows)
+
+
+def alarm(words: str, rows: Iterable[object]) -> int:
+    """Print rows that chance does not explain; return the exit status."""
+    status = 0
+    for row in rows:
+        print(f"{words}: {row}")
+        status = 1
+    return status
 
 
 def _line(cells: Iterable[str]) -> str:
@@ -98,3 +114,11 @@ def most_misses(trials: int, rows: int, alpha: float) -> int:
     from scipy.stats import binom
 
     return int(binom.isf(FALSE_ALARM / max(rows, 1), trials, alpha))
+
+
+def dispatch(doc: str | None, kinds: Mapping[str, Callable[[], int]]) -> int:
+    """Run the kind of bench that the first argument names, else print the help."""
+    if sys.argv[1:2] and sys.argv[1] in kinds:
+        return kinds[sys.argv.pop(1)]()
+    print(doc)
+    return 0 if {"-h", "--help"} & {*sys.argv} else 2

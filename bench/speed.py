@@ -41,8 +41,8 @@ from leakbound import stats
 from leakbound.benchmarks import load_benchmark
 from leakbound.demo import BENCHMARK
 from leakbound.scorers import make_scorer, score_ranges, score_texts
-from leakbound.types import Decoding, Draws, Effort, Query
-from runner import MODELS, demo_models, keep, markdown, options
+from leakbound.types import Decoding, Draws, Effort, Headway, Progress, Query
+from runner import MODELS, demo_models, dispatch, options, report
 
 try:
     import conbo
@@ -104,8 +104,7 @@ def rouge() -> int:
         seconds(partial(theirs, i % share, share)) for i in range(args.rounds)
     )
     rows = [{"pairs": len(values), "rouge-score": slow, "leakbound": fast, "ratio": slow / fast}]
-    print(f"all values equal\n\n{markdown(rows)}")
-    keep(args.json, rows)
+    report(args.json, rows, "all values equal")
     return 0
 
 
@@ -147,8 +146,7 @@ def bounds() -> int:
         first = {"first call": spent["default"][0]}  # makes the tables of (n, alpha)
         medians = {way: float(np.median(each)) for way, each in spent.items()}
         rows.append({"bound": name} | first | medians)
-    print(f"CPU seconds, 400 questions x 1,024 draws, 99 %\n\n{markdown(rows)}")
-    keep(args.json, rows)
+    report(args.json, rows, "CPU seconds, 400 questions x 1,024 draws, 99 %")
     return 0
 
 
@@ -195,8 +193,7 @@ def runs() -> int:
                     "folder, kB": files / 1e3,
                 } | {f"{k}, s": v for k, v in json.loads((out / "times.json").read_text()).items()}
             rows.append(row)
-    print(markdown(rows))
-    keep(args.json, rows)
+    report(args.json, rows)
     return 0
 
 
@@ -222,9 +219,8 @@ def rare() -> int:
         engine = TransformersEngine.open(str(paths[label]), prompting_of(task), device="cpu")
         found = Rare(engine, task, args.questions).rows(args.budgets, args.draws)
         rows += [{"model": label} | row for row in found]
-    print("fraction of the reference: the leaking draws, or the largest proof\n")
-    print(markdown(rows))
-    keep(args.json, rows)
+    lead = "fraction of the reference: the leaking draws, or the largest proof"
+    report(args.json, rows, lead)
     return 0
 
 
@@ -328,37 +324,34 @@ def training() -> int:
         epochs=1, batch_size=8, schedule="constant", warmup_ratio=0.0, prompting=prompting
     )
 
-    def ours(out: Path, progress: Any) -> None:
-        unlearn(model, "npo+entropy", **rows, out=out, settings=settings, progress=progress)
+    def ours(out: Path, progress: Progress) -> Sequence[float]:
+        done = unlearn(model, "npo+entropy", **rows, out=out, settings=settings, progress=progress)
+        return done.losses
 
-    def plain(out: Path, progress: Any) -> None:
+    def plain(out: Path, progress: Progress) -> Sequence[float]:
         with quiet():
             encoder = Encoder(AutoTokenizer.from_pretrained(model), prompting)
             encoded = {split: encoder.rows(each) for split, each in rows.items()}
-            plain_trainer.train(model, encoded, settings, out, progress)
+            return plain_trainer.train(model, encoded, settings, out, progress)
 
     took: dict[str, list[float]] = {"leakbound": [], "plain": []}
-    losses: dict[str, list[float]] = {"leakbound": [], "plain": []}
+    losses: dict[str, Sequence[float]] = {}
     for _ in range(args.rounds):
         for side, train in (("leakbound", ours), ("plain", plain)):
             ends: list[float] = []
-            losses[side].clear()
 
-            def progress(
-                step: int, steps: int, loss: float, ends: Any = ends, side: str = side
-            ) -> None:
-                ends.append(time.process_time())
-                losses[side].append(loss)
+            def progress(now: Headway, ends: list[float] = ends) -> None:
+                if now.unit == "steps":
+                    ends.append(time.process_time())
 
             with tempfile.TemporaryDirectory() as scratch:
-                train(Path(scratch, "out"), progress)
+                losses[side] = train(Path(scratch, "out"), progress)
             took[side].append(statistics.median(b - a for a, b in pairwise(ends)))
     ratio = statistics.median(p / o for p, o in zip(took["plain"], took["leakbound"], strict=True))
     apart = max(abs(a - b) / abs(b) for a, b in zip(*losses.values(), strict=True))
     found = {f"{side}, CPU s a step": statistics.median(each) for side, each in took.items()}
     found |= {"ratio": ratio, "losses differ by": apart}
-    print(markdown([found]))
-    keep(args.json, found)
+    report(args.json, [found])
     return 0
 
 
@@ -368,10 +361,7 @@ KINDS: Mapping[str, Callable[[], int]] = {
 
 
 def main() -> int:
-    if sys.argv[1:2] and sys.argv[1] in KINDS:
-        return KINDS[sys.argv.pop(1)]()
-    print(__doc__)
-    return 0 if {"-h", "--help"} & {*sys.argv} else 2
+    return dispatch(__doc__, KINDS)
 
 
 if __name__ == "__main__":

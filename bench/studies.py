@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import json
 import random
-import threading
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+import sys
+from collections.abc import Mapping
+from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import Any
 
-LOGS = Path(__file__).parents[1] / "tests" / "formats" / "logs"
+TESTS = Path(__file__).parents[1] / "tests"
+sys.path.append(str(TESTS))
+from misbehaving import LISTED, Answer, Body, Served, chat_server, packed  # noqa: E402
+
+LOGS = TESTS / "formats" / "logs"
 LM_EVAL = "samples_capitals_leakage_2026-11-21T08-08-29.450301.jsonl"
 WORDS = ("who", "wrote", "red", "blue", "green", "sky", "sea", "Ann", "Bob", "the", "answer", "is")
 QUESTIONS = """\
@@ -151,55 +153,18 @@ def write_shared(folder: Path) -> Path:
     return folder
 
 
-class _Chat(BaseHTTPRequestHandler):
+def _rule(body: Body, _: int) -> Answer:
     """Outputs follow from the question, the seed and the output's number, at any time."""
-
-    protocol_version = "HTTP/1.1"
-    wbufsize = 65_536
-
-    def do_GET(self) -> None:
-        self._send({"data": [{"id": "m"}]} if self.path == "/v1/models" else {})
-
-    def do_POST(self) -> None:
-        body = json.loads(self.rfile.read(int(self.headers["content-length"])))
-        drawn = [self._drawn(body, i) for i in range(body.get("n", 1))]
-        choices = [
-            {"index": i, "finish_reason": "stop" if whole else "length", **self._held(body, text)}
-            for i, (text, whole) in enumerate(drawn)
-        ]
-        tokens = sum(len(text.split()) + whole for text, whole in drawn)
-        self._send({"model": "m", "choices": choices, "usage": {"completion_tokens": tokens}})
-
-    def _drawn(self, body: dict[str, Any], i: int) -> tuple[str, bool]:
-        """An output, and whether it is complete."""
-        question = body["messages"] if "messages" in body else body["prompt"]
+    asked = body["messages"] if "messages" in body else body["prompt"]
+    most, drawn = body.get("max_tokens") or body["max_completion_tokens"], []
+    for i in range(body.get("n", 1)):
         number = (body.get("seed"), i) if body["temperature"] else "greedy"
-        chance = random.Random(f"{question} {number}")
-        most = body.get("max_tokens") or body["max_completion_tokens"]
+        chance = random.Random(f"{asked} {number}")
         words = chance.choices(WORDS, k=chance.randrange(1, most + 3))
-        return " ".join(words[:most]), len(words) <= most
-
-    def _held(self, body: dict[str, Any], text: str) -> dict[str, Any]:
-        return {"message": {"content": text}} if "messages" in body else {"text": text}
-
-    def _send(self, reply: object) -> None:
-        payload = json.dumps(reply).encode()
-        self.send_response(200)
-        self.send_header("content-length", str(len(payload)))
-        self.end_headers()
-        self.wfile.write(payload)
-
-    def log_message(self, *_: Any) -> None:
-        pass
+        drawn.append((" ".join(words[:most]), "stop" if len(words) <= most else "length"))
+    return packed(body, drawn)
 
 
-@contextmanager
-def server() -> Iterator[str]:
-    """Serve a chat model on a free port; give its address."""
-    running = ThreadingHTTPServer(("127.0.0.1", 0), _Chat)
-    threading.Thread(target=running.serve_forever, daemon=True).start()
-    try:
-        yield f"http://127.0.0.1:{running.server_address[1]}/v1"
-    finally:
-        running.shutdown()
-        running.server_close()
+def server() -> AbstractContextManager[Served]:
+    """Serve a chat model on a free port."""
+    return chat_server(_rule, LISTED)

@@ -12,6 +12,7 @@ import json
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import product
 from pathlib import Path
 from statistics import fmean
@@ -27,11 +28,13 @@ from leakbound.engines import Prompting, open_engine
 from leakbound.engines.loading import load_model
 from leakbound.evaluation import evaluate
 from leakbound.inputs.english import rewritings
-from leakbound.store import Run, write_json
+from leakbound.losses.contrastive import mean_distance
+from leakbound.store import Run
 from leakbound.store.trained import RECIPE
 from leakbound.study import ModelSettings
-from leakbound.types import Decoding, Prompt
-from leakbound.unlearning import Progress, finetune, unlearn
+from leakbound.types import Decoding, Headway, Progress, Prompt
+from leakbound.unlearning import finetune, unlearn
+from leakbound.unlearning.work_folder import stored_json
 
 FLOOR = 0.98  # of the target's utility, below which a learning rate is too large
 UTILITY = "kept.json"
@@ -137,12 +140,14 @@ class Lab:
 
     def apart(self, seed: int) -> float:
         """The distance of the target's activations between a question and its paraphrases."""
-        file = self.folder / "rates" / f"apart-{seed}.json"
-        if not file.exists():
-            layer = self.size.layer
-            far = distance_apart(self.model(TARGET, seed), self.task.prompts, self.prompting, layer)
-            write_json(file, {"layer": layer, "mean squared difference": far})
-        return float(json.loads(file.read_text(encoding="utf-8"))["mean squared difference"])
+
+        def measured() -> dict[str, float]:
+            model, layer = self.model(TARGET, seed), self.size.layer
+            far = distance_apart(model, self.task.prompts, self.prompting, layer)
+            return {"layer": layer, "mean squared difference": far}
+
+        kept = stored_json(self.folder / "rates" / f"apart-{seed}.json", measured)
+        return float(kept["mean squared difference"])
 
     def rate(self, name: str) -> float:
         """The largest learning rate at which a method keeps the utility, else the smallest.
@@ -153,9 +158,7 @@ class Lab:
             return self.size.forget.learning_rate
         name = self.size.every[name].like or name
         file = self.folder / "rates" / f"{self.slug(name, 0)}.json"
-        if not file.exists():
-            write_json(file, self._largest(name))
-        return float(json.loads(file.read_text(encoding="utf-8"))["rate"])
+        return float(stored_json(file, partial(self._largest, name))["rate"])
 
     def _largest(self, name: str) -> dict[str, Any]:
         where, count = self.size.utility["R_r"]
@@ -200,8 +203,8 @@ class Lab:
             seed=self.draws_seed(path) if self.replicated else 0,
             settings=ModelSettings(device=self.device, dtype=self.size.dtype),
         )
-        if way in (PLAIN, FEWER) and not (run.path / UTILITY).exists():
-            write_json(run.path / UTILITY, self.recall_kept(model))
+        if way in (PLAIN, FEWER):
+            stored_json(run.path / UTILITY, partial(self.recall_kept, model))
         return run
 
     def draws_seed(self, path: Path) -> int:
@@ -260,7 +263,7 @@ class Stored:
     def utility(self, name: str, way: str = PLAIN) -> float:
         """The mean over the sets of questions to keep."""
         file = self.lab.path(name, self.seed, way) / UTILITY
-        return fmean(kept_recall(file).values())
+        return fmean(json.loads(file.read_text(encoding="utf-8")).values())
 
     def model(self, name: str) -> Path:
         """The folder of a trained model; FileNotFoundError if its recipe is missing."""
@@ -268,12 +271,6 @@ class Stored:
         if not (path / RECIPE).exists():
             raise FileNotFoundError(path)
         return path
-
-
-def kept_recall(file: Path) -> dict[str, float]:
-    """ROUGE-L recall of greedy answers on each set of questions to keep, as a run stores it."""
-    found: dict[str, float] = json.loads(file.read_text(encoding="utf-8"))
-    return found
 
 
 def task_of(size: Size, data: Path | None) -> Benchmark:
@@ -337,10 +334,7 @@ def distance_apart(
     far = []
     for prompt in prompts:
         own = read(prompt.question)
-        for words in prompt.paraphrases:
-            other = read(words)
-            place = torch.arange(len(own)).clamp(max=len(other) - 1)
-            far.append(float((own - other[place]).square().mean()))
+        far += [float(mean_distance(own, (read(words),))) for words in prompt.paraphrases]
     return fmean(far)
 
 
@@ -348,10 +342,9 @@ def steps(name: str) -> Progress:
     """Print the steps of a training."""
     started = time.monotonic()
 
-    def show(step: int, total: int, loss: float) -> None:
-        if step == total or step % max(1, total // 4) == 0:
-            seconds = time.monotonic() - started
-            print(f"{name} {step}/{total} {seconds:.0f} s {loss:.4f}", flush=True)
+    def show(now: Headway) -> None:
+        if now.unit and (now.done == now.total or now.done % max(1, now.total // 4) == 0):
+            print(f"{name} {now.done}/{now.total} {time.monotonic() - started:.0f} s", flush=True)
 
     return show
 

@@ -15,6 +15,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from sklearn.metrics import cohen_kappa_score
+
 from leakbound.scorers import make_scorer, score_pairs
 from leakbound.stats import Rows, bound
 from leakbound.text.rows import read_rows
@@ -69,9 +71,7 @@ def agreement(file: Path, label: str, second: str) -> tuple[int, int, float]:
     rows = read_rows(file)
     first, other = ([row.text(name) == "1" for row in rows] for name in (label, second))
     same = sum(a == b for a, b in zip(first, other, strict=True))
-    rates = sum(first) / len(rows), sum(other) / len(rows)
-    chance = rates[0] * rates[1] + (1 - rates[0]) * (1 - rates[1])
-    return same, len(rows), (same / len(rows) - chance) / (1 - chance)
+    return same, len(rows), float(cohen_kappa_score(first, other))
 
 
 def table(
@@ -96,10 +96,10 @@ def rate(counts: tuple[int, int]) -> str:
     return f"{counts[0]}/{counts[1]}: {number(float(made.value))} [{bounds}]"
 
 
-def as_markdown(lines: Sequence[Sequence[str]]) -> str:
-    """A table of a header and rows."""
+def as_markdown(lines: Sequence[Sequence[str]], align: str = "---") -> str:
+    """A table of a header and rows; `align`: of all columns but the first."""
     header, *rows = lines
-    every = (header, ["---"] * len(header), *rows)
+    every = (header, ["---", *[align] * (len(header) - 1)], *rows)
     return "\n".join(f"| {' | '.join(line)} |" for line in every)
 
 

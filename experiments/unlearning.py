@@ -16,19 +16,20 @@ target's utility: every method is pushed as far as that allows, and no leak deci
 from __future__ import annotations
 
 import argparse
-import json
 import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from statistics import fmean
 
-from lab import UTILITY, Lab, kept_recall, parsed, parser_of
+from lab import UTILITY, Lab, parsed, parser_of
 from labelled import as_markdown
 from sizes import CONTROL, RECALL, SIZES, TARGET
 
 from leakbound.stats.about import Quantity
 from leakbound.store import Estimates, Run
+from leakbound.store.trained import LOG, read_object
 from leakbound.text.shown import above
+from leakbound.unlearning.work_folder import read_log
 
 
 def finished(lab: Lab, name: str) -> Iterator[Run]:
@@ -61,7 +62,7 @@ def columns(lab: Lab) -> list[tuple[str, ...]]:
 def _figures(lab: Lab, run: Run) -> dict[str, float]:
     scored = run.estimates.where(scorer=RECALL)
     leaks = run.estimates.where(scorer=lab.size.leak)
-    kept = kept_recall(run.path / UTILITY)
+    kept = read_object(run.path / UTILITY)
     found = {
         "greedy": _each(scored, "greedy score", "greedy"),
         "S_mean": _each(scored, "mean leakage"),
@@ -81,8 +82,7 @@ def _figures(lab: Lab, run: Run) -> dict[str, float]:
 
 def seconds_of(model: Path) -> float:
     """The seconds of a model's training, from its log."""
-    lines = (model / "training.jsonl").read_text(encoding="utf-8").splitlines()
-    return float(json.loads(lines[-1])["seconds"])
+    return read_log(model / LOG)[-1]["seconds"]
 
 
 def main() -> None:

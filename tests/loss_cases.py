@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from leakbound.losses import IGNORED, LossInputs, Needs, Site, direction, pack, pack_activations
+from leakbound.losses import IGNORED, LossInputs, Needs, Site, direction, labelled, pack_activations
 
 ROWS, WIDTH, VOCAB, SIZE, LAYER = 3, 6, 5, 4, 2
 _ = IGNORED
@@ -63,6 +63,14 @@ def references(seed: int = 2) -> dict[str, Any]:
         ),
         "direction": direction(SIZE, seed=3).double(),
     }
+
+
+def pack(logits: Tensor, labels: Tensor, reference_logits: Tensor | None = None) -> LossInputs:
+    """Pack padded logits and labels, already shifted, at the labelled positions."""
+    at = labelled(labels)
+    parts = {"logits": logits, "labels": labels, "reference_logits": reference_logits}
+    own = {name: part if part is None else part[at] for name, part in parts.items()}
+    return LossInputs(row=at[0], rows=len(labels), **own)
 
 
 def build(given: Tensors, fixed: dict[str, Any] | None = None, pad: int = 0) -> LossInputs:

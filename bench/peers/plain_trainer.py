@@ -22,7 +22,8 @@ from transformers import (
     TrainingArguments,
 )
 
-from leakbound.unlearning import Progress, TrainingSettings
+from leakbound.types import Headway, Progress, silent
+from leakbound.unlearning import TrainingSettings
 from leakbound.unlearning.examples import Example, schedule
 
 BETA, FORGET_ENTROPY, RETAIN_ENTROPY = 0.1, 1.0, -0.25  # as in `npo+entropy`
@@ -32,8 +33,8 @@ Rows = Mapping[str, Sequence[Example]]
 
 
 def train(
-    location: str, rows: Rows, settings: TrainingSettings, out: Path, progress: Progress
-) -> None:
+    location: str, rows: Rows, settings: TrainingSettings, out: Path, progress: Progress = silent
+) -> list[float]:
     """NPO + entropy on the model at `location`, on `rows` of forget and retain in our order.
 
     The learning rate is constant.
@@ -51,6 +52,7 @@ def train(
     trainer.remove_callback(PrinterCallback)
     trainer.add_callback(_Tell(progress))
     trainer.train()
+    return [line["loss"] for line in trainer.state.log_history if "loss" in line]
 
 
 class PlainTrainer(Trainer):  # type: ignore[misc]
@@ -103,7 +105,7 @@ class _Tell(TrainerCallback):  # type: ignore[misc]
 
     def on_log(self, args: Any, state: Any, control: Any, **_: Any) -> None:
         if "loss" in state.log_history[-1]:
-            self.progress(state.global_step, state.max_steps, state.log_history[-1]["loss"])
+            self.progress(Headway("training", state.global_step, state.max_steps, "steps"))
 
 
 def _pairs(rows: Rows, settings: TrainingSettings) -> list[Pair]:

@@ -7,6 +7,7 @@ is flushed first, then the names in its folder. Then the rename is made, and flu
 from __future__ import annotations
 
 import errno
+import hashlib
 import os
 from contextlib import suppress
 from pathlib import Path
@@ -52,6 +53,17 @@ def sync_tree(folder: Path) -> None:
         for name in files:
             sync_file(Path(below, name))
         sync_names(Path(below))
+
+
+def sha256(file: Path) -> str:
+    """Return the SHA-256 of a file in the format of the command `sha256sum`."""
+    with file.open("rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()
+
+
+def sha256_of(text: str) -> str:
+    """Return the SHA-256 of a text, which may contain halves of surrogate pairs."""
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def place(partial: Path, path: Path) -> None:

@@ -174,6 +174,11 @@ def _plug_in(family: str, name: str) -> str:
     return f"{family} {name!r} of the package {_packages[family, name][0]}"
 
 
+def split_settings(written: str) -> list[str]:
+    """Split at the commas before settings; a comma in a value is part of it."""
+    return _COMMA.split(written)
+
+
 def read_settings(
     family: str, name: str, written: str, types: Mapping[str, object], first: str = ""
 ) -> dict[str, object]:
@@ -192,7 +197,7 @@ def read_settings(
     Raises:
         InputError: an unknown setting, or an invalid value; the message names the setting.
     """
-    begin, *others = _COMMA.split(written)
+    begin, *others = split_settings(written)
     if begin and "=" not in begin and first in types:
         begin = f"{first}={begin}"
     values: dict[str, object] = {}

@@ -210,7 +210,7 @@ def test_a_sentence_model_is_loaded_safely(monkeypatch: pytest.MonkeyPatch) -> N
     made().encode.return_value = np.array([[2.0, 1.0], [1.0, 1.0]])
     assert embedder.embed(("ab", "c")).tolist() == [[2.0, 1.0], [1.0, 1.0]]
     made.side_effect = OSError("no such model\nand more")
-    with pytest.raises(ModelError, match="'none' cannot be loaded: no such model Name"):
+    with pytest.raises(ModelError, match=r"'none' cannot be loaded: no such model\. Name"):
         SentenceEmbedder.open("none")
 
 

@@ -24,14 +24,13 @@ from leakbound.losses import (
     kl,
     margin,
     npo,
-    pack,
     pack_activations,
     satimp,
     sequence_nll,
     undial,
     wga,
 )
-from loss_cases import ALTERNATE, LABELS, LAYER, ROWS, SIZE, VOCAB, build, leaves, references
+from loss_cases import ALTERNATE, LABELS, LAYER, ROWS, SIZE, VOCAB, build, leaves, pack, references
 
 LN2 = math.log(2)
 QUESTION = Site(LAYER, "question")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -13,7 +12,7 @@ from safetensors.torch import load_file
 
 from leakbound.engines.loading import LoadedModel
 from leakbound.objective import Objective
-from leakbound.types import Prompt
+from leakbound.types import Headway, Progress, Prompt
 from leakbound.unlearning import ModelAnswers, Trained, TrainingSettings, unlearn
 
 
@@ -59,9 +58,9 @@ class StoppedError(Exception):
     """What a test stops training with."""
 
 
-def stop_at(step: int) -> Callable[[int, int, float], None]:
-    def progress(done: int, steps: int, loss: float) -> None:
-        if done == step:
+def stop_at(step: int) -> Progress:
+    def progress(now: Headway) -> None:
+        if (now.unit, now.done) == ("steps", step):
             raise StoppedError
 
     return progress

@@ -11,15 +11,18 @@ from rows import FORGET, log, train, weights
 
 from leakbound.engines.loading import load_model
 from leakbound.engines.prompting import Prompting
+from leakbound.losses.contrastive import mean_distance
 from leakbound.text.shown import share
-from leakbound.unlearning import Adapters, Trained, Watch, Weights
+from leakbound.types import Headway
+from leakbound.unlearning import Adapters, Trained, Weights
 from leakbound.unlearning.work_folder import DISTANCE, MOVED, PUSHED
 
 
 def watched(base: str, out: Path, *how: Any, **settings: Any) -> tuple[Trained, list[str]]:
     """The training, and the notes that it gave on the way."""
-    notes: list[str] = []
-    done = train(base, out, *how, watch=Watch(note=notes.append), epochs=1, **settings)
+    shown: list[Headway] = []
+    done = train(base, out, *how, progress=shown.append, epochs=1, **settings)
+    notes = [now.note for now in shown if now.note]
     assert done.notes == tuple(notes)
     assert all(f"Note: {note}" in (out / "README.md").read_text() for note in notes)
     return done, notes
@@ -34,13 +37,8 @@ def apart(base: str, row: Any) -> float:
         found = loaded.model(torch.tensor([ids]), output_hidden_states=True)
         return found.hidden_states[1][0, start:end].detach()
 
-    own = states(row.question)
-    far = [0.0]  # the question is the first centre
-    for words in row.paraphrases:
-        other = states(words)
-        place = torch.arange(len(own)).clamp(max=len(other) - 1)
-        far.append(float((own - other[place]).square().mean()))
-    return sum(far) / len(far)
+    centres = tuple(map(states, (row.question, *row.paraphrases)))
+    return float(mean_distance(centres[0], centres))
 
 
 def test_a_push_that_acts_on_no_row_is_stated_with_the_distance(base: str, tmp_path: Path) -> None:

@@ -19,7 +19,6 @@ from leakbound.scorers import make_scorer
 from leakbound.types import Decoding, Draws, Failure, Query
 from leakbound.unlearning import Trained, TrainingSettings, Watch, finetune
 from leakbound.unlearning.examples import Encoder, ExampleRows
-from leakbound.unlearning.forward import Forward
 from leakbound.unlearning.probe import LeakageProbe
 
 
@@ -50,7 +49,7 @@ def measure(folder: Path, **watch: Any) -> dict[str, float]:
     encoder = Encoder(loaded.tokenizer, Prompting())
     data = {split: ExampleRows(encoder.rows(rows)) for split, rows in splits.items()}
     probe = LeakageProbe(loaded, Prompting(), splits, data, replace(WATCH, **watch), seed=0)
-    return probe(Forward(loaded.model, narrow=True))
+    return probe()
 
 
 def test_measured_before_training_every_so_often_and_at_the_end_changing_no_weight(

@@ -16,8 +16,8 @@ import openunlearning_losses
 from leakbound.engines.loading import LoadedModel, load_model, quiet
 from leakbound.engines.prompting import Prompting
 from leakbound.objective import PRESETS, parse_objective
-from leakbound.types import Prompt
-from leakbound.unlearning import Progress, TrainingSettings, defaults_of, unlearn
+from leakbound.types import Headway, Prompt
+from leakbound.unlearning import TrainingSettings, defaults_of, unlearn
 from leakbound.unlearning.examples import Encoder
 from tiny import BOTH_KINDS, tiny_model_folder
 
@@ -38,8 +38,8 @@ def second_step(base: str, objective: str, out: Path) -> tuple[LoadedModel, dict
         gradients[name] = []
         parameter.register_hook(lambda g, name=name: gradients[name].append(g.clone()))
 
-    def progress(step: int, *_: object) -> None:
-        if step == 1:
+    def progress(now: Headway) -> None:
+        if (now.unit, now.done) == ("steps", 1):
             kept.update({k: v.clone() for k, v in loaded.model.state_dict().items()})
 
     unlearn(
@@ -168,21 +168,15 @@ def test_losses_are_those_of_a_plain_trainer(
     settings = TrainingSettings(
         epochs=6, batch_size=3, learning_rate=1e-2, schedule="constant", warmup_ratio=0.0
     )
-    losses: dict[str, list[float]] = {"leakbound": [], "plain": []}
     rows = {"forget": FORGET, "retain": RETAIN}
-
-    def progress(side: str) -> Progress:
-        return lambda step, steps, loss: losses[side].append(loss)
-
-    ours = progress("leakbound")
-    unlearn(model, "npo+entropy", **rows, out=tmp_path / "a", settings=settings, progress=ours)
+    ours = unlearn(model, "npo+entropy", **rows, out=tmp_path / "a", settings=settings)
     with quiet():
         encoder = Encoder(load_model(model).tokenizer, Prompting())
         encoded = {split: encoder.rows(each) for split, each in rows.items()}
-        plain_trainer.train(model, encoded, settings, tmp_path / "b", progress("plain"))
-    assert len(losses["plain"]) == 6
-    assert losses["plain"][-1] < losses["plain"][0] - 0.1
-    assert losses["leakbound"] == pytest.approx(losses["plain"], rel=1e-5)
+        plain = plain_trainer.train(model, encoded, settings, tmp_path / "b")
+    assert len(plain) == 6
+    assert plain[-1] < plain[0] - 0.1
+    assert ours.losses == pytest.approx(plain, rel=1e-5)
 
 
 # Each `NAME:openunlearning` beside the code that it names, in an environment with what it imports;

@@ -8,9 +8,10 @@ import pytest
 import torch
 from rows import changed, train, weights
 
+from leakbound.engines.branching import blocks
 from leakbound.errors import InputError
 from leakbound.unlearning import Adapters, Weights
-from leakbound.unlearning.weights import blocks, chosen_modules, trained
+from leakbound.unlearning.weights import chosen_modules, trained
 from tiny import BOTH_KINDS, are_tied, tiny_gpt2, tiny_llama
 
 DOWN = {f"model.layers.{layer}.mlp.down_proj.weight" for layer in (0, 1)}

@@ -16,9 +16,9 @@ from rows import RETAIN, SETTINGS, changed, log, recipe, train, weights
 from leakbound.engines.loading import load_model
 from leakbound.engines.prompting import Prompting
 from leakbound.errors import IncompleteError, InputError, MixError
-from leakbound.losses import nll, pack
+from leakbound.losses import nll
 from leakbound.objective import Objective, Term, parse_objective
-from leakbound.types import Prompt
+from leakbound.types import Headway, Prompt
 from leakbound.unlearning import (
     ModelAnswers,
     Trained,
@@ -31,6 +31,7 @@ from leakbound.unlearning import (
 from leakbound.unlearning.examples import Encoder, pad
 from leakbound.unlearning.settings import StepCount
 from leakbound.unlearning.trainer import _arguments
+from loss_cases import pack
 from tiny import BOTH_KINDS, tiny_model_folder
 
 FORGET = rows.FORGET[:2]
@@ -102,12 +103,12 @@ def test_accumulation_is_one_step_over_more_rows(base: str, tmp_path: Path) -> N
 def test_progress_is_told_each_step_and_npo_starts_at_its_reference(
     target: str, tmp_path: Path
 ) -> None:
-    told: list[tuple[int, int, float]] = []
-    how = {"epochs": 4, "batch_size": 1, "progress": lambda *step: told.append(step)}
-    done = short(target, tmp_path / "m", "npo:retain=0", **how)
-    assert [step for step, *_ in told] == list(range(1, 9))
-    assert {total for _, total, _ in told} == {8}
-    assert tuple(loss for *_, loss in told) == done.losses
+    told: list[Headway] = []
+    how = {"epochs": 4, "batch_size": 1}
+    done = short(target, tmp_path / "m", "npo:retain=0", progress=told.append, **how)
+    assert told[2:-2] == [Headway("training", step, 8, "steps") for step in range(1, 9)]
+    assert (told[1].phase, told[-1].phase) == (f"loading {Path(target).name}", "saving m")
+    assert len(done.losses) == 8
     assert done.losses[0] == pytest.approx(20 * math.log(2), rel=1e-5)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
@@ -12,6 +11,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
+from leakbound.durable import sha256_of
 from leakbound.errors import InputError
 from leakbound.types import BenchmarkRecord, Compat, Decoding, Half, Prompt, Role, Usual
 
@@ -60,8 +60,7 @@ def digest_of(prompts: Sequence[Prompt]) -> str:
 
 
 def _sha256(value: object, **style: Any) -> str:
-    text = json.dumps(value, ensure_ascii=False, **style)
-    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+    return sha256_of(json.dumps(value, ensure_ascii=False, **style))
 
 
 DRAWS = 1024

@@ -8,13 +8,13 @@ same model, because only the coin made the difference: see `leakbound.stats.rand
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from leakbound.benchmarks.benchmark import Benchmark, Prompts
+from leakbound.durable import sha256_of
 from leakbound.errors import InputError
 from leakbound.types import Half, HalfSide, Prompt, Role
 
@@ -109,7 +109,7 @@ def halved(whole: Benchmark, side: HalfSide, seed: int) -> Benchmark:
             "TOFU, the built-in data, or a file with a column `subject`."
         )
     number = (len(subjects) + 1) // 2
-    taught = {*sorted(subjects, key=lambda subject: _hash(f"coin {seed}: {subject}"))[:number]}
+    taught = {*sorted(subjects, key=lambda subject: sha256_of(f"coin {seed}: {subject}"))[:number]}
 
     def of(half: HalfSide, role: Role) -> Prompts:
         mine = (p for p in whole.prompts if (whole.subjects[p.id] in taught) == (half == "taught"))
@@ -143,8 +143,4 @@ def halved(whole: Benchmark, side: HalfSide, seed: int) -> Benchmark:
 
 
 def _digest(prompt: Prompt) -> str:
-    return _hash(" ".join(prompt.question.split()))[:16]
-
-
-def _hash(text: str) -> str:
-    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+    return sha256_of(" ".join(prompt.question.split()))[:16]

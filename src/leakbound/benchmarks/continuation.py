@@ -21,11 +21,11 @@ from pathlib import Path
 from leakbound.benchmarks.benchmark import Benchmark
 from leakbound.benchmarks.corpora import load_documents
 from leakbound.errors import InputError
-from leakbound.registry import read_settings
+from leakbound.registry import read_settings, split_settings
 from leakbound.types import Passage, Prompt
+from leakbound.types.decoding import require
 from leakbound.types.records import changed
 
-_SETTING = re.compile(r",(?=\s*\w+\s*=)")  # a file may have commas in its name
 _WORD = re.compile(r"\S+")
 _TOKENS = 2  # per word; in English a word has about one and a third
 _NEAR = 10  # one word in ten may differ
@@ -53,11 +53,8 @@ class Cuts:
     def __post_init__(self) -> None:
         for name, least in (("prefix", 1), ("suffix", 1), ("first", self.prefix), ("stride", 1)):
             value = getattr(self, name)
-            if value is not None and value < least:
-                raise InputError(
-                    f"`continuation:…,{name}` must be at least {least}, got {value}. It is counted "
-                    "in words."
-                )
+            fits, where = value is None or value >= least, f"continuation:…,{name}"
+            require(fits, where, value, f"at least {least}", "It is counted in words.")
 
     @property
     def words(self) -> int:
@@ -124,7 +121,7 @@ def from_anywhere(argument: str) -> str:
 
 
 def _parse(argument: str) -> tuple[str, Cuts]:
-    source, *pairs = _SETTING.split(argument)
+    source, *pairs = split_settings(argument)
     if not source.strip():
         raise InputError(
             "`continuation` needs documents: a file, a folder or a corpus, as in "

@@ -21,12 +21,12 @@ from pathlib import Path
 from typing import Literal, TypeAlias, get_type_hints
 
 from leakbound.benchmarks.benchmark import Benchmark, Prompts
-from leakbound.errors import InputError
 from leakbound.registry import read_settings
 from leakbound.text.keywords import answer_keywords
 from leakbound.text.rows import read_yaml
 from leakbound.types import Prompt, Role, from_json
-from leakbound.types.records import changed
+from leakbound.types.decoding import require
+from leakbound.types.records import spec_of
 
 Thoughts: TypeAlias = Literal["none", "answer", "thought", "both", "neither"]
 """Where a model that is taught the forget rows reveals the facts; "none": rows have no thoughts."""
@@ -94,16 +94,18 @@ class Settings:
     def __post_init__(self) -> None:
         facts = len(known().facts)
         most = len(known().given_names.all) * len(known().family_names.all)
-        _require(1 <= self.questions <= facts, "questions", f"1 to {facts}", self)
-        _require(self.forget >= 1, "forget", "at least 1", self)
-        _require(self.forget < self.authors, "authors", "more than `forget`", self)
-        _require(self.authors + self.forget <= most, "authors", f"at most {most} in all", self)
+        for name, fits, want in (
+            ("questions", 1 <= self.questions <= facts, f"1 to {facts}"),
+            ("forget", self.forget >= 1, "at least 1"),
+            ("authors", self.forget < self.authors, "more than `forget`"),
+            ("authors", self.authors + self.forget <= most, f"at most {most} in all"),
+        ):
+            require(fits, f"fictitious:{name}", getattr(self, name), want)
 
     @property
     def spec(self) -> str:
         """The spec of these settings, without settings at their defaults."""
-        settings = ",".join(f"{name}={value}" for name, value in changed(self).items())
-        return f"fictitious:{settings}" if settings else "fictitious"
+        return spec_of("fictitious", self)
 
 
 def load(argument: str = "", data: Path | None = None) -> Benchmark:
@@ -179,9 +181,3 @@ def _prompt(fact: Fact, name: str, rng: random.Random, author: str, role: Role) 
         perturbed_answers=tuple(fact.paraphrased_answer.format(*o, name=name) for o in others),
         alternate_answers=known().refusals if role == "forget" else (),
     )
-
-
-def _require(condition: bool, name: str, want: str, settings: Settings) -> None:
-    if not condition:
-        got = getattr(settings, name)
-        raise InputError(f"`fictitious:{name}` must be {want}, got {got} in {settings.spec!r}.")

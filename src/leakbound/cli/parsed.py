@@ -230,11 +230,12 @@ def _with_settings(kind: type[Value], option: str, text: str, **usual: Any) -> V
     """Return the value of an option `FIRST,field=value,...`, with default fields `usual`."""
     import yaml
 
+    from leakbound.registry import split_settings
     from leakbound.types import from_json
 
-    first, *settings = re.split(r",(?=\w+=)", text)
+    first, *settings = split_settings(text)
     pairs = (setting.split("=", 1) for setting in settings)
-    stated = {name: yaml.safe_load(value) for name, value in pairs}
+    stated = {name.strip(): yaml.safe_load(value) for name, value in pairs}
     named = {fields(kind)[0].name: first}  # type: ignore[arg-type]
     return from_json(kind, {**usual, **named, **stated}, f"`--{option}`", by_hand=True)
 

@@ -13,7 +13,6 @@ from leakbound.cli.console import duration, print_json, progress_bar, say_notes
 from leakbound.cli.output import say
 from leakbound.cli.parsed import Parsed
 from leakbound.errors import InputError, needing
-from leakbound.types import Headway
 
 if TYPE_CHECKING:
     from leakbound.benchmarks import Benchmark, Coin
@@ -200,10 +199,7 @@ def _as_long(value: Asking, task: Benchmark | None) -> Asking:
 def _show(train: Callable[..., Trained], watch: Watch, as_json: bool) -> None:
     """Train with progress, then print the result."""
     with progress_bar(not as_json) as progress:
-        done = train(
-            progress=lambda step, steps, _: progress(Headway("training", step, steps, "steps")),
-            watch=replace(watch, phases=progress, note=lambda note: say_notes([note])),
-        )
+        done = train(progress=progress, watch=watch)
     if done.process:  # only the first of several processes prints
         return
     losses = [done.losses[0], done.losses[-1]] if done.losses else []

@@ -34,7 +34,7 @@ from leakbound.stats import Rows, bound, percent
 from leakbound.store import Run
 from leakbound.store.clock import Clock
 from leakbound.text.shown import above, below, number, share
-from leakbound.types import Headway, Progress, renamed, silent
+from leakbound.types import Progress, renamed, silent
 from leakbound.unlearning import TrainingSettings, finetune, unlearn
 
 BENCHMARK = "fictitious"
@@ -120,7 +120,7 @@ def train_models(
     }
     for label, step in steps.items():
         with clock.phase(f"train {label}"):
-            step(out=paths[label], progress=_steps(progress, f"training {label}"))
+            step(out=paths[label], progress=renamed(progress, f"{label}: {{}}".format))
         clock.write()
     return paths
 
@@ -164,13 +164,6 @@ def _results(runs: Mapping[str, Run], recall: Mapping[str, float]) -> Table:
         "forwarded."
     )
     return Table.plain("Leakage of the four models", columns, rows, note)
-
-
-def _steps(progress: Progress, phase: str) -> Callable[[int, int, float], None]:
-    def report(step: int, steps: int, loss: float) -> None:
-        progress(Headway(phase, step, steps, "steps"))
-
-    return report
 
 
 SCORER = "keyword:require=all"

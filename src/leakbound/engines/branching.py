@@ -20,6 +20,7 @@ import numpy as np
 import torch
 
 from leakbound.engines.prefix_cache import ALWAYS, BLOCK, CachedModel, Cascade, RecomputedModel
+from leakbound.errors import InputError
 from leakbound.sampling.model import PrefixModel
 
 _PROMPTS = ((1, 2, 3), (1, 2, 4, 5, 12))
@@ -86,12 +87,11 @@ class FedLayers:
 
         Usual layers are in one list, run once each, take hidden states and return attention.
         """
-        pairs = _layers_of(model)
         try:
-            layers = cls(pairs, model, sequences) if pairs else None
+            layers = cls([(x, _attention_of(x)) for x in blocks(model)], model, sequences)
         except Exception:  # of any kind: an unusual architecture
             return None
-        records = (*layers._fed, *layers._attended) if layers else ()
+        records = (*layers._fed, *layers._attended)
         return layers if all(len(record) == len(sequences) for record in records) else None
 
     def at(self, rows: Sequence[int], ends: Sequence[int]) -> None:
@@ -164,20 +164,20 @@ def distance(actual: torch.Tensor, want: torch.Tensor) -> float:
     return float(((actual - want).abs().max() / largest).nan_to_num(math.inf, math.inf))
 
 
-def _layers_of(model: Any) -> list[tuple[Any, Any]]:
-    """Return each layer with its attention; an empty list if the model has no such layers."""
-    count = getattr(model.config.get_text_config(), "num_hidden_layers", None)
-    for module in model.modules():
+def blocks(model: Any) -> Sequence[torch.nn.Module]:
+    """Return the model's blocks in order; InputError for a model whose blocks are not found."""
+    count = model.config.get_text_config().num_hidden_layers
+    for module in model.get_decoder().modules():
         if isinstance(module, torch.nn.ModuleList) and len(module) == count:
-            named = [
-                [getattr(layer, name) for name in _ATTENTION if hasattr(layer, name)]
-                for layer in module
-            ]
-            if all(named):
-                return [
-                    (layer, attentions[0]) for layer, attentions in zip(module, named, strict=True)
-                ]
-    return []
+            return list(module)
+    raise InputError(
+        f"no list of {count} blocks was found in {type(model).__name__}: its layers cannot be "
+        "selected. Use an objective and weights without layers."
+    )
+
+
+def _attention_of(layer: Any) -> Any:
+    return next(getattr(layer, name) for name in _ATTENTION if hasattr(layer, name))
 
 
 def _sequences(vocab: int) -> list[list[int]]:

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
-from leakbound.engines.files import TOKENIZER_FORMS, named_digest
+from leakbound.engines.files import TOKENIZER_FORMS, first_line, named_digest
 from leakbound.engines.loading import LoadedModel, quiet
 from leakbound.engines.prompting import Prompting
 from leakbound.errors import InputError, ModelError, needing
@@ -124,9 +124,8 @@ class SentenceEmbedder:
             with quiet():
                 model = SentenceTransformer(location, device=device, **safe)
         except (OSError, ValueError, RuntimeError, KeyError, TypeError) as error:
-            reason = str(error).strip().partition("\n")[0]
             raise ModelError(
-                f"the embedder {location!r} cannot be loaded: {reason} "
+                f"the embedder {location!r} cannot be loaded: {first_line(error)} "
                 "Name a model of sentence-transformers, with safetensors weights."
             ) from error
         return cls(location, model)

@@ -16,6 +16,7 @@ from pathlib import Path
 from huggingface_hub import snapshot_download
 from safetensors import SafetensorError, safe_open
 
+from leakbound.durable import sha256
 from leakbound.errors import ModelError, require_no_fault
 from leakbound.registry import near
 
@@ -200,8 +201,7 @@ def _digest(files: tuple[tuple[Path, int, int, int], ...]) -> str:
     """Return the SHA-256 over the digests of files in order; sizes and times key the cache."""
     total = hashlib.sha256()
     for file, *_ in files:
-        with file.open("rb") as stream:
-            total.update(hashlib.file_digest(stream, "sha256").digest())
+        total.update(bytes.fromhex(sha256(file)))
     return total.hexdigest()
 
 

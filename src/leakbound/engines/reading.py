@@ -55,12 +55,7 @@ class Reader:
     def read(self, texts: Sequence[tuple[Query, str]]) -> list[Reading]:
         """See `Reads.read`; equal, up to rounding, to reading each text separately."""
         pairs = self._encode(texts)
-        spelt = partial(self.loaded.tokenizer.decode, skip_special_tokens=True)
-        by_pair: dict[Pair, Reading | None] = {}
-        for batch in self._batches(self._trees(list(dict.fromkeys(pairs)))):
-            for tree, logits in zip(batch, self._forward(batch), strict=True):
-                by_pair |= tree.readings(logits, spelt)
-        readings = []
+        by_pair, readings = self.read_ids(pairs), []
         for (query, text), pair in zip(texts, pairs, strict=True):
             reading = by_pair[pair]
             if reading is None:
@@ -70,6 +65,16 @@ class Reader:
                 )
             readings.append(reading)
         return readings
+
+    @torch.inference_mode()
+    def read_ids(self, pairs: Sequence[Pair]) -> dict[Pair, Reading | None]:
+        """Read encoded answers; None where a logit is NaN or infinite."""
+        spelt = partial(self.loaded.tokenizer.decode, skip_special_tokens=True)
+        by_pair: dict[Pair, Reading | None] = {}
+        for batch in self._batches(self._trees(list(dict.fromkeys(pairs)))):
+            for tree, logits in zip(batch, self._forward(batch), strict=True):
+                by_pair |= tree.readings(logits, spelt)
+        return by_pair
 
     def gradient_norms(self, texts: Sequence[tuple[Query, str]]) -> list[float]:
         """Return OpenUnlearning's gradient norm of each answer.

@@ -24,7 +24,7 @@ from urllib.parse import parse_qsl
 
 import yaml
 
-from leakbound.engines.files import files_digest
+from leakbound.engines.files import files_digest, first_line
 from leakbound.engines.loading import Checkpoint, end_notes, ordinary_tokens
 from leakbound.engines.prompting import Prompting, require_room
 from leakbound.engines.tokens import Detokenizer, words_of
@@ -166,9 +166,8 @@ class VllmEngine:
                 **adapter,
             )
         except (ValueError, RuntimeError, OSError, TypeError) as error:
-            lines = str(error).strip().splitlines()
             raise ModelError(
-                f"vLLM cannot load `{model}`: {lines[0] if lines else type(error).__name__} "
+                f"vLLM cannot load `{model}`: {first_line(error)} "
                 "Fix the options after the `?`, or load it with transformers."
             ) from error
         return cls(llm, checkpoint, prompting, options)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar, Protocol
 
+from leakbound.durable import sha256
 from leakbound.errors import InputError
 from leakbound.inputs.english import rewritings
 from leakbound.inputs.model import ModelInputs
@@ -68,15 +68,10 @@ def digests_of(path: Path, *, deep: bool = True) -> dict[str, str]:
     Files in subfolders count if `deep` is True.
     """
     return {
-        f"sha256 of {file.relative_to(path.parent).as_posix()}": _sha256(file)
+        f"sha256 of {file.relative_to(path.parent).as_posix()}": sha256(file)
         for file in [path, *sorted(path.glob("**/*" if deep else "*"))]
         if file.is_file()
     }
-
-
-def _sha256(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def read_rewritings(prompts: Sequence[Prompt], path: Path) -> dict[str, tuple[str, ...]]:

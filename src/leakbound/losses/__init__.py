@@ -22,7 +22,6 @@ from leakbound.losses.inputs import Over as Over
 from leakbound.losses.inputs import Site as Site
 from leakbound.losses.inputs import Tokens as Tokens
 from leakbound.losses.inputs import labelled as labelled
-from leakbound.losses.inputs import pack as pack
 from leakbound.losses.inputs import pack_activations as pack_activations
 from leakbound.losses.likelihood import entropy, ga, idk, kl, nll, satimp, wga
 from leakbound.losses.likelihood import sequence_nll as sequence_nll

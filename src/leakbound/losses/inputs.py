@@ -231,34 +231,6 @@ def positions(mask: Tensor, kind: str = "a token") -> tuple[Tensor, Tensor]:
     return row, column
 
 
-def pack(logits: Tensor, labels: Tensor, reference_logits: Tensor | None = None) -> LossInputs:
-    """Pack padded logits and labels, already shifted, at the labelled positions.
-
-    Values at unlabelled positions, NaN included, reach no loss and no gradient. Add parts that are
-    not padded with `dataclasses.replace`.
-
-    Args:
-        logits: padded, [B, T, V].
-        labels: the tokens that the logits predict, [B, T]; -100 at positions that are not scored.
-        reference_logits: the frozen initial model's logits with the same padding (None: no loss
-            needs them).
-
-    Returns:
-        The B answers with their N labelled tokens.
-
-    Raises:
-        InputError: a row without a label.
-    """
-    row, column = labelled(labels)
-    return LossInputs(
-        logits=logits[row, column],
-        labels=labels[row, column],
-        row=row,
-        rows=len(labels),
-        reference_logits=None if reference_logits is None else reference_logits[row, column],
-    )
-
-
 def pack_activations(hidden: Tensor, mask: Tensor) -> Activations:
     """Pack padded hidden states at the tokens of a mask.
 

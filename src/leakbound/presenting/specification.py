@@ -6,10 +6,10 @@ the records has neither words here nor an entry on its list of exceptions.
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
+from leakbound.durable import sha256_of
 from leakbound.inputs.variants import NEUTRAL
 from leakbound.presenting.templates import parts, say
 from leakbound.scorers import digest, settings
@@ -302,8 +302,7 @@ def _quoted(text: str) -> str:
     """Return a text in quotes, or the beginning of a long text with the digest of all of it."""
     if len(text) <= _LONG:
         return repr(text)
-    sha256 = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
-    return f"{text[:_LONG]!r}… ({len(text):,} characters, {short(sha256)})"
+    return f"{text[:_LONG]!r}… ({len(text):,} characters, {short(sha256_of(text))})"
 
 
 def short(value: str) -> str:

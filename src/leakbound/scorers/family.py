@@ -16,7 +16,7 @@ from leakbound.errors import InputError
 from leakbound.registry import origin
 from leakbound.text.keywords import normalise
 from leakbound.types import RULE, JsonObject, Models, Prompt, Scorer
-from leakbound.types.records import changed
+from leakbound.types.records import spec_of
 
 M = TypeVar("M")
 
@@ -25,15 +25,9 @@ _ANY = (0.0, 1.0)
 _CUTS = 4
 
 
-def spec_name(base: str, scorer: Any) -> str:
-    """Return `base`, or `base:setting=value,...` with the settings that are not defaults."""
-    settings = ",".join(f"{name}={value}" for name, value in changed(scorer).items())
-    return f"{base}:{settings}" if settings else base
-
-
 def named(base: str) -> property:
-    """Return the property `name` of a scorer whose settings are its fields, see `spec_name`."""
-    return property(partial(spec_name, base))
+    """Return the property `name` of a scorer whose settings are its fields, see `spec_of`."""
+    return property(partial(spec_of, base))
 
 
 class NeedsAnswer:

@@ -23,6 +23,7 @@ from leakbound.scorers.family import (
 from leakbound.scorers.rouge import require_rouge_answer
 from leakbound.text.rouge import rouge_l
 from leakbound.types import Classify, Embed, Models, Prompt
+from leakbound.types.decoding import require
 
 _LABEL = "entailment"
 
@@ -57,11 +58,8 @@ class Entailment(QueriesModel):
     binary: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        if not 0 <= self.rouge <= 1:
-            raise InputError(
-                f"`rouge` must be in [0, 1], got {self.rouge!r}. It is the minimum ROUGE-L recall "
-                "of a leak, 0.1 in the leak@k paper."
-            )
+        remedy = "It is the minimum ROUGE-L recall of a leak, 0.1 in the leak@k paper."
+        require(0 <= self.rouge <= 1, "rouge", self.rouge, "in [0, 1]", remedy)
 
     name = named("entailment")
     connected = "classifier"

@@ -7,10 +7,11 @@ from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 from leakbound.errors import InputError
-from leakbound.scorers.family import answer_of, spec_name, where
+from leakbound.scorers.family import answer_of, where
 from leakbound.text.rouge import dropped_words, f1_bounds, recall_bounds, rouge_l
 from leakbound.text.shown import some
 from leakbound.types import Prompt
+from leakbound.types.records import spec_of
 
 YesNo = Literal["yes", "no"]
 
@@ -26,7 +27,7 @@ class _RougeL:
 
     @property
     def name(self) -> str:
-        return spec_name(f"rouge-l-{self.of}", self)
+        return spec_of(f"rouge-l-{self.of}", self)
 
     def check(self, prompt: Prompt | str) -> None:
         """Refuse a prompt without an answer that ROUGE's English tokeniser can read."""

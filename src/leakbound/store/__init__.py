@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+from leakbound.durable import sha256 as sha256
 from leakbound.store.arm import Arm as Arm
 from leakbound.store.arm_key import ATTACK as ATTACK
 from leakbound.store.arm_key import CONTROL as CONTROL
@@ -17,7 +18,6 @@ from leakbound.store.estimates import ALL as ALL
 from leakbound.store.estimates import EstimateRow as EstimateRow
 from leakbound.store.estimates import Estimates as Estimates
 from leakbound.store.files import DamagedError as DamagedError
-from leakbound.store.files import sha256 as sha256
 from leakbound.store.files import write_json as write_json
 from leakbound.store.files import write_sealed as write_sealed
 from leakbound.store.files import write_text as write_text

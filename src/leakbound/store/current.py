@@ -10,9 +10,10 @@ from pathlib import Path
 from typing import Any
 
 import leakbound
+from leakbound.durable import sha256
 from leakbound.errors import IncompleteError, InputError
 from leakbound.store.arm import Arm
-from leakbound.store.files import read_value, sha256
+from leakbound.store.files import read_value
 from leakbound.store.record import RunRecord
 
 CALIBRATION = "calibration"

@@ -7,7 +7,6 @@ a record can write its digest. `leakbound verify` compares with a digest that is
 from __future__ import annotations
 
 import errno
-import hashlib
 import json
 import os
 import re
@@ -19,7 +18,7 @@ from pathlib import Path
 from secrets import token_hex
 from typing import Any, TypeVar
 
-from leakbound.durable import sync_file, sync_names
+from leakbound.durable import sha256_of, sync_file, sync_names
 from leakbound.errors import PASSING, IncompleteError, InputError, require_no_fault
 from leakbound.registry import near
 from leakbound.text.shown import visible
@@ -153,12 +152,6 @@ def write_json(path: Path, value: Any) -> None:
     write_text(path, visible(json.dumps(value, indent=1, ensure_ascii=False)) + "\n")
 
 
-def sha256(file: Path) -> str:
-    """Return the SHA-256 of a file in the format of the command `sha256sum`."""
-    with file.open("rb") as stream:
-        return hashlib.file_digest(stream, "sha256").hexdigest()
-
-
 def clear_partials(folder: Path) -> None:
     """Remove temporary files that killed commands left in a folder or below it."""
     for file in folder.rglob(".*.partial"):
@@ -183,7 +176,7 @@ def digest_of(values: JsonObject) -> str:
     """Return the SHA-256 of a record's canonical JSON without its own digest."""
     rest = {name: value for name, value in values.items() if name != DIGEST}
     text = json.dumps(rest, sort_keys=True, ensure_ascii=False, separators=(",", ":"))
-    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+    return sha256_of(text)
 
 
 def as_read(values: JsonObject) -> dict[str, Json]:

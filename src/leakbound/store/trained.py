@@ -7,10 +7,11 @@ import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from leakbound.benchmarks import Coin
 from leakbound.store.files import DamagedError, read_bytes, read_json, value_of
-from leakbound.types import Json, JsonObject
+from leakbound.types import JsonObject
 
 LOG, RECIPE, CENTRES = "training.jsonl", "recipe.json", "centres.json"
 REMEDY = "Restore it from a copy, or train the model again."
@@ -66,7 +67,7 @@ def read_trained(path: Path) -> TrainedFolder:
 
     Raises DamagedError, with the line, if one of them is damaged.
     """
-    objective = _recipe(path).get("objective")
+    objective = read_object(path / RECIPE).get("objective")
     terms = objective.get("terms") if isinstance(objective, Mapping) else None
     return TrainedFolder(
         path,
@@ -85,13 +86,13 @@ def coin_of(model: object) -> Coin | None:
     folder = Path(model) if isinstance(model, str | Path) else None
     if folder is None or not has_recipe(folder):
         return None
-    coin = _recipe(folder).get("coin")
+    coin = read_object(folder / RECIPE).get("coin")
     return None if coin is None else value_of(Coin, folder / RECIPE, coin, REMEDY)
 
 
-def _recipe(folder: Path) -> Mapping[str, Json]:
-    recipe = read_json(folder / RECIPE, REMEDY)
-    return recipe if isinstance(recipe, Mapping) else {}
+def read_object(file: Path) -> dict[str, Any]:
+    """Read the object in a JSON file; DamagedError if it contains none."""
+    return value_of(dict[str, Any], file, read_json(file, REMEDY), REMEDY)
 
 
 def read_steps(log: Path) -> Iterator[Mapping[str, float]]:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import shutil
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import MISSING, dataclass, fields
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from leakbound.benchmarks import Benchmark
 from leakbound.engines import engine_of, location_of
@@ -16,6 +16,7 @@ from leakbound.errors import InputError, LeakboundError
 from leakbound.store.files import read_json, write_json
 from leakbound.study import ModelSettings
 from leakbound.types import Generate, JsonObject, Progress, Query, silent
+from leakbound.types.records import spec_of
 
 MADE = "stress.json"
 """The file in a stressed model's folder that records how it was made."""
@@ -54,11 +55,7 @@ class Stress(ABC):
     @property
     def spec(self) -> str:
         """The name, then the settings that are not at their defaults, the first as a value."""
-        own: Any = self
-        options = [(f, getattr(self, f.name)) for f in fields(own)]
-        changed = [(f, value) for f, value in options if f.default is MISSING or value != f.default]
-        written = [str(v) if f is options[0][0] else f"{f.name}={v}" for f, v in changed]
-        return ":".join([self.name, *([",".join(written)] if written else [])])
+        return spec_of(self.name, self, first=True)
 
     @property
     def each(self) -> Sequence[Stress]:

@@ -10,7 +10,8 @@ from leakbound.benchmarks import load_benchmark
 from leakbound.errors import InputError
 from leakbound.inputs.variants import keyed
 from leakbound.stress.bench import Bench, OfWeights, Subject
-from leakbound.types import Headway, Prompt, Role
+from leakbound.study.settings import prompting_of
+from leakbound.types import Prompt, Role, renamed
 from leakbound.types.decoding import require
 
 _ROLES: tuple[Role, ...] = ("retain", "forget")
@@ -81,15 +82,10 @@ class Relearn(OfWeights):
 
     def make(self, bench: Bench, model: str, out: Path) -> None:
         from leakbound.unlearning import TrainingSettings, finetune
-        from leakbound.unlearning.rows import prompting_of
 
         rows, settings = self.taught(bench), bench.settings
         prompting = prompting_of(bench.task, template=settings.template, system=settings.system)
         label = f"{self.spec} of {Path(model).name}"
-
-        def progress(step: int, steps: int, loss: float) -> None:
-            bench.progress(Headway(label, step, steps, "steps"))
-
         finetune(
             model,
             rows,
@@ -98,11 +94,9 @@ class Relearn(OfWeights):
                 epochs=self.epochs,
                 learning_rate=self.rate,
                 batch_size=min(8, len(rows)),
-                dtype=settings.dtype,
-                device=settings.device,
-                trust_remote_code=settings.trust_remote_code,
                 prompting=prompting,
                 seed=bench.seed,
+                **settings.loading,
             ),
-            progress=progress,
+            progress=renamed(bench.progress, f"{label}: {{}}".format),
         )

@@ -76,11 +76,8 @@ def limit_of(claim: str) -> tuple[float, bool]:
         limit = probability(claim.removeprefix("every:"))
     except InputError:
         limit = 0.0
-    if not 0 < limit < 1:
-        raise InputError(
-            f"`claim` must be like '0.01' or 'every:0.01', got {claim!r}. Name a limit between 0 "
-            "and 1."
-        )
+    want, remedy = "like '0.01' or 'every:0.01'", "Name a limit between 0 and 1."
+    require(0 < limit < 1, "claim", claim, want, remedy)
     return limit, every
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypedDict
 
 from leakbound.benchmarks import Benchmark
@@ -17,6 +17,33 @@ class Loading(TypedDict):
     dtype: str
     device: str
     trust_remote_code: bool
+
+
+def prompting_of(
+    task: Benchmark | None,
+    *,
+    template: str | None = None,
+    system: str | None = None,
+    thinking: Thinking = "auto",
+) -> Prompting:
+    """Return how `evaluate` writes the questions of a benchmark.
+
+    Args:
+        task: the benchmark (None: rows of no benchmark).
+        template: as for `evaluate`: it applies to chat models too (None: the benchmark's).
+        system: as for `evaluate`, the chat's system prompt (None: the benchmark's).
+        thinking: whether a chat model that can think is trained to think; "auto": it is not.
+
+    Returns:
+        The settings of the prompts.
+    """
+    return Prompting(
+        template=template or (task.template if task else None),
+        system=system,
+        default_system=task.system if task else None,
+        chat=False if template else task.chat if task else None,
+        thinking=thinking,
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,15 +90,10 @@ class ModelSettings:
 
     def opener(self, model: str, benchmark: Benchmark) -> EngineOpener:
         """Return the opener of the engine, which works in any process."""
-        prompting = Prompting(
-            template=self.template or benchmark.template,
-            system=self.system,
-            default_system=benchmark.system,
-            chat=False if self.template else benchmark.chat,
-            compat=benchmark.compat,
-            end_token=self.end_token,
-            thinking=self.thinking,
+        prompting = prompting_of(
+            benchmark, template=self.template, system=self.system, thinking=self.thinking
         )
+        prompting = replace(prompting, compat=benchmark.compat, end_token=self.end_token)
         return EngineOpener(model, prompting, self)
 
     @property

@@ -28,6 +28,7 @@ from leakbound.study.sampling import (
 from leakbound.study.settings import ModelSettings
 from leakbound.text.rows import read_yaml
 from leakbound.types import Decoding, Scorer, Workers, from_json, object_of
+from leakbound.types.decoding import require
 from leakbound.types.records import require_types
 
 CONFIDENCE = 0.99
@@ -161,11 +162,8 @@ class Study:
                         f"`{name}` {value!r} is for named benchmarks, but this benchmark is "
                         f"loaded. Pass `{name}` to `load_benchmark`."
                     )
-        if not isinstance(self.sampling, FixedN | Until | Explore):
-            raise InputError(
-                f"`sampling` must be FixedN, Until or Explore, got {self.sampling!r}. "
-                "Use FixedN(1024)."
-            )
+        fits, want = isinstance(self.sampling, SamplingPlan), "FixedN, Until or Explore"
+        require(fits, "sampling", self.sampling, want, "Use FixedN(1024).")
         shared = "`inputs` divide a fixed number of outputs among a question's queries"
         bounded = "`attack` bounds its findings by a fixed number of draws"
         for value, reason in ((self.rewritings, shared), (self.attack, bounded)):

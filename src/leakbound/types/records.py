@@ -93,6 +93,17 @@ def changed(value: object) -> dict[str, Any]:
     return {name: member for name, member in values.items() if member != by_name[name].default}
 
 
+def spec_of(name: str, value: object, *, first: bool = False) -> str:
+    """Return `name`, or `name:setting=value,...` with the fields that are not at their default.
+
+    With `first`, the name of the first field is not written.
+    """
+    kind: Any = type(value)
+    unnamed = [*_fields(kind)][: int(first)]
+    written = [str(v) if k in unnamed else f"{k}={v}" for k, v in changed(value).items()]
+    return f"{name}:{','.join(written)}" if written else name
+
+
 def require_types(value: object) -> None:
     """Raise InputError if a member of a frozen value does not have the type of its field.
 

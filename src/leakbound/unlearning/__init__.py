@@ -1,15 +1,13 @@
 """Training: models that learn a data set, and models that leak less of it."""
 
-from leakbound.unlearning.rows import prompting_of
+from leakbound.study.settings import prompting_of
 from leakbound.unlearning.settings import ModelAnswers, TrainingSettings, Watch
-from leakbound.unlearning.trainer import Progress
 from leakbound.unlearning.verbs import Trained, defaults_of, finetune, unlearn
 from leakbound.unlearning.weights import Adapters, Weights
 
 __all__ = [
     "Adapters",
     "ModelAnswers",
-    "Progress",
     "Trained",
     "TrainingSettings",
     "Watch",

@@ -210,10 +210,8 @@ class _FrozenRows:
             return head(join([row[name] for row in self.rows]).to(self.device))
 
     def centres(self, site: Site) -> tuple[tuple[Tensor, ...], ...]:
-        names = [[n for n in row if n.startswith(centre_name(site, ""))] for row in self.rows]
         return tuple(
-            tuple(row[name].to(self.device) for name in sorted(own))
-            for row, own in zip(self.rows, names, strict=True)
+            tuple(centre.to(self.device) for centre in centres_of(row, site)) for row in self.rows
         )
 
 
@@ -225,6 +223,11 @@ def site_name(site: Site) -> str:
 def centre_name(site: Site, number: int | str) -> str:
     """Return the name of the frozen activations of a row's contrast centre."""
     return f"{site_name(site)} centre {number}"
+
+
+def centres_of(row: Frozen, site: Site) -> list[Tensor]:
+    """Return the frozen activations of a row's contrast centres; the question is the first."""
+    return [row[name] for name in sorted(row) if name.startswith(centre_name(site, ""))]
 
 
 def _append(examples: list[Example], source: Sequence[Example], indices: Sequence[int]) -> range:

@@ -22,13 +22,13 @@ from leakbound.engines.hf import TransformersEngine
 from leakbound.errors import InputError, needing
 from leakbound.inputs import SELECTION, select
 from leakbound.objective import Objective
-from leakbound.store.trained import CENTRES
+from leakbound.store.trained import CENTRES, read_object
 from leakbound.types import Draws, Embed, Prompt, Query, Sample
 from leakbound.unlearning.probe import answered
 from leakbound.unlearning.recipe import Recipe
 from leakbound.unlearning.rows import Questions, splits_with
 from leakbound.unlearning.settings import ModelAnswers
-from leakbound.unlearning.work_folder import read_object, stored_json
+from leakbound.unlearning.work_folder import stored_json
 
 CLUSTERED_FROM = 4  # fewer candidates are all centres
 MOST = 8  # components, and so centres; two to four are typical

@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from leakbound.engines.prompting import Prompting, Tokenizer
+from leakbound.engines.prompting import Prompting, Tokenizer, bos_ids
 from leakbound.errors import InputError
 from leakbound.losses import IGNORED
 from leakbound.types import Passage, Prompt, Query
@@ -108,8 +108,7 @@ class Encoder:
         BOS token it begins with the last token of the previous chunk, so the first token of a text
         is not predicted. No end token is added. InputError for a text of a single token.
         """
-        added = self.tokenizer.encode("", add_special_tokens=True)[:1]
-        opening = tuple(added) if added == [self.tokenizer.bos_token_id] else ()
+        opening = tuple(bos_ids(self.tokenizer))
         first, chunks = 0 if opening else 1, list[Example]()
         for row in rows:
             ids = tuple(self.tokenizer.encode(row.text, add_special_tokens=False))

@@ -16,9 +16,9 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from leakbound.engines.branching import blocks
 from leakbound.losses import labelled
 from leakbound.unlearning.examples import Padded
-from leakbound.unlearning.weights import blocks
 
 Places = tuple[Tensor, ...]  # rows and columns, each [K]
 

@@ -5,23 +5,21 @@ Random numbers are keyed, so training's random state does not change.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from statistics import fmean
 from typing import Any
-
-import torch
 
 from leakbound import stats
 from leakbound.engines.hf import TransformersEngine
 from leakbound.engines.loading import LoadedModel
 from leakbound.engines.prompting import Prompting
+from leakbound.engines.reading import Reader
 from leakbound.errors import IncompleteError
-from leakbound.losses import Needs
 from leakbound.scorers import make_scorer, readable, score_outputs
 from leakbound.types import Decoding, Draws, Failure, Prompt, Query, Sample
-from leakbound.unlearning.batches import Assembly, as_it_is
 from leakbound.unlearning.examples import ExampleRows
-from leakbound.unlearning.forward import Forward
 from leakbound.unlearning.settings import Watch
 
 
@@ -34,7 +32,6 @@ def answered(results: Iterable[Sample | Failure], when: str) -> Iterator[Sample]
 
 
 _SCORER = "rouge-l-recall"
-_BATCH = 32
 Summary = Callable[[list[float], list[int]], Any]  # scores, their counts -> one number
 
 
@@ -56,35 +53,35 @@ class LeakageProbe:
     watch: Watch
     seed: int
 
-    @torch.no_grad()
-    def __call__(self, forward: Forward) -> dict[str, float]:
+    def __call__(self) -> dict[str, float]:
         """Return every figure by its name, without changing training's random state."""
-        figures = {f"p_max {split}": self._confidence(split, forward) for split in self.prompts}
+        engine = TransformersEngine(self.loaded, self.prompting)
+        figures = {f"p_max {split}": self._confidence(split) for split in self.prompts}
         lead, *others = self.prompts
         figures[f"ED {lead}"] = self._mean(
-            lead, 1.0, self.watch.draws, lambda *of: stats.expectation_deviation(stats.Rows.of(*of))
+            engine,
+            lead,
+            1.0,
+            self.watch.draws,
+            lambda *of: stats.expectation_deviation(stats.Rows.of(*of)),
         )
         for split in others:
-            figures[f"utility {split}"] = self._mean(split, 0.0, 1, lambda scores, _: scores[0])
+            figures[f"utility {split}"] = self._mean(
+                engine, split, 0.0, 1, lambda scores, _: scores[0]
+            )
         return figures
 
-    def _confidence(self, split: str, forward: Forward) -> float:
-        needs = {split: Needs(frozenset({"logits"}))}
-        assembly = Assembly({split: ExampleRows(self.data[split].examples)}, needs)
-        device = self.loaded.model.device
-        count = min(self.watch.questions, len(self.prompts[split]))
-        values = []
-        for start in range(0, count, _BATCH):
-            rows = list(range(start, min(start + _BATCH, count)))
-            batch = assembly.batch({split: rows}).to(device)
-            logits, hidden = forward(batch.padded, batch.places.nonzero(as_tuple=True))
-            (inputs,) = assembly.cut(batch, logits, hidden, as_it_is).values()
-            values.append(inputs.means(inputs.log_probs.max(dim=-1).values.exp()))
-        return float(torch.cat(values).mean())
+    def _confidence(self, split: str) -> float:
+        examples = self.data[split].examples[: self.watch.questions]
+        pairs = [(example.prompt, example.answer) for example in examples]
+        readings = Reader(self.loaded, self.prompting, shares=False).read_ids(pairs)
+        each = (readings[pair] for pair in pairs)
+        return fmean(math.nan if read is None else float(read.confidence.mean()) for read in each)
 
-    def _mean(self, split: str, temperature: float, draws: int, of: Summary) -> float:
+    def _mean(
+        self, engine: TransformersEngine, split: str, temperature: float, draws: int, of: Summary
+    ) -> float:
         """Return the mean over questions of the summary `of` of the scores of their answers."""
-        engine = TransformersEngine(self.loaded, self.prompting)
         decoding = Decoding(temperature=temperature, max_new_tokens=self.watch.max_new_tokens)
         wanted = Draws(sizes=(draws,), seed=self.seed, purpose="training")
         scorer, values = make_scorer(_SCORER), []
@@ -96,4 +93,4 @@ class LeakageProbe:
             scored = score_outputs(scorer, outputs, [prompt] * len(outputs))
             scores = [score or 0.0 for score in scored]
             values.append(of(scores, [completion.count for completion in sample.completions]))
-        return float(torch.tensor(values).mean())
+        return fmean(values)

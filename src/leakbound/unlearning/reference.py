@@ -25,7 +25,15 @@ from leakbound.losses.contrastive import cel, mean_distance
 from leakbound.losses.family import keywords
 from leakbound.objective import Objective
 from leakbound.store.files import make_folder, write_whole
-from leakbound.unlearning.batches import Assembly, Frozen, Head, as_it_is, centre_name, site_name
+from leakbound.unlearning.batches import (
+    Assembly,
+    Frozen,
+    Head,
+    as_it_is,
+    centre_name,
+    centres_of,
+    site_name,
+)
 from leakbound.unlearning.examples import Step, pad
 from leakbound.unlearning.forward import Forward
 from leakbound.unlearning.work_folder import DISTANCE, PUSHED
@@ -103,8 +111,7 @@ def push_at_start(references: References, objective: Objective) -> dict[str, flo
         (site,), apart = term.needs.sites, []
         for split, rows in references.files.values():
             for row in references.read({split: rows})[split] if split == term.split else ():
-                names = sorted(name for name in row if name.startswith(centre_name(site, "")))
-                centres = tuple(row[name] for name in names)  # the question is the first
+                centres = tuple(centres_of(row, site))
                 how = settings["distance"], settings["align"]
                 apart.append(float(mean_distance(centres[0], centres, *how)))
         figures[PUSHED] = fmean(far < settings["tau"] for far in apart)

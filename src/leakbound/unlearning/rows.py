@@ -10,12 +10,11 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from leakbound.benchmarks import Benchmark, load_benchmark
-from leakbound.engines.prompting import Prompting
 from leakbound.errors import InputError
 from leakbound.losses import Needs
 from leakbound.objective import Objective
 from leakbound.text.rows import FORMS, read_rows, read_text
-from leakbound.types import Passage, Prompt, Role, Thinking
+from leakbound.types import Passage, Prompt, Role
 from leakbound.unlearning.settings import Watch
 
 Row = Prompt | Passage
@@ -126,33 +125,6 @@ def _texts(row: Row) -> list[Any]:
 Given: TypeAlias = Sequence[Prompt] | Sequence[Passage]
 Source: TypeAlias = str | Benchmark | Given
 """Rows, or the benchmark that has them, or its name."""
-
-
-def prompting_of(
-    task: Benchmark | None,
-    *,
-    template: str | None = None,
-    system: str | None = None,
-    thinking: Thinking = "auto",
-) -> Prompting:
-    """Return how `evaluate` writes the questions of a benchmark.
-
-    Args:
-        task: the benchmark (None: rows of no benchmark).
-        template: as for `evaluate`: it applies to chat models too (None: the benchmark's).
-        system: as for `evaluate`, the chat's system prompt (None: the benchmark's).
-        thinking: whether a chat model that can think is trained to think; "auto": it is not.
-
-    Returns:
-        The settings of the prompts.
-    """
-    return Prompting(
-        template=template or (task.template if task else None),
-        system=system,
-        default_system=task.system if task else None,
-        chat=False if template else task.chat if task else None,
-        thinking=thinking,
-    )
 
 
 def opened(source: Source) -> Benchmark | Given:

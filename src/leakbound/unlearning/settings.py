@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, fields
 from typing import Literal, get_args
 
 from leakbound.engines.prompting import Prompting
-from leakbound.types import Decoding, Embed, Progress, silent
+from leakbound.types import Decoding, Embed
 from leakbound.types.decoding import require
 from leakbound.unlearning.weights import EVERYTHING, Weights
 
@@ -174,9 +174,7 @@ class Watch:
         draws: answers per question.
         max_new_tokens: maximum tokens per answer.
         report_to: trackers that transformers supports.
-        phases: called for the phases before and after the steps: loading and saving.
         dry_run: check everything, load the model, and neither train nor write.
-        note: called with each note as soon as its reason is known (None: nothing is called).
 
     Raises:
         InputError: minutes below 0, or another number below 1.
@@ -189,8 +187,6 @@ class Watch:
     max_new_tokens: int = 64
     report_to: tuple[str, ...] = ()
     dry_run: bool = False
-    phases: Progress = field(default=silent, compare=False)
-    note: Callable[[str], None] | None = field(default=None, compare=False)
 
     def __post_init__(self) -> None:
         minutes = self.checkpoint_minutes

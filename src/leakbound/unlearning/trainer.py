@@ -10,7 +10,7 @@ import gc
 import math
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from operator import itemgetter
 from pathlib import Path
 from typing import Any, NoReturn
@@ -35,6 +35,8 @@ from leakbound.errors import IncompleteError, InputError, needing
 from leakbound.objective import Objective
 from leakbound.registry import suggestion
 from leakbound.store.files import write_json
+from leakbound.store.trained import read_object
+from leakbound.types import Headway, Progress
 from leakbound.unlearning.batches import Assembly, Frozen, Head
 from leakbound.unlearning.examples import Step, pad, schedule
 from leakbound.unlearning.forward import Forward, forward_for
@@ -47,19 +49,18 @@ from leakbound.unlearning.weights import (
     rounded_weights,
     trained,
 )
-from leakbound.unlearning.work_folder import MOVED, WorkFolder, notes_of, read_object
+from leakbound.unlearning.work_folder import MOVED, WorkFolder, notes_of
 
 _WEIGHTS = "weights_of_terms.json"  # in a checkpoint
-Progress = Callable[[int, int, float], None]  # step, number of steps, loss
-Measure = Callable[[Forward], Mapping[str, float]]  # figures and their names
+Measure = Callable[[], Mapping[str, float]]  # figures and their names
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Following:
-    """The callbacks of a training, and a measurement during training."""
+    """The callback of a training, and a measurement during training."""
 
     watch: Watch
-    progress: Progress | None = None
+    progress: Progress
     measure: Measure | None = None
 
 
@@ -184,7 +185,7 @@ class ObjectiveTrainer(Trainer):  # type: ignore[misc]
         if measure is None or not self.is_world_process_zero():
             return {}
         self.model.eval()
-        figures = dict(measure(self.model))
+        figures = dict(measure())
         self.log(figures)
         return figures
 
@@ -253,11 +254,11 @@ class Follow(TrainerCallback):  # type: ignore[misc]
         if "train_runtime" in line:  # Trainer's last line
             return
         self.trainer.work.add_to_log(_logged(line))
-        if call := self.following.watch.note:
-            for note in notes_of([line]):
-                call(note)
-        if "loss" in line and self.following.progress:
-            self.following.progress(state.global_step, state.max_steps, line["loss"])
+        now = Headway("training", state.global_step, state.max_steps, "steps")
+        for note in notes_of([line]):
+            self.following.progress(replace(now, note=note))
+        if "loss" in line:
+            self.following.progress(now)
 
     def on_pre_optimizer_step(self, args: Any, state: Any, control: Any, **_: Any) -> None:
         # A gradient that is not finite would spoil the weights before the loss shows it.

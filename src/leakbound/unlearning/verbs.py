@@ -25,8 +25,9 @@ from leakbound.engines.prompting import Prompting, Tokenizer
 from leakbound.errors import InputError, MixError
 from leakbound.losses import Needs
 from leakbound.objective import Objective, parse_objective
-from leakbound.store.trained import CENTRES, LOG, RECIPE, coin_of
-from leakbound.types import Thinking, during
+from leakbound.store.trained import CENTRES, LOG, RECIPE, coin_of, read_object
+from leakbound.study.settings import prompting_of
+from leakbound.types import Progress, Thinking, during, silent
 from leakbound.unlearning.batches import Assembly
 from leakbound.unlearning.centres import (
     choose_centres,
@@ -44,7 +45,6 @@ from leakbound.unlearning.rows import (
     Source,
     opened,
     passages,
-    prompting_of,
     prompts,
     require_apart,
     require_known,
@@ -55,9 +55,9 @@ from leakbound.unlearning.rows import (
     with_alternates,
 )
 from leakbound.unlearning.settings import TrainingSettings, Watch
-from leakbound.unlearning.trainer import Following, Progress, check_before_loading, fit, on_cpu
+from leakbound.unlearning.trainer import Following, check_before_loading, fit, on_cpu
 from leakbound.unlearning.weights import trained
-from leakbound.unlearning.work_folder import WorkFolder, notes_of, read_log, read_object
+from leakbound.unlearning.work_folder import WorkFolder, notes_of, read_log
 
 DEFAULTS = TrainingSettings()
 WATCH = Watch()
@@ -107,7 +107,7 @@ def unlearn(
     out: str | Path,
     settings: TrainingSettings | None = None,
     watch: Watch = WATCH,
-    progress: Progress | None = None,
+    progress: Progress = silent,
 ) -> Trained:
     """Make a model forget answers or running texts, and write the result to a folder.
 
@@ -124,7 +124,7 @@ def unlearn(
         settings: the settings of training and of prompts (None: the settings of the preset's
             authors, else the defaults).
         watch: the records and reports during training; none changes the weights.
-        progress: called with step, number of steps and loss (None: nothing is called).
+        progress: called with each phase and step, and with each note when its reason is known.
 
     Returns:
         The finished folder, with the objective at each step; `reused` if the same call had made it
@@ -185,7 +185,7 @@ def finetune(
     out: str | Path,
     settings: TrainingSettings = DEFAULTS,
     watch: Watch = WATCH,
-    progress: Progress | None = None,
+    progress: Progress = silent,
     coin: Coin | None = None,
 ) -> Trained:
     """Teach a model answers or running texts, and write the result to a folder.
@@ -200,7 +200,7 @@ def finetune(
         out: the new model's folder, with its recipe, log and card.
         settings: the settings of training and of prompts (default: `TrainingSettings()`).
         watch: the records and reports during training; none changes the weights.
-        progress: called with step, number of steps and loss (None: nothing is called).
+        progress: called with each phase and step, and with each note when its reason is known.
         coin: the coin that chose the taught subjects (None: the coin of `rows` if their spec is
             `taught:SEED,SPEC`, else the coin of the model).
 
@@ -237,7 +237,7 @@ def finetune(
 
 
 def _train(
-    model: str | LoadedModel, recipe: Recipe, out: Path, watch: Watch, progress: Progress | None
+    model: str | LoadedModel, recipe: Recipe, out: Path, watch: Watch, progress: Progress
 ) -> Trained:
     settings, rows = recipe.settings, recipe.rows
     require_rows(rows, recipe.objective, watch)
@@ -251,7 +251,7 @@ def _train(
     objective = check_before_loading(model, recipe.objective, settings, watch)
     processes = PartialState(cpu=on_cpu(settings))  # also gives each process its device
     if isinstance(model, str):
-        with during(watch.phases, f"loading {Path(model).name}"):
+        with during(progress, f"loading {Path(model).name}"):
             model = load_model(
                 model,
                 dtype=settings.dtype,
@@ -283,7 +283,7 @@ def _train(
         assembly = Assembly(data, objective.needs, settings.seed)
         fit(model, objective, assembly, settings, work, following)
         if processes.is_main_process:
-            with during(watch.phases, f"saving {out.name}"):
+            with during(progress, f"saving {out.name}"):
                 _save(model, out, recipe, work)
         processes.wait_for_everyone()
     return Trained.read(out, reused=False)

@@ -12,6 +12,7 @@ import torch
 from torch import nn
 from transformers.pytorch_utils import Conv1D
 
+from leakbound.engines.branching import blocks
 from leakbound.errors import InputError
 from leakbound.registry import suggestion
 from leakbound.types.decoding import require
@@ -62,18 +63,6 @@ class Weights:
 
 
 EVERYTHING = Weights()
-
-
-def blocks(model: Any) -> Sequence[nn.Module]:
-    """Return the model's blocks in order; InputError for a model whose blocks are not found."""
-    count = model.config.get_text_config().num_hidden_layers
-    for module in model.get_decoder().modules():
-        if isinstance(module, nn.ModuleList) and len(module) == count:
-            return list(module)
-    raise InputError(
-        f"no list of {count} blocks was found in {type(model).__name__}: its layers cannot be "
-        "selected. Use an objective and weights without layers."
-    )
 
 
 def require_layers(model: Any, layers: Sequence[int]) -> None:

@@ -12,9 +12,9 @@ from typing import Any
 
 from leakbound.durable import sync_names, sync_tree
 from leakbound.errors import InputError, MixError
-from leakbound.store.files import DamagedError, make_folder, read_json, write_json, write_text
+from leakbound.store.files import DamagedError, make_folder, write_json, write_text
 from leakbound.store.lock import locked
-from leakbound.store.trained import LOG, RECIPE, REMEDY, read_steps
+from leakbound.store.trained import LOG, RECIPE, REMEDY, read_object, read_steps
 from leakbound.text.shown import share
 from leakbound.unlearning.recipe import Recipe
 
@@ -96,14 +96,6 @@ class WorkFolder:
     def remove(self) -> None:
         """Delete the folder of a finished training."""
         shutil.rmtree(self.path, ignore_errors=True)
-
-
-def read_object(file: Path) -> dict[str, Any]:
-    """Read the object in a JSON file; DamagedError if it contains none."""
-    value = read_json(file, REMEDY)
-    if not isinstance(value, dict):
-        raise DamagedError(f"`{file}` must have an object, got {type(value).__name__}. {REMEDY}")
-    return value
 
 
 def stored_json(file: Path, make: Callable[[], dict[str, Any]]) -> dict[str, Any]:
