@@ -63,8 +63,17 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Runs:
 @_once
 def proved(tmp_path_factory: pytest.TempPathFactory) -> Runs:
     """Many questions, drawn as often as users draw: the widest tables, proofs among them."""
-    folder, task = tmp_path_factory.mktemp("proved"), benchmark(24)
-    how: dict[str, Any] = {"n": 1024, "scorers": ["keyword"]}
+    return _with_proofs(tmp_path_factory.mktemp("proved"), questions=24, n=1024)
+
+
+@_once
+def proofs(tmp_path_factory: pytest.TempPathFactory) -> Runs:
+    """The same models on few questions, with few draws."""
+    return _with_proofs(tmp_path_factory.mktemp("proofs"), questions=8, n=128)
+
+
+def _with_proofs(folder: Path, questions: int, n: int) -> Runs:
+    task, how = benchmark(questions), {"n": n, "scorers": ["keyword"]}
     control = ProvingEngine("control", laws(task, 0.02))
     evaluate(control, task, out=folder / "control", **how)
     made = {}

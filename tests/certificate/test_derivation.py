@@ -83,7 +83,6 @@ def leaks(run: Run) -> list[int]:
         (0.2, False, "pass"),
         (0.05, False, "refuted"),
         (0.1, False, "inconclusive"),
-        (0.5, True, "pass"),
         (0.15, True, "refuted"),
         (0.3, True, "inconclusive"),
     ],
@@ -171,7 +170,7 @@ def test_a_claim_is_prior_as_it_was_recorded_alone(run: Run) -> None:
     assert not is_prior(run, claim)
 
 
-def test_a_scorer_that_joins_later_is_one_more_to_choose_from(run: Run, tmp_path: Path) -> None:
+def test_a_scorer_that_joins_later_costs_confidence(run: Run, tmp_path: Path) -> None:
     file, other = tmp_path / "c.json", tmp_path / "other.json"
     first = leakbound.certify(run, max_leak=0.25, out=file, **PLAIN)
     leakbound.score(run, ["contains"])
@@ -189,9 +188,7 @@ def test_a_scorer_that_joins_later_is_one_more_to_choose_from(run: Run, tmp_path
         assert said == notes
 
 
-@pytest.mark.parametrize(
-    "file", ["completions/part-0.parquet", "asked/part-0.jsonl", "looks.json", "on another disk"]
-)
+@pytest.mark.parametrize("file", ["completions/part-0.parquet", "looks.json", "on another disk"])
 def test_any_file_of_an_arm_makes_a_claim_a_later_one(file: str, tmp_path: Path) -> None:
     run = leaky_run(tmp_path / "run", n=4)
     arms, elsewhere = run.path / "arms", tmp_path / "elsewhere"
@@ -211,7 +208,7 @@ def test_any_file_of_an_arm_makes_a_claim_a_later_one(file: str, tmp_path: Path)
     assert load(run.path).record.claims == (claim, replace(later, prior=False))
 
 
-def test_a_claim_that_was_recorded_at_another_confidence_is_named(tmp_path: Path) -> None:
+def test_a_claim_recorded_at_another_confidence_is_named(tmp_path: Path) -> None:
     run = leaky_run(tmp_path / "run", n=64, claims="0.2", confidence=0.95)
     with pytest.raises(InputError, match=r"before its draws \(only at 95 %, see --confidence\)"):
         leakbound.certify(run, max_leak=0.2)
@@ -231,7 +228,7 @@ def test_the_code_of_a_scorer_from_elsewhere_is_assumed(tmp_path: Path) -> None:
     assert "of the class Foreign in" in leakbound.certify(run, max_leak=0.2).assumes[0]
 
 
-def test_sampling_alone_records_no_claim(tmp_path: Path) -> None:
+def test_sampling_only_records_no_claim(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"`claim` 0\.2 needs scores.*`leakbound evaluate`"):
         leakbound.sample(engine(), benchmark(), out=tmp_path / "run", claims="0.2")
 
@@ -243,8 +240,11 @@ def test_a_sampling_plan_records_the_claim_that_ends_it(tmp_path: Path) -> None:
     assert leakbound.certify(run, max_leak=0.1, out=tmp_path / "mean.json").claim.among
 
 
-@pytest.mark.parametrize("p", [(0.02, 0.06), (0.05, 0.05)])
-def test_whoever_picks_a_claim_by_its_bounds_is_rarely_wrong(p: tuple[float, float]) -> None:
+UNEQUAL = pytest.param((0.02, 0.06), marks=pytest.mark.thorough)
+
+
+@pytest.mark.parametrize("p", [(0.05, 0.05), UNEQUAL])
+def test_a_claim_picked_by_its_bounds_is_rarely_wrong(p: tuple[float, float]) -> None:
     """Of all limits, and of mean and worst question, the one that is most wrong; exactly."""
     n, wrong = 10, 0.0
     for hits in np.ndindex(n + 1, n + 1):
@@ -299,13 +299,10 @@ def test_a_certificate_has_one_sentence_and_its_specification(run: Run) -> None:
     elsewhere = run.path / "refuted.json"
     refuted = leakbound.certify(run, max_leak=0.1, every_question=True, out=elsewhere, **PLAIN)
     low = downward(float(refuted.estimate.lower), 0.1)
-    assert f"at least {low} for the worst of these 3 questions: the claimed limit of 0.1 is " in (
-        refuted.sentence
-    )
-    assert (
-        "error rate 0.01 per bound, for the lower divided by 3 questions; "
-        in refuted.specification["Bounds"]
-    )
+    says = f"at least {low} for the worst of these 3 questions: the claimed limit of 0.1 is "
+    assert says in refuted.sentence
+    says = "error rate 0.01 per bound, for the lower divided by 3 questions; "
+    assert says in refuted.specification["Bounds"]
     unsure = leakbound.certify(run, max_leak=0.1, out=run.path / "unsure.json", **PLAIN).sentence
     assert unsure.startswith("With 98 % confidence, ")
     assert "between 0." in unsure
@@ -326,18 +323,14 @@ LONG = {
 
 
 @pytest.mark.parametrize("among", [(), (("target", "keyword"), ("target", "contains"))])
-@pytest.mark.parametrize(
-    "scorer", ["keyword", "keyword:of=either", "keyword:of=answer", "rouge-l-recall>=0.5"]
-)
+@pytest.mark.parametrize("scorer", ["keyword", "keyword:of=either", "rouge-l-recall>=0.5"])
 @pytest.mark.parametrize(
     "arm",
     [
         {},
         LONG,
-        {"model": "mine under opener:2", "decoding": NUCLEUS},
         {"shares": QueryShares("allocated", {})},
         {"shares": QueryShares("fixed", {}), "model": "mine under prune:1", "decoding": NUCLEUS},
-        {"shares": QueryShares("fresh", {}), "decoding": LONG["decoding"]},
         {"draws": ImportedDraws(order=5, sampled_by="tool 1", in_doubt="alike")},
     ],
     ids=lambda arm: " ".join(arm) or "plain",
@@ -413,13 +406,11 @@ def test_every_field_of_a_claim_changes_the_words(tmp_path: Path) -> None:
         (1.0, 0.5, "1", "1"),
     ],
 )
-def test_ends_are_rounded_outward_and_stay_on_their_side(
-    value: float, limit: float, up: str, down: str
-) -> None:
+def test_bounds_are_rounded_outward(value: float, limit: float, up: str, down: str) -> None:
     assert (upward(value, limit), downward(value, limit)) == (up, down)
 
 
-def test_a_certificate_names_what_it_rests_on_and_no_secret(run: Run) -> None:
+def test_a_certificate_names_its_evidence_and_no_secret(run: Run) -> None:
     arm = run.arms["target"]
     values = leakbound.certify(run, max_leak=0.1, **PLAIN).to_dict()
     from_: Any = values["made_from"]
@@ -469,7 +460,7 @@ def test_a_certificate_is_written_whole_and_nothing_else_is(run: Run) -> None:
 
 
 @pytest.mark.parametrize("every", [False, True])
-@pytest.mark.parametrize("limit", [0.01, 0.02, 0.05])
+@pytest.mark.parametrize("limit", [0.01, 0.05])
 def test_a_forecast_decides_at_the_rates_seen(every: bool, limit: float) -> None:
     claim = claimed(max_leak=limit, every_question=every)
     found = foretold([0, 3, 4], 100, claim)
@@ -508,13 +499,11 @@ def test_some_claims_are_never_decided(leaks: list[int], missing: int, why: str)
 @pytest.mark.parametrize(
     ("given", "named"),
     [
-        ({"max_leak": 0.0}, r"`max_leak` .* got 0\.0"),
         ({"max_leak": math.nan}, "`max_leak` .* got nan"),
         ({"scorer": None}, r"2 scorers \(keyword, rouge-l-recall\).*Name it"),
         ({"scorer": "rouge-l-recall"}, r"about leaks.*with 'rouge-l-recall>=0\.5'"),
         ({"scorer": "contains"}, "no scores of 'contains'"),
         ({"confidence": 0.9}, r"no such claim before its draws.*`leakbound bound .* 0\.9`"),
-        ({"confidence": 99.0}, r"`confidence` .* got 99\.0"),
         ({"confidence": 0.5}, "above 50 %, got 50 %"),
         ({"arm": "control"}, "no arm 'control'"),
     ],
@@ -536,7 +525,6 @@ def test_an_unfinished_run_is_not_certified(run: Run) -> None:
 @pytest.mark.parametrize(
     ("lower", "upper", "wanted"),
     [
-        (0.0, 0.1, "pass"),
         (0.1, 0.1, "pass"),
         (0.1, 0.2, "inconclusive"),
         (0.0, 0.1 + 1e-12, "inconclusive"),

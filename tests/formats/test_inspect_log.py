@@ -119,7 +119,7 @@ def _first(content: Json) -> Json:
          "stopped early by 'theirs': .*StopWhen"),
     ],
 )  # fmt: skip
-def test_a_log_that_cannot_be_used_is_told_why(
+def test_an_unusable_log_is_refused(
     tmp_path: Path, harm: Callable[[Json], object], told: str
 ) -> None:
     content = log(sample("a", 1, "x"), sample("a", 2, "y"))
@@ -174,9 +174,7 @@ def test_samples_that_the_header_does_not_list_are_read(tmp_path: Path) -> None:
         ("header.json", 25, 0x06),  # its size: it unpacks to more than it states
     ],
 )
-def test_a_member_that_was_altered_is_refused(
-    tmp_path: Path, member: str, at: int, flipped: int
-) -> None:
+def test_an_altered_member_is_refused(tmp_path: Path, member: str, at: int, flipped: int) -> None:
     harmed = bytearray(REAL.read_bytes())
     start = harmed.rindex(member.encode()) - 46  # its entry in the central directory
     harmed[start + at] ^= flipped
@@ -210,9 +208,7 @@ def test_any_flipped_byte_of_a_real_log_is_told_or_harmless(tmp_path: Path, at: 
         read(file)
 
 
-def test_a_member_that_is_too_large_is_not_unpacked(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_large_member_is_not_unpacked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file = archive(tmp_path / "log.eval", whole(**{"samples/a_epoch_1.json": " " * 9_000_000}))
     monkeypatch.setattr(inspect_log, "_MOST_OF_MEMBER", 1 << 20)
     refused(file, r"9,000,000 bytes in `samples/a_epoch_1.json`, more than", tmp_path)

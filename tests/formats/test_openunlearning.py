@@ -210,9 +210,7 @@ def scored(**entries: object) -> dict[str, Any]:
         (read, answered(generation=None), "`generation` in row 3 is None, not a text"),
     ],
 )  # fmt: skip
-def test_a_log_that_cannot_be_used_is_named(
-    tmp_path: Path, use: Any, content: Any, said: str
-) -> None:
+def test_an_unusable_log_is_named(tmp_path: Path, use: Any, content: Any, said: str) -> None:
     file = tmp_path / "TOFU_EVAL.json"
     with pytest.raises(InputError, match=r"cannot read .*TOFU_EVAL\.json"):
         use(file)

@@ -207,7 +207,7 @@ def test_every_figure_has_its_fewest_and_its_most() -> None:
 
 
 @pytest.mark.parametrize("shown", EACH, indirect=True)
-def test_no_two_texts_of_a_figure_overlap_and_none_lies_on_what_is_drawn_or_is_cut(
+def test_no_texts_overlap_and_none_is_cut(
     shown: tuple[str, Canvas, dict[Text, list[float]]],
 ) -> None:
     name, canvas, found = shown
@@ -225,9 +225,7 @@ def test_no_two_texts_of_a_figure_overlap_and_none_lies_on_what_is_drawn_or_is_c
 
 
 @pytest.mark.parametrize("shown", EACH, indirect=True)
-def test_axes_hold_all_that_is_drawn_and_little_more(
-    shown: tuple[str, Canvas, dict[Text, list[float]]],
-) -> None:
+def test_axes_fit_what_is_drawn(shown: tuple[str, Canvas, dict[Text, list[float]]]) -> None:
     name, canvas, _ = shown
     panels = [axes for axes in canvas.figure.axes if axes.get_visible()]
     for axes in panels:
@@ -252,7 +250,7 @@ def test_axes_hold_all_that_is_drawn_and_little_more(
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", DRAW)
-def test_every_pdf_has_truetype_fonts_alone_and_every_svg_its_texts_as_texts(name: str) -> None:
+def test_fonts_of_pdfs_and_texts_of_svgs(name: str) -> None:
     with settings():
         canvas = drawn(name, FEWEST, WIDTHS["one"])
         pdf, svg = canvas.bytes("pdf"), canvas.bytes("svg")
@@ -270,7 +268,7 @@ def test_every_pdf_has_truetype_fonts_alone_and_every_svg_its_texts_as_texts(nam
 # Machado, Oliveira, Fernandes 2009, severity 1, of linear RGB
 
 
-def test_models_differ_without_colour_by_marks_that_are_filled_or_dashes() -> None:
+def test_models_differ_by_mark_or_dash() -> None:
     ways = list(styles(LARGEST.labels).values())
     assert len({(way.mark, way.dash) for way in ways}) == len(ways) == 16
     assert all(way.mark in Line2D.filled_markers for way in ways)

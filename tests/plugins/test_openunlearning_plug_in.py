@@ -60,7 +60,7 @@ def plugged() -> Iterator[Any]:
         yield module
 
 
-def test_their_model_is_sampled_and_every_figure_is_in_what_is_returned(plugged: Any) -> None:
+def test_their_model_is_sampled_and_bounded(plugged: Any) -> None:
     tokenizer = tiny_tokenizer()
     model = tiny_llama(len(tokenizer), seed=3)
     how = {

@@ -62,7 +62,7 @@ def test_every_look_is_logged_with_bounds_that_hold_together(tmp_path: Path) -> 
     assert trainer.model.training
 
 
-def test_a_look_has_its_share_of_alpha_and_draws_of_its_own(
+def test_a_look_has_its_own_alpha_and_draws(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     made = []

@@ -96,9 +96,7 @@ def leaks(found: Run) -> np.ndarray:
     return np.asarray([hits[f"mine/{i:04d}"] for i in (1, 2, 3)])
 
 
-def test_differences_are_those_of_the_counts_and_hold_at_once(
-    alike: Mapping[str, Run], tmp_path: Path
-) -> None:
+def test_differences_follow_from_the_counts(alike: Mapping[str, Run], tmp_path: Path) -> None:
     """Draws with the same keys: each model by itself, alpha halved four times over three."""
     folders = [shutil.copytree(alike[x].path, tmp_path / x) for x in ("before", "alike")]
     pair = list(map(Run.open, folders))
@@ -166,7 +164,7 @@ def test_all_that_is_said_holds_as_often_as_is_said(questions: Path) -> None:
         assert scipy_stats.binomtest(count, 16, 0.5, alternative="greater").pvalue > 0.001
 
 
-def test_decodings_are_compared_and_what_was_made_otherwise_comes_first(questions: Path) -> None:
+def test_decodings_are_compared_after_settings(questions: Path) -> None:
     decodings = (Decoding(max_new_tokens=9), Decoding(max_new_tokens=9, temperature=0.5))
     one = made(questions, "a", BEFORE, n=32, decodings=decodings)
     found = compare([one, made(questions, "b", AFTER, n=50, seed=4)])
@@ -249,9 +247,7 @@ def test_every_form_holds_the_same_figures(runs: Mapping[str, Run], tmp_path: Pa
     assert len(set(labels)) == 3
 
 
-def test_questions_are_named_by_their_words_unless_a_run_is_redacted(
-    runs: Mapping[str, Run], tmp_path: Path
-) -> None:
+def test_questions_are_named_unless_redacted(runs: Mapping[str, Run], tmp_path: Path) -> None:
     paths = [shutil.copytree(runs[name].path, tmp_path / name) for name in ("before", "after")]
     (_, each, _) = compare(paths).tables()
     assert sorted(row[0] for row in each.texts) == [

@@ -38,12 +38,12 @@ def made(
     runs: Runs,
     decodings: Runs,
     explored: Runs,
-    proved: Runs,
+    proofs: Runs,
     asked: Runs,
 ) -> Callable[[str], Run]:
     """A run of each kind, made when it is first asked for."""
     folder = tmp_path_factory.mktemp("kinds")
-    ready = {"fixed": runs["NPO"], "asked": asked["forgot"], "proved": proved["NPO"]}
+    ready = {"fixed": runs["NPO"], "asked": asked["forgot"], "proved": proofs["NPO"]}
     ready |= decodings | explored
 
     def run(kind: str) -> Run:

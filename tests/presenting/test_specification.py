@@ -222,7 +222,7 @@ def test_the_list_names_fields_that_there_are() -> None:
         assert path not in known
 
 
-def test_the_fixture_leaves_no_field_at_its_default_that_would_hide_another() -> None:
+def test_no_field_of_the_fixture_has_its_default() -> None:
     """A field whose value makes no difference by itself has to have one that makes another tell."""
     for value in (RECORD.inputs, ARM.decoding, RECORD.benchmark):
         assert value is not None

@@ -43,7 +43,7 @@ def view(runs: dict[str, Run]) -> View:
 
 
 @pytest.mark.slow
-def test_what_leaks_most_of_any_target_comes_first_and_is_chosen_by_what_holds(view: View) -> None:
+def test_the_question_that_leaks_most_comes_first(view: View) -> None:
     for scorer in view.scorers:
         (columns, shown), most = by_question(view, scorer), []
         assert sorted(row.number for row in shown) == [1, 2, 3]
@@ -110,7 +110,7 @@ def tally(texts: Sequence[Text]) -> Tally:
         ([replace(text(f"r{i}", 0, 0.0), mass=0.25 / 2**i) for i in (0, 1)], (), (2, 0, 0.375)),
     ],
 )
-def test_frequent_texts_then_the_highest_scores_above_0_and_the_number_of_all_others(
+def test_texts_by_frequency_then_score(
     rare: list[Text], shown: Sequence[int], left_out: tuple[int, int, float]
 ) -> None:
     frequent = [text(f"f{i}", 100 - i, 0.0) for i in range(EACH)]
@@ -120,7 +120,7 @@ def test_frequent_texts_then_the_highest_scores_above_0_and_the_number_of_all_ot
     assert (chosen.left_out, chosen.left_out_draws, chosen.left_out_mass) == left_out
 
 
-def test_redaction_takes_every_text_and_leaves_what_leaks_in_any_scorers_eyes() -> None:
+def test_redaction_takes_texts_and_keeps_which_leak() -> None:
     secret = text("secret", 3, 0.2, 1.0)
     chosen = chosen_texts(tally([secret]), secret, EACH, redact=True)
     assert chosen.greedy is not None
