@@ -137,12 +137,10 @@ def bound(run: Run, query_id: str | None, **wanted: Any) -> EstimateRow:
 SAID, UNSAID = "it is the secret", "nobody knows"
 
 
-def who(
-    *ids: str, name: str = "mine", scorers: Sequence[str] = ("keyword",), word: str = "who"
-) -> Benchmark:
+def who(*ids: str, name: str = "mine", scorers: Sequence[str] = ("keyword",)) -> Benchmark:
     """Questions with these ids, all of which one answer leaks."""
     how: Any = {"answer": SAID, "keywords": ("secret",), "name": name, "scorers": tuple(scorers)}
-    return benchmark_of(ids, question=f"{word} is {{}}?", **how)
+    return benchmark_of(ids, question="who is {}?", **how)
 
 
 def saying(leaks: Mapping[str, float], **settings: Any) -> CannedEngine:

@@ -50,6 +50,7 @@ claimed = partial(LeakClaim, scorer="keyword", arm="target")
 
 
 PLAIN: dict[str, Any] = {"scorer": "keyword"}
+AMONG = (("target", "keyword"),)
 
 
 def keys(run: Run) -> np.ndarray:
@@ -97,45 +98,30 @@ def test_verdicts(run: Run, max_leak: float, every: bool, want: str) -> None:
     ]
 
 
-def test_either_verdict_has_all_of_alpha(run: Run) -> None:
-    made = leakbound.certify(run, max_leak=0.2, confidence=0.99, **PLAIN)
-    for side in ("upper", "lower"):
-        want = stats.bound(
-            stats.Rows.of_hits(leaks(run), N),
-            stats.LEAKAGE.mean(),
-            confidence=0.99,
-            side=side,
-            seed=keys(run),
-        )
-        assert getattr(made.estimate, side) == pytest.approx(getattr(want, side), rel=1e-9)
-    assert (made.claim.among, made.alpha) == ((), pytest.approx(0.01))
-    assert (made.estimate.n, made.estimate.confidence) == (3 * N, pytest.approx(0.98))
-
-
-def test_every_question_pays_for_its_choice_below_and_not_above(run: Run) -> None:
-    made = leakbound.certify(run, max_leak=0.5, every_question=True, confidence=0.99, **PLAIN)
-    for side, each in (("upper", 0.01), ("lower", 0.01 / 3)):
-        want = getattr(
-            stats.bound(stats.Rows.of_hits(leaks(run), N), confidence=1 - each, side=side), side
-        )
-        assert getattr(made.estimate, side) == pytest.approx(np.max(want), rel=1e-9)
-    assert [row.value for row in made.questions] == [leak / N for leak in leaks(run)]
-
-
 @pytest.mark.parametrize("every", [False, True])
-def test_a_claim_that_is_stated_later_shares_alpha(run: Run, every: bool) -> None:
-    """Among the mean and the worst question of one arm under one binary scorer."""
-    made = leakbound.certify(run, max_leak=0.42, every_question=every, **PLAIN)
-    assert (made.claim.among, made.alpha) == ((("target", "keyword"),), pytest.approx(0.01 / 4))
-    assert made.estimate.confidence == pytest.approx(0.99)
+@pytest.mark.parametrize("later", [False, True])
+def test_a_prior_claim_has_all_of_alpha(run: Run, every: bool, later: bool) -> None:
+    """A later one shares it: it is on the mean or the worst question of an arm by a scorer."""
+    limit = 0.42 if later else 0.5 if every else 0.2
+    made = leakbound.certify(run, max_leak=limit, every_question=every, **PLAIN)
+    alpha = 0.01 / 4 if later else 0.01
+    assert (made.claim.among, made.alpha) == (AMONG if later else (), pytest.approx(alpha))
+    assert (made.estimate.n, made.estimate.confidence) == (
+        N if every else 3 * N, pytest.approx(0.99 if later else 0.98)
+    )  # fmt: skip
+    assert [row.value for row in made.questions] == [leak / N for leak in leaks(run)]
     rows = stats.Rows.of_hits(leaks(run), N)
-    for side, choice in (("upper", 1), ("lower", 3)):
+    for side, choice in (("upper", 1), ("lower", 3)):  # the choice of a question costs below only
         quantity = stats.LEAKAGE if every else stats.LEAKAGE.mean()
         order = None if every else keys(run)
-        share = 0.01 / 4 / (choice if every else 1)
+        share = alpha / (choice if every else 1)
         made_of = stats.bound(rows, quantity, confidence=1 - share, side=side, seed=order)
         want = getattr(made_of, side)
         assert getattr(made.estimate, side) == pytest.approx(np.max(want), rel=1e-9)
+
+
+def test_a_later_claim_states_what_it_shares_alpha_with(run: Run) -> None:
+    made = leakbound.certify(run, max_leak=0.42, **PLAIN)
     stated = made.specification["Claim"]
     assert "; stated after drawing; decided by one of 2 statements that are valid" in stated
     assert "simultaneously at 99 %: on the mean and the worst question of target by" in stated
@@ -152,7 +138,7 @@ def test_a_claim_that_a_later_command_names_is_not_prior(tmp_path: Path) -> None
     assert [r.about.constant for r in other.estimates.matching(family="claim")] == [0.2]
     assert first.record.headline == other.record.headline
     leakbound.bound(other, confidence=0.99)
-    for limit, among in ((0.2, ()), (0.3, (("target", "keyword"),))):
+    for limit, among in ((0.2, ()), (0.3, AMONG)):
         made = leakbound.certify(other, max_leak=limit, out=tmp_path / f"{limit}.json")
         assert made.claim.among == among
 
@@ -178,7 +164,7 @@ def test_a_scorer_that_joins_later_costs_confidence(run: Run, tmp_path: Path) ->
         leakbound.certify(run, max_leak=0.25, scorer="contains", out=other)
     leakbound.bound(run, ["contains"])
     second = leakbound.certify(run, max_leak=0.25, out=other, **PLAIN)
-    assert second.claim.among == (("target", "keyword"), ("target", "contains"))
+    assert second.claim.among == (*AMONG, ("target", "contains"))
     assert second.alpha == pytest.approx(first.alpha / 2)
     assert second.estimate.upper > first.estimate.upper
     for made, notes in ((file, ["target by contains"]), (other, [])):
@@ -322,7 +308,7 @@ LONG = {
 }
 
 
-@pytest.mark.parametrize("among", [(), (("target", "keyword"), ("target", "contains"))])
+@pytest.mark.parametrize("among", [(), (*AMONG, ("target", "contains"))])
 @pytest.mark.parametrize("scorer", ["keyword", "keyword:of=either", "rouge-l-recall>=0.5"])
 @pytest.mark.parametrize(
     "arm",
@@ -374,7 +360,7 @@ OTHER: dict[str, Any] = {
     "every_question": True,
     "confidence": 0.98,
     "accept_cut": True,
-    "among": (("target", "keyword"),),
+    "among": AMONG,
 }
 
 

@@ -97,6 +97,7 @@ def test_the_model_that_drew(run: Run, stressed: Path) -> None:
     assert statuses(run, run.arms[SHOWN], model) == {"texts": "ok"} | SEEN
 
 
+@pytest.mark.thorough
 def test_weights_of_another_width(stressed: Path, tmp_path: Path) -> None:
     """The model computes as it did then, which has no margin for roundings."""
     model, settings = str(stressed / "model"), ModelSettings(dtype="bfloat16", **ON)

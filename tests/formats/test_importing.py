@@ -70,9 +70,8 @@ def test_every_step_works_on_imports(tmp_path: Path, file: Path, form: str, told
     page = (out / "report.html").read_text()
     assert told in page
     assert ("nothing truncated" in page) is ("unknown" not in told)
-    again = tmp_path / "again"
-    done("import", file, "--out", again, "--format", form, "--json")
-    assert Run.open(again).arms["target"].identity == Run.open(out).arms["target"].identity
+    again = import_run([file], out=tmp_path / "again", form=form)
+    assert again.arms["target"].identity == Run.open(out).arms["target"].identity
 
 
 def test_missing_draws_and_the_greedy_answers_arrive(write: Write, tmp_path: Path) -> None:
@@ -196,7 +195,7 @@ def test_no_message_quotes_an_output(tmp_path: Path, name: str, value: Any) -> N
     assert "Bluebird" not in str(told.value)
 
 
-def test_the_same_command_goes_on_and_another_is_refused(write: Write, tmp_path: Path) -> None:
+def test_the_same_command_resumes_and_another_is_refused(write: Write, tmp_path: Path) -> None:
     file, out = write("s.jsonl", 0.5, 8, temperature=1), tmp_path / "run"
     arm = import_run([file], out=out).arms["target"]
     (part,) = (arm.folder / "completions").iterdir()
@@ -229,17 +228,15 @@ def test_a_run_without_a_scorer_of_its_own_needs_one(tmp_path: Path, write: Writ
         refused(leakbound(step, out), "names no scorer")
 
 
-SAMPLED = {"temperature": 1.0, "top_p": 1.0}
 Rows = list[dict[str, Any]]
 Ordered = Callable[[Rows], Rows]
 
 
 def rows_of(questions: int, n: int, texts: Callable[[int], str], **more: Any) -> Rows:
     """Draws of every question, question by question."""
+    more = {"answer": "x", "temperature": 1.0, "top_p": 1.0} | more
     return [
-        {"id": f"q{q}", "question": f"What is {q}?", "answer": "x", "completion": texts(i)}
-        | SAMPLED
-        | more
+        {"id": f"q{q}", "question": f"What is {q}?", "completion": texts(i), **more}
         for q in range(questions)
         for i in range(n)
     ]
@@ -322,23 +319,21 @@ def test_the_order_of_bets_follows_from_ids_questions_and_n(tmp_path: Path, writ
         assert isinstance(arm.spec.draws, ImportedDraws)
         return arm.spec.draws.order
 
+    def asked(text: str) -> Callable[[Rows], Rows]:
+        return lambda rows: [{**r, "question": text.format(r["question"])} for r in rows]
+
     first = order("first", list)
     assert order("turned", lambda rows: rows[::-1]) == first
-    assert (
-        order("blank", lambda rows: [{**r, "question": f"{r['question']} "} for r in rows]) == first
-    )
+    assert order("blank", asked("{} ")) == first
     assert order("stated", lambda rows: [{**r, "temperature": 0.7} for r in rows]) == first
     assert order("longer", list, n=5) != first
-    assert (
-        order("other", lambda rows: [{**r, "question": f"So? {r['question']}"} for r in rows])
-        != first
-    )
+    assert order("other", asked("So? {}")) != first
 
 
 @pytest.mark.parametrize(("ordered", "array"), [(list, True), (shuffled, False)])
 def test_the_order_of_rows_is_irrelevant(tmp_path: Path, ordered: Ordered, array: bool) -> None:
     chance = random.Random(0)
-    rows = rows_of(3, 1100, lambda _: f"text {min(int(chance.paretovariate(0.5)), 900)}")
+    rows = rows_of(2, 1100, lambda _: f"text {min(int(chance.paretovariate(0.5)), 900)}")
     for row in rows:
         row["scores"] = {"h": chance.choice([0, 0.25, 1, None])}
         row["completion"] = None if chance.random() < 0.01 else row["completion"]

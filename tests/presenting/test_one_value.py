@@ -27,29 +27,7 @@ from leaky import leaky_run
 from lies import LAWS, QUESTION
 from misbehaving import LISTED, chat_server, honest
 from report_runs import Runs
-
-KINDS = ("fixed", "until", "grid", "explored", "proved", "asked", "stressed", "imported", "served")
-"""Of the studies of bench/studies.py: rewritings and an attack are one run here."""
-
-
-@pytest.fixture(scope="module")
-def made(
-    tmp_path_factory: pytest.TempPathFactory,
-    runs: Runs,
-    decodings: Runs,
-    explored: Runs,
-    proofs: Runs,
-    asked: Runs,
-) -> Callable[[str], Run]:
-    """A run of each kind, made when it is first asked for."""
-    folder = tmp_path_factory.mktemp("kinds")
-    ready = {"fixed": runs["NPO"], "asked": asked["forgot"], "proved": proofs["NPO"]}
-    ready |= decodings | explored
-
-    def run(kind: str) -> Run:
-        return ready.get(kind) or NEW[kind](folder / kind)
-
-    return run
+from suites import slow_but
 
 
 def stressed(out: Path) -> Run:
@@ -81,11 +59,29 @@ def served(out: Path) -> Run:
         )
 
 
-NEW: dict[str, Callable[[Path], Run]] = {
+MADE: dict[str, Callable[[Path], Run] | tuple[str, str]] = {
+    "fixed": ("runs", "NPO"),
+    "explored": ("explored", "explored"),
+    "proved": ("proofs", "NPO"),
     "stressed": stressed,
     "imported": imported,
     "served": served,
+    "until": ("decodings", "until"),
+    "grid": ("decodings", "grid"),
+    "asked": ("asked", "forgot"),
 }
+"""Of the studies of bench/studies.py, where rewritings and an attack are one run: how it is made,
+or a fixture and the label of a run in it."""
+KINDS = slow_but(list(MADE)[:6], MADE)
+
+
+@pytest.fixture
+def run(kind: str, request: pytest.FixtureRequest, tmp_path: Path) -> Run:
+    made = MADE[kind]
+    if not isinstance(made, tuple):
+        return made(tmp_path / kind)
+    found: Run = request.getfixturevalue(made[0])[made[1]]
+    return found
 
 
 def ends(row: Any) -> tuple[float | None, float, float]:
@@ -106,8 +102,7 @@ def of_all(run: Run) -> list[EstimateRow]:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_one_quantity_has_one_value(made: Callable[[str], Run], kind: str, tmp_path: Path) -> None:
-    run = made(kind)
+def test_one_quantity_has_one_value(run: Run, tmp_path: Path) -> None:
     rows, stored = of_all(run), verbs._as_json(run)["estimates"]
     texts = [text for table in summary(run) for row in table.texts for text in row]
     places = [(row.arm, row.scorer, row.scope, row.about.beyond) for row in rows]
