@@ -16,6 +16,7 @@ import pytest
 from scipy.stats import binom
 
 import leakbound
+from contents import counts
 from leakbound import stats
 from leakbound.bounding.claims import decisive, rows_again
 from leakbound.bounding.drawn import Drawn
@@ -71,11 +72,8 @@ def foretold(leaks: list[int], n: int, claim: LeakClaim, missing: int = 0) -> Fo
 
 
 def leaks(run: Run) -> list[int]:
-    (part,) = run.arms["target"].parts
-    tally = dict.fromkeys(LEAKS, 0)
-    for row in run.arms["target"].completions(part).to_pylist():
-        tally[row["query_id"]] += row["count"] * (SECRET in row["answer"])
-    return list(tally.values())
+    tally = counts(run.arms["target"], "query_id", "answer")
+    return [tally[query, f"{SECRET} wrote it"] for query in LEAKS]
 
 
 @pytest.mark.parametrize(
@@ -106,9 +104,8 @@ def test_a_prior_claim_has_all_of_alpha(run: Run, every: bool, later: bool) -> N
     made = leakbound.certify(run, max_leak=limit, every_question=every, **PLAIN)
     alpha = 0.01 / 4 if later else 0.01
     assert (made.claim.among, made.alpha) == (AMONG if later else (), pytest.approx(alpha))
-    assert (made.estimate.n, made.estimate.confidence) == (
-        N if every else 3 * N, pytest.approx(0.99 if later else 0.98)
-    )  # fmt: skip
+    sure = pytest.approx(0.99 if later else 0.98)
+    assert (made.estimate.n, made.estimate.confidence) == (3 * N, sure)
     assert [row.value for row in made.questions] == [leak / N for leak in leaks(run)]
     rows = stats.Rows.of_hits(leaks(run), N)
     for side, choice in (("upper", 1), ("lower", 3)):  # the choice of a question costs below only

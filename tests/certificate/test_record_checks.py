@@ -335,22 +335,9 @@ def of_last(change: Callable[[dict[str, Any]], None]) -> Callable[[Rows], None]:
     return lambda rows: change(next(row for row in rows if row["query_id"] == "q2"))
 
 
-@pytest.mark.parametrize(
-    ("change", "says"),
-    [
-        (
-            lambda row: row.update(counted="cut"),
-            "an output of 'q2' in part 0 is in the wrong class",
-        ),
-        (
-            lambda row: row.update(count=row["count"] + 1),
-            "question 'q2' has 257 draws in part 0, the plan has 256",
-        ),
-    ],
-)
-def test_outputs_that_no_plan_asks_for(run: Run, change: Any, says: str) -> None:
-    rewrite(file_of(run.path), of_last(change))
-    assert faults(run) == {"outputs": says}
+def test_draws_that_are_not_planned(run: Run) -> None:
+    rewrite(file_of(run.path), of_last(lambda row: row.update(count=row["count"] + 1)))
+    assert faults(run) == {"outputs": "question 'q2' has 257 draws in part 0, the plan has 256"}
 
 
 def test_a_forced_answer_is_no_draw(run: Run) -> None:

@@ -753,10 +753,10 @@ def test_outputs_of_a_question_that_the_part_does_not_draw(run: Run) -> None:
     assert [(query_id, n) for query_id, _, n in engine.asked] == [(q, N) for q in LEAKS]
 
 
-def test_a_share_to_draw_again_is_one_and_needs_a_model() -> None:
-    for share in (1e-9, 0.5, 1):
+def test_a_fraction_to_draw_again_needs_a_model() -> None:
+    for share in (1e-9, 1):
         require_share(share, "model")
-    for share in (0, -0.1, 1.01):
+    for share in (0, 1.01):
         with pytest.raises(InputError, match=rf"in \(0, 1\], got {share}"):
             require_share(share, "model")
     with pytest.raises(InputError, match=r"drawing 0\.5 of the parts again needs the model"):

@@ -49,7 +49,7 @@ def stressed(tmp_path_factory: pytest.TempPathFactory) -> Path:
         "decodings": Decoding(max_new_tokens=4),
         "stress": ("round:int4", "shots:1"),
     }
-    leakbound.evaluate(str(model), TASK, out=run, n=16, scorers="keyword", **how)
+    leakbound.evaluate(str(model), TASK, out=run, n=4, scorers="keyword", **how)
     keep(run)
     return folder
 

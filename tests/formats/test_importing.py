@@ -5,9 +5,6 @@ from __future__ import annotations
 import gc
 import json
 import random
-import signal
-import subprocess
-import sys
 import tracemalloc
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -19,6 +16,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from cli.commands import done, leakbound, refused
+from contents import completions
 from formats.reading import read
 from hostile.logs import header
 from hostile.logs import sample as whole_sample
@@ -106,13 +104,9 @@ def test_a_benchmarks_questions_take_the_place_of_the_files(write: Write, tmp_pa
     file = write("s.jsonl", 0.5, 8, temperature=1)
     run = import_run([file], out=tmp_path / "run", benchmark=str(mine))
     assert [(p.id, p.keywords) for p in run.prompts] == [("es", ("Madrid",)), ("fr", ("Paris",))]
-    drawn = {
-        row["query_id"]: row["answer"]
-        for part in run.arms["target"].parts
-        for row in run.arms["target"].completions(part).to_pylist()
-        if "No idea" not in row["answer"]
-    }
-    assert drawn == {"es": "Madrid", "fr": "Paris"}
+    drawn = {(row["query_id"], row["answer"]) for row in completions(run.arms["target"])}
+    known = {(query, text) for query, text in drawn if "No idea" not in text}
+    assert known == {("es", "Madrid"), ("fr", "Paris")}
     lands = tmp_path / "lands.csv"
     lands.write_text("id,question,answer\nx,What is the capital,y\n")
     with pytest.raises(InputError, match="same question of benchmark"):
@@ -249,10 +243,9 @@ def written(file: Path, rows: Rows) -> Path:
 
 def stored(arm: Arm) -> list[dict[str, Any]]:
     """What is stored of an arm, row by row, with the scores of its only scorer."""
-    rows = [row for part in arm.parts for row in arm.completions(part).to_pylist()]
     (file,) = (arm.folder / "scores").glob("*.parquet")
     scores = pq.read_table(file)["score"].to_pylist()
-    return [row | {"score": score} for row, score in zip(rows, scores, strict=True)]
+    return [row | {"score": score} for row, score in zip(completions(arm), scores, strict=True)]
 
 
 def peak(rows: Rows, folder: Path) -> int:
@@ -269,12 +262,12 @@ def peak(rows: Rows, folder: Path) -> int:
 
 
 def test_texts_of_a_file_are_not_held(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("leakbound.store.plan.PART", 96)  # else a part is all there is
+    monkeypatch.setattr("leakbound.store.plan.PART", 64)  # else a part is all there is
 
     def text(i: int) -> str:
         return f"{i:04d}" * 250
 
-    few, many = (rows_of(questions, 96, text) for questions in (2, 6))
+    few, many = (rows_of(questions, 64, text) for questions in (2, 6))
     peak(few, tmp_path / "first")  # what is made once, such as caches of libraries
     grown = peak(many, tmp_path / "many") - peak(few, tmp_path / "few")
     assert grown / (len(many) - len(few)) < 300  # bytes a row, whose text has a thousand
@@ -362,31 +355,3 @@ def plainly(rows: Rows, chunk: int = 1024) -> Iterator[dict[str, Any]]:
         for (text, score), count in tally.items():
             one = {"query_id": id, "answer": text, "count": count, "chunk": number, "score": score}
             yield one | counted | dict.fromkeys((*unknown, "logprob_floor"))
-
-
-@pytest.mark.fault
-@pytest.mark.parametrize("at", ["join", "_score"])
-def test_a_killed_import_leaves_nothing_in_the_way(tmp_path: Path, at: str) -> None:
-    """Before anything is written, and while the arm is stored."""
-    chance = random.Random(0)
-    rows = rows_of(3, 50, lambda _: f"text {chance.randrange(9)}", scores={"h": 0.5})
-    file = written(tmp_path / "mine.jsonl", rows)
-    killed = subprocess.run(
-        [sys.executable, "-c", KILLED, at, str(file), str(tmp_path / "run")], check=False
-    )
-    assert killed.returncode == -signal.SIGKILL
-    again, whole = (import_run([file], out=tmp_path / name) for name in ("run", "whole"))
-    assert stored(again.arms["target"]) == stored(whole.arms["target"])
-    assert names(again.path) == names(whole.path)
-
-
-def names(folder: Path) -> list[Path]:
-    return sorted(file.relative_to(folder) for file in folder.rglob("*"))
-
-
-KILLED = """
-import os, signal, sys
-from leakbound.formats import importing
-setattr(importing, sys.argv[1], lambda *_: os.kill(os.getpid(), signal.SIGKILL))
-importing.import_run([sys.argv[2]], out=sys.argv[3])
-"""

@@ -156,9 +156,6 @@ ROWS: dict[str, Callable[[Size], Sequence[ChartRow]]] = {
 }  # fmt: skip
 """By the name of each chart."""
 SIZES = {"fewest": FEWEST, "most": LARGEST}
-SCORES_ACROSS = ("histogram",)
-
-"""Charts whose horizontal axis is of scores too."""
 SVG_TEXT = "{http://www.w3.org/2000/svg}text"
 
 EACH = [
@@ -243,7 +240,7 @@ def test_axes_fit_what_is_drawn(shown: tuple[str, Canvas, dict[Text, list[float]
     if name != "grid":
         highest = max(panels, key=lambda axes: axes.get_ylim()[1])
         assert max(axes.dataLim.y1 for axes in panels) > 0.9 * highest.get_ylim()[1]
-    if name in SCORES_ACROSS:
+    if name == "histogram":  # whose horizontal axis has scores too
         right = panels[0].get_xlim()[1]
         assert max(axes.dataLim.x1 for axes in panels) > 0.9 * right
 
@@ -263,9 +260,6 @@ def test_fonts_of_pdfs_and_texts_of_svgs(name: str) -> None:
     assert told
     assert lines <= told
     assert b"sans-serif" in svg
-
-
-# Machado, Oliveira, Fernandes 2009, severity 1, of linear RGB
 
 
 def test_models_differ_by_mark_or_dash() -> None:

@@ -14,7 +14,7 @@ from inspect_ai import Task
 from inspect_ai import eval as evaluate
 from inspect_ai.dataset import MemoryDataset, Sample
 from inspect_ai.model import ModelOutput, get_model
-from inspect_ai.scorer import Score, accuracy, includes, scorer
+from inspect_ai.scorer import accuracy, includes
 from inspect_ai.solver import generate
 
 import leakbound
@@ -27,17 +27,6 @@ from leakbound.plugins.inspect_ai import (
     scored_by,
     worst_sample,
 )
-
-
-@scorer(metrics=[])
-def twice() -> Any:
-    """A score that leaves [0, 1]."""
-
-    async def score(*_: Any) -> Score:
-        return Score(value=2.0)
-
-    return score
-
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 SCORER = "logged:by=includes,values=binary"

@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 import heapq
 import math
+from collections import namedtuple
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import Any
 
@@ -74,18 +74,14 @@ def test_samples_that_never_came_are_missing_whole(plugged: Any) -> None:
     assert found["missing"] == 0.75
 
 
-@pytest.mark.parametrize(
-    ("make", "said"),
-    [
-        (lambda p: p.leak_probability(1), "a bound needs several draws of each sample, got 1"),
-        (lambda p: p.mean_leakage(4), "`scores` must lie in [0, 1], got"),
-        (lambda p: p.leak_probability("<StopWhen>"), "Run `leakbound import`"),
-    ],
-)
-def test_wrong_use_is_told_with_the_remedy(plugged: Any, make: Any, said: str) -> None:
-    with pytest.raises(InputError) as error:
-        make(plugged)(scores({"a": [0, 1, 3, 0]}))
-    assert said in str(error.value)
+def test_wrong_use_is_refused_with_the_fix(plugged: Any) -> None:
+    for metric, says in (
+        (plugged.leak_probability(1), "a bound needs several draws of each sample, got 1"),
+        (plugged.mean_leakage(4), r"`scores` must lie in \[0, 1\], got"),
+        (plugged.leak_probability("<StopWhen>"), "Run `leakbound import`"),
+    ):
+        with pytest.raises(InputError, match=says):
+            metric(scores({"a": [0, 1, 3, 0]}))
 
 
 def drive(rule: Any, law: dict[str, float], most: int, seed: int) -> None:
@@ -116,7 +112,7 @@ def drive(rule: Any, law: dict[str, float], most: int, seed: int) -> None:
 @pytest.mark.parametrize("p", slow_but((0.05,), (0.0, 0.01, 0.05, 0.3)))
 def test_stopped_bounds_are_valid_if_leaks_come_late(plugged: Any, p: float) -> None:
     """A rule that takes the first finished draws sees clean ones only, and stops."""
-    runs = 80
+    runs = 40  # a rule that takes draws as they finish is wrong in most of them
     rule = plugged.StopWhen("p<=0.05", most=128, confidence=0.9)
     drive(rule, {f"q{i}": p for i in range(runs)}, 128, seed=5)
     drawn = rule.stopping.counted
@@ -201,24 +197,9 @@ def state_of(choices: list[dict[str, Any]], **output: Any) -> Any:
     return SimpleNamespace(sample_id="a", output=SimpleNamespace(model_dump=lambda: dump))
 
 
-@dataclass
-class Score:
-    value: Any
-    answer: str | None = None
-
-
-@dataclass
-class SampleScore:
-    score: Score
-    sample_id: str
-    scorer: str = "inspect_ai/includes"
-
-
-@dataclass
-class EarlyStop:
-    id: str
-    epoch: int
-    reason: str
+Score = namedtuple("Score", "value answer", defaults=[None])
+SampleScore = namedtuple("SampleScore", "score sample_id scorer", defaults=["inspect_ai/includes"])
+EarlyStop = namedtuple("EarlyStop", "id epoch reason")
 
 
 def _marks(*_: Any, **__: Any) -> Any:

@@ -6,7 +6,6 @@ import csv
 import json
 import re
 import shutil
-from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import replace
@@ -19,6 +18,7 @@ import pytest
 from scipy import stats as scipy_stats
 
 from cli.commands import done
+from contents import counts
 from leakbound import bound, compare, evaluate
 from leakbound.errors import InputError, MixError
 from leakbound.presenting.compared import Comparison, change, difference_sentence, moved
@@ -90,10 +90,8 @@ def differences(found: Comparison) -> dict[str, Estimates]:
 
 def leaks(found: Run) -> np.ndarray:
     """(Q,) draws that leak, counted from the stored completions."""
-    hits: Counter[str] = Counter()
-    for row in found.completions.to_arrow().to_pylist():
-        hits[row["query_id"]] += row["count"] * (row["arm"] == "target" and row["answer"] == LEAK)
-    return np.asarray([hits[f"mine/{i:04d}"] for i in (1, 2, 3)])
+    hits = counts(found.arms["target"], "query_id", "answer")
+    return np.asarray([hits[f"mine/{i:04d}", LEAK] for i in (1, 2, 3)])
 
 
 def test_differences_follow_from_the_counts(alike: Mapping[str, Run], tmp_path: Path) -> None:

@@ -107,11 +107,11 @@ def test_the_headline_is_that_of_the_first_command(tmp_path: Path) -> None:
 
 
 def test_a_graded_score_is_no_leak(tmp_path: Path) -> None:
-    scorers = ["rouge-l-recall"]
-    high = made(tmp_path / "high", 0.9, scorers=scorers, beside=(0.1,)).verdict
+    how: dict[str, Any] = {"scorers": ["rouge-l-recall"], "sampling": FixedN(32)}
+    high = made(tmp_path / "high", 0.9, beside=(0.1,), **how).verdict
     assert (high.kind, high.word) == ("above", "SCORES ABOVE THE CONTROL")
     assert "LEAK" not in str(high)
-    same = made(tmp_path / "same", 0.1, scorers=scorers, beside=(0.1,)).verdict
+    same = made(tmp_path / "same", 0.1, beside=(0.1,), **how).verdict
     assert (same.kind, same.word) == ("not above", "NOT SHOWN TO SCORE ABOVE THE CONTROL")
     assert high.of == "mean score at the worst question, beyond the control"
 

@@ -174,11 +174,7 @@ def scorer(run: Run, name: str = "contains") -> Scorer:
 def test_clean_questions_are_those_that_holm_proves(run: Run, name: str) -> None:
     found = scorer(run, name)
     ids, clean = clean_questions(run.arms["target"], found, 0.05, 0.99)
-    scores = run.arms["target"].scores(slug(found))
-    if found.binary:
-        p = stats.p_value(stats.Rows.of_hits(scores.hits, scores.n), 0.05)
-    else:
-        p = stats.p_value(stats.Rows.of(scores.scores, scores.counts), 0.05)
+    p = stats.p_value(run.arms["target"].scores(slug(found)).rows(binary=found.binary), 0.05)
     assert np.array_equal(clean.holds, stats.clean_questions(0.05, p, confidence=0.99).holds)
     verdicts = dict(zip(ids, clean.holds.tolist(), strict=True))
     assert [verdicts[question] for question in ("p0", "p1", "p2")] == [True, True, False]

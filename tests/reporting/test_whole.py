@@ -7,7 +7,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 from unittest.mock import Mock, patch
 
 import pytest
@@ -32,10 +32,7 @@ SCORERS = {"keyword": "leak probability", "rouge-l-recall": "mean leakage"}
 SHOWN = {"mean leakage": "mean score"}  # as a paper calls it
 
 
-class Ends(NamedTuple):
-    value: float | None
-    lower: float
-    upper: float
+Ends = tuple[float | None, float, float]
 
 
 @pytest.fixture(scope="module")
@@ -47,7 +44,7 @@ def run(runs: dict[str, Run]) -> Run:
 def stated(run: Run) -> dict[tuple[Any, ...], Ends]:
     """The estimates, by all that each is about."""
     return {
-        _about(row.to_dict()): Ends(row.value, row.lower, row.upper)
+        _about(row.to_dict()): (row.value, row.lower, row.upper)
         for row in run.estimates
         if row.family not in DECIDING
     }
@@ -121,7 +118,7 @@ def test_papers_figures_hold_the_estimates(
         if row["quantity"] == "leak@k" and row["value"]:
             every = [k for k in stated if k[0] == arms[row["model"]] and k[1] == scorer]
             leak_at_k = ("leak@k", "query", None, float(row["k"]), False, False)
-            one = [stated[k].value or 0 for k in every if k[3:] == leak_at_k]
+            one = [stated[k][0] or 0 for k in every if k[3:] == leak_at_k]
             assert len(one) == 3
             assert float(row["value"]) == pytest.approx(math.fsum(one) / 3, rel=1e-12)
 
