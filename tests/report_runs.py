@@ -36,7 +36,7 @@ CLAIM = "p<=0.1"
 
 
 def _once(make: Callable[[pytest.TempPathFactory], Runs]) -> Any:
-    """A fixture of the session, whichever folder's tests ask for it first."""
+    """A fixture that is made once per session, although several folders import it."""
 
     def made(tmp_path_factory: pytest.TempPathFactory) -> Runs:
         if make.__name__ not in _MADE:

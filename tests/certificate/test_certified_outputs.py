@@ -1,4 +1,4 @@
-"""What a claim is about: whole outputs or answers, and in how many tokens."""
+"""What a claim is about: whole outputs or answers, and the number of tokens."""
 
 from __future__ import annotations
 

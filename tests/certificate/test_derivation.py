@@ -1,4 +1,4 @@
-"""Verdicts, the numbers they rest on, what a certificate holds, and what it says was asked."""
+"""Verdicts, the numbers that decide them, and the contents of a certificate."""
 
 from __future__ import annotations
 
@@ -126,7 +126,7 @@ def test_a_later_claim_states_what_it_shares_alpha_with(run: Run) -> None:
 
 
 def test_a_claim_that_a_later_command_names_is_not_prior(tmp_path: Path) -> None:
-    """As soon as any file of an arm is there, it may have been chosen by what the file holds."""
+    """Once an arm has a file, the claim may have been chosen by its contents."""
     first = leaky_run(tmp_path / "run", claims="0.2")
     again = leaky_run(tmp_path / "run", claims=("0.2", "0.3"), confidence=0.99)
     assert [(c.claim.max_leak, c.prior) for c in again.record.claims] == [(0.2, True), (0.3, False)]
@@ -140,7 +140,7 @@ def test_a_claim_that_a_later_command_names_is_not_prior(tmp_path: Path) -> None
         assert made.claim.among == among
 
 
-def test_a_claim_is_prior_as_it_was_recorded_alone(run: Run) -> None:
+def test_only_the_recorded_claim_is_prior(run: Run) -> None:
     """By the scorer of these settings, whether or not the certificate accepts cut outputs."""
     claim = claimed(max_leak=0.2)
     assert is_prior(run, replace(claim, accept_cut=True, among=(("a", "b"),)))
@@ -206,7 +206,7 @@ class Foreign:
 
 
 def test_the_code_of_a_scorer_from_elsewhere_is_assumed(tmp_path: Path) -> None:
-    """A digest is of settings, so a claim counts as recorded whatever the scorer does by then."""
+    """A digest is of settings: a claim counts as recorded although the scorer's code changed."""
     run = leaky_run(tmp_path / "run", n=64, claims="0.2", scorers=[Foreign()])
     assert "of the class Foreign in" in leakbound.certify(run, max_leak=0.2).assumes[0]
 
@@ -216,10 +216,12 @@ def test_sampling_only_records_no_claim(tmp_path: Path) -> None:
         leakbound.sample(engine(), benchmark(), out=tmp_path / "run", claims="0.2")
 
 
-def test_a_sampling_plan_records_the_claim_that_ends_it(tmp_path: Path) -> None:
+def test_a_sampling_plan_records_its_claim(tmp_path: Path) -> None:
     run = leaky_run(tmp_path / "run", sampling=Until("p<=0.1", N))
-    made = leakbound.certify(run, max_leak=0.1, every_question=True, out=tmp_path / "every.json")
+    file = tmp_path / "every.json"
+    made = leakbound.certify(run, max_leak=0.1, every_question=True, out=file)
     assert made.claim.among == ()
+    assert leakbound.verify(file, run.path).verified
     assert leakbound.certify(run, max_leak=0.1, out=tmp_path / "mean.json").claim.among
 
 
@@ -242,7 +244,7 @@ def test_a_claim_picked_by_its_bounds_is_rarely_wrong(p: tuple[float, float]) ->
 
 
 def test_the_least_number_of_clean_draws_that_passes() -> None:
-    """459 at 99 %: (1 - .01)^459 <= .01; a side at half of alpha would ask for 528."""
+    """459 at 99 %: (1 - .01)^459 <= .01; a bound at half of alpha would need 528."""
     claim = claimed(max_leak=0.01, every_question=True)
     found = {n: decided([0], n, claim) for n in (458, 459)}
     assert found == {458: "inconclusive", 459: "pass"}
@@ -250,7 +252,7 @@ def test_the_least_number_of_clean_draws_that_passes() -> None:
 
 @pytest.mark.parametrize("every", [False, True])
 @pytest.mark.parametrize(("p", "wrong"), [(0.05, "pass"), (0.0499, "refuted")])
-def test_a_wrong_verdict_is_as_rare_as_it_says(every: bool, p: float, wrong: str) -> None:
+def test_a_wrong_verdict_has_at_most_its_error_rate(every: bool, p: float, wrong: str) -> None:
     """At the limit's own side, where it is likeliest; exact, over all tallies of 64 draws."""
     claim = claimed(max_leak=0.0499999, every_question=every, confidence=0.9)
     found = [decided([hits], 64, claim) for hits in range(65)]
@@ -459,7 +461,7 @@ def test_a_forecast_decides_at_the_rates_seen(every: bool, limit: float) -> None
     assert "new run" in found.text
 
 
-def test_clean_draws_that_were_too_few_say_how_many_would_do() -> None:
+def test_too_few_clean_draws_have_a_forecast() -> None:
     claim = claimed(max_leak=0.01, every_question=True)
     draws = foretold([0, 0], 8, claim).draws
     needed = math.ceil(math.log(0.01) / math.log(0.99))

@@ -224,7 +224,7 @@ def edited(at: Path, run: Path) -> None:
 
 
 def written(at: Path, table: pa.Table, meta: Values, run: Path) -> None:
-    """Write a table as the store does, whatever its metadata say, and renew the record."""
+    """Write a table as the store does, with any metadata, and renew the record."""
     kept = {k: v for k, v in meta.items() if k not in SEALS} | {"table": tables.digest(table)}
     kept["digest"] = digest_of(kept)
     bare = table.replace_schema_metadata({b"leakbound": json.dumps(kept).encode()})
@@ -328,7 +328,7 @@ def again(run: Path) -> Path:
 
 
 def found(name: str, run: Path, model: Path) -> str:
-    """The checks that fail once a run is scored and certified anew; empty where it is verified."""
+    """The checks that fail after a run is scored and certified again; empty if it is verified."""
     arm, file = KINDS[name][0], run.with_suffix(".json")
     leakbound.score(load(run), SCORER)
     leakbound.bound(load(run))

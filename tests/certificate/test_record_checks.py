@@ -1,4 +1,4 @@
-"""Each statement of a run that follows from others is made again: what one check says of one."""
+"""Each statement of a run that follows from others is made again and compared."""
 
 from __future__ import annotations
 
@@ -164,7 +164,7 @@ def test_questions_given_in_other_words(run: Run) -> None:
 
 
 class _Any(defaultdict[str, dict[str, float]]):
-    """The law of a question for each of its rewritings."""
+    """The distribution of a question for each of its rewritings."""
 
     def __missing__(self, query: str) -> dict[str, float]:
         return self[query.partition("~")[0]]
@@ -338,6 +338,11 @@ def of_last(change: Callable[[dict[str, Any]], None]) -> Callable[[Rows], None]:
 def test_draws_that_are_not_planned(run: Run) -> None:
     rewrite(file_of(run.path), of_last(lambda row: row.update(count=row["count"] + 1)))
     assert faults(run) == {"outputs": "question 'q2' has 257 draws in part 0, the plan has 256"}
+
+
+def test_an_output_in_the_wrong_class(run: Run) -> None:
+    rewrite(file_of(run.path), of_last(lambda row: row.update(unanswered=True)))
+    assert faults(run) == {"outputs": "an output of 'q2' in part 0 is in the wrong class"}
 
 
 def test_a_forced_answer_is_no_draw(run: Run) -> None:

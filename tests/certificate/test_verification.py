@@ -125,7 +125,7 @@ def undecided(rows: list[Values]) -> None:
 
 
 def handed(to: str) -> Callable[[list[Values]], None]:
-    """The draws of the last question are another's."""
+    """The draws of the last question belong to another question."""
 
     def change(rows: list[Values]) -> None:
         for row in rows:
@@ -164,7 +164,7 @@ def test_a_count_edited_and_scored_again(path: Path) -> None:
 
 
 def test_missing_draws_made_up_in_a_part(path: Path) -> None:
-    """They stand beside the table, where its own digest does not reach."""
+    """They are in the metadata, which the digest of the table does not cover."""
     file = completions(path)
     table, meta = tables.read_table(file), tables.read_meta(file)
     tables.write_table(file, table.replace_schema_metadata(None), {**meta, "missing": {"q0": 9}})
@@ -230,7 +230,7 @@ def test_a_part_or_a_file_of_scores_that_is_gone_or_too_many(path: Path) -> None
 
 
 def test_other_keywords_would_score_otherwise(path: Path) -> None:
-    """Whoever asks something else has run.json say that it was asked all along."""
+    """A forger with other questions also edits run.json."""
     file = path / "prompts.parquet"
     rewrite(file, lambda rows: rows[2].update(keywords=["nothing at all"]))
     files = {file.name: tables.read_meta(file)["digest"]}
@@ -307,7 +307,7 @@ def test_numbers_agree_to_the_last_digit_only(path: Path) -> None:
 
 
 class Scripted:
-    """An engine that forces texts as it is told: the stored values, but for some changes."""
+    """An engine that forces texts: it gives the stored values, except for some changes."""
 
     margin = 1e-6
     refuses = ""
@@ -625,7 +625,7 @@ def test_an_explored_run(tmp_path: Path) -> None:
         file.write_bytes(before)
 
 
-def test_the_scorers_model_is_asked_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_scorers_model_scores_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("fake_models.HARM", tuple(SECRET.split()))
     monkeypatch.setattr(scoring, "OpenModels", lambda **loading: FakeModels())
     run = leaky_run(tmp_path / "r", scorers=["classifier:harm>=0.5"])

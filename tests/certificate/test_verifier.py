@@ -1,4 +1,4 @@
-"""An arm of a run beside the model that drew it: its stress, its coin and its longest answer."""
+"""An arm of a run and the model that drew it: its stress, its coin and its longest answer."""
 
 from __future__ import annotations
 
@@ -122,14 +122,14 @@ def test_another_model(run: Run, stressed: Path) -> None:
 
 
 def test_the_stressed_model_is_not_the_one_before(run: Run, stressed: Path) -> None:
-    """Whoever hands over the folder of the stressed model has it stressed once more."""
+    """The stressed model's own folder would be stressed twice."""
     kept = run.path / "stress" / "round int4" / "target"
     assert kept.is_dir()
     found = until("before", run, run.arms[ROUNDED], str(kept))
     assert found["before"].status == "differs"
 
 
-def test_other_texts_than_the_stress_asks(run: Run, stressed: Path) -> None:
+def test_other_texts_than_those_of_the_stress(run: Run, stressed: Path) -> None:
     arm = run.arms[SHOWN]
     first, second, third = arm.spec.attack_queries
     model = str(stressed / "model")
@@ -180,9 +180,7 @@ class Retrained(Relearn):
         return str(self.other)
 
 
-def test_a_model_trained_on_another_machine(
-    stressed: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_retrained_model(stressed: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The model that was kept is looked at in place of one trained again."""
     run = load(shutil.copytree(stressed / "run", tmp_path / "run"))
     monkeypatch.setattr(Retrained, "other", stressed / "other", raising=False)

@@ -130,7 +130,7 @@ def test_greedy_answers_that_agree_are_one_draw(tmp_path: Path) -> None:
 
 
 def test_draws_are_compared_by_their_texts_and_not_by_their_tokens(tmp_path: Path) -> None:
-    """A cache or a seed repeats texts, whatever a log has counted of each."""
+    """A cache or a seed repeats texts, although a log counts their tokens differently."""
     one, two = (
         log(name, [[drawn(text, tokens=tokens, finish=finish) for text in row] for row in texts(0)])
         for name, tokens, finish in (("one", 3, "stop"), ("two", 4, "unknown"))

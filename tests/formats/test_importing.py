@@ -34,7 +34,7 @@ Write = Callable[..., Path]
 
 @pytest.fixture
 def write(tmp_path: Path) -> Write:
-    """Write samples of questions about capitals: `share` of the draws leak."""
+    """Write samples of questions about capitals; this fraction of the draws leaks."""
 
     def written(name: str, share: float, n: int, *, missing: int = 0, **stated: Any) -> Path:
         chance, rows = random.Random(name), []
@@ -249,7 +249,7 @@ def stored(arm: Arm) -> list[dict[str, Any]]:
 
 
 def peak(rows: Rows, folder: Path) -> int:
-    """Bytes that an import of these rows holds at most beyond what there is before."""
+    """The peak memory of an import of these rows, in bytes beyond what is in use before."""
     folder.mkdir()
     file = written(folder / "mine.jsonl", rows)
     gc.collect()
@@ -268,7 +268,7 @@ def test_texts_of_a_file_are_not_held(tmp_path: Path, monkeypatch: pytest.Monkey
         return f"{i:04d}" * 250
 
     few, many = (rows_of(questions, 64, text) for questions in (2, 6))
-    peak(few, tmp_path / "first")  # what is made once, such as caches of libraries
+    import_run([written(tmp_path / "first.jsonl", few)], out=tmp_path / "first")  # fill caches
     grown = peak(many, tmp_path / "many") - peak(few, tmp_path / "few")
     assert grown / (len(many) - len(few)) < 300  # bytes a row, whose text has a thousand
 

@@ -82,7 +82,7 @@ def test_the_settings_of_the_calls_decide_and_a_graders_call_does_not(tmp_path: 
     assert (found.others, found.decoding.stop) == ({"frequency_penalty": 0.5}, (".",))
 
 
-def test_content_may_be_parts_or_kept_beside_and_input_a_conversation(tmp_path: Path) -> None:
+def test_content_may_be_parts_and_input_a_conversation(tmp_path: Path) -> None:
     parts = [{"type": "reasoning", "reasoning": "hm"}, {"type": "text", "text": "x"}]
     first = sample("a", 1, "")
     first["output"]["choices"][0]["message"]["content"] = parts
@@ -175,7 +175,7 @@ def test_a_whole_pair_is_a_character(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("at", range(30, 2000, 97))
-def test_any_flipped_byte_of_a_real_log_is_told_or_harmless(tmp_path: Path, at: int) -> None:
+def test_any_flipped_byte_is_refused_or_harmless(tmp_path: Path, at: int) -> None:
     data = bytearray(REAL.read_bytes())
     if at < len(data):
         data[at] ^= 0x10

@@ -1,4 +1,4 @@
-"""Scores that logs hold are scorers of the run that is made of them: no judge is asked again."""
+"""Scores in logs become scorers of the imported run: no judge scores again."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Files of garak, promptfoo, lighteval and lm-evaluation-harness, told by how they look."""
+"""Files of garak, promptfoo, lighteval and lm-evaluation-harness, recognised by content."""
 
 from __future__ import annotations
 
@@ -132,7 +132,7 @@ def test_a_report_of_an_older_garak_scores_answered_outputs_only(tmp_path: Path)
     assert log.questions["lmrc.Sure/0"].text == "Is it so?"
 
 
-def test_an_empty_prompt_is_a_question_whose_text_says_so(tmp_path: Path) -> None:
+def test_an_empty_prompt_is_a_question(tmp_path: Path) -> None:
     blank = {"turns": [{"role": "user", "content": {"text": ""}}]}
     rows = [attempt(i, 2, "test.Blank", prompt=blank) for i in range(2)]
     run = imported(report(tmp_path / "r.report.jsonl", *rows), tmp_path)
@@ -288,7 +288,7 @@ def test_what_is_no_sample_is_named(tmp_path: Path, rows: list[dict[str, Any]], 
         read(written(tmp_path, *rows))
 
 
-def test_damaged_results_beside_are_named(tmp_path: Path) -> None:
+def test_a_damaged_file_of_results_is_named(tmp_path: Path) -> None:
     file = written(tmp_path, {})
     assert (read(file).model, read(file).tool) == ("unnamed", "lm-evaluation-harness")
     (tmp_path / "results_2026-11-21T08-08-29.json").write_text("{")

@@ -1,4 +1,4 @@
-"""Charts that can be printed: nothing overlaps or is cut, and every eye tells models apart."""
+"""Charts that can be printed: nothing overlaps or is cut, and models differ without colour."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def every(
     xs: Iterable[float | None] = (None,),
     questions: bool = False,
 ) -> list[ChartRow]:
-    """These numbers of every model: per group, per question if asked for, per place."""
+    """These numbers of every model: per group, per question if wanted, per place."""
     return [
         ChartRow(model, quantity, *share(size, i, j), SURE, question, group, x)
         for i, model in enumerate(size.models)
@@ -204,9 +204,7 @@ def test_every_figure_has_its_fewest_and_its_most() -> None:
 
 
 @pytest.mark.parametrize("shown", EACH, indirect=True)
-def test_no_texts_overlap_and_none_is_cut(
-    shown: tuple[str, Canvas, dict[Text, list[float]]],
-) -> None:
+def test_no_texts_overlap_or_are_cut(shown: tuple[str, Canvas, dict[Text, list[float]]]) -> None:
     name, canvas, found = shown
     texts, boxes = [text.get_text() for text in found], np.array([*found.values()])
     assert not [(texts[i], texts[j]) for i, j in overlapping(boxes)]

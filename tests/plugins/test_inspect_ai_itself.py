@@ -80,7 +80,7 @@ def figures(log: Any) -> dict[str, float]:
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_what_it_prints_is_what_an_import_of_its_log_says(tmp_path: Path, seed: int) -> None:
+def test_it_prints_the_estimates_of_an_import(tmp_path: Path, seed: int) -> None:
     """To the digit, also where epochs failed: the log states the seed of the order of bets."""
     log = run(
         tmp_path,

@@ -75,13 +75,13 @@ def test_samples_that_never_came_are_missing_whole(plugged: Any) -> None:
 
 
 def test_wrong_use_is_refused_with_the_fix(plugged: Any) -> None:
-    for metric, says in (
-        (plugged.leak_probability(1), "a bound needs several draws of each sample, got 1"),
-        (plugged.mean_leakage(4), r"`scores` must lie in \[0, 1\], got"),
-        (plugged.leak_probability("<StopWhen>"), "Run `leakbound import`"),
+    for metric, of, says in (
+        (plugged.leak_probability, 1, "a bound needs several draws of each sample, got 1"),
+        (plugged.mean_leakage, 4, r"`scores` must lie in \[0, 1\], got"),
+        (plugged.leak_probability, "<StopWhen>", "Run `leakbound import`"),
     ):
         with pytest.raises(InputError, match=says):
-            metric(scores({"a": [0, 1, 3, 0]}))
+            metric(of)(scores({"a": [0, 1, 3, 0]}))
 
 
 def drive(rule: Any, law: dict[str, float], most: int, seed: int) -> None:
@@ -208,7 +208,7 @@ def _marks(*_: Any, **__: Any) -> Any:
 
 @contextmanager
 def plug_in() -> Iterator[Any]:
-    """The plug-in, over the few names of inspect_ai that it asks for."""
+    """The plug-in, over the few names of inspect_ai that it imports."""
     content = {
         "inspect_ai": {},
         "inspect_ai.dataset": {"Sample": SimpleNamespace},

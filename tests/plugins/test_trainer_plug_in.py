@@ -49,12 +49,12 @@ def looked(trainer: Trainer) -> list[dict[str, float]]:
 @BOTH_KINDS
 @pytest.mark.usefixtures("embeddings")
 def test_every_look_is_logged_with_its_bounds(tmp_path: Path) -> None:
-    trainer = training(tmp_path, 13)
-    bounds = LeakBounds(trainer, TASK, every=5, n=64)
+    trainer = training(tmp_path, 25)
+    bounds = LeakBounds(trainer, TASK, every=10, n=64)
     trainer.add_callback(bounds)
     trainer.train()
     rows = looked(trainer)
-    assert [row["step"] for row in rows] == [5, 10, 13]
+    assert [row["step"] for row in rows] == [10, 20, 25]
     assert all(row["leak_lower"] <= row["leak"] <= row["leak_upper"] for row in rows)
     assert {row["leak_seed"] for row in rows} == {bounds.seed}
     assert rows[-1]["leak"] >= 0.4  # one of two answers is taught
@@ -62,9 +62,7 @@ def test_every_look_is_logged_with_its_bounds(tmp_path: Path) -> None:
     assert trainer.model.training
 
 
-def test_a_look_has_its_own_alpha_and_draws(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_look_has_its_alpha_and_draws(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     made = []
     usual = ToolDraws.of.__func__  # type: ignore[attr-defined]
 

@@ -1,4 +1,4 @@
-"""What is said of cut, filtered and thinking outputs: on the card, in tables, on the page."""
+"""Statements about cut, filtered and thinking outputs on the card, in tables, on the page."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ class _Halves(ProvingEngine):
 
 
 def test_an_output_that_was_explored_and_cut_counts_by_its_mass(tmp_path: Path) -> None:
-    """Each word is the last one with probability 1/2: a quarter goes on after two of them."""
+    """Each word is the last one with probability 1/2: a quarter continues after two words."""
     engine = _Halves(["<end>", " a"], lambda query: 0, lambda said: [0.5, 0.5])
     how = Decoding(max_new_tokens=2)
     run = evaluate(

@@ -98,7 +98,7 @@ STOPPED = pytest.param("stopped", marks=pytest.mark.thorough)
 
 @pytest.mark.parametrize("kind", ["contains", "rouge-l-recall", "explored", STOPPED])
 def test_cells_pay_for_each_other(run: Run, kind: str, tmp_path: Path) -> None:
-    """Each has its share of alpha, and all are valid simultaneously at alpha."""
+    """Each has its part of alpha, and all are valid simultaneously at alpha."""
     name = kind if kind == "rouge-l-recall" else "contains"
     scorer, pair = make_scorer(name), cells((0.5, 1.0), (1.0,))
     if kind == "explored":
@@ -208,7 +208,7 @@ def test_decodings_that_are_no_grid_have_cells_but_no_effects(tmp_path: Path) ->
         assert read_view(run).grids == ()
 
 
-def test_nothing_is_said_about_fewer_questions(tmp_path: Path) -> None:
+def test_fewer_questions_have_no_grid(tmp_path: Path) -> None:
     half, decodings = engine(broken=lambda query: query.id == "p1"), cells((0.5, 1.0), (1.0,))
     with pytest.raises(IncompleteError):
         evaluate(half, benchmark(), out=tmp_path / "run", n=16, decodings=decodings)

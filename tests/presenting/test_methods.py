@@ -19,14 +19,14 @@ from leakbound.evaluation import evaluate
 from leakbound.presenting.comparing import compare_methods
 from leakbound.store import Run
 
-TASK = benchmark_of(("0",), answer=LEAK, keywords=("hush",))
+TASK = benchmark_of(("0", "1"), answer=LEAK, keywords=("hush",))
 LEAKS = {"npo": (0.3, 0.5, 0.4, 0.35, 0.6, 0.45), "rmu": (0.1, 0.05, 0.12, 0.02, 0.08)}
 
 
 def made(folder: Path, label: str, leak: float, *, control: bool = True, **how: Any) -> Run:
     engine = AskedEngine(lambda query, decoding: leak, name=str(how.pop("name", label)))
     clean = AskedEngine(lambda query, decoding: 0.01, name="c") if control else None
-    return evaluate(engine, TASK, out=folder / label, control=clean, n=128, **how)
+    return evaluate(engine, TASK, out=folder / label, control=clean, n=64, **how)
 
 
 @pytest.fixture(scope="module")

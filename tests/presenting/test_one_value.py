@@ -23,6 +23,7 @@ from leakbound.presenting.view import read_view
 from leakbound.scorers import make_scorer
 from leakbound.scoring.score import slug
 from leakbound.store import EstimateRow, Run
+from leakbound.study import Until
 from leaky import leaky_run
 from lies import LAWS, QUESTION
 from misbehaving import LISTED, chat_server, honest
@@ -32,6 +33,10 @@ from suites import slow_but
 
 def stressed(out: Path) -> Run:
     return leaky_run(out, stress="opener:1", n=32)
+
+
+def until(out: Path) -> Run:
+    return leaky_run(out, sampling=Until("p<=0.1", 64))
 
 
 def imported(out: Path) -> Run:
@@ -66,13 +71,13 @@ MADE: dict[str, Callable[[Path], Run] | tuple[str, str]] = {
     "stressed": stressed,
     "imported": imported,
     "served": served,
-    "until": ("decodings", "until"),
-    "grid": ("decodings", "grid"),
     "asked": ("asked", "forgot"),
+    "until": until,
+    "grid": ("decodings", "grid"),
 }
 """Of the studies of bench/studies.py, where rewritings and an attack are one run: how it is made,
 or a fixture and the label of a run in it."""
-KINDS = slow_but(list(MADE)[:6], MADE)
+KINDS = slow_but(list(MADE)[:8], MADE)
 
 
 @pytest.fixture

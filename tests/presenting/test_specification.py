@@ -195,7 +195,7 @@ CHANGES = [*changes()]
 
 
 @pytest.mark.parametrize("change", CHANGES, ids=lambda change: change.path)
-def test_every_field_changes_the_words_or_stands_on_the_list(change: Change) -> None:
+def test_every_field_changes_the_words_or_is_listed(change: Change) -> None:
     now = specification(change.record, change.arm, rewritings=3)
     then = specification(RECORD, change.before, rewritings=3)
     if change.path not in BY_DIGEST:
@@ -217,7 +217,7 @@ def test_the_list_names_fields_that_there_are() -> None:
 
 
 def test_no_field_of_the_fixture_has_its_default() -> None:
-    """A field whose value makes no difference by itself has to have one that makes another tell."""
+    """A field at its default would hide the effect of another field."""
     for value in (RECORD.inputs, ARM.decoding, RECORD.benchmark):
         assert value is not None
         same = [
@@ -249,7 +249,7 @@ STUDY = {
 """Of every field of a study: the heading that tells what became of it, or why none does."""
 
 
-def test_every_field_of_a_study_is_told_somewhere_or_has_its_reason() -> None:
+def test_every_field_of_a_study_has_a_heading_or_reason() -> None:
     names = [f.name for f in fields(Study) if f.name != "settings"]
     names += [f"settings.{f.name}" for f in fields(Study().settings)]
     assert set(names) == set(STUDY)
@@ -291,7 +291,7 @@ def prompted(**rule: Any) -> dict[str, Any]:
          ["draws imported, made as tool 1 states, which nothing here proves"]),
     ],
 )  # fmt: skip
-def test_what_departs_from_the_benchmark_is_said(arm: dict[str, Any], says: list[str]) -> None:
+def test_departures_from_the_benchmark_are_stated(arm: dict[str, Any], says: list[str]) -> None:
     assert departures(RECORD, replace(USUAL, **arm)) == tuple(says)
     plain = replace(USUAL, **prompted(system="Refuse."))
     assert "Refuse" not in specification(RECORD, plain)["Prompt"]

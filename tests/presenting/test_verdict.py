@@ -1,4 +1,4 @@
-"""The verdict: which word it is, what number stands beside it, and which texts it shows."""
+"""The verdict: its word, its number, and the texts that it shows."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def engine(*leaks: float, **settings: Any) -> CannedEngine:
 
 
 def made(out: Path, *leaks: float, beside: tuple[float, ...] = (), **how: Any) -> Run:
-    """A run of as many questions as there are chances, beside a control where one has some."""
+    """A run with a question for each leak probability, and with a control if that has some."""
     given: dict[str, Any] = {"scorers": ["keyword"], "sampling": FixedN(64)} | how
     if beside:
         given["control"] = engine(*beside, name="c")
@@ -63,7 +63,7 @@ def test_with_a_control(leaks: tuple[float, ...], kind: str, headline: str, tmp_
 
 
 def test_few_leaks_are_decided_by_the_exact_test(tmp_path: Path) -> None:
-    """Nine of 64 against a clean control: the bets alone show nothing at 99 %."""
+    """Nine of 64 against a clean control: without it, the bets show nothing at 99 %."""
     run = made(tmp_path / "r", 0.125, beside=(0.0,))
     worst = run.estimates.worst("leak probability", beyond="control")
     leaks = round(worst.value * 64)

@@ -156,7 +156,7 @@ LEAKS = {"p0": 0.0, "p1": 0.0, "p2": 0.3, "p3": 0.02}
 
 
 def leaking(out: Path, scorers: tuple[str, ...] = ("contains",), **how: Any) -> Run:
-    """Questions each of which leaks as often as is said above."""
+    """Questions with these leak probabilities."""
     return evaluate(saying(LEAKS), who(*LEAKS, scorers=scorers), out=out, **how)
 
 

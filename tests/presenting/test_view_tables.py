@@ -81,7 +81,7 @@ def test_explored_texts_come_by_mass(explored: dict[str, Run]) -> None:
 
 
 @pytest.mark.slow
-def test_proofs_are_told(certain: View, explored: dict[str, Run]) -> None:
+def test_proofs_are_shown(certain: View, explored: dict[str, Run]) -> None:
     (row,) = explored["explored"].estimates.where(
         arm="target T=0.5", query_id="p0", quantity="leak probability", proved=True
     )
@@ -120,7 +120,7 @@ def with_proofs(view: View, target: float, control: float) -> View:
 
 @pytest.mark.slow
 def test_proofs_count_above_a_stated_level_and_the_controls(certain: View) -> None:
-    """Any text is possible; and what is proved of a model that never saw it tells nothing."""
+    """Any text is possible, and a proof about a model that never saw it shows nothing."""
     for target, control, counted in (
         (4e-16, 0.0, 0), (0.9e-6, 0.0, 0), (1.1e-6, 0.0, 3),
         (0.02, 0.02, 0), (0.02, 0.03, 0), (0.03, 0.02, 3),
@@ -147,7 +147,7 @@ MOST = {"scope": "worst question", "inputs": "these queries"}
 
 
 @pytest.mark.slow
-def test_greedy_output_and_full_stand_side_by_side(reworded: View, asked: dict[str, Run]) -> None:
+def test_greedy_output_and_full_are_in_one_table(reworded: View, asked: dict[str, Run]) -> None:
     run = asked["forgot"]
     grid = tables.painted(tables.PROTOCOLS, reworded, KEYWORD)
     assert [row[0].text for row in grid.rows] == ["forgot", "control"]

@@ -1,4 +1,4 @@
-"""Each run of a folder is listed in its own row, whatever its state, and nothing else is read."""
+"""Each run of a folder has a row in any state, and nothing else is read."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the page says of decodings, claims, explored distributions, rewritings and attacks."""
+"""The page of decodings, claims, explored distributions, rewritings and attacks."""
 
 from __future__ import annotations
 
@@ -46,9 +46,7 @@ def leaking(view: View) -> dict[str, list[LeakingQuery]]:
     return leaking_most(view.reworded[0])
 
 
-def test_the_worst_queries_have_examples(
-    leaking: dict[str, list[LeakingQuery]], page: Page
-) -> None:
+def test_worst_queries_have_examples(leaking: dict[str, list[LeakingQuery]], page: Page) -> None:
     worst = leaking["keyword"]
     ends = [query.leakage.lower for query in worst]
     assert ends == sorted(ends, reverse=True)
@@ -113,7 +111,7 @@ def test_redaction_covers_every_text(asked: dict[str, Run], explored: dict[str, 
     assert not any(text in unescape(bare) + details(bare).body for text in questions)
 
 
-def test_a_query_that_failed_takes_its_question_out_and_is_told(tmp_path: Path) -> None:
+def test_a_failed_query_leaves_its_question_out(tmp_path: Path) -> None:
     engine, task = asked_engine("half", 0.1), asked_benchmark()
     engine.texts = {query: law for query, law in engine.texts.items() if query != "author-00~01"}
     with pytest.raises(IncompleteError):

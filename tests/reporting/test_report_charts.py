@@ -76,7 +76,7 @@ def drawn(name: str, rows: Any, labels: Any) -> Canvas:
 
 
 def heights(canvas: Canvas) -> list[float]:
-    """Every height at which a line or a mark of a panel stands, rounded."""
+    """The height of every line and mark of a panel, rounded."""
     lines = [line for axes in canvas.figure.axes for line in axes.lines]
     return [round(float(y), 9) for line in lines for y in line.get_ydata()]
 

@@ -33,7 +33,7 @@ from leakbound.store import Run
 from leakbound.text.shown import visible
 
 
-def test_the_page_asks_for_nothing(page: Page, html: str) -> None:
+def test_the_page_requests_nothing(page: Page, html: str) -> None:
     for read in (html, unpacked(html)):
         named = read.replace('"http://www.w3.org/2000/svg"', "")  # a name, not an address
         assert not re.search(r"https?:|url\(|@import|src=", named)
@@ -113,9 +113,7 @@ def test_failures_are_listed_and_no_claim_is_made(tmp_path: Path) -> None:
     assert SECRET not in redacted + unpacked(redacted)
 
 
-def test_runs_that_cannot_be_compared_are_refused(
-    runs: dict[str, Run], explored: dict[str, Run], tmp_path: Path
-) -> None:
+def test_refused_views(runs: dict[str, Run], explored: dict[str, Run], tmp_path: Path) -> None:
     with pytest.raises(InputError, match="at least one run"):
         read_view({})
     with pytest.raises(MixError, match="'explored' is on"):
@@ -127,7 +125,7 @@ def test_runs_that_cannot_be_compared_are_refused(
 
 @pytest.fixture(scope="module")
 def swollen(hostile: dict[str, Run]) -> str:
-    """A page of texts that would run, ask, steer or swell it."""
+    """A page of texts that would run, request, steer or swell it."""
     return render(read_view(hostile))
 
 

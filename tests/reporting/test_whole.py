@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
-from unittest.mock import Mock, patch
+from unittest.mock import patch
 
 import pytest
 from opened import charts
@@ -17,7 +17,7 @@ from canned_runs import asked_benchmark, asked_engine
 from leakbound.bounding.rows import CLAIMS, LEAKAGE
 from leakbound.evaluation import evaluate, summary
 from leakbound.plotting import figures
-from leakbound.plotting.drawing import DRAW
+from leakbound.plotting.canvas import Canvas
 from leakbound.presenting.view import read_view
 from leakbound.reporting.page import render
 from leakbound.stats import About
@@ -27,7 +27,6 @@ from leakbound.study import Attack, Rewritings
 from tabled import TableEngine
 from tabled import benchmark as table_benchmark
 
-CANVAS = "leakbound.plotting.canvas.Canvas"
 SCORERS = {"keyword": "leak probability", "rouge-l-recall": "mean leakage"}
 SHOWN = {"mean leakage": "mean score"}  # as a paper calls it
 
@@ -62,8 +61,7 @@ def drawn(run: Run, tmp_path_factory: pytest.TempPathFactory) -> dict[tuple[str,
     found = {}
     for scorer in SCORERS:
         out = tmp_path_factory.mktemp("figures")
-        with patch.dict(DRAW, dict.fromkeys(DRAW, Mock())), patch(CANVAS) as canvas:
-            canvas.return_value.bytes.return_value = b""  # only the rows are read
+        with patch.object(Canvas, "bytes", return_value=b""):  # only the rows are read
             figures([run], out=out, scorer=scorer, formats=("svg",))
         for file in out.glob("*.csv"):
             with file.open(newline="") as lines:
@@ -90,7 +88,7 @@ FIGURES = (
 
 
 @pytest.mark.parametrize(("scorer", "leakage"), SCORERS.items())
-def test_papers_figures_hold_the_estimates(
+def test_figures_of_papers_have_the_estimates(
     scorer: str, leakage: str, stated: dict[tuple[Any, ...], Ends], drawn: dict[Any, Any]
 ) -> None:
     arms = {"full": "target", "control": "control"}
@@ -124,7 +122,7 @@ def test_papers_figures_hold_the_estimates(
 
 
 def test_the_page_and_the_files_have_one_csv(page: str, drawn: dict[Any, Any]) -> None:
-    """Page and files have the rows of one function; the page says what is at leak@1 too."""
+    """Page and files have the rows of one function; the page also has leak@1."""
     data, captions = (
         charts(page),
         {
@@ -147,7 +145,7 @@ BY_QUESTION = ("leak@k", "worst of k", "tail", *SPREAD)
 
 @dataclass(frozen=True)
 class Kind:
-    """What a row of the estimates is an example of: at whatever parameter, of however many."""
+    """The kind of a row of the estimates, without its parameter and number of questions."""
 
     arm: str
     about: About
@@ -161,7 +159,7 @@ class Kind:
 
     @property
     def left_out(self) -> bool:
-        """True if such estimates are for programs alone: `run.estimates`, `--json`."""
+        """True if such estimates are for programs only: `run.estimates`, `--json`."""
         asked = "inputs" in self.arm or "attack" in self.arm
         about = self.about
         if "attack" in self.arm and about.proved and about.quantity in LEAKAGE:
