@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 import leakbound
+from canned_runs import benchmark, make_run
 from leakbound import compare
 from leakbound.bounding.rows import LEAKAGE
 from leakbound.cli import verbs
@@ -27,8 +28,7 @@ from leakbound.study import Until
 from leaky import leaky_run
 from lies import LAWS, QUESTION
 from misbehaving import LISTED, chat_server, honest
-from report_runs import Runs
-from suites import slow_but
+from report_runs import GRID, Runs
 
 
 def stressed(out: Path) -> Run:
@@ -37,6 +37,10 @@ def stressed(out: Path) -> Run:
 
 def until(out: Path) -> Run:
     return leaky_run(out, sampling=Until("p<=0.1", 64))
+
+
+def grid(out: Path) -> Run:
+    return make_run(out, benchmark(), "grid", 0.3, n=32, decodings=GRID[:2])
 
 
 def imported(out: Path) -> Run:
@@ -73,11 +77,10 @@ MADE: dict[str, Callable[[Path], Run] | tuple[str, str]] = {
     "served": served,
     "asked": ("asked", "forgot"),
     "until": until,
-    "grid": ("decodings", "grid"),
+    "grid": grid,
 }
 """Of the studies of bench/studies.py, where rewritings and an attack are one run: how it is made,
 or a fixture and the label of a run in it."""
-KINDS = slow_but(list(MADE)[:8], MADE)
 
 
 @pytest.fixture
@@ -106,7 +109,7 @@ def of_all(run: Run) -> list[EstimateRow]:
     ]
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", MADE)
 def test_one_quantity_has_one_value(run: Run, tmp_path: Path) -> None:
     rows, stored = of_all(run), verbs._as_json(run)["estimates"]
     texts = [text for table in summary(run) for row in table.texts for text in row]
