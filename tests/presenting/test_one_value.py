@@ -14,7 +14,6 @@ from canned_runs import benchmark, make_run
 from leakbound import compare
 from leakbound.bounding.rows import LEAKAGE
 from leakbound.cli import verbs
-from leakbound.engines.openai import ServedEngine
 from leakbound.evaluation import summary
 from leakbound.formats.importing import import_run
 from leakbound.plugins.draws import ToolDraws
@@ -23,6 +22,7 @@ from leakbound.presenting.verdict import run_verdicts
 from leakbound.presenting.view import read_view
 from leakbound.scorers import make_scorer
 from leakbound.scoring.score import slug
+from leakbound.served.openai import ServedEngine
 from leakbound.store import EstimateRow, Run
 from leakbound.study import Until
 from leaky import leaky_run
