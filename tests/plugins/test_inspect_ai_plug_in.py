@@ -85,7 +85,7 @@ def test_wrong_use_is_refused_with_the_fix(plugged: Any) -> None:
 
 
 def drive(rule: Any, law: dict[str, float], most: int, seed: int) -> None:
-    """A task of one sample after another: 16 at a time, and what leaks takes longer."""
+    """A task of one sample after another: 16 at a time, and leaks take far longer."""
     chance = np.random.default_rng(seed)
 
     async def run() -> None:
@@ -98,7 +98,7 @@ def drive(rule: Any, law: dict[str, float], most: int, seed: int) -> None:
                 while len(running) < 16 and (epoch := next(todo, None)) is not None:
                     if await rule.schedule_sample(id, epoch) is None:
                         leaks = int(chance.random() < p)
-                        lasts = chance.exponential(20.0 if leaks else 1.0)
+                        lasts = chance.exponential(1000.0 if leaks else 1.0)
                         heapq.heappush(running, (clock + lasts, epoch, leaks))
                 if not running:
                     break
@@ -109,10 +109,10 @@ def drive(rule: Any, law: dict[str, float], most: int, seed: int) -> None:
     asyncio.run(run())
 
 
-@pytest.mark.parametrize("p", slow_but((0.05,), (0.0, 0.01, 0.05, 0.3)))
+@pytest.mark.parametrize("p", slow_but((0.1,), (0.0, 0.05, 0.1, 0.3)))
 def test_stopped_bounds_are_valid_if_leaks_come_late(plugged: Any, p: float) -> None:
     """A rule that takes the first finished draws sees clean ones only, and stops."""
-    runs = 40  # a rule that takes draws as they finish is wrong in most of them
+    runs = 40  # at 0.1, a rule that takes draws as they finish is wrong in 37
     rule = plugged.StopWhen("p<=0.05", most=128, confidence=0.9)
     drive(rule, {f"q{i}": p for i in range(runs)}, 128, seed=5)
     drawn = rule.stopping.counted
