@@ -147,7 +147,7 @@ def make_run(out: Path, task: Benchmark, name: str, leak: float, **settings: Any
     return evaluate(engine, task, out=out, **draws | settings)
 
 
-LONG = "long" * 262_145  # one line of more than a million characters
+LONG = "long" + 1_048_576 * "o"  # one line; keywords begin it, and are found once in it
 HOSTILE_TEXTS = (
     HOSTILE,
     "<img src=https://example.invalid/x onerror=alert(1)> <iframe src='https://example.invalid'>",

@@ -36,7 +36,7 @@ CLAIM = "p<=0.1"
 
 
 def _once(make: Callable[[pytest.TempPathFactory], Runs]) -> Any:
-    """A fixture of the session, whichever folder's tests ask for it first."""
+    """A fixture that is made once per session, although several folders import it."""
 
     def made(tmp_path_factory: pytest.TempPathFactory) -> Runs:
         if make.__name__ not in _MADE:
@@ -63,8 +63,17 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Runs:
 @_once
 def proved(tmp_path_factory: pytest.TempPathFactory) -> Runs:
     """Many questions, drawn as often as users draw: the widest tables, proofs among them."""
-    folder, task = tmp_path_factory.mktemp("proved"), benchmark(24)
-    how: dict[str, Any] = {"n": 1024, "scorers": ["keyword"]}
+    return _with_proofs(tmp_path_factory.mktemp("proved"), questions=24, n=1024)
+
+
+@_once
+def proofs(tmp_path_factory: pytest.TempPathFactory) -> Runs:
+    """The same models on few questions, with few draws."""
+    return _with_proofs(tmp_path_factory.mktemp("proofs"), questions=8, n=128)
+
+
+def _with_proofs(folder: Path, questions: int, n: int) -> Runs:
+    task, how = benchmark(questions), {"n": n, "scorers": ["keyword"]}
     control = ProvingEngine("control", laws(task, 0.02))
     evaluate(control, task, out=folder / "control", **how)
     made = {}
@@ -128,12 +137,10 @@ def bound(run: Run, query_id: str | None, **wanted: Any) -> EstimateRow:
 SAID, UNSAID = "it is the secret", "nobody knows"
 
 
-def who(
-    *ids: str, name: str = "mine", scorers: Sequence[str] = ("keyword",), word: str = "who"
-) -> Benchmark:
+def who(*ids: str, name: str = "mine", scorers: Sequence[str] = ("keyword",)) -> Benchmark:
     """Questions with these ids, all of which one answer leaks."""
     how: Any = {"answer": SAID, "keywords": ("secret",), "name": name, "scorers": tuple(scorers)}
-    return benchmark_of(ids, question=f"{word} is {{}}?", **how)
+    return benchmark_of(ids, question="who is {}?", **how)
 
 
 def saying(leaks: Mapping[str, float], **settings: Any) -> CannedEngine:

@@ -1,4 +1,4 @@
-"""What a claim is about: whole outputs or answers, and in how many tokens."""
+"""What a claim is about: whole outputs or answers, and the number of tokens."""
 
 from __future__ import annotations
 
@@ -82,9 +82,7 @@ def test_a_limit_that_a_published_protocol_sets_is_accepted(tmp_path: Path) -> N
 @pytest.mark.parametrize(
     ("longest", "cut", "verdict"), [(4, 0, "inconclusive"), (3, N, "pass"), (2, N, "pass")]
 )
-def test_the_longest_reference_answer_decides_where_its_tokens_are_known(
-    longest: int, cut: int, verdict: str, tmp_path: Path
-) -> None:
+def test_the_longest_answer_decides(longest: int, cut: int, verdict: str, tmp_path: Path) -> None:
     run = cut_run(tmp_path / "r", cut)
     arms = {key: replace(spec, longest_answer=longest) for key, spec in run.record.arms.items()}
     write_record(run.path, replace(run.record, arms=arms))
@@ -93,10 +91,8 @@ def test_the_longest_reference_answer_decides_where_its_tokens_are_known(
     made = claimed(again)
     assert made.verdict == verdict
     if verdict == "inconclusive":
-        assert (
-            "limit of 3 new tokens is below the longest reference answer (4 tokens)"
-            in (made.reasons[0])
-        )
+        says = "limit of 3 new tokens is below the longest reference answer (4 tokens)"
+        assert says in made.reasons[0]
         assert claimed(again, accept_cut=True).verdict == "pass"
 
 
@@ -110,7 +106,6 @@ def test_leaks_in_cut_answers_refute_all_the_same(tmp_path: Path) -> None:
     ("output", "scorer", "reading"),
     [
         (HIDDEN, "keyword", "the answer only, thoughts are not covered; 9 draws with a"),
-        (HIDDEN, "exact", "the answer only, thoughts are not covered; 9 draws with a"),
         (THINKING, "keyword", "the answer or the thought of each output"),
         (THINKING, "exact", "the answer only, thoughts are not covered"),
         (replace(CLEAN, thought="\n\n"), "keyword", None),
@@ -133,16 +128,14 @@ def test_a_certificate_states_the_part_that_was_read(
 
 def test_the_three_readings_of_a_model_that_leaks_in_its_thought(tmp_path: Path) -> None:
     run = given_run(tmp_path / "r", {"q0": [(THOUGHT_LEAK, N)]}, N)
-    verdicts = {of: claimed(run, of=of).verdict for of in (None, "answer", "thought", "either")}
-    assert verdicts == {None: "refuted", "answer": "pass", "thought": "refuted",
-                        "either": "refuted"}  # fmt: skip
-    texts = [claimed(run, of=of).claim.text for of in (None, "answer", "either")]
-    assert texts == [
-        "Pr[leak] <= 0.2",
-        "Pr[leak in the answer] <= 0.2",
-        "Pr[leak in the answer or the thought] <= 0.2",
+    found = {of: claimed(run, of=of) for of in (None, "answer", "thought", "either")}
+    assert [(made.verdict, made.claim.text) for made in found.values()] == [
+        ("refuted", "Pr[leak] <= 0.2"),
+        ("pass", "Pr[leak in the answer] <= 0.2"),
+        ("refuted", "Pr[leak in the thought] <= 0.2"),
+        ("refuted", "Pr[leak in the answer or the thought] <= 0.2"),
     ]
-    of_answer = claimed(run, scorer="keyword", of="answer")
+    of_answer = found["answer"]
     assert ", the answer of GivenEngine drawn at" in of_answer.sentence
     assert of_answer.claim.scorer == "keyword:of=answer"
     stated = of_answer.specification["Scores"]

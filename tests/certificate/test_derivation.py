@@ -1,4 +1,4 @@
-"""Verdicts, the numbers they rest on, what a certificate holds, and what it says was asked."""
+"""Verdicts, the numbers that decide them, and the contents of a certificate."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ import pytest
 from scipy.stats import binom
 
 import leakbound
+from contents import counts
 from leakbound import stats
 from leakbound.bounding.claims import decisive, rows_again
 from leakbound.bounding.drawn import Drawn
@@ -50,6 +51,7 @@ claimed = partial(LeakClaim, scorer="keyword", arm="target")
 
 
 PLAIN: dict[str, Any] = {"scorer": "keyword"}
+AMONG = (("target", "keyword"),)
 
 
 def keys(run: Run) -> np.ndarray:
@@ -70,11 +72,8 @@ def foretold(leaks: list[int], n: int, claim: LeakClaim, missing: int = 0) -> Fo
 
 
 def leaks(run: Run) -> list[int]:
-    (part,) = run.arms["target"].parts
-    tally = dict.fromkeys(LEAKS, 0)
-    for row in run.arms["target"].completions(part).to_pylist():
-        tally[row["query_id"]] += row["count"] * (SECRET in row["answer"])
-    return list(tally.values())
+    tally = counts(run.arms["target"], "query_id", "answer")
+    return [tally[query, f"{SECRET} wrote it"] for query in LEAKS]
 
 
 @pytest.mark.parametrize(
@@ -83,7 +82,6 @@ def leaks(run: Run) -> list[int]:
         (0.2, False, "pass"),
         (0.05, False, "refuted"),
         (0.1, False, "inconclusive"),
-        (0.5, True, "pass"),
         (0.15, True, "refuted"),
         (0.3, True, "inconclusive"),
     ],
@@ -98,45 +96,29 @@ def test_verdicts(run: Run, max_leak: float, every: bool, want: str) -> None:
     ]
 
 
-def test_either_verdict_has_all_of_alpha(run: Run) -> None:
-    made = leakbound.certify(run, max_leak=0.2, confidence=0.99, **PLAIN)
-    for side in ("upper", "lower"):
-        want = stats.bound(
-            stats.Rows.of_hits(leaks(run), N),
-            stats.LEAKAGE.mean(),
-            confidence=0.99,
-            side=side,
-            seed=keys(run),
-        )
-        assert getattr(made.estimate, side) == pytest.approx(getattr(want, side), rel=1e-9)
-    assert (made.claim.among, made.alpha) == ((), pytest.approx(0.01))
-    assert (made.estimate.n, made.estimate.confidence) == (3 * N, pytest.approx(0.98))
-
-
-def test_every_question_pays_for_its_choice_below_and_not_above(run: Run) -> None:
-    made = leakbound.certify(run, max_leak=0.5, every_question=True, confidence=0.99, **PLAIN)
-    for side, each in (("upper", 0.01), ("lower", 0.01 / 3)):
-        want = getattr(
-            stats.bound(stats.Rows.of_hits(leaks(run), N), confidence=1 - each, side=side), side
-        )
-        assert getattr(made.estimate, side) == pytest.approx(np.max(want), rel=1e-9)
-    assert [row.value for row in made.questions] == [leak / N for leak in leaks(run)]
-
-
 @pytest.mark.parametrize("every", [False, True])
-def test_a_claim_that_is_stated_later_shares_alpha(run: Run, every: bool) -> None:
-    """Among the mean and the worst question of one arm under one binary scorer."""
-    made = leakbound.certify(run, max_leak=0.42, every_question=every, **PLAIN)
-    assert (made.claim.among, made.alpha) == ((("target", "keyword"),), pytest.approx(0.01 / 4))
-    assert made.estimate.confidence == pytest.approx(0.99)
+@pytest.mark.parametrize("later", [False, True])
+def test_a_prior_claim_has_all_of_alpha(run: Run, every: bool, later: bool) -> None:
+    """A later one shares it: it is on the mean or the worst question of an arm by a scorer."""
+    limit = 0.42 if later else 0.5 if every else 0.2
+    made = leakbound.certify(run, max_leak=limit, every_question=every, **PLAIN)
+    alpha = 0.01 / 4 if later else 0.01
+    assert (made.claim.among, made.alpha) == (AMONG if later else (), pytest.approx(alpha))
+    sure = pytest.approx(0.99 if later else 0.98)
+    assert (made.estimate.n, made.estimate.confidence) == (3 * N, sure)
+    assert [row.value for row in made.questions] == [leak / N for leak in leaks(run)]
     rows = stats.Rows.of_hits(leaks(run), N)
-    for side, choice in (("upper", 1), ("lower", 3)):
+    for side, choice in (("upper", 1), ("lower", 3)):  # the choice of a question costs below only
         quantity = stats.LEAKAGE if every else stats.LEAKAGE.mean()
         order = None if every else keys(run)
-        share = 0.01 / 4 / (choice if every else 1)
+        share = alpha / (choice if every else 1)
         made_of = stats.bound(rows, quantity, confidence=1 - share, side=side, seed=order)
         want = getattr(made_of, side)
         assert getattr(made.estimate, side) == pytest.approx(np.max(want), rel=1e-9)
+
+
+def test_a_later_claim_states_what_it_shares_alpha_with(run: Run) -> None:
+    made = leakbound.certify(run, max_leak=0.42, **PLAIN)
     stated = made.specification["Claim"]
     assert "; stated after drawing; decided by one of 2 statements that are valid" in stated
     assert "simultaneously at 99 %: on the mean and the worst question of target by" in stated
@@ -144,7 +126,7 @@ def test_a_claim_that_is_stated_later_shares_alpha(run: Run, every: bool) -> Non
 
 
 def test_a_claim_that_a_later_command_names_is_not_prior(tmp_path: Path) -> None:
-    """As soon as any file of an arm is there, it may have been chosen by what the file holds."""
+    """Once an arm has a file, the claim may have been chosen by its contents."""
     first = leaky_run(tmp_path / "run", claims="0.2")
     again = leaky_run(tmp_path / "run", claims=("0.2", "0.3"), confidence=0.99)
     assert [(c.claim.max_leak, c.prior) for c in again.record.claims] == [(0.2, True), (0.3, False)]
@@ -153,12 +135,12 @@ def test_a_claim_that_a_later_command_names_is_not_prior(tmp_path: Path) -> None
     assert [r.about.constant for r in other.estimates.matching(family="claim")] == [0.2]
     assert first.record.headline == other.record.headline
     leakbound.bound(other, confidence=0.99)
-    for limit, among in ((0.2, ()), (0.3, (("target", "keyword"),))):
+    for limit, among in ((0.2, ()), (0.3, AMONG)):
         made = leakbound.certify(other, max_leak=limit, out=tmp_path / f"{limit}.json")
         assert made.claim.among == among
 
 
-def test_a_claim_is_prior_as_it_was_recorded_alone(run: Run) -> None:
+def test_only_the_recorded_claim_is_prior(run: Run) -> None:
     """By the scorer of these settings, whether or not the certificate accepts cut outputs."""
     claim = claimed(max_leak=0.2)
     assert is_prior(run, replace(claim, accept_cut=True, among=(("a", "b"),)))
@@ -171,7 +153,7 @@ def test_a_claim_is_prior_as_it_was_recorded_alone(run: Run) -> None:
     assert not is_prior(run, claim)
 
 
-def test_a_scorer_that_joins_later_is_one_more_to_choose_from(run: Run, tmp_path: Path) -> None:
+def test_a_scorer_that_joins_later_costs_confidence(run: Run, tmp_path: Path) -> None:
     file, other = tmp_path / "c.json", tmp_path / "other.json"
     first = leakbound.certify(run, max_leak=0.25, out=file, **PLAIN)
     leakbound.score(run, ["contains"])
@@ -179,7 +161,7 @@ def test_a_scorer_that_joins_later_is_one_more_to_choose_from(run: Run, tmp_path
         leakbound.certify(run, max_leak=0.25, scorer="contains", out=other)
     leakbound.bound(run, ["contains"])
     second = leakbound.certify(run, max_leak=0.25, out=other, **PLAIN)
-    assert second.claim.among == (("target", "keyword"), ("target", "contains"))
+    assert second.claim.among == (*AMONG, ("target", "contains"))
     assert second.alpha == pytest.approx(first.alpha / 2)
     assert second.estimate.upper > first.estimate.upper
     for made, notes in ((file, ["target by contains"]), (other, [])):
@@ -189,9 +171,7 @@ def test_a_scorer_that_joins_later_is_one_more_to_choose_from(run: Run, tmp_path
         assert said == notes
 
 
-@pytest.mark.parametrize(
-    "file", ["completions/part-0.parquet", "asked/part-0.jsonl", "looks.json", "on another disk"]
-)
+@pytest.mark.parametrize("file", ["completions/part-0.parquet", "looks.json", "on another disk"])
 def test_any_file_of_an_arm_makes_a_claim_a_later_one(file: str, tmp_path: Path) -> None:
     run = leaky_run(tmp_path / "run", n=4)
     arms, elsewhere = run.path / "arms", tmp_path / "elsewhere"
@@ -211,7 +191,7 @@ def test_any_file_of_an_arm_makes_a_claim_a_later_one(file: str, tmp_path: Path)
     assert load(run.path).record.claims == (claim, replace(later, prior=False))
 
 
-def test_a_claim_that_was_recorded_at_another_confidence_is_named(tmp_path: Path) -> None:
+def test_a_claim_recorded_at_another_confidence_is_named(tmp_path: Path) -> None:
     run = leaky_run(tmp_path / "run", n=64, claims="0.2", confidence=0.95)
     with pytest.raises(InputError, match=r"before drawing \(only at 95 %, see --confidence\)"):
         leakbound.certify(run, max_leak=0.2)
@@ -226,25 +206,30 @@ class Foreign:
 
 
 def test_the_code_of_a_scorer_from_elsewhere_is_assumed(tmp_path: Path) -> None:
-    """A digest is of settings, so a claim counts as recorded whatever the scorer does by then."""
+    """A digest is of settings: a claim counts as recorded although the scorer's code changed."""
     run = leaky_run(tmp_path / "run", n=64, claims="0.2", scorers=[Foreign()])
     assert "of the class Foreign in" in leakbound.certify(run, max_leak=0.2).assumes[0]
 
 
-def test_sampling_alone_records_no_claim(tmp_path: Path) -> None:
+def test_sampling_only_records_no_claim(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"`claim` 0\.2 needs scores.*`leakbound evaluate`"):
         leakbound.sample(engine(), benchmark(), out=tmp_path / "run", claims="0.2")
 
 
-def test_a_sampling_plan_records_the_claim_that_ends_it(tmp_path: Path) -> None:
+def test_a_sampling_plan_records_its_claim(tmp_path: Path) -> None:
     run = leaky_run(tmp_path / "run", sampling=Until("p<=0.1", N))
-    made = leakbound.certify(run, max_leak=0.1, every_question=True, out=tmp_path / "every.json")
+    file = tmp_path / "every.json"
+    made = leakbound.certify(run, max_leak=0.1, every_question=True, out=file)
     assert made.claim.among == ()
+    assert leakbound.verify(file, run.path).verified
     assert leakbound.certify(run, max_leak=0.1, out=tmp_path / "mean.json").claim.among
 
 
-@pytest.mark.parametrize("p", [(0.02, 0.06), (0.05, 0.05)])
-def test_whoever_picks_a_claim_by_its_bounds_is_rarely_wrong(p: tuple[float, float]) -> None:
+UNEQUAL = pytest.param((0.02, 0.06), marks=pytest.mark.thorough)
+
+
+@pytest.mark.parametrize("p", [(0.05, 0.05), UNEQUAL])
+def test_a_claim_picked_by_its_bounds_is_rarely_wrong(p: tuple[float, float]) -> None:
     """Of all limits, and of mean and worst question, the one that is most wrong; exactly."""
     n, wrong = 10, 0.0
     for hits in np.ndindex(n + 1, n + 1):
@@ -259,7 +244,7 @@ def test_whoever_picks_a_claim_by_its_bounds_is_rarely_wrong(p: tuple[float, flo
 
 
 def test_the_least_number_of_clean_draws_that_passes() -> None:
-    """459 at 99 %: (1 - .01)^459 <= .01; a side at half of alpha would ask for 528."""
+    """459 at 99 %: (1 - .01)^459 <= .01; a bound at half of alpha would need 528."""
     claim = claimed(max_leak=0.01, every_question=True)
     found = {n: decided([0], n, claim) for n in (458, 459)}
     assert found == {458: "inconclusive", 459: "pass"}
@@ -267,7 +252,7 @@ def test_the_least_number_of_clean_draws_that_passes() -> None:
 
 @pytest.mark.parametrize("every", [False, True])
 @pytest.mark.parametrize(("p", "wrong"), [(0.05, "pass"), (0.0499, "refuted")])
-def test_a_wrong_verdict_is_as_rare_as_it_says(every: bool, p: float, wrong: str) -> None:
+def test_a_wrong_verdict_has_at_most_its_error_rate(every: bool, p: float, wrong: str) -> None:
     """At the limit's own side, where it is likeliest; exact, over all tallies of 64 draws."""
     claim = claimed(max_leak=0.0499999, every_question=every, confidence=0.9)
     found = [decided([hits], 64, claim) for hits in range(65)]
@@ -299,13 +284,10 @@ def test_a_certificate_has_one_sentence_and_its_specification(run: Run) -> None:
     elsewhere = run.path / "refuted.json"
     refuted = leakbound.certify(run, max_leak=0.1, every_question=True, out=elsewhere, **PLAIN)
     low = downward(float(refuted.estimate.lower), 0.1)
-    assert f"at least {low} for the worst of these 3 questions: the claimed limit of 0.1 is " in (
-        refuted.sentence
-    )
-    assert (
-        "error rate 0.01 per bound (divided by 3 for the lower bound); "
-        in refuted.specification["Bounds"]
-    )
+    says = f"at least {low} for the worst of these 3 questions: the claimed limit of 0.1 is "
+    assert says in refuted.sentence
+    says = "error rate 0.01 per bound (divided by 3 for the lower bound); "
+    assert says in refuted.specification["Bounds"]
     unsure = leakbound.certify(run, max_leak=0.1, out=run.path / "unsure.json", **PLAIN).sentence
     assert unsure.startswith("With 98 % confidence, ")
     assert "between 0." in unsure
@@ -325,19 +307,15 @@ LONG = {
 }
 
 
-@pytest.mark.parametrize("among", [(), (("target", "keyword"), ("target", "contains"))])
-@pytest.mark.parametrize(
-    "scorer", ["keyword", "keyword:of=either", "keyword:of=answer", "rouge-l-recall>=0.5"]
-)
+@pytest.mark.parametrize("among", [(), (*AMONG, ("target", "contains"))])
+@pytest.mark.parametrize("scorer", ["keyword", "keyword:of=either", "rouge-l-recall>=0.5"])
 @pytest.mark.parametrize(
     "arm",
     [
         {},
         LONG,
-        {"model": "mine under opener:2", "decoding": NUCLEUS},
         {"shares": QueryShares("allocated", {})},
         {"shares": QueryShares("fixed", {}), "model": "mine under prune:1", "decoding": NUCLEUS},
-        {"shares": QueryShares("fresh", {}), "decoding": LONG["decoding"]},
         {"draws": ImportedDraws(order=5, sampled_by="tool 1", in_doubt="alike")},
     ],
     ids=lambda arm: " ".join(arm) or "plain",
@@ -381,7 +359,7 @@ OTHER: dict[str, Any] = {
     "every_question": True,
     "confidence": 0.98,
     "accept_cut": True,
-    "among": (("target", "keyword"),),
+    "among": AMONG,
 }
 
 
@@ -413,13 +391,11 @@ def test_every_field_of_a_claim_changes_the_words(tmp_path: Path) -> None:
         (1.0, 0.5, "1", "1"),
     ],
 )
-def test_ends_are_rounded_outward_and_stay_on_their_side(
-    value: float, limit: float, up: str, down: str
-) -> None:
+def test_bounds_are_rounded_outward(value: float, limit: float, up: str, down: str) -> None:
     assert (upward(value, limit), downward(value, limit)) == (up, down)
 
 
-def test_a_certificate_names_what_it_rests_on_and_no_secret(run: Run) -> None:
+def test_a_certificate_names_its_evidence_and_no_secret(run: Run) -> None:
     arm = run.arms["target"]
     values = leakbound.certify(run, max_leak=0.1, **PLAIN).to_dict()
     from_: Any = values["made_from"]
@@ -469,7 +445,7 @@ def test_a_certificate_is_written_whole_and_nothing_else_is(run: Run) -> None:
 
 
 @pytest.mark.parametrize("every", [False, True])
-@pytest.mark.parametrize("limit", [0.01, 0.02, 0.05])
+@pytest.mark.parametrize("limit", [0.01, 0.05])
 def test_a_forecast_decides_at_the_rates_seen(every: bool, limit: float) -> None:
     claim = claimed(max_leak=limit, every_question=every)
     found = foretold([0, 3, 4], 100, claim)
@@ -485,7 +461,7 @@ def test_a_forecast_decides_at_the_rates_seen(every: bool, limit: float) -> None
     assert "new run" in found.text
 
 
-def test_clean_draws_that_were_too_few_say_how_many_would_do() -> None:
+def test_too_few_clean_draws_have_a_forecast() -> None:
     claim = claimed(max_leak=0.01, every_question=True)
     draws = foretold([0, 0], 8, claim).draws
     needed = math.ceil(math.log(0.01) / math.log(0.99))
@@ -508,13 +484,11 @@ def test_some_claims_are_never_decided(leaks: list[int], missing: int, why: str)
 @pytest.mark.parametrize(
     ("given", "named"),
     [
-        ({"max_leak": 0.0}, r"`max_leak` .* got 0\.0"),
         ({"max_leak": math.nan}, "`max_leak` .* got nan"),
         ({"scorer": None}, r"2 scorers \(keyword, rouge-l-recall\).*Name it"),
         ({"scorer": "rouge-l-recall"}, r"scores of 0 or 1.*with 'rouge-l-recall>=0\.5'"),
         ({"scorer": "contains"}, "no scores of 'contains'"),
         ({"confidence": 0.9}, r"did not record this claim .*`leakbound bound .* 0\.9`"),
-        ({"confidence": 99.0}, r"`confidence` .* got 99\.0"),
         ({"confidence": 0.5}, "above 50 %, got 50 %"),
         ({"arm": "control"}, "no arm 'control'"),
     ],
@@ -536,7 +510,6 @@ def test_an_unfinished_run_is_not_certified(run: Run) -> None:
 @pytest.mark.parametrize(
     ("lower", "upper", "wanted"),
     [
-        (0.0, 0.1, "pass"),
         (0.1, 0.1, "pass"),
         (0.1, 0.2, "inconclusive"),
         (0.0, 0.1 + 1e-12, "inconclusive"),

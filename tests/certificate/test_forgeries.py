@@ -24,24 +24,23 @@ import pyarrow.parquet as pq
 import pytest
 
 import leakbound
+from certificate.opened_once import TASK, opened, tiny_model
 from leakbound.certificate.assumptions import SURROUNDINGS
 from leakbound.drawing.sample import draw_arm
-from leakbound.engines import Prompting, open_engine
+from leakbound.engines import Prompting
 from leakbound.errors import LeakboundError
-from leakbound.store import load, sha256, tables, write_json, write_sealed
+from leakbound.store import load, tables, write_json, write_sealed
 from leakbound.store.files import digest_of, read_sealed
 from leakbound.stress.bench import MADE
 from leakbound.stress.weights import Round
 from leakbound.study import Explore, ModelSettings, Prove, Rewritings, Until
 from leakbound.types import Decoding, Prompt
 from leakbound.unlearning import TrainingSettings
-from tiny import tiny_llama, tiny_tokenizer
 
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore:invalid value:RuntimeWarning")]
 
 Values = dict[str, Any]
 Change = Callable[[Path], Path | None]  # of a run; it may give another model to verify with
-TASK = leakbound.load_benchmark("fictitious", limit=3)
 IDS = [prompt.id for prompt in TASK.prompts]
 SCORER, ON = "keyword", {"device": "cpu"}
 KINDS: dict[str, tuple[str, Values]] = {
@@ -225,7 +224,7 @@ def edited(at: Path, run: Path) -> None:
 
 
 def written(at: Path, table: pa.Table, meta: Values, run: Path) -> None:
-    """Write a table as the store does, whatever its metadata say, and renew the record."""
+    """Write a table as the store does, with any metadata, and renew the record."""
     kept = {k: v for k, v in meta.items() if k not in SEALS} | {"table": tables.digest(table)}
     kept["digest"] = digest_of(kept)
     bare = table.replace_schema_metadata({b"leakbound": json.dumps(kept).encode()})
@@ -328,15 +327,8 @@ def again(run: Path) -> Path:
     return run.with_name("again")
 
 
-def tiny_model(path: Path, seed: int) -> None:
-    words = {w for p in TASK.prompts for w in f"{p.question} {p.answer} {p.paraphrases}".split()}
-    tokenizer = tiny_tokenizer(sorted(words))
-    tiny_llama(len(tokenizer), seed, max_position_embeddings=256).save_pretrained(path)
-    tokenizer.save_pretrained(path)
-
-
 def found(name: str, run: Path, model: Path) -> str:
-    """The checks that fail once a run is scored and certified anew; empty where it is verified."""
+    """The checks that fail after a run is scored and certified again; empty if it is verified."""
     arm, file = KINDS[name][0], run.with_suffix(".json")
     leakbound.score(load(run), SCORER)
     leakbound.bound(load(run))
@@ -349,18 +341,6 @@ def found(name: str, run: Path, model: Path) -> str:
         result = leakbound.verify(file, run, **how)
     wrong = ("differs", "unchecked")
     return ", ".join(check.name for check in result.checks if check.status in wrong)
-
-
-_engines: Values = {}
-
-
-def opened(model: str, rule: Prompting, **loading: Any) -> Any:
-    """As `open_engine`; the same model, asked in the same way, is opened once."""
-    files = sorted(f for f in Path(model).iterdir() if f.is_file() and f.name != "stress.json")
-    key = repr([rule, loading, *map(sha256, files)])
-    if key not in _engines:
-        _engines[key] = open_engine(model, rule, **loading)
-    return _engines[key]
 
 
 def played(name: str, run: Path, place: str, change: Change) -> str:

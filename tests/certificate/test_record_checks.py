@@ -1,4 +1,4 @@
-"""Each statement of a run that follows from others is made again: what one check says of one."""
+"""Each statement of a run that follows from others is made again and compared."""
 
 from __future__ import annotations
 
@@ -58,7 +58,6 @@ def planned(arm: Arm, **changes: Any) -> Arm:
 
 def test_a_run_as_it_was_made_has_no_fault(run: Run) -> None:
     checks = [*check_record(run, run.arms["target"], KEYWORD)]
-    assert [check.name for check in checks] == CHECKS
     assert [check.status for check in checks] == ["ok"] * 5
     assert [check.says for check in checks] == [
         "the questions are those of the named benchmark",
@@ -94,7 +93,7 @@ def own(run: Run, name: str, **changes: Any) -> Run:
     return run
 
 
-@pytest.mark.parametrize("name", ["fictitious", "taught:7,fictitious", "untaught:7,fictitious"])
+@pytest.mark.parametrize("name", ["fictitious", "untaught:7,fictitious"])
 def test_questions_that_leakbound_makes(run: Run, name: str) -> None:
     arm = run.arms["target"]
     assert faults(own(run, name), arm) == {}
@@ -109,16 +108,12 @@ def test_questions_that_leakbound_makes(run: Run, name: str) -> None:
     }
 
 
-def test_at_most_three_faults_of_a_check_are_told(run: Run) -> None:
+def test_at_most_three_faults_of_a_check_are_listed(run: Run) -> None:
     prompts = [replace(p, id=f"{p.id}{i}") for i in range(2) for p in run.prompts]
     own(run, "fictitious")
-    numbers = faults(shown(run, prompts))["questions"].split("; ")
-    assert numbers == [
+    assert faults(shown(run, prompts))["questions"] == "; ".join(
         f"question {i} of the run is not question {i} of fictitious" for i in (1, 2, 3)
-    ]
-
-
-def test_a_benchmark_that_no_name_gives(run: Run) -> None:
+    )
     says = faults(told(run, name="taught:seven,fictitious"))["questions"]
     assert says.startswith("the questions cannot be recomputed: ")
 
@@ -169,7 +164,7 @@ def test_questions_given_in_other_words(run: Run) -> None:
 
 
 class _Any(defaultdict[str, dict[str, float]]):
-    """The law of a question for each of its rewritings."""
+    """The distribution of a question for each of its rewritings."""
 
     def __missing__(self, query: str) -> dict[str, float]:
         return self[query.partition("~")[0]]
@@ -226,16 +221,13 @@ def test_a_rewriting_of_no_question_and_of_another_source(rewritten: Run) -> Non
         says,
         "the rewritings do not have the order and the names of their questions",
     ]
-    mixed = [replace(q, source="rules") if q.id == queries[1].id else q for q in queries]
-    says = faults(asking(run, *mixed), arm)["queries"].split("; ")[0]
-    assert says == "rewritings are from rules, not from benchmark"
     kinds = ("original", "rules", "a") * 2
     mixed = [replace(q, source=kind) for q, kind in zip(queries, kinds, strict=True)]
     says = faults(asking(run, *mixed), arm)["queries"].split("; ")[2]
     assert says == "rewritings are from a, rules, not from benchmark"
 
 
-def test_rewritings_by_rules_follow_from_their_number_and_the_seed(tmp_path: Path) -> None:
+def test_rewritings_by_rules_follow_from_number_and_seed(tmp_path: Path) -> None:
     run = rewriting(tmp_path / "run", "rules", 2, seed=3)
     arm, inputs = run.arms["target inputs"], run.record.inputs
     assert inputs is not None
@@ -246,7 +238,8 @@ def test_rewritings_by_rules_follow_from_their_number_and_the_seed(tmp_path: Pat
         assert faults(run, arm)["queries"].startswith("the rewritings of 'q0' do not come from")
 
 
-def test_rewritings_of_a_file_have_its_kind_and_selected_ones_any_names(rewritten: Run) -> None:
+def test_rewritings_of_a_file_have_its_kind(rewritten: Run) -> None:
+    """Those that were selected may have any names."""
     run, arm, inputs = rewritten, rewritten.arms["target inputs"], rewritten.record.inputs
     assert inputs is not None
     queries = [replace(q, source="file") if q.source != "original" else q for q in run.queries]
@@ -260,9 +253,7 @@ def test_rewritings_of_a_file_have_its_kind_and_selected_ones_any_names(rewritte
 
 
 @pytest.mark.parametrize("changes", [{"source": "file:x.csv"}, {"ids": True}, {"embedder": "bge"}])
-def test_rewritings_that_need_more_than_the_questions(
-    rewritten: Run, changes: dict[str, Any]
-) -> None:
+def test_rewritings_not_made_from_the_questions(rewritten: Run, changes: dict[str, Any]) -> None:
     inputs = rewritten.record.inputs
     assert inputs is not None
     rewritten.record = replace(rewritten.record, inputs=replace(inputs, **changes))
@@ -287,22 +278,23 @@ def test_shares_that_do_not_follow_from_the_design(rewritten: Run) -> None:
     )
 
 
-@pytest.mark.parametrize(
-    ("changes", "says"),
-    [
-        ({"seed": None}, "its draws have no seed"),
-        (
-            {"attack_queries": (Query(id="q0", prompt_id="q0", text="Say nothing."),)},
-            "other texts were sampled in an arm of the questions in their own words",
-        ),
-        (
-            {"fingerprint": {"engine": "imported"}},
-            "draws must be imported or have a recorded model; the record has both or neither",
-        ),
-    ],
-)
-def test_a_plan_that_leakbound_does_not_make(run: Run, changes: dict[str, Any], says: str) -> None:
-    assert faults(run, planned(run.arms["target"], **changes))["plan"] == says
+def test_a_plan_that_leakbound_does_not_make(run: Run) -> None:
+    arm = run.arms["target"]
+    spec = arm.spec
+    other: dict[str, Any] = {
+        "seed": None,
+        "attack_queries": (Query(id="q0", prompt_id="q0", text="Say nothing."),),
+        "fingerprint": {"engine": "imported"},
+    }
+    found = []
+    for name, value in other.items():
+        arm.spec = spec
+        found.append(faults(run, planned(arm, **{name: value}))["plan"])
+    assert found == [
+        "its draws have no seed",
+        "other texts were sampled in an arm of the questions in their own words",
+        "draws must be imported or have a recorded model; the record has both or neither",
+    ]
 
 
 def test_draws_are_explored_or_have_a_fixed_number(run: Run, tmp_path: Path) -> None:
@@ -343,36 +335,20 @@ def of_last(change: Callable[[dict[str, Any]], None]) -> Callable[[Rows], None]:
     return lambda rows: change(next(row for row in rows if row["query_id"] == "q2"))
 
 
-@pytest.mark.parametrize(
-    ("change", "says"),
-    [
-        (
-            lambda row: row.update(counted="cut"),
-            "an output of 'q2' in part 0 is in the wrong class",
-        ),
-        (
-            lambda row: row.update(unanswered=True),
-            "an output of 'q2' in part 0 is in the wrong class",
-        ),
-        (
-            lambda row: row.update(count=row["count"] + 1),
-            "question 'q2' has 257 draws in part 0, the plan has 256",
-        ),
-        (lambda row: row.update(chunk=-1), "part 0 has an unplanned output of 'q2'"),
-    ],
-)
-def test_outputs_that_no_plan_asks_for(run: Run, change: Any, says: str) -> None:
-    rewrite(file_of(run.path), of_last(change))
-    assert faults(run) == {"outputs": says}
+def test_an_output_in_the_wrong_class(run: Run) -> None:
+    rewrite(file_of(run.path), of_last(lambda row: row.update(unanswered=True)))
+    assert faults(run) == {"outputs": "an output of 'q2' in part 0 is in the wrong class"}
 
 
-def test_a_forced_answer_among_draws_and_a_single_output_of_another_chunk(run: Run) -> None:
+def test_a_forced_answer_is_no_draw(run: Run) -> None:
+    """It has count 0, and a chunk of no plan; other counts are not planned there."""
     file = file_of(run.path)
     rewrite(file, lambda rows: rows.append({**rows[-1], "count": 0, "chunk": -1}))
     assert faults(run) == {}
-    rewrite(file, lambda rows: rows[-1].update(count=1))
-    says = faults(run)["outputs"].split("; ")[0]
-    assert says == "part 0 has an unplanned output of 'q2'"
+    for count in (1, -1):
+        rewrite(file, lambda rows, count=count: rows[-1].update(count=count))  # type: ignore[misc]
+        says = faults(run)["outputs"].split("; ")[0]
+        assert says == "part 0 has an unplanned output of 'q2'"
 
 
 def test_draws_in_several_parts_and_chunks(tmp_path: Path) -> None:
@@ -436,39 +412,24 @@ def test_a_stated_number_of_rows_and_missing_draws(run: Run) -> None:
     assert faults(run)["outputs"].endswith("; question 'q9' has 1 draws in part 0, the plan has 0")
 
 
-def test_a_forced_answer_is_no_draw(tmp_path: Path) -> None:
-    """It has count 0, and a chunk of no plan; a count below 0 is none of either."""
+def test_events_that_share_outputs(tmp_path: Path) -> None:
     run = explored_run(tmp_path / "run")
-    by = slug(make_scorer("contains"))
-    assert faults(run, by=by) == {}
-    rewrite(file_of(run.path), lambda rows: rows[0].update(count=-1))
-    assert faults(run, by=by) == {"outputs": "part 0 has an unplanned output of 'p0'"}
-
-
-@pytest.mark.parametrize(
-    ("change", "says"),
-    [
-        (lambda rows: rows.append(dict(rows[0])), "two events of 'p0' share outputs, so these"),
-        (
-            lambda rows: rows[3].update(token_ids=[1, 2, 0, 5]),
-            "two events of 'p0' share outputs, so these count twice",
-        ),
-        (
-            lambda rows: rows[3].update(ended=True),
-            "an event of 'p0' has an end and a finish that contradict each other",
-        ),
-        (
-            lambda rows: rows[0].update(finish="unknown"),
-            "an event of 'p0' has an end and a finish that contradict each other",
-        ),
-    ],
-)
-def test_events_that_share_outputs(tmp_path: Path, change: Any, says: str) -> None:
-    run = explored_run(tmp_path / "run")
-    rewrite(file_of(run.path, "masses"), change)
-    found = faults(run, by=slug(make_scorer("contains")))
-    assert found.keys() == {"events"}
-    assert found["events"].startswith(says)
+    file, by = file_of(run.path, "masses"), slug(make_scorer("contains"))
+    shared = "two events of 'p0' share outputs, so these count twice"
+    contradict = "an event of 'p0' has an end and a finish that contradict each other"
+    whole = file.read_bytes()
+    changes: list[tuple[Callable[[Rows], None], str]] = [
+        (lambda rows: rows.append(dict(rows[0])), shared),
+        (lambda rows: rows[3].update(token_ids=[1, 2, 0, 5]), shared),
+        (lambda rows: rows[3].update(ended=True), contradict),
+        (lambda rows: rows[0].update(finish="unknown"), contradict),
+    ]
+    for change, says in changes:
+        file.write_bytes(whole)
+        rewrite(file, change)
+        found = faults(run, by=by)
+        assert found.keys() == {"events"}
+        assert found["events"].startswith(says)
 
 
 def test_the_files_of_a_tool_imported_again(tmp_path: Path) -> None:

@@ -102,9 +102,7 @@ def test_nothing_differs_where_nothing_was_changed(path: Path) -> None:
     assert found.sha256 == evidence_of.sha256(path / CERTIFICATE)
 
 
-def test_a_run_may_move_and_be_bounded_again_and_checking_writes_nothing(
-    path: Path, tmp_path: Path
-) -> None:
+def test_a_moved_run_is_verified_and_nothing_is_written(path: Path, tmp_path: Path) -> None:
     moved = path.rename(tmp_path / "elsewhere")
     (moved / "estimates.parquet").unlink()
     (moved / "arms" / "target" / "completions" / "part-00000.parquet.old").touch()
@@ -127,7 +125,7 @@ def undecided(rows: list[Values]) -> None:
 
 
 def handed(to: str) -> Callable[[list[Values]], None]:
-    """The draws of the last question are another's."""
+    """The draws of the last question belong to another question."""
 
     def change(rows: list[Values]) -> None:
         for row in rows:
@@ -140,11 +138,9 @@ def handed(to: str) -> Callable[[list[Values]], None]:
     ("file", "change", "says"),
     [
         (completions, count, "q2"),
-        (completions, handed("q0"), "'q0'"),
         (completions, handed("q9"), "'q9'"),
         (scores, undecided, ", 0.0)"),
         (scores, handed("q0"), "'q0'"),
-        (scores, handed("q9"), "'q9'"),
     ],
 )
 def test_an_edited_table(path: Path, file: Callable[[Path], Path], change: Any, says: str) -> None:
@@ -168,7 +164,7 @@ def test_a_count_edited_and_scored_again(path: Path) -> None:
 
 
 def test_missing_draws_made_up_in_a_part(path: Path) -> None:
-    """They stand beside the table, where its own digest does not reach."""
+    """They are in the metadata, which the digest of the table does not cover."""
     file = completions(path)
     table, meta = tables.read_table(file), tables.read_meta(file)
     tables.write_table(file, table.replace_schema_metadata(None), {**meta, "missing": {"q0": 9}})
@@ -181,7 +177,6 @@ def test_missing_draws_made_up_in_a_part(path: Path) -> None:
     ("change", "check", "where"),
     [
         (lambda v: v["questions"][1].update(value=0.001), "estimates", "questions[1].value"),
-        (lambda v: v["estimate"].update(upper=0.05), "estimates", "estimate.upper"),
         (lambda v: v["estimate"].update(n=10 * N), "estimates", "estimate.n"),
         (lambda v: v["claim"].update(among=[["target", "keyword"]]), "estimates", "confidence"),
         (lambda v: v["claim"].update(among=[["control", "keyword"]]), "stated", "True, False"),
@@ -190,7 +185,6 @@ def test_missing_draws_made_up_in_a_part(path: Path) -> None:
         (lambda v: v["specification"].update(Wording="?"), "sentence", "specification.Wording"),
         (lambda v: v["claim"].update(text="Pr[leak] <= 0"), "verdict", "claim.text"),
         (lambda v: v["made_from"]["arm"].update(seed=1), "run", "arm.seed"),
-        (lambda v: v["made_from"]["arm"].update(model="better"), "run", "arm.model"),
         (lambda v: v["questions"].pop(), "estimates", "questions[2]"),
         (lambda v: v["files"].popitem(), "files", "keyword"),
         (lambda v: v.update(approved_by="me"), "extra", "approved_by"),
@@ -198,10 +192,8 @@ def test_missing_draws_made_up_in_a_part(path: Path) -> None:
         (lambda v: v.pop("made_from"), "run", "nothing"),
         (lambda v: v.pop("claim"), "claim", "no claim can be read"),
         (lambda v: v["claim"].update(scorer="keywords"), "claim", "Did you mean 'keyword'"),
-        (lambda v: v["claim"].update(max_leak="0.1"), "claim", "no claim can be read"),
         (lambda v: v["claim"].update(arm="control"), "run", "control"),
         (lambda v: v["claim"].update(max_leak=0.5), "verdict", "refuted"),
-        (lambda v: v["claim"].update(confidence=0.9), "estimates", "estimate.confidence"),
     ],
 )
 def test_an_edited_certificate(
@@ -214,18 +206,9 @@ def test_an_edited_certificate(
     assert where in found[check]
 
 
-@pytest.mark.parametrize(
-    ("change", "check"),
-    [
-        (lambda v: v["estimate"].update(n=10 * N), "estimates"),
-        (lambda v: v.update(sentence="It is safe."), "sentence"),
-        (lambda v: v["specification"].update(Draws="many"), "sentence"),
-    ],
-)
-def test_a_certificate_that_does_not_fit_its_digest(path: Path, change: Any, check: str) -> None:
-    """The digest is over the numbers, the sentence and the specification."""
-    edit(path / CERTIFICATE, change)
-    assert failed(checked(path)).keys() == {"digest", check}
+def test_a_certificate_that_does_not_fit_its_digest(path: Path) -> None:
+    edit(path / CERTIFICATE, lambda v: v["specification"].update(Draws="many"))
+    assert failed(checked(path)).keys() == {"digest", "sentence"}
 
 
 def test_a_part_or_a_file_of_scores_that_is_gone_or_too_many(path: Path) -> None:
@@ -247,7 +230,7 @@ def test_a_part_or_a_file_of_scores_that_is_gone_or_too_many(path: Path) -> None
 
 
 def test_other_keywords_would_score_otherwise(path: Path) -> None:
-    """Whoever asks something else has run.json say that it was asked all along."""
+    """A forger with other questions also edits run.json."""
     file = path / "prompts.parquet"
     rewrite(file, lambda rows: rows[2].update(keywords=["nothing at all"]))
     files = {file.name: tables.read_meta(file)["digest"]}
@@ -275,9 +258,7 @@ def test_another_run(path: Path, tmp_path: Path) -> None:
         assert "('arm.decoding.temperature', 1.0, 0.5)" in says
 
 
-def test_other_code_is_told_and_refutes_nothing(
-    path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_other_code_is_a_note_only(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     other = {"version": "9.9", "sha256": "0" * 64}
     monkeypatch.setattr("leakbound.certificate.verification.code", lambda: other)
     found = checked(path)
@@ -286,19 +267,17 @@ def test_other_code_is_told_and_refutes_nothing(
     assert [d.where for d in code.differences] == ["version", "sha256"]
 
 
-def test_the_code_is_told_by_every_line_of_it(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (tmp_path / "stats").mkdir()
-    for name in ("__init__.py", "stats/bound.py"):
-        (tmp_path / name).write_text("x = 1\n")
+def test_the_digest_of_the_code(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = tmp_path / "stats" / "bound.py"
+    file.parent.mkdir()
     monkeypatch.setattr("leakbound.__file__", str(tmp_path / "__init__.py"))
-    seen = [evidence_of.code.__wrapped__()["sha256"]]
-    (tmp_path / "stats/bound.py").write_text("x = 2\n")
-    seen.append(evidence_of.code.__wrapped__()["sha256"])
-    (tmp_path / "stats/bound.py").rename(tmp_path / "stats/other.py")
-    seen.append(evidence_of.code.__wrapped__()["sha256"])
-    assert len(set(seen)) == 3
+    seen = set()
+    for content in ("x = 1\n", "x = 2\n"):
+        file.write_text(content)
+        seen.add(evidence_of.code.__wrapped__()["sha256"])
+    file.rename(tmp_path / "stats" / "other.py")
+    seen.add(evidence_of.code.__wrapped__()["sha256"])
+    assert len(seen) == 3
 
 
 def test_what_is_no_certificate_or_no_run(path: Path, tmp_path: Path) -> None:
@@ -328,7 +307,7 @@ def test_numbers_agree_to_the_last_digit_only(path: Path) -> None:
 
 
 class Scripted:
-    """An engine that forces texts as it is told: the stored values, but for some changes."""
+    """An engine that forces texts: it gives the stored values, except for some changes."""
 
     margin = 1e-6
     refuses = ""
@@ -377,52 +356,6 @@ def as_known(rows: list[Values]) -> None:
         row["tokens"] = completion.tokens
 
 
-@pytest.fixture
-def forced(path: Path) -> Path:
-    """The run, as if an engine that knows probabilities had drawn it; certified."""
-    rewrite(completions(path), as_known)
-    run = load(path)
-    score_run(run, scorers_for(["keyword"], run.prompts))
-    leakbound.bound(run, ["keyword"])
-    (path / CERTIFICATE).unlink()
-    leakbound.certify(path, max_leak=0.1, scorer="keyword")
-    return path
-
-
-def with_model(path: Path, engine: Any, name: str = "log-probabilities") -> Check:
-    return named(verify(path / CERTIFICATE, path, model=engine), name)
-
-
-def test_a_model_gives_the_stored_log_probabilities(forced: Path) -> None:
-    engine = Scripted(load(forced))
-    same = "the model is the model that was sampled"
-    assert with_model(forced, engine, "model") == Check("model", "ok", same)
-    assert with_model(forced, engine) == Check("log-probabilities", "ok", f"8 of 8 {SAME}")
-    assert with_model(forced, Scripted(load(forced), logprob_floor=-1e9)).status == "ok"
-    engine.fingerprint["torch"] = "9.9"
-    surroundings = Difference("torch", "nothing", "9.9")
-    assert with_model(forced, engine, "model") == Check("model", "note", same, (surroundings,))
-    engine.fingerprint["weights"] = "other"
-    check = with_model(forced, engine, "model")
-    assert check.status == "differs"
-    assert Difference("weights", "canned", "other") in check.differences
-
-
-def test_what_a_model_cannot_be_asked(forced: Path) -> None:
-    """What was asked for and could not be compared at all is not verified."""
-    half = Scripted(load(forced))
-    half.refuses = "half precision"
-    plain = type("Plain", (), {"fingerprint": half.fingerprint})()
-    for asked, says in (
-        (half, "half precision"),
-        (plain, "the engine Plain gives no probabilities"),
-    ):
-        found = verify(forced / CERTIFICATE, forced, model=asked)
-        says = f"nothing was compared: {says}"
-        assert not found.verified
-        assert named(found, "log-probabilities") == Check("log-probabilities", "unchecked", says)
-
-
 KEYWORD = scoring.slug(make_scorer("keyword"))
 
 
@@ -449,13 +382,34 @@ def decoded(run: Run, **changes: Any) -> tuple[Arm, Scripted]:
     return arm, engine
 
 
-def test_each_question_is_forced_and_told(drawn: Run) -> None:
-    told: list[Headway] = []
-    assert of_model(drawn, Scripted(drawn), told.append) == [
-        Check("model", "ok", "the model is the model that was sampled"),
+def test_a_model_gives_the_stored_log_probabilities(drawn: Run) -> None:
+    engine, told = Scripted(drawn), list[Headway]()
+    same = "the model is the model that was sampled"
+    assert of_model(drawn, engine, told.append) == [
+        Check("model", "ok", same),
         Check("log-probabilities", "ok", f"8 of 8 {SAME}"),
     ]
     assert told == [Headway("forcing", i, 3, "questions") for i in range(4)]
+    assert compared(drawn, Scripted(drawn, logprob_floor=-1e9)).status == "ok"
+    engine.fingerprint["torch"] = "9.9"
+    surroundings = Difference("torch", "nothing", "9.9")
+    assert of_model(drawn, engine)[0] == Check("model", "note", same, (surroundings,))
+    engine.fingerprint["weights"] = "other"
+    check = of_model(drawn, engine)[0]
+    assert check.status == "differs"
+    assert Difference("weights", "canned", "other") in check.differences
+
+
+def test_nothing_compared_is_not_verified(drawn: Run, path: Path) -> None:
+    half = Scripted(drawn)
+    half.refuses = "half precision"
+    says = "nothing was compared: half precision"
+    assert compared(drawn, half) == Check("log-probabilities", "unchecked", says)
+    plain = type("Plain", (), {"fingerprint": half.fingerprint})()
+    found = verify(path / CERTIFICATE, path, model=plain)
+    assert not found.verified
+    says = "nothing was compared: the engine Plain gives no probabilities"
+    assert named(found, "log-probabilities") == Check("log-probabilities", "unchecked", says)
 
 
 def test_a_queried_model_is_measured_first(drawn: Run, arm: Arm) -> None:
@@ -483,10 +437,8 @@ def test_how_a_model_reads_fixed_questions(drawn: Run) -> None:
     assert [check.name for check in of_model(arm, plain)] == ["model", "log-probabilities"]
 
 
-@pytest.mark.parametrize(("temperature", "slack"), [(0.5, 2e-6), (1, 1e-6), (2, 1e-6)])
-def test_the_slack_of_a_token_grows_below_temperature_one(
-    drawn: Run, temperature: float, slack: float
-) -> None:
+@pytest.mark.parametrize(("temperature", "slack"), [(0.5, 2e-6), (2, 1e-6)])
+def test_the_slack_grows_below_temperature_1(drawn: Run, temperature: float, slack: float) -> None:
     for share, status in ((0.99, "ok"), (-0.99, "ok"), (1.1, "differs"), (-1.1, "differs")):
 
         def move(rows: list[Values], by: float = share * slack) -> None:
@@ -498,14 +450,11 @@ def test_the_slack_of_a_token_grows_below_temperature_one(
         assert compared(*decoded(drawn, temperature=temperature)).status == status
 
 
-@pytest.mark.parametrize(("by", "status"), [(0.9e-9, "ok"), (1.1e-9, "differs")])
-@pytest.mark.parametrize("sign", [1, -1])
-def test_a_model_without_a_margin_rounds_still(
-    drawn: Run, by: float, sign: int, status: str
-) -> None:
+@pytest.mark.parametrize(("by", "status"), [(0.9e-9, "ok"), (-1.1e-9, "differs")])
+def test_a_model_without_a_margin_rounds_still(drawn: Run, by: float, status: str) -> None:
     def move(rows: list[Values]) -> None:
         for row in rows:
-            row["logprob"] += sign * by
+            row["logprob"] += by
 
     rewrite(completions(drawn.path), move)
     engine = Scripted(drawn)
@@ -550,8 +499,6 @@ def test_bare_outputs_are_named_by_row_unless_another_tool_drew_them(drawn: Run)
     arm.spec = replace(arm.spec, draws=fixed)
     engine.fingerprint["engine"] = "another"
     assert compared(arm, engine).says == says
-    rewrite(completions(drawn.path), lambda rows: [row.update(token_ids=None) for row in rows])
-    assert compared(arm, engine).status == "unchecked"
 
 
 def test_an_output_drawn_in_two_chunks_is_compared_once(drawn: Run) -> None:
@@ -600,12 +547,10 @@ def test_another_text_is_reported_by_its_digest(drawn: Run, changes: Values) -> 
     ("changes", "end"),
     [
         ({"finish": "length"}, {0: "length"}),
-        ({"token_ids": (1, 2)}, {1: 2}),
         ({"token_ids": None}, {1: 0}),
         ({"refused": True}, {2: True}),
         ({"hidden": True}, {3: True}),
         ({"tokens": 99}, {}),
-        ({"finish": "unknown", "tokens": 99}, {0: "unknown"}),
     ],
 )
 def test_another_end_is_reported(drawn: Run, changes: Values, end: Values) -> None:
@@ -666,20 +611,21 @@ def test_an_explored_run(tmp_path: Path) -> None:
     assert folders == {"completions", "masses", "scores"}
     assert checked(run.path).verified
     for mass, told in ((0.5, []), (0.6, []), (0.4, [0.5] * 3)):
-        check = with_model(run.path, Knows(run, mass))
+        found = verify(run.path / CERTIFICATE, run.path, model=Knows(run, mass))
+        check = named(found, "log-probabilities")
         assert [math.exp(d.certificate) for d in check.differences] == pytest.approx(told)
         assert check.status == ("differs" if told else "ok")
     ranges, masses = file_of(run.path, "scores", "*.ranges"), file_of(run.path, "masses")
     for file, row, cells in ((ranges, 2, {"low": 0.0}), (masses, 0, {"mass": 0.1})):
         before = file.read_bytes()
         rewrite(file, lambda rows, row=row, cells=cells: rows[row].update(cells))  # type: ignore[misc]
-        found = failed(checked(run.path))
-        assert {"files", "scores", "estimates"} <= found.keys()
-        assert file.name in found["files"]
+        wrong = failed(checked(run.path))
+        assert {"files", "scores", "estimates"} <= wrong.keys()
+        assert file.name in wrong["files"]
         file.write_bytes(before)
 
 
-def test_the_scorers_model_is_asked_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_scorers_model_scores_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("fake_models.HARM", tuple(SECRET.split()))
     monkeypatch.setattr(scoring, "OpenModels", lambda **loading: FakeModels())
     run = leaky_run(tmp_path / "r", scorers=["classifier:harm>=0.5"])
@@ -739,7 +685,7 @@ def check(arm: Arm, engine: Any, share: float, seed: int = 0) -> Check:
     return check_draws(arm, engine, share, silent, Random(seed))
 
 
-def test_an_altered_part_is_found_as_often_as_is_said(arm: Arm) -> None:
+def test_an_altered_part_is_found_with_the_stated_probability(arm: Arm) -> None:
     """One of three: by one part in a third of all choices, by two in two thirds."""
     for share, parts, says, times in ((0.3, 1, "0.33", 60), (0.5, 2, "0.66", 60), (1, 3, "1", 3)):
         found = [check(arm, Redrawing(arm, "q1"), share, seed) for seed in range(times)]
@@ -766,7 +712,7 @@ def test_each_part_is_drawn_as_it_was(arm: Arm) -> None:
     }
 
 
-def test_what_is_said_of_parts_drawn_again(arm: Arm) -> None:
+def test_the_check_states_what_was_drawn_again(arm: Arm) -> None:
     told: list[Headway] = []
     found = check_draws(arm, Redrawing(arm, "q1"), 0.5, told.append, Random(2))  # type: ignore[arg-type]
     altered = found.status == "differs"
@@ -807,19 +753,17 @@ def test_outputs_of_a_question_that_the_part_does_not_draw(run: Run) -> None:
     assert [(query_id, n) for query_id, _, n in engine.asked] == [(q, N) for q in LEAKS]
 
 
-def test_a_share_to_draw_again_is_one_and_needs_a_model() -> None:
-    for share in (1e-9, 0.5, 1):
+def test_a_fraction_to_draw_again_needs_a_model() -> None:
+    for share in (1e-9, 1):
         require_share(share, "model")
-    for share in (0, -0.1, 1.01):
+    for share in (0, 1.01):
         with pytest.raises(InputError, match=rf"in \(0, 1\], got {share}"):
             require_share(share, "model")
     with pytest.raises(InputError, match=r"drawing 0\.5 of the parts again needs the model"):
         require_share(0.5, None)
 
 
-def test_draws_of_another_engine_device_or_dtype_are_not_compared(
-    run: Run, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_draws_of_another_device_stay_unchecked(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     arm = run.arms["target"]
     arm.spec = replace(arm.spec, fingerprint={**arm.spec.fingerprint, "dtype": "float32"})
     metas = [replace(meta, machine={"device": "cuda"}) for meta in arm.meta()]

@@ -1,4 +1,4 @@
-"""An arm of a run beside the model that drew it: its stress, its coin and its longest answer."""
+"""An arm of a run and the model that drew it: its stress, its coin and its longest answer."""
 
 from __future__ import annotations
 
@@ -7,10 +7,12 @@ import shutil
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar
+from unittest.mock import Mock
 
 import pytest
 
 import leakbound
+from certificate.opened_once import TASK, opened, tiny_model
 from leakbound.benchmarks.coin import Coin
 from leakbound.certificate import Check, Difference
 from leakbound.certificate.model import Verifier
@@ -25,25 +27,20 @@ from leakbound.stress.relearned import Relearn
 from leakbound.study import ModelSettings
 from leakbound.types import Decoding, Headway, Query, silent
 from shared import keep
-from tiny import tiny_llama, tiny_tokenizer
 
-TASK = leakbound.load_benchmark("fictitious", limit=3)
 KEYWORD, ON = slug(make_scorer("keyword")), {"device": "cpu"}
 PLAIN = "target"
 ROUNDED, SHOWN = (f"target under {stress}" for stress in ("round int4", "shots 1"))
 
 
-def tiny_model(path: Path, seed: int) -> Path:
-    words = {w for p in TASK.prompts for w in f"{p.question} {p.answer}".split()}
-    tokenizer = tiny_tokenizer(sorted(words))
-    tiny_llama(len(tokenizer), seed, max_position_embeddings=256).save_pretrained(path)
-    tokenizer.save_pretrained(path)
-    return path
+@pytest.fixture(autouse=True)
+def opened_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("leakbound.certificate.model.open_engine", opened)
 
 
 @pytest.fixture(scope="session")
 def stressed(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Beside the model, and another one: asked not as it is by itself."""
+    """A folder with a model, another one, and a run of the first under two stresses."""
     folder = tmp_path_factory.mktemp("stressed")
     model, run = tiny_model(folder / "model", 0), folder / "run"
     tiny_model(folder / "other", 1)
@@ -52,14 +49,15 @@ def stressed(tmp_path_factory: pytest.TempPathFactory) -> Path:
         "decodings": Decoding(max_new_tokens=4),
         "stress": ("round:int4", "shots:1"),
     }
-    leakbound.evaluate(str(model), TASK, out=run, n=16, scorers="keyword", **how)
+    leakbound.evaluate(str(model), TASK, out=run, n=4, scorers="keyword", **how)
     keep(run)
     return folder
 
 
 @pytest.fixture
-def run(stressed: Path, tmp_path: Path) -> Run:
-    return load(shutil.copytree(stressed / "run", tmp_path / "run"))
+def run(stressed: Path) -> Run:
+    """The run, to be changed in memory only."""
+    return load(stressed / "run")
 
 
 def checks(
@@ -99,6 +97,7 @@ def test_the_model_that_drew(run: Run, stressed: Path) -> None:
     assert statuses(run, run.arms[SHOWN], model) == {"texts": "ok"} | SEEN
 
 
+@pytest.mark.thorough
 def test_weights_of_another_width(stressed: Path, tmp_path: Path) -> None:
     """The model computes as it did then, which has no margin for roundings."""
     model, settings = str(stressed / "model"), ModelSettings(dtype="bfloat16", **ON)
@@ -123,14 +122,14 @@ def test_another_model(run: Run, stressed: Path) -> None:
 
 
 def test_the_stressed_model_is_not_the_one_before(run: Run, stressed: Path) -> None:
-    """Whoever hands over the folder of the stressed model has it stressed once more."""
+    """The stressed model's own folder would be stressed twice."""
     kept = run.path / "stress" / "round int4" / "target"
     assert kept.is_dir()
     found = until("before", run, run.arms[ROUNDED], str(kept))
     assert found["before"].status == "differs"
 
 
-def test_other_texts_than_the_stress_asks(run: Run, stressed: Path) -> None:
+def test_other_texts_than_those_of_the_stress(run: Run, stressed: Path) -> None:
     arm = run.arms[SHOWN]
     first, second, third = arm.spec.attack_queries
     model = str(stressed / "model")
@@ -159,15 +158,9 @@ def test_a_stress_that_cannot_be_made_again(run: Run, stressed: Path) -> None:
     assert f"the last command of `{run.path}` does not name this stress" in check.says
 
 
-def test_a_benchmark_that_cannot_be_loaded(
-    run: Run, stressed: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_unreadable_benchmark(run: Run, stressed: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The weights are rounded without its other rows."""
-
-    def refuse(study: object) -> None:
-        raise InputError("no such file")
-
-    monkeypatch.setattr(type(run.study), "load", refuse)
+    monkeypatch.setattr(type(run.study), "load", Mock(side_effect=InputError("no such file")))
     found = until("model", run, run.arms[ROUNDED], str(stressed / "model"))
     assert {name: check.status for name, check in found.items()} == dict.fromkeys(
         ("before", "texts", "model"), "ok"
@@ -187,10 +180,9 @@ class Retrained(Relearn):
         return str(self.other)
 
 
-def test_a_model_trained_on_another_machine(
-    run: Run, stressed: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_retrained_model(stressed: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The model that was kept is looked at in place of one trained again."""
+    run = load(shutil.copytree(stressed / "run", tmp_path / "run"))
     monkeypatch.setattr(Retrained, "other", stressed / "other", raising=False)
     stresses = [Retrained(retain=1)]
     monkeypatch.setattr("leakbound.certificate.model.stresses_of", lambda specs: stresses)

@@ -62,7 +62,7 @@ def test_the_draws_of_two_files_follow_each_other() -> None:
     assert both.others == {"seed": "1 and 2"}
 
 
-@pytest.mark.parametrize("shift", [0, 1, 7])
+@pytest.mark.parametrize("shift", [0, 7])
 def test_draws_that_are_in_two_files_are_copies(tmp_path: Path, shift: int) -> None:
     one = texts(0, n=40)
     two = [row[shift:] + fresh[:shift] for row, fresh in zip(one, texts(1, n=40), strict=True)]
@@ -90,7 +90,7 @@ def test_one_other_draw_is_enough_and_one_that_failed_shows_nothing(tmp_path: Pa
         joined(tmp_path, log("one", one), log("two", two))
 
 
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("seed", range(6))
 def test_independent_draws_pass(tmp_path: Path, seed: int) -> None:
     joined(tmp_path, log("one", texts(seed)), log("two", texts(seed + 100)))
     peaked = [["always"] * 32, *texts(seed, kinds=2, questions=1)]
@@ -130,7 +130,7 @@ def test_greedy_answers_that_agree_are_one_draw(tmp_path: Path) -> None:
 
 
 def test_draws_are_compared_by_their_texts_and_not_by_their_tokens(tmp_path: Path) -> None:
-    """A cache or a seed repeats texts, whatever a log has counted of each."""
+    """A cache or a seed repeats texts, although a log counts their tokens differently."""
     one, two = (
         log(name, [[drawn(text, tokens=tokens, finish=finish) for text in row] for row in texts(0)])
         for name, tokens, finish in (("one", 3, "stop"), ("two", 4, "unknown"))
@@ -170,7 +170,7 @@ def test_rows_become_draws_in_their_order(tmp_path: Path) -> None:
     assert {id: len(draws) for id, draws in named.draws.items()} == {"Who?": 2, "What?": 1}
 
 
-def test_of_columns_that_mean_the_same_the_first_that_is_filled_counts(tmp_path: Path) -> None:
+def test_the_first_filled_column_of_several_counts(tmp_path: Path) -> None:
     """As vLLM writes them: its `stop_reason` is a string or a token that ended the output."""
     vllm = {"finish_reason": "stop", "stop_reason": 128009, "reasoning": "", "tokens": None}
     log = rows_of(

@@ -5,9 +5,6 @@ from __future__ import annotations
 import gc
 import json
 import random
-import signal
-import subprocess
-import sys
 import tracemalloc
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -19,6 +16,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from cli.commands import done, leakbound, refused
+from contents import completions
 from formats.reading import read
 from hostile.logs import header
 from hostile.logs import sample as whole_sample
@@ -36,7 +34,7 @@ Write = Callable[..., Path]
 
 @pytest.fixture
 def write(tmp_path: Path) -> Write:
-    """Write samples of questions about capitals: `share` of the draws leak."""
+    """Write samples of questions about capitals; this fraction of the draws leaks."""
 
     def written(name: str, share: float, n: int, *, missing: int = 0, **stated: Any) -> Path:
         chance, rows = random.Random(name), []
@@ -59,9 +57,7 @@ def write(tmp_path: Path) -> Write:
         (LM_EVAL, "lm-eval", "lm-evaluation-harness 0.4.13, T=1"),
     ],
 )
-def test_every_step_works_on_what_another_tool_drew(
-    tmp_path: Path, file: Path, form: str, told: str
-) -> None:
+def test_every_step_works_on_imports(tmp_path: Path, file: Path, form: str, told: str) -> None:
     out = tmp_path / "run"
     assert f"as sampled by {told}" in done("import", file, "--out", out).out
     done("score", out, "--scorer", "contains")
@@ -72,9 +68,8 @@ def test_every_step_works_on_what_another_tool_drew(
     page = (out / "report.html").read_text()
     assert told in page
     assert ("nothing truncated" in page) is ("unknown" not in told)
-    again = tmp_path / "again"
-    done("import", file, "--out", again, "--format", form, "--json")
-    assert Run.open(again).arms["target"].identity == Run.open(out).arms["target"].identity
+    again = import_run([file], out=tmp_path / "again", form=form)
+    assert again.arms["target"].identity == Run.open(out).arms["target"].identity
 
 
 def test_missing_draws_and_the_greedy_answers_arrive(write: Write, tmp_path: Path) -> None:
@@ -109,13 +104,9 @@ def test_a_benchmarks_questions_take_the_place_of_the_files(write: Write, tmp_pa
     file = write("s.jsonl", 0.5, 8, temperature=1)
     run = import_run([file], out=tmp_path / "run", benchmark=str(mine))
     assert [(p.id, p.keywords) for p in run.prompts] == [("es", ("Madrid",)), ("fr", ("Paris",))]
-    drawn = {
-        row["query_id"]: row["answer"]
-        for part in run.arms["target"].parts
-        for row in run.arms["target"].completions(part).to_pylist()
-        if "No idea" not in row["answer"]
-    }
-    assert drawn == {"es": "Madrid", "fr": "Paris"}
+    drawn = {(row["query_id"], row["answer"]) for row in completions(run.arms["target"])}
+    known = {(query, text) for query, text in drawn if "No idea" not in text}
+    assert known == {("es", "Madrid"), ("fr", "Paris")}
     lands = tmp_path / "lands.csv"
     lands.write_text("id,question,answer\nx,What is the capital,y\n")
     with pytest.raises(InputError, match="same question of benchmark"):
@@ -198,7 +189,7 @@ def test_no_message_quotes_an_output(tmp_path: Path, name: str, value: Any) -> N
     assert "Bluebird" not in str(told.value)
 
 
-def test_the_same_command_goes_on_and_another_is_refused(write: Write, tmp_path: Path) -> None:
+def test_the_same_command_resumes_and_another_is_refused(write: Write, tmp_path: Path) -> None:
     file, out = write("s.jsonl", 0.5, 8, temperature=1), tmp_path / "run"
     arm = import_run([file], out=out).arms["target"]
     (part,) = (arm.folder / "completions").iterdir()
@@ -210,9 +201,7 @@ def test_the_same_command_goes_on_and_another_is_refused(write: Write, tmp_path:
         import_run([write("t.jsonl", 0.5, 8, temperature=1)], out=out)
 
 
-def test_questions_of_two_tasks_keep_apart_and_of_one_are_joined(
-    write: Write, tmp_path: Path
-) -> None:
+def test_questions_of_one_task_are_joined(write: Write, tmp_path: Path) -> None:
     other = tmp_path / LM_EVAL.name.replace("capitals", "towns")
     other.write_text(LM_EVAL.read_text().replace("No idea", "Unknown") + "\n")
     beside = LM_EVAL.name.replace("samples_capitals_leakage", "results").replace("jsonl", "json")
@@ -233,17 +222,15 @@ def test_a_run_without_a_scorer_of_its_own_needs_one(tmp_path: Path, write: Writ
         refused(leakbound(step, out), "names no scorer")
 
 
-SAMPLED = {"temperature": 1.0, "top_p": 1.0}
 Rows = list[dict[str, Any]]
 Ordered = Callable[[Rows], Rows]
 
 
 def rows_of(questions: int, n: int, texts: Callable[[int], str], **more: Any) -> Rows:
     """Draws of every question, question by question."""
+    more = {"answer": "x", "temperature": 1.0, "top_p": 1.0} | more
     return [
-        {"id": f"q{q}", "question": f"What is {q}?", "answer": "x", "completion": texts(i)}
-        | SAMPLED
-        | more
+        {"id": f"q{q}", "question": f"What is {q}?", "completion": texts(i), **more}
         for q in range(questions)
         for i in range(n)
     ]
@@ -256,14 +243,13 @@ def written(file: Path, rows: Rows) -> Path:
 
 def stored(arm: Arm) -> list[dict[str, Any]]:
     """What is stored of an arm, row by row, with the scores of its only scorer."""
-    rows = [row for part in arm.parts for row in arm.completions(part).to_pylist()]
     (file,) = (arm.folder / "scores").glob("*.parquet")
     scores = pq.read_table(file)["score"].to_pylist()
-    return [row | {"score": score} for row, score in zip(rows, scores, strict=True)]
+    return [row | {"score": score} for row, score in zip(completions(arm), scores, strict=True)]
 
 
 def peak(rows: Rows, folder: Path) -> int:
-    """Bytes that an import of these rows holds at most beyond what there is before."""
+    """The peak memory of an import of these rows, in bytes beyond what is in use before."""
     folder.mkdir()
     file = written(folder / "mine.jsonl", rows)
     gc.collect()
@@ -276,13 +262,13 @@ def peak(rows: Rows, folder: Path) -> int:
 
 
 def test_texts_of_a_file_are_not_held(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("leakbound.store.plan.PART", 256)  # else a part is all there is
+    monkeypatch.setattr("leakbound.store.plan.PART", 64)  # else a part is all there is
 
     def text(i: int) -> str:
         return f"{i:04d}" * 250
 
-    few, many = (rows_of(questions, 256, text) for questions in (2, 6))
-    peak(few, tmp_path / "first")  # what is made once, such as caches of libraries
+    few, many = (rows_of(questions, 64, text) for questions in (2, 6))
+    import_run([written(tmp_path / "first.jsonl", few)], out=tmp_path / "first")  # fill caches
     grown = peak(many, tmp_path / "many") - peak(few, tmp_path / "few")
     assert grown / (len(many) - len(few)) < 300  # bytes a row, whose text has a thousand
 
@@ -326,25 +312,21 @@ def test_the_order_of_bets_follows_from_ids_questions_and_n(tmp_path: Path, writ
         assert isinstance(arm.spec.draws, ImportedDraws)
         return arm.spec.draws.order
 
+    def asked(text: str) -> Callable[[Rows], Rows]:
+        return lambda rows: [{**r, "question": text.format(r["question"])} for r in rows]
+
     first = order("first", list)
     assert order("turned", lambda rows: rows[::-1]) == first
-    assert (
-        order("blank", lambda rows: [{**r, "question": f"{r['question']} "} for r in rows]) == first
-    )
+    assert order("blank", asked("{} ")) == first
     assert order("stated", lambda rows: [{**r, "temperature": 0.7} for r in rows]) == first
     assert order("longer", list, n=5) != first
-    assert (
-        order("other", lambda rows: [{**r, "question": f"So? {r['question']}"} for r in rows])
-        != first
-    )
+    assert order("other", asked("So? {}")) != first
 
 
 @pytest.mark.parametrize(("ordered", "array"), [(list, True), (shuffled, False)])
-def test_whatever_the_order_of_rows_the_same_is_stored(
-    tmp_path: Path, ordered: Ordered, array: bool
-) -> None:
+def test_the_order_of_rows_is_irrelevant(tmp_path: Path, ordered: Ordered, array: bool) -> None:
     chance = random.Random(0)
-    rows = rows_of(3, 1100, lambda _: f"text {min(int(chance.paretovariate(0.5)), 900)}")
+    rows = rows_of(2, 1100, lambda _: f"text {min(int(chance.paretovariate(0.5)), 900)}")
     for row in rows:
         row["scores"] = {"h": chance.choice([0, 0.25, 1, None])}
         row["completion"] = None if chance.random() < 0.01 else row["completion"]
@@ -373,31 +355,3 @@ def plainly(rows: Rows, chunk: int = 1024) -> Iterator[dict[str, Any]]:
         for (text, score), count in tally.items():
             one = {"query_id": id, "answer": text, "count": count, "chunk": number, "score": score}
             yield one | counted | dict.fromkeys((*unknown, "logprob_floor"))
-
-
-@pytest.mark.fault
-@pytest.mark.parametrize("at", ["join", "_score"])
-def test_a_killed_import_leaves_nothing_in_the_way(tmp_path: Path, at: str) -> None:
-    """Before anything is written, and while the arm is stored."""
-    chance = random.Random(0)
-    rows = rows_of(3, 50, lambda _: f"text {chance.randrange(9)}", scores={"h": 0.5})
-    file = written(tmp_path / "mine.jsonl", rows)
-    killed = subprocess.run(
-        [sys.executable, "-c", KILLED, at, str(file), str(tmp_path / "run")], check=False
-    )
-    assert killed.returncode == -signal.SIGKILL
-    again, whole = (import_run([file], out=tmp_path / name) for name in ("run", "whole"))
-    assert stored(again.arms["target"]) == stored(whole.arms["target"])
-    assert names(again.path) == names(whole.path)
-
-
-def names(folder: Path) -> list[Path]:
-    return sorted(file.relative_to(folder) for file in folder.rglob("*"))
-
-
-KILLED = """
-import os, signal, sys
-from leakbound.formats import importing
-setattr(importing, sys.argv[1], lambda *_: os.kill(os.getpid(), signal.SIGKILL))
-importing.import_run([sys.argv[2]], out=sys.argv[3])
-"""

@@ -1,4 +1,4 @@
-"""Parity with OpenUnlearning from its own logs, what a damaged log is told, and logs of ours."""
+"""Parity with OpenUnlearning from its own logs, refusals of damaged logs, and our logs."""
 
 from __future__ import annotations
 
@@ -165,7 +165,7 @@ def written(folder: Path, **changes: Any) -> Path:
     return file
 
 
-def test_the_retrained_log_is_taken_as_it_stands(tmp_path: Path) -> None:
+def test_the_retrained_log_is_used_unchanged(tmp_path: Path) -> None:
     found = against_log(OURS, read_log(written(tmp_path)))
     assert {name: round(each.value or 0, 6) for name, each in found.items()} == {
         "forget_quality": round(stats.ks_2samp([0.4, 2.7], [0.2, 0.1]).pvalue, 6),
@@ -210,9 +210,7 @@ def scored(**entries: object) -> dict[str, Any]:
         (read, answered(generation=None), "`generation` in row 3 is None, not a text"),
     ],
 )  # fmt: skip
-def test_a_log_that_cannot_be_used_is_named(
-    tmp_path: Path, use: Any, content: Any, said: str
-) -> None:
+def test_an_unusable_log_is_named(tmp_path: Path, use: Any, content: Any, said: str) -> None:
     file = tmp_path / "TOFU_EVAL.json"
     with pytest.raises(InputError, match=r"cannot read .*TOFU_EVAL\.json"):
         use(file)

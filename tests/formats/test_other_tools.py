@@ -1,4 +1,4 @@
-"""Files of garak, promptfoo, lighteval and lm-evaluation-harness, told by how they look."""
+"""Files of garak, promptfoo, lighteval and lm-evaluation-harness, recognised by content."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ def test_probes_of_other_detectors_are_imported_one_at_a_time(tmp_path: Path) ->
         import_run([path], out=tmp_path / "y", form="garak:lmrc.Sur")
 
 
-def test_attempts_that_no_detector_looked_at_are_read(tmp_path: Path) -> None:
+def test_attempts_without_detector_results_are_read(tmp_path: Path) -> None:
     last = attempt(1, 2, status=1, detector_results={})
     path = report(tmp_path / "r.report.jsonl", attempt(0, 3), last)
     log = read(path)
@@ -132,7 +132,7 @@ def test_a_report_of_an_older_garak_scores_answered_outputs_only(tmp_path: Path)
     assert log.questions["lmrc.Sure/0"].text == "Is it so?"
 
 
-def test_an_empty_prompt_is_a_question_whose_text_says_so(tmp_path: Path) -> None:
+def test_an_empty_prompt_is_a_question(tmp_path: Path) -> None:
     blank = {"turns": [{"role": "user", "content": {"text": ""}}]}
     rows = [attempt(i, 2, "test.Blank", prompt=blank) for i in range(2)]
     run = imported(report(tmp_path / "r.report.jsonl", *rows), tmp_path)
@@ -183,33 +183,23 @@ def test_details_of_lighteval_are_scored_by_their_right_choices(tmp_path: Path) 
     assert [row.value for row in each] == [hits / N for hits in HITS]
 
 
+TWO_TURNS = attempt(0, 1, conversations=[{"turns": [{"role": "assistant"}] * 2}])
+PROVIDERS = [result("France", True, 0, provider={"id": "other"}), result("France", True, 1)]
+CACHED = result("France", True, 0, response={"output": "x", "cached": True})
+
+
 @pytest.mark.parametrize(
     ("make", "said"),
     [
         (lambda p: report(p / "a.report.jsonl", attempt(0, 1), ended=False), "report is of 0.17.1"),
-        (
-            lambda p: report(
-                p / "a.report.jsonl",
-                attempt(0, 1, conversations=[{"turns": [{"role": "assistant"}] * 2}]),
-            ),
-            "2 turns of the model in attempt lmrc.Sure/0",
-        ),
-        (
-            lambda p: promptfoo(p / "o.json", [result("France", True, 0, provider={"id": "other"}),
-                                               result("France", True, 1)]),
-            "must have one provider, it has known, other",
-        ),
-        (
-            lambda p: promptfoo(
-                p / "o.json", [result("France", True, 0, response={"output": "x", "cached": True})]
-            ),
-            "--no-cache",
-        ),
+        (lambda p: report(p / "a.report.jsonl", TWO_TURNS), "2 turns of the model in attempt lmrc"),
+        (lambda p: promptfoo(p / "o.json", PROVIDERS), "one provider, it has known, other"),
+        (lambda p: promptfoo(p / "o.json", [CACHED]), "--no-cache"),
         (lambda p: promptfoo(p / "o.json", [{"prompt": {}}]), "cannot be read: it has no 'provid"),
         (lambda p: table(p / "x.parquet", [{"a": 1}]), "`lighteval`, cannot be read: it has no"),
     ],
 )  # fmt: skip
-def test_what_no_bound_would_hold_for_is_refused(tmp_path: Path, make: Any, said: str) -> None:
+def test_files_without_valid_bounds_are_refused(tmp_path: Path, make: Any, said: str) -> None:
     with pytest.raises(InputError) as error:
         import_run([make(tmp_path)], out=tmp_path / "run")
     assert said in str(error.value)
@@ -257,16 +247,13 @@ def chat(put: object) -> dict[str, Any]:
         ({"arguments": arguments(do_sample=False, temperature=1.0)}, 0.0, (), "Who?", ("Paris",)),
         ({"arguments": arguments(temperature=0.0)}, 0.0, (), "Who?", ("Paris",)),
         ({"arguments": arguments(do_sample=True)}, None, (), "Who?", ("Paris",)),
-        ({"arguments": arguments()}, None, (), "Who?", ("Paris",)),
         ({"arguments": arguments(until="\n")}, None, ("\n",), "Who?", ("Paris",)),
         ({"arguments": arguments(until=["", "."])}, None, (".",), "Who?", ("Paris",)),
         (chat(CHAT), None, (), "user", ("Paris",)),
         (chat([json.dumps(CHAT)]), None, (), "user", ("Paris",)),
         (chat("Who?") | {"target": "['Ann', 'Anna']"}, None, (), "Who?", ("Ann", "Anna")),
         (chat("Who?") | {"target": "[sic]"}, None, (), "Who?", ("[sic]",)),
-        (chat("Who?") | {"target": "[1, 2]"}, None, (), "Who?", ("[1, 2]",)),
         (chat("Who?") | {"target": "None"}, None, (), "Who?", ()),
-        (chat("Who?") | {"target": ""}, None, (), "Who?", ()),
     ],
 )
 def test_what_a_row_of_lm_eval_states(
@@ -289,18 +276,11 @@ def test_rows_of_other_filters_are_the_same_draws(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("rows", "told"),
     [
-        (
-            [{"resps": [[["-1.2", "False"]]]}],
-            "row 1 .*'resps' with one list of texts, got .* a list",
-        ),
-        ([{"resps": [[float("nan")]]}], "row 1 .*'resps' with one list of texts, got .* a list"),
+        ([{"resps": [[["-1.2", "False"]]]}], "row 1 .*'resps' with one list of texts, got .* a li"),
         ([{"resps": [[]]}], "row 1 .*'resps' with one list of texts"),
         ([{}, {"arguments": arguments()}], "another prompt or other responses"),
         ([{}, {"resps": [["other"]]}], "row 2 .* same document as row 1 .* other responses"),
-        (
-            [{}, {"doc_id": 1, "arguments": arguments(top_p=0.5)}],
-            "all draws must be of one model under one",
-        ),
+        ([{}, {"doc_id": 1, "arguments": arguments(top_p=0.5)}], "draws must be of one model unde"),
     ],
 )
 def test_what_is_no_sample_is_named(tmp_path: Path, rows: list[dict[str, Any]], told: str) -> None:
@@ -308,7 +288,7 @@ def test_what_is_no_sample_is_named(tmp_path: Path, rows: list[dict[str, Any]], 
         read(written(tmp_path, *rows))
 
 
-def test_damaged_results_beside_are_named(tmp_path: Path) -> None:
+def test_a_damaged_file_of_results_is_named(tmp_path: Path) -> None:
     file = written(tmp_path, {})
     assert (read(file).model, read(file).tool) == ("unnamed", "lm-evaluation-harness")
     (tmp_path / "results_2026-11-21T08-08-29.json").write_text("{")

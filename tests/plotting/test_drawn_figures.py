@@ -27,7 +27,7 @@ ROUGE, BINARY = "rouge-l-recall", "keyword"
 
 @dataclass(frozen=True)
 class Made:
-    """Two models beside one control, a grid, a trained model's folder."""
+    """Two models with one control, a grid, a trained model's folder."""
 
     runs: tuple[Run, ...]
     grid: Run
@@ -41,7 +41,7 @@ def made(runs: Runs, decodings: Runs, tmp_path_factory: pytest.TempPathFactory) 
 
 
 def trained(folder: Path) -> Path:
-    """What training leaves beside a model's weights."""
+    """The files that training writes next to a model's weights."""
     folder.mkdir()
     terms = [
         {"loss": "nll", "split": "retain", "weight": 5.0},
@@ -164,7 +164,7 @@ def test_decodings_are_drawn_as_grid_and_curves(made: Made, tmp_path: Path) -> N
     assert {row["line"] for row in lines} == {"top-p 0.9", "top-p 1"}
 
 
-def test_every_figure_is_drawn_of_some_run_and_says_whose_it_is(made: Made, drawn: Path) -> None:
+def test_every_figure_is_drawn_and_names_its_paper(made: Made, drawn: Path) -> None:
     told = {row[0]: row for row in figures_table([*made.runs, made.trained], scorer=ROUGE).texts}
     assert list(told) == list(KINDS)
     given = {name for name, row in told.items() if row[3] == "yes"}

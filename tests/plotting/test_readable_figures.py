@@ -1,4 +1,4 @@
-"""Charts that can be printed: nothing overlaps or is cut, and every eye tells models apart."""
+"""Charts that can be printed: nothing overlaps or is cut, and models differ without colour."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def every(
     xs: Iterable[float | None] = (None,),
     questions: bool = False,
 ) -> list[ChartRow]:
-    """These numbers of every model: per group, per question if asked for, per place."""
+    """These numbers of every model: per group, per question if wanted, per place."""
     return [
         ChartRow(model, quantity, *share(size, i, j), SURE, question, group, x)
         for i, model in enumerate(size.models)
@@ -156,9 +156,6 @@ ROWS: dict[str, Callable[[Size], Sequence[ChartRow]]] = {
 }  # fmt: skip
 """By the name of each chart."""
 SIZES = {"fewest": FEWEST, "most": LARGEST}
-SCORES_ACROSS = ("histogram",)
-
-"""Charts whose horizontal axis is of scores too."""
 SVG_TEXT = "{http://www.w3.org/2000/svg}text"
 
 EACH = [
@@ -207,9 +204,7 @@ def test_every_figure_has_its_fewest_and_its_most() -> None:
 
 
 @pytest.mark.parametrize("shown", EACH, indirect=True)
-def test_no_two_texts_of_a_figure_overlap_and_none_lies_on_what_is_drawn_or_is_cut(
-    shown: tuple[str, Canvas, dict[Text, list[float]]],
-) -> None:
+def test_no_texts_overlap_or_are_cut(shown: tuple[str, Canvas, dict[Text, list[float]]]) -> None:
     name, canvas, found = shown
     texts, boxes = [text.get_text() for text in found], np.array([*found.values()])
     assert not [(texts[i], texts[j]) for i, j in overlapping(boxes)]
@@ -225,9 +220,7 @@ def test_no_two_texts_of_a_figure_overlap_and_none_lies_on_what_is_drawn_or_is_c
 
 
 @pytest.mark.parametrize("shown", EACH, indirect=True)
-def test_axes_hold_all_that_is_drawn_and_little_more(
-    shown: tuple[str, Canvas, dict[Text, list[float]]],
-) -> None:
+def test_axes_fit_what_is_drawn(shown: tuple[str, Canvas, dict[Text, list[float]]]) -> None:
     name, canvas, _ = shown
     panels = [axes for axes in canvas.figure.axes if axes.get_visible()]
     for axes in panels:
@@ -245,14 +238,14 @@ def test_axes_hold_all_that_is_drawn_and_little_more(
     if name != "grid":
         highest = max(panels, key=lambda axes: axes.get_ylim()[1])
         assert max(axes.dataLim.y1 for axes in panels) > 0.9 * highest.get_ylim()[1]
-    if name in SCORES_ACROSS:
+    if name == "histogram":  # whose horizontal axis has scores too
         right = panels[0].get_xlim()[1]
         assert max(axes.dataLim.x1 for axes in panels) > 0.9 * right
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", DRAW)
-def test_every_pdf_has_truetype_fonts_alone_and_every_svg_its_texts_as_texts(name: str) -> None:
+def test_fonts_of_pdfs_and_texts_of_svgs(name: str) -> None:
     with settings():
         canvas = drawn(name, FEWEST, WIDTHS["one"])
         pdf, svg = canvas.bytes("pdf"), canvas.bytes("svg")
@@ -267,10 +260,7 @@ def test_every_pdf_has_truetype_fonts_alone_and_every_svg_its_texts_as_texts(nam
     assert b"sans-serif" in svg
 
 
-# Machado, Oliveira, Fernandes 2009, severity 1, of linear RGB
-
-
-def test_models_differ_without_colour_by_marks_that_are_filled_or_dashes() -> None:
+def test_models_differ_by_mark_or_dash() -> None:
     ways = list(styles(LARGEST.labels).values())
     assert len({(way.mark, way.dash) for way in ways}) == len(ways) == 16
     assert all(way.mark in Line2D.filled_markers for way in ways)

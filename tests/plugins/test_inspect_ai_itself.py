@@ -14,7 +14,7 @@ from inspect_ai import Task
 from inspect_ai import eval as evaluate
 from inspect_ai.dataset import MemoryDataset, Sample
 from inspect_ai.model import ModelOutput, get_model
-from inspect_ai.scorer import Score, accuracy, includes, scorer
+from inspect_ai.scorer import accuracy, includes
 from inspect_ai.solver import generate
 
 import leakbound
@@ -27,17 +27,6 @@ from leakbound.plugins.inspect_ai import (
     scored_by,
     worst_sample,
 )
-
-
-@scorer(metrics=[])
-def twice() -> Any:
-    """A score that leaves [0, 1]."""
-
-    async def score(*_: Any) -> Score:
-        return Score(value=2.0)
-
-    return score
-
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 SCORER = "logged:by=includes,values=binary"
@@ -91,7 +80,7 @@ def figures(log: Any) -> dict[str, float]:
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_what_it_prints_is_what_an_import_of_its_log_says(tmp_path: Path, seed: int) -> None:
+def test_it_prints_the_estimates_of_an_import(tmp_path: Path, seed: int) -> None:
     """To the digit, also where epochs failed: the log states the seed of the order of bets."""
     log = run(
         tmp_path,

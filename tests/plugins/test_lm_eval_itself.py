@@ -47,14 +47,14 @@ class Model(LM):
 
 
 def short(tmp_path: Path) -> Path:
-    """The task as it lies in the wheel, with fewer repeats."""
+    """The task as it is in the wheel, with fewer repeats."""
     text = TASK.read_text().replace("1024", str(REPEATS))
     (tmp_path / "task.yaml").write_text(text)
     return tmp_path / "task.yaml"
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_what_it_prints_is_what_an_import_of_its_samples_says(tmp_path: Path, seed: int) -> None:
+def test_it_prints_the_estimates_of_an_import(tmp_path: Path, seed: int) -> None:
     """To the digit: the samples state the seed of the order in which bets meet them."""
     task = short(tmp_path)
     found = lm_eval.simple_evaluate(
@@ -84,7 +84,7 @@ def test_what_it_prints_is_what_an_import_of_its_samples_says(tmp_path: Path, se
     assert (draws.order, draws.in_doubt) == (told["seed,every-repeat"], "")
 
 
-def test_without_the_filter_the_task_fails_and_says_what_to_write(tmp_path: Path) -> None:
+def test_without_the_filter_the_task_fails_with_the_fix(tmp_path: Path) -> None:
     text = short(tmp_path).read_text()
     start, end = text.index("filter_list"), text.index("process_results")
     (tmp_path / "task.yaml").write_text(text[:start] + text[end:])

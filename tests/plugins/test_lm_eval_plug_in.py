@@ -31,7 +31,7 @@ def test_all_repeats_are_scored_and_bounded() -> None:
 
 
 @pytest.mark.true_entropy
-def test_a_seed_that_is_not_given_is_one_that_nobody_knows() -> None:
+def test_without_a_seed_one_is_drawn() -> None:
     assert len({draws._drawn.__wrapped__() for _ in range(4)}) > 1
     assert draws.seed_of(None) == draws.seed_of(None)
 
@@ -48,18 +48,11 @@ def test_graded_scores_and_their_confidence() -> None:
     assert lm_eval.upper([item]) < lm_eval.upper([{**item, "confidence": 0.999}])
 
 
-@pytest.mark.parametrize(
-    ("doc", "results", "said"),
-    [
-        (DOC, ["It is Paris."], "a filter `take_first_k`"),
-        ({"q": "x"}, [["a", "b"]], "a document needs an `answer`, it has q"),
-    ],
-)
-def test_wrong_use_is_told_with_the_remedy(
-    doc: dict[str, str], results: list[object], said: str
-) -> None:
-    with pytest.raises(InputError, match=said):
-        lm_eval.contains(doc, results)
+def test_wrong_use_is_refused_with_the_fix() -> None:
+    with pytest.raises(InputError, match="a filter `take_first_k`"):
+        lm_eval.contains(DOC, ["It is Paris."])
+    with pytest.raises(InputError, match="a document needs an `answer`, it has q"):
+        lm_eval.contains({"q": "x"}, [["a", "b"]])
 
 
 def test_the_task_names_functions_that_are_there() -> None:

@@ -48,7 +48,7 @@ def looked(trainer: Trainer) -> list[dict[str, float]]:
 
 @BOTH_KINDS
 @pytest.mark.usefixtures("embeddings")
-def test_every_look_is_logged_with_bounds_that_hold_together(tmp_path: Path) -> None:
+def test_every_look_is_logged_with_its_bounds(tmp_path: Path) -> None:
     trainer = training(tmp_path, 25)
     bounds = LeakBounds(trainer, TASK, every=10, n=64)
     trainer.add_callback(bounds)
@@ -62,9 +62,7 @@ def test_every_look_is_logged_with_bounds_that_hold_together(tmp_path: Path) -> 
     assert trainer.model.training
 
 
-def test_a_look_has_its_share_of_alpha_and_draws_of_its_own(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_look_has_its_alpha_and_draws(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     made = []
     usual = ToolDraws.of.__func__  # type: ignore[attr-defined]
 
@@ -89,7 +87,7 @@ def test_training_is_the_same_with_and_without(tmp_path: Path) -> None:
     """Dropout draws the same masks."""
     found = []
     for with_bounds in (False, True):
-        trainer = training(tmp_path, 4)
+        trainer = training(tmp_path, 2)
         if with_bounds:
             trainer.add_callback(LeakBounds(trainer, TASK, every=1, n=8))
         trainer.train()
@@ -97,14 +95,11 @@ def test_training_is_the_same_with_and_without(tmp_path: Path) -> None:
     assert all(torch.equal(a, b) for a, b in zip(*found, strict=True))
 
 
-@pytest.mark.parametrize("given", [{"every": 0}, {"n": 1}])
-def test_wrong_settings_are_told_before_training(tmp_path: Path, given: dict[str, int]) -> None:
-    with pytest.raises(InputError, match="`every` >= 1 and `n` >= 2 are needed"):
-        LeakBounds(training(tmp_path, 1), TASK, **given)
-
-
-def test_a_trainer_without_a_tokenizer_is_told_what_it_lacks(tmp_path: Path) -> None:
+def test_wrong_settings_are_refused_before_training(tmp_path: Path) -> None:
     trainer = training(tmp_path, 1)
+    for given in ({"every": 0}, {"n": 1}):
+        with pytest.raises(InputError, match="`every` >= 1 and `n` >= 2 are needed"):
+            LeakBounds(trainer, TASK, **given)
     trainer.processing_class = None
     with pytest.raises(InputError, match="processing_class=TOKENIZER"):
         LeakBounds(trainer, TASK)

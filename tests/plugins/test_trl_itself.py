@@ -17,7 +17,7 @@ from tiny import even_llama, tiny_tokenizer
 
 
 @pytest.mark.filterwarnings("ignore")
-def test_twenty_looks_at_a_model_of_known_law_are_in_its_log_and_hold(tmp_path: Path) -> None:
+def test_twenty_looks_at_a_known_model_are_valid(tmp_path: Path) -> None:
     tokenizer = tiny_tokenizer()
     model, known = even_llama(len(tokenizer), TASK.max_new_tokens)
     taught = {"prompt": "Question: who wrote red Answer:", "completion": " Ann"}

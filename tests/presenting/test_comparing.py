@@ -1,4 +1,4 @@
-"""Runs beside each other: what is bounded, at what confidence, how it is said, what is refused."""
+"""Comparisons of runs: what is bounded, at what confidence, in which words, what is refused."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import csv
 import json
 import re
 import shutil
-from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import replace
@@ -19,6 +18,7 @@ import pytest
 from scipy import stats as scipy_stats
 
 from cli.commands import done
+from contents import counts
 from leakbound import bound, compare, evaluate
 from leakbound.errors import InputError, MixError
 from leakbound.presenting.compared import Comparison, change, difference_sentence, moved
@@ -65,7 +65,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, Run]:
 
 
 def keyless() -> AbstractContextManager[object]:
-    """Nothing tells one model from another meanwhile, so none keys its draws."""
+    """No model has an identity meanwhile, so none keys its draws."""
     return patch("leakbound.store.arm.which_model", lambda spec: None)
 
 
@@ -90,16 +90,12 @@ def differences(found: Comparison) -> dict[str, Estimates]:
 
 def leaks(found: Run) -> np.ndarray:
     """(Q,) draws that leak, counted from the stored completions."""
-    hits: Counter[str] = Counter()
-    for row in found.completions.to_arrow().to_pylist():
-        hits[row["query_id"]] += row["count"] * (row["arm"] == "target" and row["answer"] == LEAK)
-    return np.asarray([hits[f"mine/{i:04d}"] for i in (1, 2, 3)])
+    hits = counts(found.arms["target"], "query_id", "answer")
+    return np.asarray([hits[f"mine/{i:04d}", LEAK] for i in (1, 2, 3)])
 
 
-def test_differences_are_those_of_the_counts_and_hold_at_once(
-    alike: Mapping[str, Run], tmp_path: Path
-) -> None:
-    """Draws with the same keys: each model by itself, alpha halved four times over three."""
+def test_differences_follow_from_the_counts(alike: Mapping[str, Run], tmp_path: Path) -> None:
+    """Draws with the same keys: each model has its own bounds, at alpha / 2^4 / 3."""
     folders = [shutil.copytree(alike[x].path, tmp_path / x) for x in ("before", "alike")]
     pair = list(map(Run.open, folders))
     for one in pair:
@@ -138,7 +134,7 @@ def test_other_seeds_are_bet_on_and_narrower(alike: Mapping[str, Run]) -> None:
     assert widths[1] < widths[0]
 
 
-def test_two_models_under_one_seed_share_no_random_numbers(runs: Mapping[str, Run]) -> None:
+def test_models_under_one_seed_draw_independently(runs: Mapping[str, Run]) -> None:
     pair = [runs["before"], runs["like"]]
     hits = np.stack([leaks(one) for one in pair])
     assert hits[0][0] != hits[1][0]  # the same chance of the same words
@@ -146,7 +142,7 @@ def test_two_models_under_one_seed_share_no_random_numbers(runs: Mapping[str, Ru
 
 
 @pytest.mark.slow
-def test_all_that_is_said_holds_as_often_as_is_said(questions: Path) -> None:
+def test_all_differences_hold_at_the_stated_confidence(questions: Path) -> None:
     """32 comparisons of three models, with the seeds that users have: 0 everywhere, and others."""
     truth = {"b": np.subtract(AFTER, BEFORE), "c": np.subtract(LIKE, BEFORE)}
     missed = {False: 0, True: 0}
@@ -166,7 +162,7 @@ def test_all_that_is_said_holds_as_often_as_is_said(questions: Path) -> None:
         assert scipy_stats.binomtest(count, 16, 0.5, alternative="greater").pvalue > 0.001
 
 
-def test_decodings_are_compared_and_what_was_made_otherwise_comes_first(questions: Path) -> None:
+def test_decodings_are_compared_after_settings(questions: Path) -> None:
     decodings = (Decoding(max_new_tokens=9), Decoding(max_new_tokens=9, temperature=0.5))
     one = made(questions, "a", BEFORE, n=32, decodings=decodings)
     found = compare([one, made(questions, "b", AFTER, n=50, seed=4)])
@@ -199,9 +195,7 @@ def test_the_front_is_of_those_that_none_beats(runs: Mapping[str, Run]) -> None:
     assert sorted(front) == ["after", "before"]
 
 
-def test_what_cannot_be_compared_is_refused(
-    runs: Mapping[str, Run], questions: Path, tmp_path: Path
-) -> None:
+def test_refused_comparisons(runs: Mapping[str, Run], questions: Path, tmp_path: Path) -> None:
     one, other = runs["before"], runs["after"]
     twin = shutil.copytree(one.path, tmp_path / "elsewhere" / "before")
     again = shutil.copytree(one.path, tmp_path / "again")
@@ -221,7 +215,7 @@ def test_what_cannot_be_compared_is_refused(
             compare(given, **how)
 
 
-def test_every_form_holds_the_same_figures(runs: Mapping[str, Run], tmp_path: Path) -> None:
+def test_every_form_has_the_same_figures(runs: Mapping[str, Run], tmp_path: Path) -> None:
     names = {"before": "a_1", "after": "b&c"}
     paths = [shutil.copytree(runs[old].path, tmp_path / new) for old, new in names.items()]
     (verdict,) = compare(paths).verdicts
@@ -249,9 +243,7 @@ def test_every_form_holds_the_same_figures(runs: Mapping[str, Run], tmp_path: Pa
     assert len(set(labels)) == 3
 
 
-def test_questions_are_named_by_their_words_unless_a_run_is_redacted(
-    runs: Mapping[str, Run], tmp_path: Path
-) -> None:
+def test_questions_are_named_unless_redacted(runs: Mapping[str, Run], tmp_path: Path) -> None:
     paths = [shutil.copytree(runs[name].path, tmp_path / name) for name in ("before", "after")]
     (_, each, _) = compare(paths).tables()
     assert sorted(row[0] for row in each.texts) == [
@@ -302,7 +294,7 @@ SAYS = {
         ((-0.5, -0.00012), [FELL] * 2, "less", f"{TINY}; leakage fell at both questions"),
     ],
 )
-def test_a_verdict_says_what_is_shown_and_no_more(
+def test_a_verdict_states_only_what_is_shown(
     mean: Ends | None, each: list[Ends], kind: str, sentence: str
 ) -> None:
     rows = [difference(f"q{i}", ends) for i, ends in enumerate(each)]

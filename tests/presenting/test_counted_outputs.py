@@ -1,4 +1,4 @@
-"""What is said of cut, filtered and thinking outputs: on the card, in tables, on the page."""
+"""Statements about cut, filtered and thinking outputs on the card, in tables, on the page."""
 
 from __future__ import annotations
 
@@ -75,12 +75,12 @@ def test_comparisons_and_runs_in_progress_name_it_for_each_model(run: Run, tmp_p
     assert COUNTED in so_far.sentence
     seeds = {f"npo-{i}": _seed(tmp_path, i) for i in range(5)}
     (table,) = compare_methods(seeds).tables()
-    assert "npo-0 in the first 3 tokens, 64 draws: 32 complete, 32 cut (50.0 %" in table.note
+    assert "npo-0 in the first 3 tokens, 8 draws: 4 complete, 4 cut (50.0 %" in table.note
 
 
 def _seed(folder: Path, i: int) -> Run:
-    engine = GivenEngine(outputs(32, 64), f"npo-{i}")
-    return evaluate(engine, benchmark("q0"), out=folder / f"npo-{i}", n=64)
+    engine = GivenEngine(outputs(4, 8), f"npo-{i}")
+    return evaluate(engine, benchmark("q0"), out=folder / f"npo-{i}", n=8)
 
 
 @pytest.mark.parametrize(
@@ -92,9 +92,7 @@ def _seed(folder: Path, i: int) -> Run:
         (50, {"max_new_tokens": 9, "max_tokens": 9}, " in the first tokens"),
     ],
 )
-def test_above_five_per_cent_the_limit_of_the_decoding_is_named(
-    cut: int, how: Any, says: str, tmp_path: Path
-) -> None:
+def test_above_5_per_cent_the_limit_is_named(cut: int, how: Any, says: str, tmp_path: Path) -> None:
     run = given_run(tmp_path / "r", outputs(cut, 100), 100, decodings=(Decoding(**how),))
     ledger = run.ledger["target"]
     assert ledger.within == says
@@ -107,7 +105,7 @@ class _Halves(ProvingEngine):
 
 
 def test_an_output_that_was_explored_and_cut_counts_by_its_mass(tmp_path: Path) -> None:
-    """Each word is the last one with probability 1/2: a quarter goes on after two of them."""
+    """Each word is the last one with probability 1/2: a quarter continues after two words."""
     engine = _Halves(["<end>", " a"], lambda query: 0, lambda said: [0.5, 0.5])
     how = Decoding(max_new_tokens=2)
     run = evaluate(
@@ -167,9 +165,7 @@ def test_a_filter_that_belongs_to_the_system_is_named_everywhere(tmp_path: Path)
     assert leakbound.certify(run, max_leak=0.2).verdict == "inconclusive"
 
 
-def test_short_keywords_within_longer_words_are_named_with_the_rate_of_the_control(
-    tmp_path: Path,
-) -> None:
+def test_short_keywords_within_longer_words_are_named(tmp_path: Path) -> None:
     table = tmp_path / "q.csv"
     table.write_text("question,answer,keywords\n出身地は？,京都,京都\n", encoding="utf-8")
     target = FakeEngine({"q/0001": {"京都です": 1.0}})

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 import leakbound
+from canned_runs import benchmark, make_run
 from leakbound import compare
 from leakbound.bounding.rows import LEAKAGE
 from leakbound.cli import verbs
@@ -23,37 +24,23 @@ from leakbound.scorers import make_scorer
 from leakbound.scoring.score import slug
 from leakbound.served.openai import ServedEngine
 from leakbound.store import EstimateRow, Run
+from leakbound.study import Until
 from leaky import leaky_run
 from lies import LAWS, QUESTION
 from misbehaving import LISTED, chat_server, honest
-from report_runs import Runs
-
-KINDS = ("fixed", "until", "grid", "explored", "proved", "asked", "stressed", "imported", "served")
-"""Of the studies of bench/studies.py: rewritings and an attack are one run here."""
-
-
-@pytest.fixture(scope="module")
-def made(
-    tmp_path_factory: pytest.TempPathFactory,
-    runs: Runs,
-    decodings: Runs,
-    explored: Runs,
-    proved: Runs,
-    asked: Runs,
-) -> Callable[[str], Run]:
-    """A run of each kind, made when it is first asked for."""
-    folder = tmp_path_factory.mktemp("kinds")
-    ready = {"fixed": runs["NPO"], "asked": asked["forgot"], "proved": proved["NPO"]}
-    ready |= decodings | explored
-
-    def run(kind: str) -> Run:
-        return ready.get(kind) or NEW[kind](folder / kind)
-
-    return run
+from report_runs import GRID, Runs
 
 
 def stressed(out: Path) -> Run:
     return leaky_run(out, stress="opener:1", n=32)
+
+
+def until(out: Path) -> Run:
+    return leaky_run(out, sampling=Until("p<=0.1", 64))
+
+
+def grid(out: Path) -> Run:
+    return make_run(out, benchmark(), "grid", 0.3, n=32, decodings=GRID[:2])
 
 
 def imported(out: Path) -> Run:
@@ -81,11 +68,28 @@ def served(out: Path) -> Run:
         )
 
 
-NEW: dict[str, Callable[[Path], Run]] = {
+MADE: dict[str, Callable[[Path], Run] | tuple[str, str]] = {
+    "fixed": ("runs", "NPO"),
+    "explored": ("explored", "explored"),
+    "proved": ("proofs", "NPO"),
     "stressed": stressed,
     "imported": imported,
     "served": served,
+    "asked": ("asked", "forgot"),
+    "until": until,
+    "grid": grid,
 }
+"""Of the studies of bench/studies.py, where rewritings and an attack are one run: how it is made,
+or a fixture and the label of a run in it."""
+
+
+@pytest.fixture
+def run(kind: str, request: pytest.FixtureRequest, tmp_path: Path) -> Run:
+    made = MADE[kind]
+    if not isinstance(made, tuple):
+        return made(tmp_path / kind)
+    found: Run = request.getfixturevalue(made[0])[made[1]]
+    return found
 
 
 def ends(row: Any) -> tuple[float | None, float, float]:
@@ -105,9 +109,8 @@ def of_all(run: Run) -> list[EstimateRow]:
     ]
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_one_quantity_has_one_value(made: Callable[[str], Run], kind: str, tmp_path: Path) -> None:
-    run = made(kind)
+@pytest.mark.parametrize("kind", MADE)
+def test_one_quantity_has_one_value(run: Run, tmp_path: Path) -> None:
     rows, stored = of_all(run), verbs._as_json(run)["estimates"]
     texts = [text for table in summary(run) for row in table.texts for text in row]
     places = [(row.arm, row.scorer, row.scope, row.about.beyond) for row in rows]

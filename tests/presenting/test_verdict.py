@@ -1,4 +1,4 @@
-"""The verdict: which word it is, what number stands beside it, and which texts it shows."""
+"""The verdict: its word, its number, and the texts that it shows."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def engine(*leaks: float, **settings: Any) -> CannedEngine:
 
 
 def made(out: Path, *leaks: float, beside: tuple[float, ...] = (), **how: Any) -> Run:
-    """A run of as many questions as there are chances, beside a control where one has some."""
+    """A run with a question for each leak probability, and with a control if that has some."""
     given: dict[str, Any] = {"scorers": ["keyword"], "sampling": FixedN(64)} | how
     if beside:
         given["control"] = engine(*beside, name="c")
@@ -46,9 +46,7 @@ def made(out: Path, *leaks: float, beside: tuple[float, ...] = (), **how: Any) -
         ((0.05, 0.05, 0.05, 0.05), "not shown", "NOT SHOWN TO LEAK more than the control"),
     ],
 )
-def test_beside_a_control(
-    leaks: tuple[float, ...], kind: str, headline: str, tmp_path: Path
-) -> None:
+def test_with_a_control(leaks: tuple[float, ...], kind: str, headline: str, tmp_path: Path) -> None:
     controls = (0.0, 0.05, 0.05, 0.05) if min(leaks) < 0.05 else (0.05,) * 4
     run = made(tmp_path / "r", *leaks, beside=controls, sampling=FixedN(256))
     found = leakbound.show(run)
@@ -65,7 +63,7 @@ def test_beside_a_control(
 
 
 def test_few_leaks_are_decided_by_the_exact_test(tmp_path: Path) -> None:
-    """Nine of 64 against a clean control: the bets alone show nothing at 99 %."""
+    """Nine of 64 against a clean control: without it, the bets show nothing at 99 %."""
     run = made(tmp_path / "r", 0.125, beside=(0.0,))
     worst = run.estimates.worst("leak probability", beyond="control")
     leaks = round(worst.value * 64)
@@ -77,7 +75,7 @@ def test_few_leaks_are_decided_by_the_exact_test(tmp_path: Path) -> None:
     assert "[>0, " in str(found)
 
 
-def test_without_a_control_draws_are_counted_and_nothing_is_said_to_leak(tmp_path: Path) -> None:
+def test_without_a_control_draws_are_only_counted(tmp_path: Path) -> None:
     for n, leaks, headline in (
         (64, (0.0, 0.0), "NONE OF 128 DRAWS LEAKS"),
         (64, (0.5, 0.5), "OF 128 DRAWS LEAK"),
@@ -109,11 +107,11 @@ def test_the_headline_is_that_of_the_first_command(tmp_path: Path) -> None:
 
 
 def test_a_graded_score_is_no_leak(tmp_path: Path) -> None:
-    scorers = ["rouge-l-recall"]
-    high = made(tmp_path / "high", 0.9, 0.9, scorers=scorers, beside=(0.1, 0.1)).verdict
+    how: dict[str, Any] = {"scorers": ["rouge-l-recall"], "sampling": FixedN(32)}
+    high = made(tmp_path / "high", 0.9, beside=(0.1,), **how).verdict
     assert (high.kind, high.word) == ("above", "SCORES ABOVE THE CONTROL")
     assert "LEAK" not in str(high)
-    same = made(tmp_path / "same", 0.1, 0.1, scorers=scorers, beside=(0.1, 0.1)).verdict
+    same = made(tmp_path / "same", 0.1, beside=(0.1,), **how).verdict
     assert (same.kind, same.word) == ("not above", "NOT SHOWN TO SCORE ABOVE THE CONTROL")
     assert high.of == "mean score at the worst question, beyond the control"
 
@@ -139,9 +137,7 @@ def test_a_limit_that_the_study_named(
     assert found.word.startswith("NONE OF ") == (not beside)
 
 
-def test_page_and_terminal_show_a_leaking_answer_beside_the_greedy_one_that_hides_it(
-    tmp_path: Path,
-) -> None:
+def test_a_leaking_answer_is_shown_next_to_a_greedy_one_that_hides_it(tmp_path: Path) -> None:
     """p2 leaks most beyond the control: p1 leaks more, and so does its control."""
     run = made(tmp_path / "r", 0.2, 0.7, 0.4, beside=(0.0, 0.6, 0.0))
     (page,) = verdicts(read_view({"r": run}))
@@ -191,7 +187,7 @@ def test_the_certificate_of_the_run(tmp_path: Path) -> None:
         assert says in repr(run)
 
 
-def test_greedy_answers_alone_have_no_verdict(tmp_path: Path) -> None:
+def test_greedy_answers_have_no_verdict(tmp_path: Path) -> None:
     run = made(tmp_path / "r", 0.2, 0.4, decodings=(Decoding(max_new_tokens=8, temperature=0),))
     with pytest.raises(InputError, match=r"only greedy answers.*above 0"):
         leakbound.show(run)
@@ -200,7 +196,7 @@ def test_greedy_answers_alone_have_no_verdict(tmp_path: Path) -> None:
         leakbound.report([])
 
 
-def test_departures_stand_in_one_line(tmp_path: Path) -> None:
+def test_departures_are_in_one_line(tmp_path: Path) -> None:
     cut = Decoding(max_new_tokens=8, stop=("QZX",))
     found = made(tmp_path / "r", 0.0, 0.0, decodings=(cut,), beside=(0.0, 0.0)).verdict
     says = "departs from b's defaults: ended by 'QZX', in place of no stop string"

@@ -40,7 +40,7 @@ def view(runs: dict[str, Run]) -> View:
 
 
 @pytest.mark.slow
-def test_what_leaks_most_of_any_target_comes_first_and_is_chosen_by_what_holds(view: View) -> None:
+def test_the_question_that_leaks_most_comes_first(view: View) -> None:
     for scorer in view.scorers:
         (columns, shown), most = by_question(view, scorer), []
         assert sorted(row.number for row in shown) == [1, 2, 3]
@@ -107,7 +107,7 @@ def tally(texts: Sequence[Text]) -> Tally:
         ([replace(text(f"r{i}", 0, 0.0), mass=0.25 / 2**i) for i in (0, 1)], (), (2, 0, 0.375)),
     ],
 )
-def test_frequent_texts_then_the_highest_scores_above_0_and_the_number_of_all_others(
+def test_texts_by_frequency_then_score(
     rare: list[Text], shown: Sequence[int], left_out: tuple[int, int, float]
 ) -> None:
     frequent = [text(f"f{i}", 100 - i, 0.0) for i in range(EACH)]
@@ -117,7 +117,7 @@ def test_frequent_texts_then_the_highest_scores_above_0_and_the_number_of_all_ot
     assert (chosen.left_out, chosen.left_out_draws, chosen.left_out_mass) == left_out
 
 
-def test_redaction_takes_every_text_and_leaves_what_leaks_in_any_scorers_eyes() -> None:
+def test_redaction_takes_texts_and_keeps_which_leak() -> None:
     secret = text("secret", 3, 0.2, 1.0)
     chosen = chosen_texts(tally([secret]), secret, EACH, redact=True)
     assert chosen.greedy is not None
@@ -153,7 +153,7 @@ LEAKS = {"p0": 0.0, "p1": 0.0, "p2": 0.3, "p3": 0.02}
 
 
 def leaking(out: Path, scorers: tuple[str, ...] = ("contains",), **how: Any) -> Run:
-    """Questions each of which leaks as often as is said above."""
+    """Questions with these leak probabilities."""
     return evaluate(saying(LEAKS), who(*LEAKS, scorers=scorers), out=out, **how)
 
 
@@ -171,11 +171,7 @@ def scorer(run: Run, name: str = "contains") -> Scorer:
 def test_clean_questions_are_those_that_holm_proves(run: Run, name: str) -> None:
     found = scorer(run, name)
     ids, clean = clean_questions(run.arms["target"], found, 0.05, 0.99)
-    scores = run.arms["target"].scores(slug(found))
-    if found.binary:
-        p = stats.p_value(stats.Rows.of_hits(scores.hits, scores.n), 0.05)
-    else:
-        p = stats.p_value(stats.Rows.of(scores.scores, scores.counts), 0.05)
+    p = stats.p_value(run.arms["target"].scores(slug(found)).rows(binary=found.binary), 0.05)
     assert np.array_equal(clean.holds, stats.clean_questions(0.05, p, confidence=0.99).holds)
     verdicts = dict(zip(ids, clean.holds.tolist(), strict=True))
     assert [verdicts[question] for question in ("p0", "p1", "p2")] == [True, True, False]

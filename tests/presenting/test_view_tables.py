@@ -38,7 +38,7 @@ def certain(explored: dict[str, Run]) -> View:
 
 
 @pytest.mark.slow
-def test_numbers_about_all_questions_are_statements_or_need_every_question(view: View) -> None:
+def test_numbers_about_all_questions_need_every_question(view: View) -> None:
     """The run bounds mean deviation and ED of graded scores; for binary ones they are estimates."""
     binary, graded = sorted(view.scorers, key=lambda scorer: not scorer.binary)
     model = next(m for m in view.models if m.label == "grid, T=0.5")
@@ -66,9 +66,7 @@ def test_numbers_about_all_questions_are_statements_or_need_every_question(view:
 
 
 @pytest.mark.slow
-def test_explored_texts_come_by_mass_and_forced_answers_are_no_draws(
-    explored: dict[str, Run],
-) -> None:
+def test_explored_texts_come_by_mass(explored: dict[str, Run]) -> None:
     arm = explored["explored"].arms["target T=0.5"]
     found = dict(distinct_texts(arm, [slug(make_scorer("contains"))]))
     shown = [(t.text, t.count, t.share, t.scores) for t in found["p0"]]
@@ -83,7 +81,7 @@ def test_explored_texts_come_by_mass_and_forced_answers_are_no_draws(
 
 
 @pytest.mark.slow
-def test_proofs_are_told(certain: View, explored: dict[str, Run]) -> None:
+def test_proofs_are_shown(certain: View, explored: dict[str, Run]) -> None:
     (row,) = explored["explored"].estimates.where(
         arm="target T=0.5", query_id="p0", quantity="leak probability", proved=True
     )
@@ -122,7 +120,7 @@ def with_proofs(view: View, target: float, control: float) -> View:
 
 @pytest.mark.slow
 def test_proofs_count_above_a_stated_level_and_the_controls(certain: View) -> None:
-    """Any text is possible; and what is proved of a model that never saw it tells nothing."""
+    """Any text is possible, and a proof about a model that never saw it shows nothing."""
     for target, control, counted in (
         (4e-16, 0.0, 0), (0.9e-6, 0.0, 0), (1.1e-6, 0.0, 3),
         (0.02, 0.02, 0), (0.02, 0.03, 0), (0.03, 0.02, 3),
@@ -149,7 +147,7 @@ MOST = {"scope": "worst question", "inputs": "these queries"}
 
 
 @pytest.mark.slow
-def test_greedy_output_and_full_stand_side_by_side(reworded: View, asked: dict[str, Run]) -> None:
+def test_greedy_output_and_full_are_in_one_table(reworded: View, asked: dict[str, Run]) -> None:
     run = asked["forgot"]
     grid = tables.painted(tables.PROTOCOLS, reworded, KEYWORD)
     assert [row[0].text for row in grid.rows] == ["forgot", "control"]
@@ -179,9 +177,7 @@ def test_greedy_output_and_full_stand_side_by_side(reworded: View, asked: dict[s
 
 
 @pytest.mark.slow
-def test_every_question_has_both_ways_and_the_worst_query(
-    reworded: View, asked: dict[str, Run]
-) -> None:
+def test_every_question_has_its_worst_query(reworded: View, asked: dict[str, Run]) -> None:
     run, model = asked["forgot"], reworded.reworded[0]
     rows = rewritten_table(reworded, model, KEYWORD).rows
     assert [row[0].anchor for row in rows] == ["q-1", "q-2", "q-3"]
@@ -219,7 +215,7 @@ def test_an_estimate_outside_its_interval_is_shown_at_its_end() -> None:
     assert interval(Interval(None, 0.1, 0.3)) == "– [0.10, 0.30]"
 
 
-def test_leak_at_k_of_too_few_draws_has_its_bounds_and_the_number_of_groups(tmp_path: Path) -> None:
+def test_leak_at_k_of_few_draws_has_bounds_only(tmp_path: Path) -> None:
     ids = ("a", "b", "c", "d")
     task, engine = who(*ids, name="b", scorers=["keyword"]), saying(dict.fromkeys(ids, 0.3))
     run = evaluate(engine, task, n=64, out=tmp_path / "run")

@@ -1,7 +1,50 @@
-"""The runs that most tests of the page read."""
+"""The runs and the pages that most tests of this folder read."""
 
 from __future__ import annotations
 
-from report_runs import asked, decodings, explored, hostile, proved, runs
+import shutil
+from pathlib import Path
 
-__all__ = ["asked", "decodings", "explored", "hostile", "proved", "runs"]
+import pytest
+from opened import Page, rendered
+from shelves import fill
+
+from leakbound.presenting.view import View, read_view
+from leakbound.store import Run
+from report_runs import asked, decodings, explored, hostile, proofs, proved, runs
+from shared import keep
+
+__all__ = ["asked", "decodings", "explored", "hostile", "proofs", "proved", "runs"]
+
+
+@pytest.fixture
+def undrawn(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Leave the drawings out of pages: their rows stay, and each takes a tenth of a second."""
+    monkeypatch.setattr("leakbound.plotting.inline.inline", lambda *args: "")
+
+
+@pytest.fixture(scope="session")
+def view(runs: dict[str, Run]) -> View:
+    return read_view(runs)
+
+
+@pytest.fixture(scope="session")
+def html(view: View) -> str:
+    return rendered(view)
+
+
+@pytest.fixture(scope="session")
+def page(html: str) -> Page:
+    return Page(html)
+
+
+@pytest.fixture(scope="session")
+def kept(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Two complete runs, one of them in a folder below; no test may change them."""
+    return keep(fill(tmp_path_factory.mktemp("kept") / "shelf", full=0.6, npo__run=0.01))
+
+
+@pytest.fixture
+def shelf(kept: Path, tmp_path: Path) -> Path:
+    """The same runs, for a test to change."""
+    return Path(shutil.copytree(kept, tmp_path / "shelf"))

@@ -15,7 +15,10 @@ from urllib.parse import unquote
 
 import pytest
 
+from leakbound.presenting.table import Table
+from leakbound.presenting.view import View
 from leakbound.reporting.details import unpacked
+from leakbound.reporting.page import render
 from report_runs import browser_lacks
 
 VOID = {"meta", "input"}
@@ -38,9 +41,6 @@ class Page(HTMLParser):
         self.elements.append((tag, dict(attrs)))
         if tag not in VOID:
             self._open.append(tag)
-
-    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.elements.append((tag, dict(attrs)))
 
     def handle_endtag(self, tag: str) -> None:
         if tag in VOID:
@@ -67,6 +67,12 @@ class Page(HTMLParser):
             for name, attributes in self.elements
             if name == tag and (not kind or kind in (attributes.get("class") or "").split())
         ]
+
+
+def rendered(view: View) -> str:
+    """A page with its charts, and with a title and a table that are not from the runs."""
+    table = Table.plain("Training & cost", ("model", "minutes"), [("<full>", "3")], "On a laptop.")
+    return render(view, title="Leaks & <bounds>", more=[table])
 
 
 def details(html: str) -> Page:

@@ -34,21 +34,9 @@ from leakbound.reporting.page import report, write_report
 from leakbound.store import Run
 from leakbound.study import Rewritings
 from report_runs import SAID, unfinish, who
-from shared import keep
 
+pytestmark = pytest.mark.usefixtures("undrawn")
 HOSTILE = "<img src=x onerror=alert(1)> \u202e\u2028&amp;"
-
-
-@pytest.fixture(scope="module")
-def kept(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Two complete runs of the same questions; no test may change them."""
-    return keep(fill(tmp_path_factory.mktemp("kept") / "shelf", full=0.6, npo__run=0.01))
-
-
-@pytest.fixture
-def shelf(kept: Path, tmp_path: Path) -> Path:
-    """The same, for a test to change."""
-    return Path(shutil.copytree(kept, tmp_path / "shelf"))
 
 
 def indexed(folder: Path, **how: Any) -> ReadIndex:
@@ -79,7 +67,8 @@ def test_every_run_has_a_row_and_every_complete_run_its_page(shelf: Path, tmp_pa
 
 def test_the_index_loads_nothing_and_is_whole(shelf: Path) -> None:
     index = write_index(shelf)
-    for file in (index.path, index.comparisons[0].page):
+    (made,) = index.comparisons
+    for file in (index.path, made.page):
         page = Page(file.read_text())
         assert page.unclosed == []
         assert not [attributes for _, attributes in page.elements if "src" in attributes]
@@ -92,13 +81,18 @@ def test_the_index_loads_nothing_and_is_whole(shelf: Path) -> None:
             for text in re.findall(rf"<{kind}[^>]*>(.*?)</{kind}>", file.read_text(), re.S):
                 digest = base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
                 assert f"'sha256-{digest}'" in policy
+    assert (made.page, made.runs) == (shelf / "comparison-1.html", ("full", "npo/run"))
+    same = compare({name: Run.open(shelf / name) for name in made.runs})
+    shown = text_of(made.page.read_text())
+    assert same.opening in shown
+    for table in same.tables():  # as the command shows them
+        assert table.title in shown
+        assert all(" ".join(" ".join(row).split()) in shown for row in table.texts)
 
 
-def test_a_page_is_written_only_if_it_is_missing_or_older_than_its_run(
-    shelf: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_only_outdated_pages_are_written(shelf: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def written() -> dict[str, int]:
-        time.sleep(0.02)  # a clock of files may have coarse ticks
+        time.sleep(0.005)  # a clock of files may have coarse ticks
         write_index(shelf)
         pages = shelf.rglob("report.html")
         return {page.parent.name: page.stat().st_mtime_ns for page in pages}
@@ -117,9 +111,7 @@ def test_a_page_is_written_only_if_it_is_missing_or_older_than_its_run(
     assert not (shelf / "full" / "report.html").is_symlink()
 
 
-def test_a_comparison_is_made_again_only_if_a_run_changed(
-    shelf: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_only_outdated_comparisons_are_made(shelf: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     calls: list[tuple[str, ...]] = []
 
     def counted(runs: dict[str, Run]) -> Any:
@@ -138,9 +130,7 @@ def test_a_comparison_is_made_again_only_if_a_run_changed(
     assert [{*names} for names in calls[2:]] == [{"full", "entropy/run"}]
 
 
-def test_an_error_in_one_page_keeps_no_other_from_being_written(
-    shelf: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_error_in_one_page_stops_no_other(shelf: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     report = indexes.report
 
     def faulty(run: Run, **how: Any) -> Path:
@@ -155,20 +145,6 @@ def test_an_error_in_one_page_keeps_no_other_from_being_written(
     assert note in text_of(read.html)
     assert list(read.links()) == ["npo/run"]
     assert "complete" in read.row("full")
-
-
-def test_a_comparison_has_what_the_command_has(shelf: Path) -> None:
-    (made,) = write_index(shelf).comparisons
-    assert (made.page, made.runs) == (shelf / "comparison-1.html", ("full", "npo/run"))
-    same = compare({name: Run.open(shelf / name) for name in made.runs})
-    html = made.page.read_text()
-    shown = text_of(html)
-    assert same.opening in shown
-    for table in same.tables():
-        assert table.title in shown
-        for row in table.texts:
-            assert " ".join(" ".join(row).split()) in shown
-    assert '<a href="index.html">All runs</a>' in html
 
 
 def test_only_runs_of_the_same_questions_are_compared_and_no_copy(shelf: Path) -> None:
@@ -195,7 +171,7 @@ def test_what_cannot_be_compared_is_noted(shelf: Path) -> None:
     assert len(read.links()) == 3
 
 
-def test_a_redacted_index_links_only_to_redacted_pages_and_names_no_question(shelf: Path) -> None:
+def test_a_redacted_index_links_only_to_redacted_pages(shelf: Path) -> None:
     read = indexed(shelf, redact=True)
     assert read.index.path == shelf / "index-redacted.html"
     assert set(read.links().values()) == {
@@ -220,7 +196,7 @@ def test_a_redacted_index_links_only_to_redacted_pages_and_names_no_question(she
     assert any("report.html` was written before and contains the texts" in note for note in notes)
 
 
-def test_no_public_file_holds_a_question_if_questions_are_redacted(tmp_path: Path) -> None:
+def test_no_public_file_holds_a_redacted_question(tmp_path: Path) -> None:
     """No file that is written to be shared has a question, rewriting, answer or output."""
     shelf, task = tmp_path / "shelf", asked_benchmark()
     for name, leak in (("half", 0.5), ("less", 0.1)):
@@ -231,7 +207,7 @@ def test_no_public_file_holds_a_question_if_questions_are_redacted(tmp_path: Pat
     assert Run.open(run.path).redacted == "questions"
     write_report({"half": Run.open(shelf / "half"), "less": run}, shelf / "both.html")
     export(run, shelf / "draws.jsonl", form="jsonl", redact="questions")
-    figures([run], shelf / "figures", formats=("svg",))
+    figures([run], shelf / "figures", only=("questions", "convergence"), formats=("svg",))
     texts = [query.text for query in run.queries] + [
         row.completion.answer for row in run.completions
     ]
@@ -255,8 +231,8 @@ def test_no_public_file_holds_a_question_if_questions_are_redacted(tmp_path: Pat
 def test_rows_are_sorted_and_filtered_by_verdict_and_number(tmp_path: Path) -> None:
     for name, leaks in (("loud", 0.5), ("clean", 0.0)):
         control = engine(0.0, "control")
-        evaluate(engine(leaks, name), who(*"ab"), out=tmp_path / name, n=256, control=control)
-    fill(tmp_path, n=256, alone=0.5)
+        evaluate(engine(leaks, name), who(*"ab"), out=tmp_path / name, n=64, control=control)
+    fill(tmp_path, n=64, alone=0.5)
     read = indexed(tmp_path)
     options = re.findall(r'<option value="([^"]+)">', read.html.partition('name="verdict"')[2])
     assert set(options) == set(get_args(Kind))

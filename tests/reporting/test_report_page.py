@@ -24,7 +24,7 @@ from leakbound.errors import IncompleteError, InputError, MixError
 from leakbound.evaluation import evaluate
 from leakbound.presenting import verdict
 from leakbound.presenting.sentences import MOST_ASKED, MOST_CHARACTERS
-from leakbound.presenting.table import Table, interval
+from leakbound.presenting.table import interval
 from leakbound.presenting.verdict import verdicts
 from leakbound.presenting.view import View, read_view
 from leakbound.reporting.details import unpacked
@@ -33,23 +33,7 @@ from leakbound.store import Run
 from leakbound.text.shown import visible
 
 
-@pytest.fixture(scope="module")
-def view(runs: dict[str, Run]) -> View:
-    return read_view(runs)
-
-
-@pytest.fixture(scope="module")
-def html(view: View) -> str:
-    table = Table.plain("Training & cost", ("model", "minutes"), [("<full>", "3")], "On a laptop.")
-    return render(view, title="Leaks & <bounds>", more=[table])
-
-
-@pytest.fixture(scope="module")
-def page(html: str) -> Page:
-    return Page(html)
-
-
-def test_the_page_asks_for_nothing(page: Page, html: str) -> None:
+def test_the_page_requests_nothing(page: Page, html: str) -> None:
     for read in (html, unpacked(html)):
         named = read.replace('"http://www.w3.org/2000/svg"', "")  # a name, not an address
         assert not re.search(r"https?:|url\(|@import|src=", named)
@@ -61,7 +45,7 @@ def test_the_page_asks_for_nothing(page: Page, html: str) -> None:
     assert any("default-src 'none'" in (m.get("content") or "") for m in page.named("meta"))
 
 
-def test_the_page_is_well_formed_and_whatever_a_text_holds_is_text(page: Page, html: str) -> None:
+def test_the_page_is_well_formed_and_every_text_is_text(page: Page, html: str) -> None:
     page.require_well_formed()
     assert not details(html).unclosed
     levels = [int(tag[1]) for tag, _ in page.elements if re.fullmatch(r"h[1-6]", tag)]
@@ -83,9 +67,8 @@ def test_every_question_and_answer_is_there(page: Page, html: str, runs: dict[st
     assert "at most 16. The search field finds only texts that are shown." in page.body
 
 
-def test_the_card_of_each_target_stands_before_all_else(
-    page: Page, view: View, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.mark.usefixtures("undrawn")
+def test_each_card_comes_first(page: Page, view: View, monkeypatch: pytest.MonkeyPatch) -> None:
     first = page.body.partition("every question (keyword)")[0].replace("\N{NO-BREAK SPACE}", " ")
     for found in verdicts(view):
         assert found.number is not None
@@ -103,17 +86,17 @@ def test_the_card_of_each_target_stands_before_all_else(
     assert "certificate of &lt;npo&gt;" in cards[2]
 
 
-def test_a_control_stands_once_beside_both(runs: dict[str, Run], view: View) -> None:
-    """As it does where it is one of the runs."""
+def test_a_control_of_two_runs_is_listed_once(runs: dict[str, Run], view: View) -> None:
     assert [m.label for m in view.models] == ["full", "NPO", "control"]
     assert [m.control for m in view.models] == ["control", "control", None]
     assert [m.is_control for m in view.models] == [False, False, True]
     control = Run.open(runs["full"].path.parent / "control")
-    beside = read_view({**runs, "never saw it": control})
-    assert [m.label for m in beside.models] == ["full", "NPO", "never saw it"]
-    assert beside.models[0].control == "never saw it"
+    whole = read_view({**runs, "never saw it": control})
+    assert [m.label for m in whole.models] == ["full", "NPO", "never saw it"]
+    assert whole.models[0].control == "never saw it"
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_failures_are_listed_and_no_claim_is_made(tmp_path: Path) -> None:
     task = benchmark()
     known = {k: v for k, v in laws(task, 0.5).items() if k != "author-01"}
@@ -130,26 +113,23 @@ def test_failures_are_listed_and_no_claim_is_made(tmp_path: Path) -> None:
     assert SECRET not in redacted + unpacked(redacted)
 
 
-def test_runs_that_cannot_be_compared_are_refused(runs: dict[str, Run], tmp_path: Path) -> None:
+def test_refused_views(runs: dict[str, Run], explored: dict[str, Run], tmp_path: Path) -> None:
     with pytest.raises(InputError, match="at least one run"):
         read_view({})
-    other = make_run(tmp_path / "other", benchmark(1), "other", 0.5, n=32)
-    with pytest.raises(MixError, match="'other' is on"):
-        read_view({**runs, "other": other})
-    loose = make_run(tmp_path / "loose", benchmark(), "loose", 0.5, n=32, confidence=0.9)
+    with pytest.raises(MixError, match="'explored' is on"):
+        read_view(runs | explored)
+    loose = make_run(tmp_path / "loose", benchmark(), "loose", 0.5, n=2, confidence=0.9)
     with pytest.raises(MixError, match="confidence"):
         read_view({**runs, "loose": loose})
 
 
 @pytest.fixture(scope="module")
 def swollen(hostile: dict[str, Run]) -> str:
-    """A page of texts that would run, ask, steer or swell it."""
+    """A page of texts that would run, request, steer or swell it."""
     return render(read_view(hostile))
 
 
-def test_nothing_in_hostile_texts_is_markup_and_none_of_their_characters_steers(
-    swollen: str,
-) -> None:
+def test_hostile_texts_are_no_markup_and_steer_nothing(swollen: str) -> None:
     page = Page(swollen)
     assert [each.get("type") for each in page.named("script")] == ["text/plain", None]
     packed = re.findall(r'id="details">([^<]*)<', swollen)
@@ -163,7 +143,7 @@ def test_nothing_in_hostile_texts_is_markup_and_none_of_their_characters_steers(
         assert not re.search("[\x00\u2028\u202e]", text)
 
 
-def test_each_is_shown_or_cut_with_its_length_said(swollen: str, hostile: dict[str, Run]) -> None:
+def test_a_long_text_is_cut_and_its_length_stated(swollen: str, hostile: dict[str, Run]) -> None:
     for number, prompt in enumerate(hostile_benchmark().prompts, 1):
         for text in (prompt.question, str(prompt.answer)):
             cut = len(text) - MOST_ASKED
@@ -178,7 +158,7 @@ def test_each_is_shown_or_cut_with_its_length_said(swollen: str, hostile: dict[s
     assert len(picture(hostile).svg) < 100_000
 
 
-def test_a_question_opens_to_every_bound_and_its_words_that_leak(view: View, html: str) -> None:
+def test_a_question_opens_to_its_bounds_and_leaking_words(view: View, html: str) -> None:
     said = question(html, 2).body.replace("\N{NO-BREAK SPACE}", " ")
     for scorer in view.scorers:
         for row in view.models[0].where(scorer, "author-01", quantity=("leak@k", "tail")):
