@@ -121,4 +121,4 @@ def test_a_failed_query_leaves_its_question_out(tmp_path: Path) -> None:
     asked = {q.id for q in view.questions if model.leakage(KEYWORD, q.id, scope="question")}
     assert asked == {"author-01", "author-02"}
     assert model.leakage(KEYWORD, scope="mean") is None
-    assert "half: queries that could not be sampled: 1." in Page(render(view)).body
+    assert "half: 1 queries could not be sampled." in Page(render(view)).body
