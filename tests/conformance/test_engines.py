@@ -144,8 +144,8 @@ def test_every_promise_is_kept(make: Make) -> None:
 
 
 def test_draws_of_their_own_do_not_depend_on_the_company(make: Make) -> None:
-    own = {"q0": 3, "q1": 40, "q2": 1}
-    together = draw(make(), Draws(sizes=(40,), first_chunk=2, draws_per_query=own))
+    own = {"q0": 3, "q1": 12, "q2": 1}
+    together = draw(make(), Draws(sizes=(12,), first_chunk=2, draws_per_query=own))
     for query in QUERIES:
         (alone,) = make().generate([query], DECODING, Draws(sizes=(own[query.id],), first_chunk=2))
         assert isinstance(alone, Sample)

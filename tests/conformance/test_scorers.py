@@ -178,9 +178,10 @@ def growing_texts(count: int) -> list[tuple[str, str]]:
     ]
 
 
+@pytest.mark.parametrize("count", [40, pytest.param(100, marks=pytest.mark.thorough)])
 @every_settling_scorer
-def test_bounds_hold_for_every_continuation(scorer: Scorer) -> None:
-    pairs = growing_texts(100)
+def test_bounds_hold_for_every_continuation(scorer: Scorer, count: int) -> None:
+    pairs = growing_texts(count)
     bounds = text_ranges(scorer, [(prefix, False) for prefix, _ in pairs], NASTY)
     scores = score_texts(scorer, [text for _, text in pairs], NASTY)
     for (prefix, text), (low, high), score in zip(pairs, bounds, scores, strict=True):

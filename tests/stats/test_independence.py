@@ -94,7 +94,7 @@ def test_a_text_too_often() -> None:
 
 @pytest.mark.parametrize("law", LAWS)
 def test_independent_draws_are_not_refused(law: str) -> None:
-    trials = 200
+    trials = 100
     found = []
     for seed in range(trials):
         counts, logp = drawn(LAWS[law](), 256, seed)

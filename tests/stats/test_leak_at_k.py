@@ -112,26 +112,6 @@ def test_each_row_goes_by_its_own_n() -> None:
         assert (made.lower[row], made.upper[row]) == (alone.lower, alone.upper)  # type: ignore[index]
 
 
-def hits_and_truth(k: int) -> tuple[np.ndarray, np.ndarray, float]:
-    """Three values with chances .9, .07, .03: equal tallies are frequent."""
-    values, p = np.array([0.0, 0.5, 1.0]), np.array([0.9, 0.07, 0.03])
-    return values, p, float(0.5 * (1 - p[0] ** k) + 0.5 * (1 - (p[0] + p[1]) ** k))
-
-
-@pytest.mark.parametrize(("n", "k"), [(64, 2), (128, 2), (40, 8), (1, 1)])
-@pytest.mark.thorough
-def test_equal_tallies_are_covered_by_default(n: int, k: int) -> None:
-    values, p, truth = hits_and_truth(k)
-    rows, alpha = 300, 0.1
-    counts = np.random.default_rng([n, k]).multinomial(n, p, rows)
-    for side in ("upper", "lower", "both"):
-        made = bound(
-            Rows.of(np.tile(values, (rows, 1)), counts), leak_at(k), confidence=0.9, side=side
-        )
-        missed = (truth > np.asarray(made.upper)) | (truth < np.asarray(made.lower))
-        assert missed.sum() <= binom.ppf(1 - 1e-4, rows, alpha)
-
-
 @pytest.mark.parametrize("leaks_fail", [False, True])
 def test_failed_draws_count_as_leaks_above_and_as_clean_below(leaks_fail: bool) -> None:
     """In a law of 0 and .5 some draws fail: half of the leaks, or as many of the others."""

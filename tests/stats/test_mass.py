@@ -163,7 +163,7 @@ def test_tails_and_means_are_attained() -> None:
         assert interval(least)[0] == pytest.approx(least.upper)
 
 
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", range(3))
 def test_std_is_the_range_over_all_laws_that_fit(seed: int) -> None:
     rng = np.random.default_rng(seed)
     p = rng.dirichlet(np.ones(3)) * [1, 1, 1]
@@ -316,14 +316,13 @@ def trials(count: int, n: int = 200) -> tuple[Mass, Mass, np.ndarray, Law]:
 
 HYBRIDS: dict[str, tuple[Quantity, Callable[[Law], np.ndarray | float]]] = {
     "tail": (tail(X), lambda law: law.tail(X)),
-    "mean": (LEAKAGE, lambda law: law.mean),
     "leak@k": (leak_at(K), lambda law: law.leak_at(K)),
 }
 
 
 @pytest.mark.parametrize("name", HYBRIDS)
 def test_hybrid_coverage(name: str) -> None:
-    mass, careless, draws, law = trials(40 if name == "mean" else 150)
+    mass, careless, draws, law = trials(150)
     quantity, truth = HYBRIDS[name]
     allowed = int(binom.ppf(1 - 1e-4, len(draws), 0.1))
 
@@ -407,7 +406,7 @@ def variance(p: list[float], x: list[float]) -> Fraction:
 
 def test_what_is_known_whole_has_ends_on_either_side_of_the_truth() -> None:
     rng = np.random.default_rng(0)
-    for _ in range(1500):
+    for _ in range(600):
         d = int(rng.integers(1, 6))
         p = rng.dirichlet(np.full(d, rng.choice([0.1, 1.0, 10.0]))).tolist()
         x = rng.choice(XS, size=d).tolist()

@@ -142,7 +142,7 @@ def test_deviation_over_the_band_is_extreme(seed: int) -> None:
     assert floor.lower == pytest.approx(math.sqrt(centred.fun), abs=0.02)
 
 
-@pytest.mark.parametrize(("n", "alpha"), [(3, 0.2), (40, 0.1), (150, 0.05)])
+@pytest.mark.parametrize(("n", "alpha"), [(3, 0.2), (40, 0.1)])
 def test_berk_jones_covers_exactly(n: int, alpha: float) -> None:
     trials = 40_000
     order = np.sort(np.random.default_rng(n).random((trials, n)), axis=1)
@@ -151,7 +151,7 @@ def test_berk_jones_covers_exactly(n: int, alpha: float) -> None:
 
 
 def test_berk_jones_at_large_n_beats_dkw_at_the_end() -> None:
-    slack = [1 - band(3000, 0.01)[-1] for band in (berk_jones, dkw)]
+    slack = [1 - band(1000, 0.01)[-1] for band in (berk_jones, dkw)]
     assert slack[0] < slack[1] / 5
 
 

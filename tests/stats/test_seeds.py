@@ -122,11 +122,12 @@ def looked_up(n: int) -> Callable[[np.ndarray], Callable[..., Estimate]]:
 def test_it_misses_as_seldom_as_it_says(
     seeds: int, side: Any, confidence: float, law: str, independent: bool
 ) -> None:
-    """Models of a law of leak probabilities, each drawn from 60 times; 2,000 methods.
+    """Models of a law of leak probabilities, each drawn from 60 times; 600 methods.
 
     All models share one uniform number in the worst case: of equal models all bounds fail at once.
+    The rate for independent bounds would miss in 9.9 % there, and 7.9 % are too many.
     """
-    generator, runs, n = np.random.default_rng(seeds), 2000, 60
+    generator, runs, n = np.random.default_rng(seeds), 600, 60
     p = {
         "spread": generator.beta(1, 6, (runs, seeds)),
         "two points": generator.choice([0.02, 0.4], (runs, seeds)),

@@ -8,7 +8,6 @@ from functools import partial
 
 import numpy as np
 import pytest
-from numpy.typing import NDArray
 from scipy.integrate import quad
 from scipy.stats import binom
 from stretches import early
@@ -148,60 +147,6 @@ def test_bounds_are_sound_for_any_count(n: int) -> None:
     assert (made.upper[-1], made.lower[0]) == (1, 0)
     width = np.sqrt((hits + 1) * (n - hits + 1) / (n + 2)) / n
     assert (made.upper - made.value <= 12 * width + 16 / n).all()
-
-
-SIMULATED, QUESTIONS = 250, 2
-PART, PARTS = 8, 32  # draws of a question between two looks, and looks
-CAP = PART * PARTS
-
-
-def looks(law: list[float], seed: int) -> NDArray[np.int64]:
-    """What lies there after every part, of as many questions as are simulated: counts by value."""
-    rows = SIMULATED * QUESTIONS
-    drawn = np.random.default_rng(seed).multinomial(PART, law, size=(PARTS, rows))
-    return np.asarray(drawn.cumsum(axis=0))
-
-
-def watched(hits: NDArray[np.int64], n: int) -> Estimate:
-    made = partial(bound, Stopped(Rows.of_hits(hits, np.full(len(hits), n)), CAP))
-    return jointly(made)
-
-
-def jointly(bound: partial[Estimate]) -> Estimate:
-    """As if each simulation's questions were all: these are rows of one call."""
-
-    def of_some(*, confidence: float, side: str) -> Estimate:
-        share = (1 - confidence) * SIMULATED  # undoes that rows of other simulations are asked too
-        return bound(confidence=1 - share, side=side)
-
-    return every_question(of_some, SIMULATED * QUESTIONS, confidence=1 - ALPHA, independent=False)
-
-
-def errors(each: list[Estimate], truth: float) -> float:
-    """In which share of the simulations any interval failed at any look."""
-    wrong = [(np.asarray(e.lower) > truth) | (np.asarray(e.upper) < truth) for e in each]
-    return float(np.any(wrong, axis=0).reshape(SIMULATED, QUESTIONS).any(axis=1).mean())
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("p", [pytest.param(0.02, marks=pytest.mark.thorough), 0.3])
-def test_whoever_looks_after_every_part_is_wrong_no_oftener_than_is_said(p: float) -> None:
-    """And would be with bounds for a fixed n, each of them right by itself."""
-    seen = [counts[:, 1] for counts in looks([1 - p, p], seed=7)]
-    sizes = [PART * (i + 1) for i in range(PARTS)]
-    assert errors([watched(hits, n) for hits, n in zip(seen, sizes, strict=True)], p) <= ALPHA
-    how = {"confidence": 1 - ALPHA / QUESTIONS, "side": "both"}
-    peeked = [bound(Rows.of_hits(hits, n), **how) for hits, n in zip(seen, sizes, strict=True)]
-    assert errors(peeked, p) > 1.5 * ALPHA
-    assert errors(peeked[-1:], p) <= 1.2 * ALPHA  # of 250 simulations
-
-
-def test_so_it_is_for_means() -> None:
-    values, law = np.array([0.0, 0.3, 1.0]), [0.6, 0.3, 0.1]
-    early = [counts for i, counts in enumerate(looks(law, seed=11)) if i % 4 == 3 and i < PARTS - 1]
-    rows = np.tile(values, (SIMULATED * QUESTIONS, 1))
-    found = [jointly(partial(bound, Stopped(Rows.of(rows, counts), CAP))) for counts in early]
-    assert errors(found, float(values @ law)) <= ALPHA
 
 
 HITS, N = np.array([0, 3, 40]), np.array([64, 64, 64])
