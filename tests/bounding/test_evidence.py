@@ -57,9 +57,7 @@ def test_every_quantity_is_made_once() -> None:
 
 @pytest.mark.parametrize("side", ["upper", "lower", "both"])
 @pytest.mark.parametrize("known", [BINARY, RANGED])
-def test_the_mean_is_its_certain_part_and_a_weighted_mean_of_remainders(
-    known: list[Known], side: stats.Side
-) -> None:
+def test_the_mean_adds_masses_and_remainders(known: list[Known], side: stats.Side) -> None:
     how: dict[str, Any] = {"confidence": 0.95, "side": side}
     one = explored(*known, binary=known is BINARY)
     found = one.mean(**how)
@@ -163,7 +161,7 @@ def test_draws_without_a_score_count_in_the_pool() -> None:
     assert found.upper[0] >= 0.7
 
 
-def test_no_race_is_run_twice_and_none_ends_otherwise(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_race_is_run_twice_and_none_ends_differently(monkeypatch: pytest.MonkeyPatch) -> None:
     scores = np.random.default_rng(0).uniform(size=(3, 40))
     how: dict[str, Any] = {"confidence": 0.98, "side": "upper", "seed": [1, 2, 3]}
     races: list[float] = []

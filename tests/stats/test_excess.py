@@ -100,9 +100,7 @@ def width_of_two_bounds(rows: Rows, others: Rows) -> float:
 
 @pytest.mark.parametrize("binary", [False, True])
 @pytest.mark.parametrize("sizes", [(20, 20), (40, 10), (6, 6)])
-def test_two_sets_that_do_not_leak_are_bounded_as_narrowly_as_by_two_bounds(
-    sizes: tuple[int, int], binary: bool
-) -> None:
+def test_two_sets_without_leaks_have_narrow_bounds(sizes: tuple[int, int], binary: bool) -> None:
     """Rows of 0 and rows of 1: centres of the sets and the limit of a set's bets decide."""
     sets = [Rows.of(np.zeros((size, 64)), binary=binary) for size in sizes]
     made = excess_over_sets(*sets, confidence=0.9, seed=2)

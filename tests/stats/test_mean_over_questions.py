@@ -434,9 +434,7 @@ def test_rounds_by_counts_use_every_draw_and_rarely_miss(
 
 
 @pytest.mark.parametrize("leaks", [0, 3, 40])
-def test_rounds_begin_at_the_least_end_that_is_not_below_the_pooled_bound(
-    leaks: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_rounds_begin_at_the_pooled_bound(leaks: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """One lower, and what lies between it and the bound would be passed over untested."""
     seen = []
 
@@ -460,7 +458,7 @@ def test_rounds_begin_at_the_least_end_that_is_not_below_the_pooled_bound(
         assert ends.tolist() == every[-len(ends) :].tolist()
 
 
-def test_an_end_at_the_pooled_bound_itself_is_where_rounds_begin(
+def test_rounds_begin_at_an_end_equal_to_the_pooled_bound(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     at = bound(Rows.of_hits([3, 3], 40), LEAKAGE.mean(), seed=0, side="upper").upper

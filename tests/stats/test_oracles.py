@@ -18,9 +18,7 @@ from leakbound.stats.tail import berk_jones, dkw
 
 @pytest.mark.parametrize("n", [1, 3, 17, 80])
 @pytest.mark.parametrize("tests", [1, 32_768])
-def test_a_bound_is_the_least_mean_that_its_stretch_rejects(
-    n: int, tests: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_bound_is_the_least_rejected(n: int, tests: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Also where the ends are tested in several groups."""
     monkeypatch.setattr(betting, "TESTS", tests)
     rng = np.random.default_rng(n)
@@ -36,9 +34,7 @@ def test_a_bound_is_the_least_mean_that_its_stretch_rejects(
 
 
 @pytest.mark.parametrize(("bets", "together"), [(40, 2), (30, 3), (1, 80), (80, 1)])
-def test_of_more_draws_several_meet_one_bet(
-    bets: int, together: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_many_draws_share_a_bet(bets: int, together: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(betting, "BETS", bets)
     monkeypatch.setattr(betting, "PRODUCT", 7)
     rng = np.random.default_rng(bets)
@@ -52,9 +48,7 @@ def test_of_more_draws_several_meet_one_bet(
 
 
 @pytest.mark.parametrize("guess", [-1.0, 0.3, 2.0])
-def test_no_bound_depends_on_what_is_raced_first(
-    guess: float, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_no_bound_depends_on_the_first_race(guess: float, monkeypatch: pytest.MonkeyPatch) -> None:
     draws = np.random.default_rng(2).beta(1, 3, (4, 50))
     usual = mean_upper(draws, 0.05), std_upper(draws, 0.05)
     monkeypatch.setattr(DrawBets, "guess", lambda rule, _: np.full(rule.rows, guess))
@@ -62,7 +56,7 @@ def test_no_bound_depends_on_what_is_raced_first(
     assert (std_upper(draws, 0.05) == usual[1]).all()
 
 
-def test_what_is_raced_first_reaches_the_bound_of_usual_draws(
+def test_the_first_race_reaches_the_bound_of_usual_draws(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """A second race over all draws takes as long as the first, however few its tests."""
@@ -72,7 +66,7 @@ def test_what_is_raced_first_reaches_the_bound_of_usual_draws(
     assert len(raced) == 1
 
 
-def test_all_that_lies_above_a_bound_is_rejected_by_bets_that_were_made_beforehand() -> None:
+def test_fair_draws_reject_the_true_mean_at_most_at_alpha() -> None:
     """Each mean has one test: of fair draws it rejects the true mean in at most alpha of runs."""
     rng = np.random.default_rng(3)
     for draws, truth in ((rng.beta(0.4, 2, (3_000, 40)), 1 / 6), (rng.random((3_000, 40)), 0.5)):

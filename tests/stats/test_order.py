@@ -60,18 +60,6 @@ def test_one_more_leak_in_the_same_order_never_lowers_a_bound() -> None:
         assert ends == sorted(ends)
 
 
-def test_a_row_alone_and_among_others_under_a_key_of_its_own() -> None:
-    rows = np.random.default_rng(3).random((3, 30)).round(2)
-    both = bound(Rows.of(rows), seed=[7, (1 << 62) + 1, 9])
-    assert both.seed.tolist() == [7, (1 << 62) + 1, 9]  # type: ignore[union-attr]
-    alone = bound(Rows.of(rows[1]), seed=(1 << 62) + 1)
-    assert alone.upper == both.upper[1]  # type: ignore[index]
-    uneven = np.stack([np.arange(1, 31) % n + 1 for n in (3, 2)])  # rows of two n
-    kept = bound(Rows.of(rows[[1, 1]], uneven), seed=[5, 6])
-    for row, seed in enumerate((5, 6)):
-        assert kept.upper[row] == bound(Rows.of(rows[1], uneven[row]), seed=seed).upper  # type: ignore[index]
-
-
 def test_a_key_is_the_same_in_every_version() -> None:
     fixed = {"model": {"weights": "ab"}, "question": "q1", "draw seed": 0}
     assert order_key(fixed) == order_key(dict(reversed(fixed.items()))) == KEY

@@ -13,18 +13,7 @@ import pytest
 from scipy.stats import binom
 
 from leakbound.errors import InputError
-from leakbound.stats import (
-    LEAKAGE,
-    SD,
-    Estimate,
-    Pool,
-    Rows,
-    bound,
-    clusters,
-    ed,
-    leak_at,
-    tail,
-)
+from leakbound.stats import LEAKAGE, SD, Estimate, Pool, Rows, bound, clusters, ed, leak_at, tail
 from leakbound.stats.clusters import critical
 
 GOLDEN: dict[str, Any] = json.loads(
@@ -204,9 +193,7 @@ def test_only_outputs_decide_how_many_clusters_there_are() -> None:
         ([[0.1]], [[0]], {"design": "allocated"}, "no draw"),
     ],
 )
-def test_pools_that_cannot_be_are_refused(
-    scores: Any, counts: Any, how: dict[str, Any], message: str
-) -> None:
+def test_bad_pools_are_refused(scores: Any, counts: Any, how: dict[str, Any], message: str) -> None:
     with pytest.raises(InputError, match=message):
         Pool.of(Rows.of(scores, counts, empty=True), **how)
 

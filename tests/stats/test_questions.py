@@ -163,9 +163,7 @@ def test_error_rates_add_up() -> None:
         (400, "400 estimates at 99 % hold jointly at 0 % only; bound each at 99.99750 %."),
     ],
 )
-def test_a_claim_that_costs_too_much_is_refused_with_what_would_do(
-    estimates: int, message: str
-) -> None:
+def test_a_claim_that_costs_too_much_is_refused_with_the_fix(estimates: int, message: str) -> None:
     with pytest.raises(InputError) as caught:
         joint(*[bound(Rows.of_hits(0, 9))] * estimates)
     assert str(caught.value) == message

@@ -24,9 +24,7 @@ BY_HAND = [
 
 
 @pytest.mark.parametrize(("taught", "untaught", "reached"), BY_HAND)
-def test_the_share_of_choices_is_counted(
-    taught: list[float], untaught: list[float], reached: int
-) -> None:
+def test_choices_are_counted(taught: list[float], untaught: list[float], reached: int) -> None:
     made = randomisation_test(taught, untaught)
     every = comb(len(taught) + len(untaught), len(taught))
     assert made.value == made.lower == made.upper == reached / every

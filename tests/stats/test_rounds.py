@@ -127,7 +127,7 @@ def test_a_bound_is_the_least_mean_that_its_stretch_rejects(
     assert low - 1e-9 <= bound <= high + 1e-9
 
 
-def test_how_many_ends_are_tried_at_once_and_which_first_changes_nothing(
+def test_the_order_in_which_ends_are_tried_is_nothing(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Wherever the first that stands lies in its block: also where it opens one."""

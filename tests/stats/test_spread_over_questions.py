@@ -130,9 +130,7 @@ def test_ends_are_the_least_that_the_formulas_reject(
 
 @pytest.mark.parametrize("law", [[0.9, 0.0, 0.1], [0.5, 0.0, 0.5], [0.2, 0.5, 0.3]])
 @pytest.mark.parametrize("size", [2, 3, 5])
-def test_the_deviation_of_a_block_is_too_small_on_average_and_a_tangent_too_large(
-    law: list[float], size: int
-) -> None:
+def test_a_blocks_deviation_is_small_and_a_tangent_large(law: list[float], size: int) -> None:
     """Exactly, over every outcome of scores 0, .4 and 1."""
     values = np.array([0.0, 0.4, 1.0])
     mean = values @ law

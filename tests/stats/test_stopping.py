@@ -159,42 +159,6 @@ def test_the_next_look_is_the_first_that_can_decide() -> None:
         assert Looks(claim, 20).next_look(Rows.of([0.0], [16])) == 20
 
 
-def wrong_decisions(looks: Looks, p: float, trials: int) -> int:
-    """How often, at the looks that the rule makes, the decision goes against the truth."""
-    rng = np.random.default_rng(6)
-    wrong = "refuted" if p <= looks.claim.limit else "holds"
-    hits, n = np.zeros(trials, int), np.zeros(trials, int)
-    count, goal = 0, np.full(trials, looks.first)
-    while hits.size:
-        hits, n = hits + rng.binomial(goal - n, p), goal
-        rows = Rows.of_hits(hits, n)
-        verdicts = looks.decide(rows)
-        count += int((verdicts == wrong).sum())
-        going = (verdicts == "open") & (n < looks.cap)
-        goal = looks.next_look(rows)[going]
-        hits, n = hits[going], n[going]
-    return count
-
-
-@pytest.mark.parametrize("p", [0.1, 0.1001])
-@pytest.mark.thorough
-def test_decisions_are_wrong_at_most_at_alpha(p: float) -> None:
-    looks = Looks(Claim("p", 0.1), 512, confidence=0.9)
-    assert wrong_decisions(looks, p, 1000) <= binom.ppf(1 - 1e-4, 1000, 0.1)
-
-
-def test_decisions_by_a_bound_for_fixed_n_would_be_wrong_too_often(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(
-        Looks,
-        "bound",
-        lambda self, rows, side, seed: bound(rows, confidence=self.confidence, side=side),
-    )
-    looks = Looks(Claim("p", 0.1), 512, confidence=0.9)
-    assert wrong_decisions(looks, 0.1001, 1000) > binom.ppf(1 - 1e-4, 1000, 0.1)
-
-
 @pytest.mark.parametrize("side", ["lower", pytest.param("upper", marks=pytest.mark.thorough)])
 def test_a_decision_by_betting_is_that_of_its_seed(side: Side) -> None:
     """At the cap bets meet the draws in an order; looks are made again from the stored scores."""

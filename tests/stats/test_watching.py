@@ -34,7 +34,7 @@ def wealth(m: float, scale: tuple[float, float]) -> float:
     ("weights", "scale"),
     [((1, 1), (0.5, 1.0)), ((4, 2), (1.0, 1.0)), ((3, 0.5), (1.0, 1 / 3)), ((0, 7), (0.0, 1.0))],
 )
-def test_the_weighted_bound_is_the_root_of_the_wealth(
+def test_the_bound_is_the_wealths_root(
     weights: tuple[float, float], scale: tuple[float, float]
 ) -> None:
     upper = weighted_mean_upper(ROWS, np.array(weights), 0.6, PLAIN)
