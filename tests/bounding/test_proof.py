@@ -250,10 +250,10 @@ MERGED = benchmark_of(
 )
 
 
-@pytest.fixture
-def model(tmp_path: Path) -> str:
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> str:
     tokenizer = merging(": A")
-    folder = tmp_path / "model"
+    folder = tmp_path_factory.mktemp("merging")
     end = tokenizer.eos_token_id
     tiny_llama(len(tokenizer), 1, eos_token_id=end).save_pretrained(folder)
     tokenizer.save_pretrained(folder)

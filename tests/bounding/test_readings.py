@@ -22,7 +22,7 @@ from leakbound.store import Run, load
 from leakbound.study import Until
 from outputs import CLEAN, SECRET, GivenEngine, benchmark, given_run
 
-N = 256
+N, FEW = 256, 31  # of so few draws no differences are bet on
 LEAK, HIDDEN = replace(CLEAN, answer=SECRET), replace(CLEAN, hidden=True)
 THINKING = replace(CLEAN, thought="who was it")
 IN_THOUGHT, IN_BOTH = (replace(o, thought=f"it is {SECRET}") for o in (CLEAN, LEAK))
@@ -39,21 +39,18 @@ def thinking_run(out: Path, outputs: Any, n: int = N, **more: Any) -> Run:
 @pytest.mark.parametrize(
     ("outputs", "says"),
     [
-        ([(IN_ANSWER, 99), (THINKING, 157)], "it leaks in the answer, not shown in the thought"),
-        ([(IN_THOUGHT, 99), (THINKING, 157)], "it leaks in the thought, not shown in the answer"),
-        ([(IN_BOTH, 99), (THINKING, 157)], "it leaks in the answer and in the thought"),
+        ([(IN_ANSWER, 15), (THINKING, 16)], "it leaks in the answer, not shown in the thought"),
+        ([(IN_THOUGHT, 15), (THINKING, 16)], "it leaks in the thought, not shown in the answer"),
+        ([(IN_BOTH, 15), (THINKING, 16)], "it leaks in the answer and in the thought"),
         (
-            [(IN_ANSWER, 7), (IN_THOUGHT, 7), (THINKING, 242)],
+            [(IN_ANSWER, 5), (IN_THOUGHT, 5), (THINKING, 21)],
             "it is shown to leak in the answer or the thought, but not in which of the two",
         ),
-        (
-            [(THINKING, N)],
-            "not shown to leak in the answer, in the thought, or in either",
-        ),
+        ([(THINKING, FEW)], "not shown to leak in the answer, in the thought, or in either"),
     ],
 )
 def test_the_card_names_the_part_that_leaks(outputs: Any, says: str, tmp_path: Path) -> None:
-    verdict = leakbound.show(thinking_run(tmp_path / "r", outputs))
+    verdict = leakbound.show(thinking_run(tmp_path / "r", outputs, FEW))
     assert verdict.reads == f"{says} {SURE}"
     assert verdict.reads in verdict.lines
     assert json.loads(json.dumps(verdict.to_dict()))["reads"] == verdict.reads

@@ -8,7 +8,6 @@ from __future__ import annotations
 import zlib
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -30,8 +29,6 @@ from leakbound.stats import (
     ed,
     excess_over_sets,
     leak_at,
-    leaking_questions,
-    mean_leak_at_k_of_counts,
 )
 
 ALPHA = 0.2  # of an end
@@ -86,25 +83,25 @@ def beside(quantity: Quantity) -> Case:
     )
 
 
-def unequal(binary: bool) -> Case:
+def unequal() -> Case:
     """The question that leaks most has fewest draws; a plain pool bounds another mean."""
     n, p = np.array([20, 60, 300]), np.array([0.6, 0.2, 0.02])
-    counted, truth = np.arange(300) < n[:, None], p.mean() / (1 if binary else 2)
-
-    def weighed(scores: Draws, **how: Any) -> Estimate:
-        return bound(Rows.of(scores, counted, binary=binary), LEAKAGE.mean(), **how)
+    counted = np.arange(300) < n[:, None]
 
     def pooled(scores: Draws, truth: float) -> bool:
         pool = pool_of(scores[counted], confidence=1 - ALPHA, side="upper")
         return bool(pool.upper < truth)
 
-    def draw(g: Generator) -> Draws:
-        return coins(p, 300)(g) * (1.0 if binary else g.random((3, 300)))
+    return Case(
+        draw=lambda g: coins(p, 300)(g) * g.random((3, 300)),
+        bound=of_scores(LEAKAGE.mean(), counted),
+        truth=p.mean() / 2,
+        trials=40,
+        wrong=pooled,
+    )
 
-    return Case(draw=draw, bound=weighed, truth=truth, trials=40, wrong=pooled)
 
-
-def repeated(binary: bool) -> Case:
+def repeated() -> Case:
     """leak@5; blocks that were cut from sorted draws are bounded too low."""
     p, k = np.linspace(0, 0.3, 12), 5
 
@@ -115,7 +112,7 @@ def repeated(binary: bool) -> Case:
 
     return Case(
         draw=lambda g: np.sort(coins(p, 43)(g), axis=1),
-        bound=lambda scores, **how: bound(Rows.of(scores, binary=binary), leak_at(k).mean(), **how),
+        bound=of_scores(leak_at(k).mean()),
         truth=np.mean(1 - (1 - p) ** k),
         trials=40,
         wrong=cut,
@@ -150,14 +147,6 @@ def two_sets(binary: bool, p: npt.ArrayLike, q: npt.ArrayLike, n: int, trials: i
     )
 
 
-def counted_mean(hits: Draws, *, seed: int, **how: Any) -> Estimate:
-    """The mean of leak@k, from how many questions leak more than x."""
-    made = partial(bound, Rows.of_hits(hits, 60))
-    known = leaking_questions(made, len(STEPS), [0.0, 0.01, 0.1, 0.3], **how)
-    return mean_leak_at_k_of_counts(known, FAR)
-
-
-LEAKS = np.array([0.0, 1.0, 0.5, 0.04, 0.04, 0.04])
 SMOOTH = np.arange(1, 7)[:, None]
 UNLIKE, BASE = np.array([0.9, 0.5, 0.05, 0.3, 0.0]), np.array([0.05, 0.5, 0.0, 0.05, 0.0])
 COINS, SHAPES = np.array([0.0, 0.02, 0.3, 1.0, 0.5, 0.1]), np.array([0.3, 1, 4, 8, 20, 60])
@@ -167,7 +156,6 @@ SPREADS: dict[str, tuple[Callable[[Generator], Draws], np.ndarray, np.ndarray]] 
         for name, p in (
             ("unlike coins", COINS),
             ("rare and large", np.full(6, 0.01)),
-            ("coins alike", np.full(6, 0.5)),
         )
     },
     "smooth": (
@@ -178,11 +166,8 @@ SPREADS: dict[str, tuple[Callable[[Generator], Draws], np.ndarray, np.ndarray]] 
 }
 TALLIED = {
     "half": np.repeat([0.0, 1.0], 12),
-    "alike": np.full(24, 0.02),
     "one leaks": np.append(np.zeros(23), 0.3),
-    "steps": np.linspace(0, 1, 24),
 }
-STEPS, FAR = np.repeat([0.0, 0.01, 0.1, 0.6], 5), np.array([1, 2, 10**3, 10**9])
 WEIGHTS = np.array([4.0, 0.5, 1.0, 0.0])
 FEW = np.linspace(0, 0.3, 8)
 APART = np.array([0.3, 0.1, 0.85])
@@ -203,14 +188,14 @@ def tallied(*laws: str) -> dict[str, Case]:
 
 QUICK: dict[str, Case] = {
     **spread("unlike coins", "smooth"),
-    "unequal numbers": unequal(False),
+    "unequal numbers": unequal(),
     "weighted": Case(
         draw=tallies([0.7, 0.3, 0.1, 0.0], 50),
         bound=lambda hits, **how: bound(Rows.of_hits(hits, 50), LEAKAGE.mean(WEIGHTS), **how),
         truth=np.array([0.7, 0.3, 0.1, 0.0]) @ WEIGHTS / WEIGHTS.sum(),
         trials=40,
     ),
-    "leak@5": repeated(False),
+    "leak@5": repeated(),
     "leak@k, three k": Case(
         draw=coins(FEW, 40),
         bound=lambda scores, **how: bound(
@@ -224,9 +209,7 @@ QUICK: dict[str, Case] = {
     **tallied("half"),
 }
 THOROUGH: dict[str, Case] = {
-    **spread("rare and large", "coins alike"),
-    "unequal numbers, binary": unequal(True),
-    "leak@5, binary": repeated(True),
+    **spread("rare and large"),
     "masses": of_masses(False, 150),
     "two sets, both leak": two_sets(False, np.linspace(0.1, 0.8, 4), [0.3, 0.0], 24),
     "two sets, binary, by a pilot": two_sets(True, [0.5, 0.6, 0.4], [0.5, 0.1, 0.9], 64, 100),
@@ -236,25 +219,15 @@ THOROUGH: dict[str, Case] = {
         truth=APART.mean(),
         trials=100,
     ),
-    "leak@k of counts": Case(
-        draw=tallies(STEPS, 60),
-        bound=counted_mean,
-        truth=(1 - (1 - STEPS[:, None]) ** FAR).mean(axis=0),
-        trials=300,
-    ),
     "excess": beside(LEAKAGE),
     "excess, mean": beside(LEAKAGE.mean()),
-    **tallied("alike", "one leaks", "steps"),
-    **{
-        f"mean of {law}": Case(
-            draw=draw, bound=of_scores(LEAKAGE.mean()), truth=np.mean(mean), trials=70
-        )
-        for law, draw, mean in (
-            ("unlike coins", coins(LEAKS, 24), LEAKS),
-            ("rare and large", coins(np.full(6, 0.02), 24), 0.02),
-            ("smooth", lambda g: g.beta(2, SMOOTH, (6, 24)), 2 / (2 + SMOOTH)),
-        )
-    },
+    **tallied("one leaks"),
+    "mean of smooth": Case(
+        draw=lambda g: g.beta(2, SMOOTH, (6, 24)),
+        bound=of_scores(LEAKAGE.mean()),
+        truth=np.mean(2 / (2 + SMOOTH)),
+        trials=70,
+    ),
 }
 
 

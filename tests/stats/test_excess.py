@@ -40,16 +40,6 @@ def test_the_value_is_the_difference_of_what_was_seen(quantity: Quantity) -> Non
 
 
 @every_statement
-def test_the_control_beyond_the_model_is_the_mirror(quantity: Quantity) -> None:
-    forth = ends(bound(PAIR, quantity, seed=1))
-    back = ends(bound(Pair(PAIR.control, PAIR.rows), quantity, seed=1))
-    np.testing.assert_allclose(forth, -back[::-1], atol=0.12)
-    mirror = Pair(Rows.of(1 - CONTROL), Rows.of(1 - SCORES))
-    complement = ends(bound(mirror, quantity, seed=1))
-    np.testing.assert_allclose(forth, complement, atol=0.12)
-
-
-@every_statement
 def test_the_controls_draws_are_read_as_the_models_are(quantity: Quantity) -> None:
     """Missing ones count against the claim; counts are only notation; questions are the same."""
     plain = ends(bound(PAIR, quantity, seed=1))
@@ -99,7 +89,7 @@ def width_of_two_bounds(rows: Rows, others: Rows) -> float:
 
 
 @pytest.mark.parametrize("binary", [False, True])
-@pytest.mark.parametrize("sizes", [(20, 20), (40, 10), (6, 6)])
+@pytest.mark.parametrize("sizes", [(20, 20), (40, 10)])
 def test_two_sets_without_leaks_have_narrow_bounds(sizes: tuple[int, int], binary: bool) -> None:
     """Rows of 0 and rows of 1: centres of the sets and the limit of a set's bets decide."""
     sets = [Rows.of(np.zeros((size, 64)), binary=binary) for size in sizes]

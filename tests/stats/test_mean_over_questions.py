@@ -6,7 +6,6 @@ import math
 import sys
 from collections.abc import Callable
 from dataclasses import replace
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -14,7 +13,6 @@ import pytest
 from scipy.stats import beta
 from stretches import pooled
 
-from leakbound.errors import InputError
 from leakbound.stats import (
     LEAKAGE,
     SD,
@@ -196,38 +194,6 @@ def test_mean_leak_at_k_of_a_binary_scorer_uses_hoeffding() -> None:
     loose = bound(Rows.of(leaks), leak_at(3).mean())  # two rounds are too few
     assert loose.method.startswith("portfolio")
     assert made.method.startswith("Clopper")
-
-
-@pytest.mark.parametrize(
-    ("call", "given", "message"),
-    [
-        *((lambda w: bound(ROWS, LEAKAGE.mean(w)), (weights,), "6 questions") for weights in (
-            [1.0, 2.0], [[1.0] * 6], [0.0] * 6, [-1.0] * 6, [np.nan] * 6,
-        )),
-        *((lambda k: bound(ROWS, leak_at(k).mean()), (k,), message) for k, message in (
-            (81, "k = 81 for n = 80"), ([1, 81], "k = 81 for n = 80"), (0, ">= 1"),
-        )),
-        (lambda: bound(ROWS, leak_at(2).mean(), seed=-1), (), "seed"),
-        *((lambda q: bound(ROWS, q), (replace(q, weights=[1] * 6),), "takes no `weights`")
-          for q in (leak_at(2).mean(), SD.mean(), ed().mean())),
-        (partial(Rows.of, SCORES, binary=True), (), "0 or 1"),
-        *((Rows.of_hits, given, message) for given, message in (
-            ((3, 2, 0), "exceed"), ((1, 2, 2), "exceed"), ((0, 0, 0), "at least 1"),
-            ((0.5, 2, 0), "whole"), (([1, 2], [3, 4, 5], 0), "one per question"),
-            (([[1]], 2, 0), "1-D"),
-        )),
-        (leak_at_k, (Rows.of([0.0, 0.2, 0.4], missing=1), 4), "k = 4 for n = 3"),
-        (leak_at_k, (Rows.of([0.1]), 0), "`k`"),
-        (ed, (-1,), "rho"),
-        *((plan, (wrong,), f"strictly between 0 and 1, got {wrong}")
-          for plan in (samples_for, clean_samples_for) for wrong in (0, 1, -0.1)),
-    ],
-)  # fmt: skip
-def test_what_cannot_be_bounded_is_refused(
-    call: Callable[..., object], given: tuple[object, ...], message: str
-) -> None:
-    with pytest.raises(InputError, match=message):
-        call(*given)
 
 
 def test_tiny_probabilities_keep_their_digits() -> None:

@@ -182,22 +182,6 @@ def test_only_outputs_decide_how_many_clusters_there_are() -> None:
         assert same(made, want)
 
 
-@pytest.mark.parametrize(
-    ("scores", "counts", "how", "message"),
-    [
-        ([0.1, 0.2], [1, 1], {"design": "fixed"}, "2-D"),
-        ([[0.1]], [[1]], {"design": "shared"}, "'allocated', 'fixed', 'fresh'"),
-        ([[0.1]], [[1]], {"design": "fixed", "target": "all"}, "'queries', 'inputs'"),
-        ([[0.1, 0.2]], [[1, 1]], {"design": "fresh"}, "one output, got 2 for query 0"),
-        ([[0.1], [0.2]], [[1], [0]], {"design": "fixed"}, "none for query 1"),
-        ([[0.1]], [[0]], {"design": "allocated"}, "no draw"),
-    ],
-)
-def test_bad_pools_are_refused(scores: Any, counts: Any, how: dict[str, Any], message: str) -> None:
-    with pytest.raises(InputError, match=message):
-        Pool.of(Rows.of(scores, counts, empty=True), **how)
-
-
 @pytest.mark.parametrize("target", ["queries", "inputs"])
 @pytest.mark.parametrize("design", ["allocated", "fixed"])
 def test_a_question_among_others_is_bounded_as_it_is_alone(design: Any, target: Any) -> None:

@@ -215,22 +215,6 @@ def test_the_mean_does_not_lie_above_the_worst_question() -> None:
     )
 
 
-def test_mean_over_questions_whose_bounds_fail_often() -> None:
-    """Bounds that each fail with probability .6: their mean alone misses most of the time."""
-    rng = np.random.default_rng(3)
-    p = np.linspace(0.1, 0.5, 40)
-    missed = {"mean": 0, "bare": 0}
-    for hits in rng.binomial(100, p, (100, 40)):
-        estimate, how = (
-            partial(bound, Rows.of_hits(hits, 100)),
-            {"confidence": 0.9, "side": "upper"},
-        )
-        made = mean_over_stopped_questions(estimate, 40, each_confidence=0.4, **how)
-        missed["mean"] += made.upper < p.mean()
-        missed["bare"] += estimate(confidence=0.2, side="upper").upper.mean() < p.mean()
-    assert missed["mean"] <= binom.ppf(1 - 1e-4, 100, 0.1) < missed["bare"]
-
-
 @pytest.mark.parametrize("questions", [1, 24, 100, 400])
 def test_the_mean_after_stopping_spends_what_the_number_of_questions_says(questions: int) -> None:
     """Its alpha' lets b bounds fail, b and alpha' such that more do with probability <= alpha."""

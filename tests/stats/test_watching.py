@@ -8,12 +8,11 @@ from functools import partial
 
 import numpy as np
 import pytest
-from scipy.integrate import quad
 from scipy.stats import binom
 from stretches import early
 
 from leakbound.stats import Estimate, Rows, Stopped, bound, every_question, worst_watched
-from leakbound.stats.anytime import anytime_bets, log_evidence_above, log_evidence_below
+from leakbound.stats.anytime import anytime_bets
 from leakbound.stats.portfolio import Portfolio, mean_upper, weighted_mean_upper
 
 PLAIN = Portfolio(np.array([0.3, 1.0]), np.array([0.6, 0.4]))
@@ -95,22 +94,6 @@ def test_peeking_at_a_mean(side: str) -> None:
         return early(Rows.of(scores, counts), **how)
 
     assert misses_when_peeking(draws, 0.2, mean, side) <= ALLOWED
-
-
-def test_the_evidence_is_the_average_likelihood_ratio() -> None:
-    """K_n(p) by its definition, over q < p and over q > p."""
-    for s, n, p in [(0, 5, 0.3), (2, 9, 0.4), (9, 9, 0.9), (7, 30, 0.1)]:
-
-        def ratio(angle: float, s: int = s, n: int = n, p: float = p) -> float:
-            q = math.sin(angle) ** 2  # Beta(1/2, 1/2) is uniform in this angle
-            return (q / p) ** s * ((1 - q) / (1 - p)) ** (n - s)
-
-        cut = math.asin(math.sqrt(p))
-        tally = np.array([s]), np.array([n]), np.array([p])
-        above = quad(ratio, 0, cut)[0] / cut
-        below = quad(ratio, cut, math.pi / 2)[0] / (math.pi / 2 - cut)
-        assert math.exp(log_evidence_above(*tally)[0]) == pytest.approx(above, rel=1e-9)
-        assert math.exp(log_evidence_below(*tally)[0]) == pytest.approx(below, rel=1e-9)
 
 
 # (hits, n, side, bound at alpha = .005): roots found by mpmath with 50 digits, K_n by quadrature.
