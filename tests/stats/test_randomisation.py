@@ -37,17 +37,6 @@ def test_choices_are_counted(taught: list[float], untaught: list[float], reached
     assert made.target.startswith("these and the control questions, on two sides of a coin")
 
 
-@pytest.mark.parametrize("sizes", [(3, 4), (6, 6), (8, 2)])
-def test_it_is_the_permutation_test_of_another_library(sizes: tuple[int, int]) -> None:
-    rng = np.random.default_rng(sizes)
-    for _ in range(5):
-        sides = [np.round(rng.beta(0.5, 1, size), 2) for size in sizes]
-        theirs = permutation_test(
-            sides, lambda a, b: a.mean() - b.mean(), alternative="greater", n_resamples=np.inf
-        )
-        assert randomisation_test(*sides).value == pytest.approx(theirs.pvalue, abs=1e-12)
-
-
 def test_too_many_choices_are_sampled_and_none_is_impossible() -> None:
     rng = np.random.default_rng(3)
     taught, untaught = rng.random(15), rng.random(15) * 0.6
