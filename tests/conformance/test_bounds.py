@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import cache, partial
 from typing import Any, Literal
@@ -153,9 +153,10 @@ def ends(made: Estimate) -> tuple[np.ndarray, np.ndarray]:
     return np.atleast_1d(made.lower), np.atleast_1d(made.upper)
 
 
-@cache
-def usual(name: str) -> Estimate:
-    return CASES[name].made()
+@pytest.fixture(scope="module")
+def usual() -> Callable[[str], Estimate]:
+    """Make the usual bound of a case once per session: a mutant's session has its own."""
+    return cache(lambda name: CASES[name].made())
 
 
 def test_every_theorem_has_a_case_and_a_name() -> None:
@@ -225,7 +226,7 @@ def test_both_ends_split_alpha(name: str) -> None:
 
 
 @every_case
-def test_counts_and_the_order_of_draws_are_only_notation(name: str) -> None:
+def test_counts_and_order_are_only_notation(name: str, usual: Callable[[str], Estimate]) -> None:
     case, rng, plain = CASES[name], np.random.default_rng(1), ends(usual(name))
     turned = ends(case.made(rng.permuted(SCORES, axis=1)))
     values = np.unique(SCORES)
@@ -266,7 +267,7 @@ def test_a_row_of_many_is_what_it_is_alone(name: str) -> None:
 
 
 @every_case
-def test_missing_draws_count_against_the_claim(name: str) -> None:
+def test_missing_draws_count_against_claims(name: str, usual: Callable[[str], Estimate]) -> None:
     case, plain = CASES[name], usual(name)
     missing = case.made(missing=LOST)
     lost = 0 if case.certain else LOST * QUESTIONS
