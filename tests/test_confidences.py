@@ -78,7 +78,7 @@ def test_no_page_writes_a_confidence_by_itself() -> None:
         assert re.findall(r"\}\}\s*%", page) == [], path
 
 
-def test_the_lint_sees_what_it_is_for() -> None:
+def test_the_lint_finds_each_offence() -> None:
     for line in (
         'f"{confidence:.0%}"',
         'f"{100 * grid.confidence:.6g} % jointly"',

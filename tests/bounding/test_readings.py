@@ -56,7 +56,7 @@ def test_the_card_names_the_part_that_leaks(outputs: Any, says: str, tmp_path: P
     assert json.loads(json.dumps(verdict.to_dict()))["reads"] == verdict.reads
 
 
-def test_a_graded_scorer_says_where_it_scores_above_the_control(tmp_path: Path) -> None:
+def test_a_graded_scorer_names_the_part_above_the_control(tmp_path: Path) -> None:
     outputs, n = [(IN_THOUGHT, 50), (THINKING, 46)], 96
     run = thinking_run(tmp_path / "r", outputs, n, scorers=("rouge-l-recall",))
     says = "it scores above the control in the thought, not shown in the answer"

@@ -166,7 +166,7 @@ def test_every_theorem_has_a_case_and_a_name() -> None:
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_ends_enclose_the_value_and_the_other_end_is_trivial(name: str) -> None:
+def test_bounds_enclose_the_value_and_one_side_is_trivial(name: str) -> None:
     case = CASES[name]
     least, most = case.range
     for side in ("upper", "lower", "both"):
@@ -212,7 +212,7 @@ def test_more_confidence_is_wider(name: str) -> None:
 
 
 @every_case
-def test_both_ends_split_alpha(name: str) -> None:
+def test_both_bounds_split_alpha(name: str) -> None:
     case = CASES[name]
     both = case.made(confidence=0.9, side="both")
     shares = [0.95, 0.95]
@@ -252,7 +252,7 @@ def test_the_order_of_questions_is_only_notation(name: str) -> None:
 
 
 @of_one
-def test_a_row_of_many_is_what_it_is_alone(name: str) -> None:
+def test_a_row_has_the_same_bound_among_others(name: str) -> None:
     case, rng = CASES[name], np.random.default_rng(2)
     scores = SCORES[:4, :12]
     counts = rng.integers(1, 4, scores.shape)
@@ -349,7 +349,7 @@ def test_invalid_terms_are_refused(name: str) -> None:
         ([0.0, 0.1], {"binary": True}, r"must be 0 or 1, got 0\.1.*NAME>=t"),
     ],
 )
-def test_draws_that_cannot_be_are_refused(scores: Any, how: dict[str, Any], message: str) -> None:
+def test_invalid_draws_are_refused(scores: Any, how: dict[str, Any], message: str) -> None:
     with pytest.raises(InputError, match=message):
         Rows.of(scores, **how)
 
@@ -359,7 +359,7 @@ def test_rounding_beyond_the_range_is_cut_off() -> None:
 
 
 @pytest.mark.parametrize("seed", [-1, [1, 2, 3], [5, 5]])
-def test_seeds_that_are_none_are_refused(seed: Any) -> None:
+def test_invalid_seeds_are_refused(seed: Any) -> None:
     with pytest.raises(InputError, match=r"seed.*(whole|one per row|a separate key)"):
         bound(Rows.of(SCORES[:2]), seed=seed)
 

@@ -67,7 +67,7 @@ def test_a_reply_is_a_function_of_seed_id_and_messages(chat: Chat) -> None:
     assert len(set(replies)) > 3
 
 
-def test_equal_ids_with_other_messages_have_replies_of_their_own(chat: Chat) -> None:
+def test_equal_ids_with_other_messages_have_other_replies(chat: Chat) -> None:
     requests = [request("r", "who"), request("r", "sea sea blue"), request("r", "who")]
     first, second, again = chat.chat(requests, DECODING, 0)
     assert first == again == chat.chat(requests[:1], DECODING, 0)[0]

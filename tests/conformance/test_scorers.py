@@ -88,7 +88,7 @@ def random_texts(count: int) -> list[str]:
 
 
 @pytest.mark.parametrize("row", GIVEN_ROWS)
-def test_what_another_tool_gave_has_a_name_and_a_range_and_cannot_be_given(row: str) -> None:
+def test_scores_of_other_tools_cannot_be_computed(row: str) -> None:
     scorer = make_scorer(row)
     assert scorer.name == row
     assert scorer.binary == row.endswith("binary")
@@ -131,7 +131,7 @@ def test_prompts_together_score_as_one_by_one(scorer: Scorer) -> None:
 
 
 @every_asking_scorer
-def test_one_that_asks_a_model_is_made_and_named_without_it(scorer: Scorer) -> None:
+def test_a_scorer_with_a_model_is_named_without_it(scorer: Scorer) -> None:
     bare = make_scorer(scorer.name)
     assert (digest(bare), hash(bare)) == (digest(scorer), hash(scorer))
     with pytest.raises(InputError, match=r"not open.*open_scorer"):

@@ -312,7 +312,7 @@ def bounded(run: Run) -> dict[Any, float]:
     return {row.about: row.upper for row in rows if "bet" in row.method}
 
 
-def test_imported_counts_have_an_order_that_owes_nothing_to_them(tmp_path: Path) -> None:
+def test_the_order_of_imported_counts_does_not_depend_on_them(tmp_path: Path) -> None:
     """What the file holds must not choose its order: its digest is a function of the scores.
 
     Nor may the least of ten imports be taken; another n is another experiment.

@@ -31,7 +31,7 @@ def ends(made: Estimate) -> np.ndarray:
 
 
 @every_statement
-def test_the_value_is_the_difference_of_what_was_seen(quantity: Quantity) -> None:
+def test_the_value_is_the_observed_difference(quantity: Quantity) -> None:
     both = bound(PAIR, quantity, confidence=0.9, seed=1)
     axis = 1 if quantity is LEAKAGE else None
     np.testing.assert_allclose(both.value, (SCORES - CONTROL).mean(axis=axis), atol=1e-12)
@@ -55,7 +55,7 @@ def test_the_controls_draws_are_read_as_the_models_are(quantity: Quantity) -> No
     np.testing.assert_array_equal(ends(bound(counted, quantity, seed=1)), plain)
 
 
-def test_one_question_alone_is_as_among_others() -> None:
+def test_one_question_has_the_same_bound_among_others() -> None:
     every = bound(Pair(Rows.of(SCORES), Rows.of(CONTROL)), side="both", seed=[5, 6, 7, 8, 9])
     alone = bound(Pair(Rows.of(SCORES[2]), Rows.of(CONTROL[2])), side="both", seed=7)
     assert (alone.lower, alone.upper) == (every.lower[2], every.upper[2])  # type: ignore[index]
@@ -155,7 +155,7 @@ def test_an_excess_of_bounds_gives_each_half_of_alpha(side: str) -> None:
         excess_of(MORE, FEWER, confidence=-0.5, side=side)
 
 
-def test_excess_takes_opposite_ends_and_adds_errors() -> None:
+def test_excess_takes_opposite_bounds_and_adds_errors() -> None:
     upper = bound(Rows.of_hits(10, 100), confidence=0.995, side="upper")
     lower = bound(Rows.of_hits(4, 100), confidence=0.995, side="lower")
     joint = excess(upper, lower)

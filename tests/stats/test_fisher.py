@@ -125,7 +125,7 @@ def over(x: list[int], y: list[int], n: int, p_value: float | None, confidence: 
     return made.estimates, mean, partial(worst_question, each, len(x))
 
 
-def test_a_test_that_rejects_lifts_the_lower_end_above_0_and_moves_nothing_else() -> None:
+def test_a_rejection_lifts_only_the_lower_bound() -> None:
     x, y = [5, 5, 4], [1, 1, 0]
     plain, _, _ = over(x, y, 30, None)
     made, _, _ = over(x, y, 30, 0.049)
@@ -136,7 +136,7 @@ def test_a_test_that_rejects_lifts_the_lower_end_above_0_and_moves_nothing_else(
     assert sure[0] == sure[1], "bets that say more are what is stated"
 
 
-def test_a_test_that_does_not_reject_keeps_the_word_back() -> None:
+def test_without_a_rejection_no_leak_is_stated() -> None:
     made, mean, worst = over([29] * 3, [1, 1, 0], 30, 0.0501)
     assert (made[0].lower, made[1].lower) == (0, 0)
     made, mean, worst = over([1, 0, 1], [2, 9, 3], 30, 1.0)
@@ -147,7 +147,7 @@ def test_a_test_that_does_not_reject_keeps_the_word_back() -> None:
     assert made[1].upper == worst(confidence=0.95, side="upper").upper > 0
 
 
-def test_an_upper_end_below_0_is_the_one_at_a_quarter_of_alpha() -> None:
+def test_an_upper_bound_below_0_is_at_a_quarter_of_alpha() -> None:
     made, mean, worst = over([0] * 2, [30] * 2, 30, 1.0)
     assert made[1].upper == worst(confidence=0.975, side="upper").upper < 0
     assert made[0].upper == mean(confidence=0.95, side="upper").upper

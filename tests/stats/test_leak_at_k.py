@@ -64,7 +64,7 @@ def test_the_default_follows_from_n_and_k_alone(n: int, k: int, upper: str, lowe
     assert bound(Rows.of(np.zeros(n)), leak_at([k])).method == BAND  # for every k at once
 
 
-def test_beyond_a_quarter_of_the_draws_there_is_no_point_estimate() -> None:
+def test_k_above_a_quarter_of_the_draws_has_no_point_estimate() -> None:
     """Of those with a score; its bounds are there, and the estimates that ask for no bound."""
     scores, hits = np.arange(8) / 8, [3, 0]
     assert leak_at_k(Rows.of([0.1, 0.7, 0.4]), 3) == pytest.approx(0.7)
@@ -78,7 +78,7 @@ def test_beyond_a_quarter_of_the_draws_there_is_no_point_estimate() -> None:
     assert np.isnan(stopped.value).tolist() == [[False, True], [True, True]]
 
 
-def test_an_exact_mass_has_one_and_a_remainder_counts_as_far_as_it_goes() -> None:
+def test_exact_masses_have_a_point_estimate() -> None:
     """A tenth is left, of which 4 draws say as much as 40 of the whole."""
     whole, part = Mass([0.5, 0.5], [0, 1], [0, 1]), Mass([0.4, 0.5], [0, 1], [0, 1], 0.1)
     for made in (
@@ -93,7 +93,7 @@ def test_an_exact_mass_has_one_and_a_remainder_counts_as_far_as_it_goes() -> Non
         assert made.value == pytest.approx(1 - 0.5**8)
 
 
-def test_each_row_goes_by_its_own_n() -> None:
+def test_each_row_has_its_own_n() -> None:
     rng = np.random.default_rng(1)
     scores, counts = rng.random((3, 12)).round(2), np.stack([np.full(12, c) for c in (1, 10, 2)])
     made = bound(Rows.of(scores, counts), leak_at(4), seed=[5, 6, 7])
@@ -103,7 +103,7 @@ def test_each_row_goes_by_its_own_n() -> None:
         assert (made.lower[row], made.upper[row]) == (alone.lower, alone.upper)  # type: ignore[index]
 
 
-def test_ends_never_cross() -> None:
+def test_bounds_never_cross() -> None:
     """Each end may fail at this confidence, and they rest on two methods."""
     rng = np.random.default_rng(6)
     scores = (rng.random((400, 12)) < 0.3).astype(float)

@@ -163,7 +163,7 @@ def test_tails_and_means_are_attained() -> None:
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_std_is_the_range_over_all_laws_that_fit(seed: int) -> None:
+def test_std_is_the_range_over_all_fitting_distributions(seed: int) -> None:
     rng = np.random.default_rng(seed)
     p = rng.dirichlet(np.ones(3)) * [1, 1, 1]
     low, high = np.sort(rng.random((2, 2)), axis=0)
@@ -241,7 +241,7 @@ def test_without_events_it_is_plain(
 
 
 @pytest.mark.parametrize("side", ["upper", "lower", "both"])
-def test_what_is_unknown_counts_as_1_above_and_0_below(side: str) -> None:
+def test_unknown_mass_counts_as_1_above_and_0_below(side: str) -> None:
     """Scores drawn from the remainder say nothing of the slack, 0.15 here."""
     mass, rest, scores = settled([(0.4, 0), (0.2, 0.6)], 0.25), 0.25, np.append(SCORES, SCORES)
     rows = Rows.of(scores)
@@ -303,7 +303,7 @@ def test_hybrid_coverage(name: str) -> None:
     assert misses(careless, "upper") > allowed
 
 
-def test_the_mean_of_masses_adds_what_is_known_and_what_was_drawn() -> None:
+def test_the_mean_of_masses_adds_events_and_draws() -> None:
     known = [
         Mass(np.array([0.5, 0.1]), np.array([0.0, 1.0]), np.array([0.0, 1.0]), 0.4),
         Mass(np.array([0.7]), np.array([1.0]), np.array([1.0])),
@@ -328,7 +328,7 @@ def test_the_mean_of_masses_adds_what_is_known_and_what_was_drawn() -> None:
         Masses.of(known, Rows.of([[0.0]]))
 
 
-def test_a_question_among_others_is_bounded_as_it_is_alone() -> None:
+def test_a_question_has_the_same_bound_among_others() -> None:
     known = [settled([(0.4, 0), (0.2, 0.6)], 0.3), settled([(0.5, 1)]), settled([(0.1, 0)], 0.9)]
     scores, counts = np.tile(SCORES, (3, 1)), np.ones((3, len(SCORES)), int)
     counts[1] = 0
@@ -357,7 +357,7 @@ def variance(p: list[float], x: list[float]) -> Fraction:
     return sum((a * (Fraction(b) - mean) ** 2 for a, b in zip(shares, x, strict=True)), Fraction())
 
 
-def test_what_is_known_whole_has_ends_on_either_side_of_the_truth() -> None:
+def test_a_fully_known_deviation_is_enclosed() -> None:
     rng = np.random.default_rng(0)
     for _ in range(600):
         d = int(rng.integers(1, 6))
@@ -374,7 +374,7 @@ def test_what_is_known_whole_has_ends_on_either_side_of_the_truth() -> None:
         assert upper - lower < 1e-6
 
 
-def test_where_all_score_alike_the_value_is_no_rounding_of_the_mean() -> None:
+def test_identical_scores_have_a_deviation_of_0() -> None:
     """Shares of .9 add up to a mean that is off by one rounding, and so would be the deviation."""
     p, x = np.array([0.7928268871303794, 0.20717311286962065]), np.array([0.9, 0.9])
     made = bound(Masses.of(Mass(p, x, x)), SD)

@@ -93,7 +93,7 @@ def test_weights_pick_the_questions_that_count() -> None:
     )
 
 
-def test_unequal_tallies_are_bounded_as_scores_are() -> None:
+def test_unequal_tallies_are_bounded_like_scores() -> None:
     hits, n = [3, 1, 0], [40, 20, 30]
     scores = [[0.0, 1.0]] * 3
     counts = [[37, 3], [19, 1], [30, 0]]
@@ -169,7 +169,7 @@ def test_all_draws_of_a_question_are_one_block() -> None:
     assert math.isnan(made.value)
 
 
-def test_what_is_known_of_fewer_draws_is_known_of_more(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_bounds_of_smaller_k_carry_over_to_larger_k(monkeypatch: pytest.MonkeyPatch) -> None:
     """From below, and the reverse from above: all bounds hold at once, and leak@k grows with k."""
     known = {2: (0.3, 0.6), 8: (0.1, 0.9), 40: (0.5, 0.8)}
     plain = bound(ROWS, leak_at(2).mean())
@@ -268,7 +268,7 @@ def chance_of_a_miss(p: np.ndarray, alpha: float) -> dict[str, float]:
     return missed
 
 
-def test_plain_clopper_pearson_misses_where_hoeffding_holds() -> None:
+def test_plain_clopper_pearson_misses_where_hoeffding_covers() -> None:
     """All questions leak for certain, but for one that leaks with probability .33."""
     p = np.append(np.ones(11), 0.33)
     assert chance_of_a_miss(p, 0.5)["plain"] == pytest.approx(0.67)
@@ -424,7 +424,7 @@ def test_rounds_begin_at_the_pooled_bound(leaks: int, monkeypatch: pytest.Monkey
         assert ends.tolist() == every[-len(ends) :].tolist()
 
 
-def test_rounds_begin_at_an_end_equal_to_the_pooled_bound(
+def test_rounds_may_begin_at_the_pooled_bound_itself(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     at = bound(Rows.of_hits([3, 3], 40), LEAKAGE.mean(), seed=0, side="upper").upper

@@ -73,7 +73,7 @@ def test_last_draw_counts() -> None:
         assert count == sum(1 + 0.9 * m / (1 - m) > 1 / alpha for m in ends) == fall
 
 
-def test_a_stand_ends_the_scan_although_lower_ends_would_fall() -> None:
+def test_the_scan_stops_at_the_first_accepted_mean() -> None:
     ends = np.array([0.9, 0.2, 0.8])
     draws = np.full((1, 30), 0.3)
     rule = DrawBets.of(draws, np.ones((1, 30)), USUAL)

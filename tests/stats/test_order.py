@@ -26,7 +26,7 @@ from leakbound.stats.order import Keys, one_by_one
 COINS = np.array([0.0, 1.0])
 
 
-def test_mean_leak_at_k_over_questions_with_equal_tallies_holds_by_default() -> None:
+def test_mean_leak_at_k_of_equal_tallies_is_covered() -> None:
     questions, n, k, p, missed = 400, 1_024, 32, 0.0304, 0
     rng = np.random.default_rng(0)
     for _ in range(4):  # with the tally in the key, nearly all would miss
@@ -41,7 +41,7 @@ def test_mean_leak_at_k_over_questions_with_equal_tallies_holds_by_default() -> 
     assert missed <= 1
 
 
-def test_an_order_owes_nothing_to_the_scores() -> None:
+def test_an_order_does_not_depend_on_the_scores() -> None:
     """The same places move alike, whatever stands there; one ulp more in a score moves none."""
     low, high = np.arange(40) / 40, np.arange(40) / 80 + 0.5
     orders = [Rows.of(row).ordered(3).shuffled(missing=1)[0] for row in (low, high)]

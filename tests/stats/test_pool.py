@@ -183,7 +183,7 @@ def test_only_outputs_decide_how_many_clusters_there_are() -> None:
 
 @pytest.mark.parametrize("target", ["queries", "inputs"])
 @pytest.mark.parametrize("design", ["allocated", "fixed"])
-def test_a_question_among_others_is_bounded_as_it_is_alone(design: Any, target: Any) -> None:
+def test_a_question_has_the_same_bound_among_others(design: Any, target: Any) -> None:
     scores = np.random.default_rng(3).random((9, 12)).round(1)
     owners = np.array([0, 0, 0, 1, 1, 2, 2, 2, 2])
     pool = Pool.of(Rows.of(scores), design=design, target=target, owners=owners)
@@ -197,7 +197,7 @@ def test_a_question_among_others_is_bounded_as_it_is_alone(design: Any, target: 
         assert made.value[i] == pytest.approx(alone.value)
 
 
-def test_the_mean_over_unlike_pools_weighs_every_question_alike() -> None:
+def test_the_mean_over_unlike_pools_weighs_questions_equally() -> None:
     scores = np.random.default_rng(3).random((9, 12)).round(1)
     owners = np.array([0, 0, 0, 1, 1, 2, 2, 2, 2])
     pool = Pool.of(Rows.of(scores), design="fixed", owners=owners)

@@ -41,7 +41,7 @@ def test_half_a_deviation_may_be_added_and_none() -> None:
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_ends_are_the_extremes_over_the_interval(name: str) -> None:
+def test_bounds_are_the_extremes_over_the_interval(name: str) -> None:
     """Against a fine grid of p inside the Clopper-Pearson interval, computed apart."""
     quantity, f = CASES[name]
     for hits in (0, 3, 20, 33, 40):
@@ -162,7 +162,7 @@ def test_questions_are_rows_and_a_mean_is_corrected_as_they_are() -> None:
 
 
 @pytest.mark.parametrize("side", ["upper", "lower"])
-def test_trivial_ends_keep_the_shape_of_the_questions(side: Any) -> None:
+def test_trivial_bounds_keep_the_shape_of_the_questions(side: Any) -> None:
     made = judged([46, 0], 100, positives=(20, 60), negatives=(30, 60), side=side)
     assert made.lower.tolist() == [0, 0]
     assert made.upper.tolist() == [1, 1]

@@ -196,7 +196,7 @@ def test_holm_is_the_closed_test(seed: int) -> None:
     np.testing.assert_array_equal(clean.p_values, p)
 
 
-def test_a_p_value_at_its_threshold_counts_and_a_gap_ends_the_list() -> None:
+def test_a_p_value_at_its_threshold_counts() -> None:
     assert clean_questions(0.1, [0.5, 0.25], confidence=0.5).holds.tolist() == [True, True]
     assert clean_questions(0.1, [0.3, 0.26, 0.9], confidence=0.5).holds.tolist() == [False] * 3
 

@@ -57,7 +57,7 @@ def test_twenty_subjects_are_all_looked_at() -> None:
     assert randomisation_test(np.ones(10), np.zeros(10)).value == 1 / comb(20, 10)
 
 
-def test_by_all_coins_it_misleads_as_often_as_it_says_and_no_more() -> None:
+def test_over_all_coins_it_errs_at_most_at_its_level() -> None:
     """Nothing changed: whatever the leakages, at most a share a of the coins gives p <= a."""
     rng = np.random.default_rng(5)
     for known in (rng.random(7), np.array([0, 0, 0, 1, 1, 0.5, 0.5]), np.zeros(7)):
@@ -73,7 +73,7 @@ def test_by_all_coins_it_misleads_as_often_as_it_says_and_no_more() -> None:
     assert min(found) == 1, "nothing is known of subjects that all leak alike"
 
 
-def test_sampled_choices_mislead_no_more_often(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_sampled_choices_err_at_most_at_the_level(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("leakbound.stats.randomisation.MOST", 1)
     monkeypatch.setattr("leakbound.stats.randomisation.DRAWN", 99)
     rng, found = np.random.default_rng(6), []

@@ -127,7 +127,7 @@ def test_a_bound_is_the_least_mean_that_its_stretch_rejects(
     assert low - 1e-9 <= bound <= high + 1e-9
 
 
-def test_the_order_in_which_ends_are_tried_is_nothing(
+def test_the_order_of_candidates_changes_nothing(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Wherever the first that stands lies in its block: also where it opens one."""
@@ -166,7 +166,7 @@ def test_bounds_stay_as_they_are() -> None:
     assert [made.lower, made.upper] == pytest.approx(GOLDEN, abs=1e-12)
 
 
-def test_what_is_no_number_rejects_nothing() -> None:
+def test_nan_rejects_nothing() -> None:
     """Neither race closes a test whose wealth is not a number: the bound is the trivial one."""
     draws = np.full((2, 64), 0.1)
     draws[1, 0] = np.nan

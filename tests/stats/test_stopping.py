@@ -41,7 +41,7 @@ TWO_PERCENT = parse_claim("p<=0.02")
         ("p <= 2.9% ", Claim("p", 0.029)),
     ],
 )
-def test_claims(text: str, claim: Claim) -> None:
+def test_claims_are_parsed(text: str, claim: Claim) -> None:
     assert parse_claim(text) == claim
     assert parse_claim(claim.text) == claim
 
@@ -50,7 +50,7 @@ def test_claims(text: str, claim: Claim) -> None:
     "text",
     ["p>=0.02", "p<=%", "q<=0.1", "p<=", "<=0.1", "p<=-0.1", "p<=0.1 or so", "", "p<=nan", "0.1"],
 )
-def test_words_that_are_no_claim_are_refused(text: str) -> None:
+def test_invalid_claims_are_refused(text: str) -> None:
     with pytest.raises(InputError, match="a claim reads"):
         parse_claim(text)
 
@@ -216,7 +216,7 @@ def test_the_mean_does_not_lie_above_the_worst_question() -> None:
 
 
 @pytest.mark.parametrize("questions", [1, 24, 100, 400])
-def test_the_mean_after_stopping_spends_what_the_number_of_questions_says(questions: int) -> None:
+def test_the_mean_after_stopping_spends_alpha_by_number(questions: int) -> None:
     """Its alpha' lets b bounds fail, b and alpha' such that more do with probability <= alpha."""
     rows = [0] * questions
     estimate = partial(early, Rows.of_hits(rows, 314))
