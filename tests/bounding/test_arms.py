@@ -65,7 +65,6 @@ def run_of(out: Path, engine: Any = None, **how: Any) -> Run:
 
 
 def drawn(run: Run, arm: str = "target") -> Counter[Any]:
-    """Draws by query, chunk and text."""
     return counts(run.arms[arm], "query_id", "chunk", "answer")
 
 
@@ -210,7 +209,6 @@ def test_no_question_that_equals_the_control_is_picked_jointly(tmp_path: Path) -
 def test_a_finished_control_may_share_random_numbers(
     named: bool, seed: int, tmp_path: Path
 ) -> None:
-    """By purpose alone those are of models that nobody can name."""
     with nullcontext() if named else patch("leakbound.store.arm.which_model", return_value=None):
         theirs = run_of(tmp_path / "c", clean(), seed=seed)
         run = run_of(tmp_path / "r", control=theirs.path)

@@ -43,7 +43,6 @@ def drawn(run: Run, text: str) -> list[int]:
 
 @pytest.mark.parametrize("among", [None, 6])
 def test_each_bound_has_its_share_of_alpha(run: Run, among: int | None) -> None:
-    """All of it for a claim on record; half of a sixth where six statements hold at once."""
     known = evidence_of(run, "target", make_scorer("keyword"))
     rows = stats.Rows.of_hits(drawn(run, f"{SECRET} wrote it"), N)
     alpha = 0.04 if among is None else 0.04 / (2 * 6)

@@ -244,7 +244,6 @@ def test_the_same_command_reads_nothing_again_and_another_the_rest(
 
 
 def test_a_stopped_run_reads_only_the_rest(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Readings are saved on the way."""
     monkeypatch.setattr(metrics_reading, "_TEXTS", 4)
     monkeypatch.setattr(metrics_reading, "_SAVE_SECONDS", -1.0)
     stored: list[int] = []

@@ -196,7 +196,6 @@ class Boasting(TableEngine):
 
 @pytest.mark.parametrize(("boast", "told"), [(0.9, True), (0.0488, False)])
 def test_a_proof_above_an_upper_bound_is_reported(boast: float, told: bool, tmp_path: Path) -> None:
-    """One that chance alone puts there at one of several questions is not."""
     how = HOW | {"sampling": FixedN(256), "prove": None}
     engine = Boasting(lambda query: 0.0)
     engine.boast = boast
@@ -227,7 +226,6 @@ TASK = replace(
 def test_the_search_starts_from_paraphrases(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """First its answer, then its paraphrase, each as far as the scorer calls it a leak."""
     leads: dict[str, tuple[str, ...]] = {}
     whole = proving.prove_question
 

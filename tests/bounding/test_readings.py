@@ -116,7 +116,6 @@ def test_a_reading_that_is_named_is_a_scorer_like_any_other(run: Run, tmp_path: 
 
 
 def test_a_later_claim_shares_alpha_with_each_reading_that_the_card_shows(tmp_path: Path) -> None:
-    """Whichever reading is named: the choice among the three may rest on what the card shows."""
     run = given_run(tmp_path / "r", {"q0": [(IN_THOUGHT, 9), (THINKING, N - 9)]}, N)
     want = [("target", f"keyword{part}") for part in ("", ":of=answer", ":of=thought")]
     for of in (None, "thought", "answer"):

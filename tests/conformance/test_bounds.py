@@ -394,7 +394,6 @@ def test_without_a_theorem_others_are_named(
 
 @pytest.mark.parametrize("binary", [True, False])
 def test_statements_of_other_bounds_are_valid_at_their_sides_too(binary: bool) -> None:
-    """Watched questions, and a mean behind a judge: ends enclose the value, and split alpha."""
     rows = Rows.of(SCORES >= 0.5, binary=True)
     items: dict[str, Any] = {"positives": (190, 200), "negatives": (6, 300)}
     own = partial(bound, Stopped(rows, CAP))

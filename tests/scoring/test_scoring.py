@@ -256,7 +256,6 @@ TWO = benchmark_of(["p0", "p1"], keywords=("secret",))
 
 
 def two(out: Path, name: str = "m", task: Benchmark = TWO, **how: Any) -> Run:
-    """Two questions, drawn."""
     law = {"the secret": 0.3, "no": 0.7}
     return sample(CannedEngine({"p0": law, "p1": law}, name=name), task, out=out, n=8, **how)
 

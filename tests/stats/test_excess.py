@@ -64,7 +64,6 @@ def test_one_question_has_the_same_bound_among_others() -> None:
 
 
 def test_the_longer_row_is_met_in_shares() -> None:
-    """61 draws beside 24: each pair has the mean of two or three, and all of them count."""
     few = bound(Pair(Rows.of(np.ones(24)), Rows.of(np.zeros(24))), side="both", seed=1)
     many = bound(Pair(Rows.of(np.ones(61)), Rows.of(np.zeros(24))), side="both", seed=1)
     assert (many.lower, many.upper) == (few.lower, few.upper)
@@ -81,7 +80,6 @@ GOLDEN = {
 
 
 def width_of_two_bounds(rows: Rows, others: Rows) -> float:
-    """Return the width of the difference of two bounds at half of alpha each."""
     means = (
         partial(bound, own, LEAKAGE.mean(), seed=seed) for seed, own in ((2, rows), (3, others))
     )

@@ -110,7 +110,6 @@ def test_a_side_that_the_counts_lack_is_trivial(side: str) -> None:
 
 
 def test_bounds_are_the_least_and_the_most_that_counts_allow() -> None:
-    """By the very questions that would be so: as many beyond each x as are said, and no further."""
     x, low, high = [0.0, 0.01, 0.1, 0.5], [3, 2, 1, 0], [4, 4, 2, 1]
     made = mean_leak_at_k_of_counts(counts(x, low, high), FAR)
     ends = list(zip(x, low, high, strict=True))

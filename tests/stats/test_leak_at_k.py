@@ -24,7 +24,6 @@ def lone_blocks(scores: np.ndarray, k: int, seed: int) -> list[list[float]]:
     ("name", "k"), [("ties_10", 3), ("spread_12", 2), ("grid_200", 8), ("leak_1024", 16)]
 )
 def test_block_maxima_are_bet_on_as_defined(name: str, k: int) -> None:
-    """The lower end on the mirror image of each maximum."""
     scores, blocks = SCORES[name], blocks_of(k)
     rows = Rows.of(scores).ordered(7)
     low, high = lone_mean_upper([max(block) for block in lone_blocks(scores, k, 7)], 0.05)
@@ -65,7 +64,6 @@ def test_the_default_follows_from_n_and_k_alone(n: int, k: int, upper: str, lowe
 
 
 def test_k_above_a_quarter_of_the_draws_has_no_point_estimate() -> None:
-    """Of those with a score; its bounds are there, and the estimates that ask for no bound."""
     scores, hits = np.arange(8) / 8, [3, 0]
     assert leak_at_k(Rows.of([0.1, 0.7, 0.4]), 3) == pytest.approx(0.7)
     made = np.asarray(bound(Rows.of(scores, missing=9), leak_at([1, 2, 3])).value)
@@ -79,7 +77,6 @@ def test_k_above_a_quarter_of_the_draws_has_no_point_estimate() -> None:
 
 
 def test_exact_masses_have_a_point_estimate() -> None:
-    """A tenth is left, of which 4 draws say as much as 40 of the whole."""
     whole, part = Mass([0.5, 0.5], [0, 1], [0, 1]), Mass([0.4, 0.5], [0, 1], [0, 1], 0.1)
     for made in (
         bound(Masses.of(part, Rows.of([0, 0, 1, 1])), leak_at([10, 11])),

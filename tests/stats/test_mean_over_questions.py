@@ -48,7 +48,6 @@ def test_few_draws_of_each_question_are_one_pool() -> None:
 
 
 def test_eight_draws_of_each_question_are_bet_on_in_rounds() -> None:
-    """Also where the question with fewest draws has eight, and whatever the weights are."""
     uneven = np.arange(1, 81) <= np.array([80, 8, 80, 80, 80, 80])[:, None]
     for counts, weights in ((None, None), (uneven, None), (None, [1, 2, 3, 4, 5, 0.0])):
         made = bound(Rows.of(SCORES, counts), LEAKAGE.mean(weights), seed=5)
@@ -140,7 +139,6 @@ def test_mean_leak_at_k_bounds_the_blocks() -> None:
 
 @pytest.mark.parametrize("side", ["upper", "lower", "both"])
 def test_mean_leak_at_several_k_shares_alpha_and_grows_with_k(side: Side) -> None:
-    """In whatever order they are given; what is known of one k is known of its neighbours."""
     sizes, how = [8, 2, 40], {"side": side, "seed": 3}
     made = bound(ROWS, leak_at(sizes).mean(), confidence=0.9, **how)
     each = {k: bound(ROWS, leak_at(k).mean(), confidence=1 - 0.1 / 3, **how) for k in sizes}
@@ -247,7 +245,6 @@ def test_mean_and_deviation_share_alpha() -> None:
 
 
 def law_of_the_sum(p: np.ndarray) -> np.ndarray:
-    """P(S = s), S the number of leaks in one draw of each question."""
     law = np.ones(1)
     for each in p:
         law = np.convolve(law, [1 - each, each])
@@ -291,7 +288,6 @@ LAWS = {
 @pytest.mark.parametrize("law", LAWS)
 @pytest.mark.parametrize("confidence", [0.9, 0.99])
 def test_each_of_the_two_bounds_has_its_share_of_alpha(law: str, confidence: float) -> None:
-    """Neither at all of it: the lesser of two bounds fails as often as both together."""
     alpha, rows = 1 - confidence, None
     for seed, hits in enumerate(np.random.default_rng(15).binomial(64, LAWS[law], (3, 24))):
         made = bound(

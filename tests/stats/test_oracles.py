@@ -18,7 +18,6 @@ from leakbound.stats.tail import berk_jones, dkw
 @pytest.mark.parametrize("n", [1, 3, 17, 80])
 @pytest.mark.parametrize("tests", [1, 32_768])
 def test_a_bound_is_the_least_rejected(n: int, tests: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Also where the ends are tested in several groups."""
     monkeypatch.setattr(betting, "TESTS", tests)
     rng = np.random.default_rng(n)
     draws = np.stack(

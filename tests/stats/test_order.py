@@ -42,7 +42,6 @@ def test_mean_leak_at_k_of_equal_tallies_is_covered() -> None:
 
 
 def test_an_order_does_not_depend_on_the_scores() -> None:
-    """The same places move alike, whatever stands there; one ulp more in a score moves none."""
     low, high = np.arange(40) / 40, np.arange(40) / 80 + 0.5
     orders = [Rows.of(row).ordered(3).shuffled(missing=1)[0] for row in (low, high)]
     assert np.array_equal(np.argsort(orders[0]), np.argsort(orders[1]))
@@ -93,7 +92,6 @@ def test_float32_points_and_ranges_are_the_decimals_that_they_print_as() -> None
 
 
 def test_draws_are_taken_one_by_one_in_an_order_of_their_own() -> None:
-    """By key, apart from the order of bets; what has no score has its place among the others."""
     scores, counts = np.array([0.0, 0.5, 1.0]), np.array([3, 2, 1])
     nan = float("nan")
     np.testing.assert_array_equal(

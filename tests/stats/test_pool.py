@@ -46,7 +46,6 @@ def same(made: Estimate, want: Estimate) -> bool:
 
 
 def test_an_allocated_pool_is_one_row() -> None:
-    """Equal scores of different queries are counted together; a query may have no output."""
     pool = Pool.of(Rows.of(SCORES, COUNTS, MISSING, empty=True), design="allocated")
     assert pool.joined.values[0].tolist() == [0, 0.25, 0.5]
     assert pool.joined.counts[0].tolist() == [4, 2, 1]
@@ -173,7 +172,6 @@ def test_a_query_without_scores_has_no_say_in_the_value() -> None:
 
 
 def test_only_outputs_decide_how_many_clusters_there_are() -> None:
-    """A query that got no output under `allocated` is no cluster: its mean is unknown."""
     with_empty = Pool.of(Rows.of(SCORES, COUNTS, empty=True), design="allocated", target="inputs")
     without = Pool.of(Rows.of(SCORES[:2], COUNTS[:2], empty=True), design="fixed", target="inputs")
     for quantity in (LEAKAGE, tail(X)):

@@ -104,7 +104,6 @@ def lone_grown(
 def test_a_bound_is_the_least_mean_that_its_stretch_rejects(
     numbers: list[int], weights: list[float], first: int
 ) -> None:
-    """Of one set of questions, and of two sets."""
     widest, ranges = max(numbers), [range(first), range(first, len(numbers))]
     sets = [own for own in ranges if len(own)]
     laws = np.linspace(0.1, 0.9, len(numbers))[:, None]
@@ -130,7 +129,6 @@ def test_a_bound_is_the_least_mean_that_its_stretch_rejects(
 def test_the_order_of_candidates_changes_nothing(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Wherever the first that stands lies in its block: also where it opens one."""
     rows = Rows.of(np.random.default_rng(4).beta(1, 4, (3, 9))).ordered(1)
     alphas = np.geomspace(0.4, 0.002, 40).tolist()
     at_once = [mean_upper(rows, np.ones(3), alpha) for alpha in alphas]
@@ -167,7 +165,6 @@ def test_bounds_stay_as_they_are() -> None:
 
 
 def test_nan_rejects_nothing() -> None:
-    """Neither race closes a test whose wealth is not a number: the bound is the trivial one."""
     draws = np.full((2, 64), 0.1)
     draws[1, 0] = np.nan
     known, unknown = betting.mean_upper(draws, 0.01)

@@ -177,7 +177,6 @@ def test_a_decision_by_betting_is_that_of_its_seed(side: Side) -> None:
 
 
 def stopped_bound(bound: BoundFunction) -> BoundFunction:
-    """The same bound, as if a rule had ended the sampling."""
 
     def call(**how: object) -> Estimate:
         return replace(bound(**how), stopping="any time")
@@ -217,7 +216,6 @@ def test_the_mean_does_not_lie_above_the_worst_question() -> None:
 
 @pytest.mark.parametrize("questions", [1, 24, 100, 400])
 def test_the_mean_after_stopping_spends_alpha_by_number(questions: int) -> None:
-    """Its alpha' lets b bounds fail, b and alpha' such that more do with probability <= alpha."""
     rows = [0] * questions
     estimate = partial(early, Rows.of_hits(rows, 314))
     made = mean_over_stopped_questions(estimate, questions, side="upper")

@@ -73,7 +73,6 @@ def misses_when_peeking(
 
 
 def of_hits(made: Callable[..., Estimate]) -> Callable[..., Estimate]:
-    """The leak probability from scores of 0 and 1."""
     return lambda scores, counts, **how: made(Rows.of_hits(counts[:, 1], counts.sum(axis=1)), **how)
 
 
@@ -137,7 +136,6 @@ BOUND = partial(bound, Stopped(Rows.of_hits(HITS, N), 128))
 
 
 def test_every_side_of_every_question_has_its_share_of_alpha() -> None:
-    """To the last digit those of the any-time bound at half of alpha/(2N), N all that are asked."""
     found = every_question(BOUND, 10, confidence=0.9, independent=False)
     by_hand = early(Rows.of_hits(HITS, N), confidence=1 - 0.1 / 10 / 2)
     np.testing.assert_allclose(found.lower, by_hand.lower, rtol=0, atol=1e-12)
