@@ -307,14 +307,18 @@ def test_a_seed_is_kept_where_the_order_matters(name: str) -> None:
         assert first.seed is second.seed is None
         return
     assert np.all(first.seed != second.seed)
-    again, *others = (case.made(scores, seed=seed) for seed in (first.seed, 1, 2, 3))
+    again = case.made(scores, seed=first.seed)
     if case.kind != "masses":  # of several, one number makes the keys
         assert np.array_equal(again.lower, first.lower)
         assert np.array_equal(again.upper, first.upper)
     if case.quantity.over != "count" and "betting" in first.method:
-        assert len({float(ends(other)[1].sum()) for other in others}) > 1
+        uppers = {float(ends(made)[1].sum()) for made in (first, second)}
+        if len(uppers) == 1:  # by chance; these seeds differ in every case
+            others = (case.made(scores, seed=seed) for seed in (1, 2, 3))
+            uppers = {float(ends(other)[1].sum()) for other in others}
+        assert len(uppers) > 1
     if case.apart and case.kind == "draws" and np.ndim(first.upper) == 1:
-        alike = case.made(np.tile(SCORES[2], (12, 1)))
+        alike = case.made(np.tile(SCORES[2], (4, 1)))
         assert len(set(np.asarray(alike.upper).tolist())) > 1
 
 

@@ -126,9 +126,7 @@ def test_a_bound_is_the_least_mean_that_its_stretch_rejects(
     assert low - 1e-9 <= bound <= high + 1e-9
 
 
-def test_the_order_of_candidates_changes_nothing(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_the_order_of_candidates_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     rows = Rows.of(np.random.default_rng(4).beta(1, 4, (3, 9))).ordered(1)
     alphas = np.geomspace(0.4, 0.002, 40).tolist()
     at_once = [mean_upper(rows, np.ones(3), alpha) for alpha in alphas]
@@ -138,6 +136,7 @@ def test_the_order_of_candidates_changes_nothing(
         )
         monkeypatch.setattr("leakbound.stats.rounds.TESTS", 1)
         assert [mean_upper(rows, np.ones(3), alpha) for alpha in alphas] == at_once
+    assert mean_upper(rows, np.ones(3), 0.4, lambda _: np.array([0.9])) == 0.9  # none is accepted
 
 
 def test_blocks_are_met_in_an_order_of_their_own() -> None:
