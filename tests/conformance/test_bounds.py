@@ -318,7 +318,7 @@ def test_a_seed_is_kept_where_the_order_matters(name: str) -> None:
             uppers = {float(ends(other)[1].sum()) for other in others}
         assert len(uppers) > 1
     if case.apart and case.kind == "draws" and np.ndim(first.upper) == 1:
-        alike = case.made(np.tile(SCORES[2], (4, 1)))
+        alike = case.made(np.tile(SCORES[2], (40, 1)))
         assert len(set(np.asarray(alike.upper).tolist())) > 1
 
 
