@@ -59,7 +59,8 @@ def offences(tree: ast.AST) -> Iterator[str]:
 
 def test_no_file_writes_a_confidence_by_itself() -> None:
     for path in FILES:
-        tree = ast.parse(path.read_text(encoding="utf-8"))
+        source = path.read_text(encoding="utf-8")
+        tree = ast.parse(source if "%" in source or "confidence" in source else "")
         allowed = WRITERS.get(str(path.relative_to(PACKAGE)))
         for node in tree.body if allowed else ():
             if isinstance(node, ast.FunctionDef) and node.name == allowed:
@@ -77,7 +78,7 @@ def test_no_page_writes_a_confidence_by_itself() -> None:
         assert re.findall(r"\}\}\s*%", page) == [], path
 
 
-def test_the_lint_sees_what_it_is_for() -> None:
+def test_the_lint_finds_each_offence() -> None:
     for line in (
         'f"{confidence:.0%}"',
         'f"{100 * grid.confidence:.6g} % jointly"',

@@ -16,7 +16,6 @@ from unittest.mock import patch
 
 import pyarrow.parquet as pq
 import pytest
-from scipy.stats import binom
 
 from canned import CannedEngine, benchmark_of
 from contents import completions, counts, rows
@@ -66,7 +65,6 @@ def run_of(out: Path, engine: Any = None, **how: Any) -> Run:
 
 
 def drawn(run: Run, arm: str = "target") -> Counter[Any]:
-    """Draws by query, chunk and text."""
     return counts(run.arms[arm], "query_id", "chunk", "answer")
 
 
@@ -80,7 +78,7 @@ def test_arms_seeds_and_controls_share_no_draws(tmp_path: Path) -> None:
     assert all(a != b for i, a in enumerate(every) for b in every[:i])
 
 
-def test_what_can_only_say_one_thing_is_drawn_once(tmp_path: Path) -> None:
+def test_a_certain_output_is_drawn_once(tmp_path: Path) -> None:
     only = Decoding(top_k=1, max_new_tokens=8)
     run = sample(unsure(), benchmark(), out=tmp_path / "r", n=64, decodings=only)
     assert run.arms["target"].plan.n == 1
@@ -119,7 +117,7 @@ def test_draws_without_a_score_count_against_every_claim(binary: bool, tmp_path:
     assert all(r.upper >= leaked for r in about)
 
 
-def test_a_greedy_answer_is_one_exact_score_and_anything_without_one(tmp_path: Path) -> None:
+def test_a_greedy_answer_is_one_exact_score_or_unknown(tmp_path: Path) -> None:
     odd = CannedEngine({key: {"what?": 1.0} for key in IDS})
     run = sample(odd, benchmark(), out=tmp_path / "r", n=4)
     scorers = [undecided(), make_scorer("keyword")]
@@ -169,7 +167,7 @@ def methods(run: Run) -> set[str]:
     return {row.method for row in excesses(run).values()}
 
 
-def test_a_control_drawn_beside_the_target_is_bet_against(tmp_path: Path) -> None:
+def test_a_control_drawn_with_the_target_is_bet_against(tmp_path: Path) -> None:
     run = run_of(tmp_path / "r", control=clean())
     found = excesses(run)
     assert methods(run) == {DIFFERENCES, f"{DIFFERENCES}, in rounds"}
@@ -200,17 +198,17 @@ def test_a_control_drawn_beside_the_target_is_bet_against(tmp_path: Path) -> Non
 BEYOND = "beyond the control"
 
 
-def test_of_questions_that_equal_the_control_none_is_picked_jointly(tmp_path: Path) -> None:
-    """One by one some are: a hundred alike ones at 90 % are picked by chance, five or so."""
-    ids = [f"q{i}" for i in range(100)]
+def test_no_question_that_equals_the_control_is_picked_jointly(tmp_path: Path) -> None:
+    """Individually some are: of sixty identical ones, three or so at 90 %."""
+    ids = [f"q{i}" for i in range(60)]
     model, control = (leaking(name, dict.fromkeys(ids, 0.3)) for name in "mc")
-    how = {"n": 64, "confidence": 0.9, "seed": 7}
+    how = {"n": 32, "confidence": 0.9, "seed": 3}
     run = evaluate(model, benchmark(ids), out=tmp_path / "r", control=control, **how)
     singly = [
         row for row in rows(run, beyond="control", jointly=False, scope="query") if row.lower > 0
     ]
     jointly = rows(run, beyond="control", jointly=True, scope="query")
-    assert len(jointly) == 100
+    assert len(jointly) == 60
     assert singly
     assert not any(row.lower > 0 for row in jointly)
 
@@ -219,10 +217,9 @@ def test_of_questions_that_equal_the_control_none_is_picked_jointly(tmp_path: Pa
     ("named", "seed"), slow_but([(True, 0), (False, 0)],
                                 [(named, seed) for named in (True, False) for seed in (0, 1)]),
 )  # fmt: skip
-def test_a_finished_control_shares_random_numbers_unless_the_model_or_the_seed_keys_them(
+def test_a_finished_control_may_share_random_numbers(
     named: bool, seed: int, tmp_path: Path
 ) -> None:
-    """By purpose alone those are of models that nobody can name."""
     with nullcontext() if named else patch("leakbound.store.arm.which_model", return_value=None):
         theirs = run_of(tmp_path / "c", clean(), seed=seed)
         run = run_of(tmp_path / "r", control=theirs.path)
@@ -250,7 +247,7 @@ def test_of_draws_from_elsewhere_nothing_is_known(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_few_draws_and_stopped_ones_are_bounded_by_themselves(tmp_path: Path) -> None:
+def test_few_draws_and_stopped_ones_use_no_differences(tmp_path: Path) -> None:
     few = run_of(tmp_path / "f", n=31, control=clean())
     apart = (BY_THEMSELVES, "stratified Fisher test")
     assert all(method.startswith(apart) for method in methods(few))
@@ -265,28 +262,6 @@ def test_few_draws_and_stopped_ones_are_bounded_by_themselves(tmp_path: Path) ->
     stops: dict[str, Any] = {"sampling": Until("p<=0.2", 64), "scorers": ["keyword"]}
     until = evaluate(leaking("m"), benchmark(), out=tmp_path / "u", control=clean(), **stops)
     assert not any(DIFFERENCES in method for method in methods(until))
-
-
-@pytest.mark.parametrize(
-    ("n", "experiments"), [(32, 4), pytest.param(64, 40, marks=pytest.mark.slow)]
-)
-@pytest.mark.thorough
-def test_excesses_of_many_experiments_hold(tmp_path: Path, n: int, experiments: int) -> None:
-    """Through `evaluate`, target and control under one seed, as users keep it."""
-    missed = together = made = 0
-    for i in range(experiments):
-        beside = {"control": clean(f"c{i}"), "confidence": 0.8, "seed": i, "n": n}
-        run = run_of(tmp_path / f"{i}", leaking(f"m{i}"), **beside)
-        found = excesses(run)
-        for query_id in IDS:
-            row, truth = found[query_id], LEAKS[query_id] - BASE
-            missed += not row.lower <= truth <= row.upper
-            made += 1
-        mean = sum(LEAKS.values()) / 3 - BASE
-        together += not found[None].lower <= mean <= found[None].upper
-        together += not found["worst"].lower <= 0.6 - BASE <= found["worst"].upper
-    assert missed <= binom.ppf(1 - 1e-4, made, 0.2)
-    assert together <= binom.ppf(1 - 1e-4, 2 * experiments, 0.2)
 
 
 def test_every_file_of_scores_is_read_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

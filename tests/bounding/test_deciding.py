@@ -42,8 +42,7 @@ def drawn(run: Run, text: str) -> list[int]:
 
 
 @pytest.mark.parametrize("among", [None, 6])
-def test_either_end_has_its_share_of_alpha(run: Run, among: int | None) -> None:
-    """All of it for a claim on record; half of a sixth where six statements hold at once."""
+def test_each_bound_has_its_share_of_alpha(run: Run, among: int | None) -> None:
     known = evidence_of(run, "target", make_scorer("keyword"))
     rows = stats.Rows.of_hits(drawn(run, f"{SECRET} wrote it"), N)
     alpha = 0.04 if among is None else 0.04 / (2 * 6)
@@ -62,7 +61,7 @@ def test_either_end_has_its_share_of_alpha(run: Run, among: int | None) -> None:
         assert getattr(mean, side) == pytest.approx(getattr(mean_of, side), rel=1e-12)
 
 
-def test_what_no_claim_is_about(run: Run) -> None:
+def test_claims_about_missing_arms_are_refused(run: Run) -> None:
     keyword = make_scorer("keyword")
     with pytest.raises(InputError, match=r"no arm 'other'.*one of these: target"):
         evidence_of(run, "other", keyword)
@@ -130,7 +129,7 @@ class Single:
         return [np.float32(0.7 if SECRET in text else 0.3) for text in texts]
 
 
-def test_stored_float32_scores_meet_a_threshold_as_they_are_printed(run: Run) -> None:
+def test_stored_float32_scores_are_read_as_printed(run: Run) -> None:
     at_least = Threshold(Single(), 0.7)
     score_run(run, [Single(), at_least])
     leaks = drawn(run, f"{SECRET} wrote it")

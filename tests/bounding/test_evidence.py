@@ -55,34 +55,6 @@ def test_every_quantity_is_made_once() -> None:
     assert [(e.confidence, e.side) for e in together] == [(0.9, "both")] * 3
 
 
-@pytest.mark.parametrize("side", ["upper", "lower", "both"])
-@pytest.mark.parametrize("known", [BINARY, RANGED])
-def test_the_mean_is_its_certain_part_and_a_weighted_mean_of_remainders(
-    known: list[Known], side: stats.Side
-) -> None:
-    how: dict[str, Any] = {"confidence": 0.95, "side": side}
-    one = explored(*known, binary=known is BINARY)
-    found = one.mean(**how)
-    weights = np.array([0.3, 1.0])  # of the two with draws
-    scores = one.scores.of(["q0", "q3"])
-    seed = one.order.keys(["q0", "q3"])
-    rows = scores.rows(binary=known is BINARY)
-    inside = stats.bound(rows, stats.LEAKAGE.mean(weights), seed=seed, **how)
-    low = sum(float(m.p @ m.low) for m, _ in known) / 4
-    high = sum(float(m.p @ m.high) for m, _ in known) / 4
-    slack = (0.1 + 0.05 + 0.4) / 4  # the third question's remainder is unknown
-    share = weights.sum() / 4
-    if side != "upper":
-        assert found.lower == pytest.approx(low + share * inside.lower, abs=1e-12)
-    if side != "lower":
-        assert found.upper == pytest.approx(high + slack + share * inside.upper, abs=1e-12)
-    assert (found.lower == 0, found.upper == 1) == (side == "upper", side == "lower")
-    value = ((low + high) / 2 + share * inside.value) / (1 - slack)
-    assert found.value == pytest.approx(value, abs=1e-12)
-    assert (found.confidence, found.n, found.missing) == (0.95, scores.n.sum(), 2)
-    assert found.method == f"exact mass + {inside.method}"
-
-
 def drawn(
     queries: list[Query], sharing: QueryShares, p: dict[str, float], seed: int = 0
 ) -> ArmScores:
@@ -163,7 +135,7 @@ def test_draws_without_a_score_count_in_the_pool() -> None:
     assert found.upper[0] >= 0.7
 
 
-def test_no_race_is_run_twice_and_none_ends_otherwise(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_race_is_run_twice_and_none_ends_differently(monkeypatch: pytest.MonkeyPatch) -> None:
     scores = np.random.default_rng(0).uniform(size=(3, 40))
     how: dict[str, Any] = {"confidence": 0.98, "side": "upper", "seed": [1, 2, 3]}
     races: list[float] = []

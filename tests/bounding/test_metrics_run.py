@@ -139,7 +139,7 @@ def probability(part: str, skill: float) -> float:
     return float(np.exp(each).mean())
 
 
-def test_all_metrics_take_one_pass_and_mean_what_they_say(tmp_path: Path) -> None:
+def test_all_metrics_take_one_pass(tmp_path: Path) -> None:
     engine, other = target(), control()
     run = run_of(tmp_path / "r", engine, control=other)
     for one in (engine, other):
@@ -179,7 +179,7 @@ def test_all_metrics_take_one_pass_and_mean_what_they_say(tmp_path: Path) -> Non
     assert set(utility(run)["arms"]["target"]["metrics"]) == set(METRICS) - set(left_out)
 
 
-def test_what_a_metric_does_not_need_is_not_done(tmp_path: Path) -> None:
+def test_only_what_a_metric_needs_is_done(tmp_path: Path) -> None:
     engine = target()
     run = run_of(tmp_path / "r", engine, metrics=["forget_truth_ratio", "exact_memorisation"])
     assert {id for id, _ in engine.read_texts} == {"forget0", "forget1", "forget2"}
@@ -191,7 +191,7 @@ def test_what_a_metric_does_not_need_is_not_done(tmp_path: Path) -> None:
     assert list(utility(run)["fingerprint"]["parts"]) == ["forget"]
 
 
-def test_without_metrics_nothing_is_read_and_what_others_keep_stays(tmp_path: Path) -> None:
+def test_without_metrics_nothing_is_read_and_other_entries_stay(tmp_path: Path) -> None:
     engine = target()
     run = run_of(tmp_path / "r", engine, metrics=())
     assert engine.read_texts == []
@@ -206,7 +206,7 @@ def test_without_metrics_nothing_is_read_and_what_others_keep_stays(tmp_path: Pa
         assert list(utility(run)["arms"]["target"]["metrics"]) == [name]
 
 
-def test_another_metric_is_measured_from_what_was_read_without_a_model(tmp_path: Path) -> None:
+def test_another_metric_is_measured_from_stored_readings(tmp_path: Path) -> None:
     run = run_of(tmp_path / "r", metrics=["forget_truth_ratio"])
     again = Run.open(run.path)
     found = measure_run(again, benchmark(), ["forget_truth_ratio"])
@@ -224,7 +224,7 @@ def test_another_metric_is_measured_from_what_was_read_without_a_model(tmp_path:
         measure_run(run, benchmark(prompts=prompts("forget", 2)), ["forget_entropy"])
 
 
-def test_the_same_command_reads_nothing_again_and_another_only_what_is_missing(
+def test_the_same_command_reads_nothing_again_and_another_the_rest(
     tmp_path: Path,
 ) -> None:
     first = run_of(tmp_path / "r", metrics=["membership_min_k"])
@@ -243,10 +243,7 @@ def test_the_same_command_reads_nothing_again_and_another_only_what_is_missing(
     assert again.asked == []
 
 
-def test_a_run_that_was_stopped_ends_the_same_and_reads_only_the_rest(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Readings are saved on the way."""
+def test_a_stopped_run_reads_only_the_rest(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(metrics_reading, "_TEXTS", 4)
     monkeypatch.setattr(metrics_reading, "_SAVE_SECONDS", -1.0)
     stored: list[int] = []
@@ -269,7 +266,7 @@ def test_a_run_that_was_stopped_ends_the_same_and_reads_only_the_rest(
 
 
 @pytest.mark.slow
-def test_a_finished_control_run_gives_what_it_read_and_is_refused_where_that_lacks(
+def test_a_finished_control_gives_its_readings_or_is_refused(
     tmp_path: Path,
 ) -> None:
     names = ["forget_quality", "retain_rouge_l_recall"]
@@ -315,7 +312,7 @@ OF_EVERY = "of every prompt of "
         ("forget_probability:w", "'forget_probability' uses no classifier", NOTHING, NOTHING),
     ],
 )  # fmt: skip
-def test_a_metric_that_cannot_be_had_is_refused_by_name_before_anything_is_done(
+def test_impossible_metrics_are_refused_by_name_first(
     names: str, said: str, changes: dict[str, Any], settings: dict[str, Any], tmp_path: Path
 ) -> None:
     engine, metrics = target(), names.split()
@@ -325,7 +322,7 @@ def test_a_metric_that_cannot_be_had_is_refused_by_name_before_anything_is_done(
     assert engine.read_texts == []
 
 
-def test_all_leaves_out_what_cannot_be_had_and_says_why(tmp_path: Path) -> None:
+def test_all_leaves_out_impossible_metrics_and_gives_reasons(tmp_path: Path) -> None:
     task = benchmark(utility={}, others={})
     wanted = choose(["all"], task, control=False)
     assert wanted.left_out["forget_quality"] == "a control"
@@ -413,7 +410,7 @@ def test_letters_are_read_where_the_options_are_listed(tmp_path: Path) -> None:
 # What the command line measures, and fluency by a classifier on disk, against a plain oracle.
 
 
-def test_metrics_are_read_shown_and_measured_again_without_a_model(
+def test_metrics_are_measured_again_offline(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     task, out = "fictitious:authors=3,questions=2,forget=1", tmp_path / "run"
@@ -457,7 +454,7 @@ def models(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("name", "tokens"), [("mine", 32), ("muse:news-verbmem", 512)])
-def test_it_is_what_the_classifier_says_of_the_first_tokens(
+def test_fluency_is_the_classifiers_score_of_the_first_tokens(
     name: str, tokens: int, models: tuple[Path, Path], tmp_path: Path
 ) -> None:
     model, classifier = models
@@ -484,9 +481,7 @@ def test_it_is_what_the_classifier_says_of_the_first_tokens(
     assert utility(found) == kept
 
 
-def test_the_command_line_measures_and_exports_it(
-    models: tuple[Path, Path], tmp_path: Path
-) -> None:
+def test_the_command_measures_and_exports_it(models: tuple[Path, Path], tmp_path: Path) -> None:
     model, classifier = models
     rows = "".join(f"{text},Ann Bob\n" for text in ASKED)
     (tmp_path / "mine.csv").write_text("question,answer\n" + rows)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -108,7 +108,9 @@ CASES = {
 }
 
 
-QUICK = ("chatml, tied", "byte-level base, untied")  # the others are read and answered alone
+def cases(quick: Collection[str], mark: pytest.MarkDecorator) -> list[Any]:
+    """Return the names of all cases; those that are not quick have a mark."""
+    return [pytest.param(name, marks=[mark] * (name not in quick)) for name in CASES]
 
 
 def measured(out: Path) -> Mapping[str, Mapping[str, Any]]:
@@ -117,10 +119,7 @@ def measured(out: Path) -> Mapping[str, Mapping[str, Any]]:
     return dict(found)
 
 
-@pytest.mark.parametrize(
-    "name",
-    [name if name in QUICK else pytest.param(name, marks=pytest.mark.slow) for name in CASES],
-)
+@pytest.mark.parametrize("name", cases(["chatml, tied"], pytest.mark.slow))
 def test_every_metric_is_theirs(name: str, tmp_path: Path) -> None:
     case = CASES[name]
     folder, retrained = case.save(tmp_path / "m", 3), case.save(tmp_path / "r", 4)
@@ -137,7 +136,10 @@ def test_every_metric_is_theirs(name: str, tmp_path: Path) -> None:
     assert [name for name in found if name not in wanted and not name.endswith(beyond)] == []
 
 
-@pytest.mark.parametrize("name", CASES)
+READ = CASES.keys() - {"chatml, untied", "llama-3, tied", "byte-level base, untied"}
+
+
+@pytest.mark.parametrize("name", cases(READ, pytest.mark.thorough))
 def test_every_token_and_every_greedy_answer_is_theirs(name: str, tmp_path: Path) -> None:
     """Where both are 0, metrics agree whatever was read."""
     case = CASES[name]

@@ -28,16 +28,7 @@ from leakbound.scorers import make_scorer
 from leakbound.scoring.score import score_arm
 from leakbound.store import Arm, Run
 from leakbound.study import Explore, FixedN, Prove
-from leakbound.types import (
-    Completion,
-    Decoding,
-    Event,
-    Failure,
-    Generate,
-    Prompt,
-    Proving,
-    Query,
-)
+from leakbound.types import Completion, Decoding, Event, Failure, Generate, Prompt, Proving, Query
 from offline_tokenizers import merging
 from tabled import TableEngine
 from tabled import benchmark as table_benchmark
@@ -60,9 +51,7 @@ def proofs(arm: Arm, scorer: str = "contains") -> dict[tuple[str, str, float | N
 
 @pytest.mark.parametrize("certain", [1.0, 0.9])
 @pytest.mark.parametrize("how", [EXACT, HYBRID], ids=["exact", "hybrid"])
-def test_what_is_proved_is_no_more_than_the_truth(
-    how: dict[str, Any], certain: float, tmp_path: Path
-) -> None:
+def test_proofs_are_below_the_truth(how: dict[str, Any], certain: float, tmp_path: Path) -> None:
     engine = ExploringEngine(certain=certain)
     arm = evaluate(engine, benchmark(), out=tmp_path / "r", **how).arms["target"]
     found = proofs(arm)
@@ -143,7 +132,7 @@ def test_distinct_outputs_add_up_and_chunks_do_not(tmp_path: Path) -> None:
     ],
     ids=["inside a settled prefix", "explored", "inside an open prefix", "an open prefix alone"],
 )
-def test_what_is_told_twice_counts_once(
+def test_an_output_counts_once(
     event: Event, forced: Completion | None, mass: float | None, tmp_path: Path
 ) -> None:
     arm = explored_arm(tmp_path / "r", [event], [forced] if forced else [])
@@ -206,10 +195,7 @@ class Boasting(TableEngine):
 
 
 @pytest.mark.parametrize(("boast", "told"), [(0.9, True), (0.0488, False)])
-def test_a_proof_above_an_upper_end_is_told_as_what_it_is(
-    boast: float, told: bool, tmp_path: Path
-) -> None:
-    """One that chance alone puts there at one of several questions is not."""
+def test_a_proof_above_an_upper_bound_is_reported(boast: float, told: bool, tmp_path: Path) -> None:
     how = HOW | {"sampling": FixedN(256), "prove": None}
     engine = Boasting(lambda query: 0.0)
     engine.boast = boast
@@ -237,10 +223,9 @@ TASK = replace(
 )
 
 
-def test_the_benchmark_says_its_answer_in_other_words_too(
+def test_the_search_starts_from_paraphrases(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """First its answer, then its paraphrase, each as far as the scorer calls it a leak."""
     leads: dict[str, tuple[str, ...]] = {}
     whole = proving.prove_question
 
@@ -263,10 +248,10 @@ MERGED = benchmark_of(
 )
 
 
-@pytest.fixture
-def model(tmp_path: Path) -> str:
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> str:
     tokenizer = merging(": A")
-    folder = tmp_path / "model"
+    folder = tmp_path_factory.mktemp("merging")
     end = tokenizer.eos_token_id
     tiny_llama(len(tokenizer), 1, eos_token_id=end).save_pretrained(folder)
     tokenizer.save_pretrained(folder)
@@ -279,9 +264,7 @@ def forced(arm: Arm) -> set[str]:
 
 
 @pytest.mark.parametrize("how", [{"n": 8}, {"sampling": Explore("hybrid", 40)}], ids=str)
-def test_the_prompt_is_named_and_nothing_is_stated(
-    how: dict[str, int | str], model: str, tmp_path: Path
-) -> None:
+def test_merged_tokens_prove_nothing(how: dict[str, int | str], model: str, tmp_path: Path) -> None:
     arm = evaluate(model, MERGED, out=tmp_path / "run", **how).arms["target"]  # type: ignore[arg-type]
     assert forced(arm) == {"Bob"}
     (note,) = [note for note in arm.usage.notes if "prove nothing" in note]
@@ -289,7 +272,7 @@ def test_the_prompt_is_named_and_nothing_is_stated(
     assert "'Bob'" not in note
 
 
-def test_a_profile_that_asks_otherwise_than_it_reads_proves_nothing(
+def test_a_profile_with_other_prompts_for_reading_proves_nothing(
     model: str, tmp_path: Path
 ) -> None:
     """OpenUnlearning generates after the blank that its joint tokens give to the answer."""

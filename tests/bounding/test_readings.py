@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from scipy.stats import binom
 
 import leakbound
 from canned import CannedEngine, benchmark_of
@@ -23,7 +22,7 @@ from leakbound.store import Run, load
 from leakbound.study import Until
 from outputs import CLEAN, SECRET, GivenEngine, benchmark, given_run
 
-N = 256
+N, FEW = 256, 31  # of so few draws no differences are bet on
 LEAK, HIDDEN = replace(CLEAN, answer=SECRET), replace(CLEAN, hidden=True)
 THINKING = replace(CLEAN, thought="who was it")
 IN_THOUGHT, IN_BOTH = (replace(o, thought=f"it is {SECRET}") for o in (CLEAN, LEAK))
@@ -40,27 +39,24 @@ def thinking_run(out: Path, outputs: Any, n: int = N, **more: Any) -> Run:
 @pytest.mark.parametrize(
     ("outputs", "says"),
     [
-        ([(IN_ANSWER, 99), (THINKING, 157)], "it leaks in the answer, not shown in the thought"),
-        ([(IN_THOUGHT, 99), (THINKING, 157)], "it leaks in the thought, not shown in the answer"),
-        ([(IN_BOTH, 99), (THINKING, 157)], "it leaks in the answer and in the thought"),
+        ([(IN_ANSWER, 15), (THINKING, 16)], "it leaks in the answer, not shown in the thought"),
+        ([(IN_THOUGHT, 15), (THINKING, 16)], "it leaks in the thought, not shown in the answer"),
+        ([(IN_BOTH, 15), (THINKING, 16)], "it leaks in the answer and in the thought"),
         (
-            [(IN_ANSWER, 7), (IN_THOUGHT, 7), (THINKING, 242)],
+            [(IN_ANSWER, 5), (IN_THOUGHT, 5), (THINKING, 21)],
             "it is shown to leak in the answer or the thought, but not in which of the two",
         ),
-        (
-            [(THINKING, N)],
-            "not shown to leak in the answer, in the thought, or in either",
-        ),
+        ([(THINKING, FEW)], "not shown to leak in the answer, in the thought, or in either"),
     ],
 )
-def test_the_card_says_in_which_part_a_model_leaks(outputs: Any, says: str, tmp_path: Path) -> None:
-    verdict = leakbound.show(thinking_run(tmp_path / "r", outputs))
+def test_the_card_names_the_part_that_leaks(outputs: Any, says: str, tmp_path: Path) -> None:
+    verdict = leakbound.show(thinking_run(tmp_path / "r", outputs, FEW))
     assert verdict.reads == f"{says} {SURE}"
     assert verdict.reads in verdict.lines
     assert json.loads(json.dumps(verdict.to_dict()))["reads"] == verdict.reads
 
 
-def test_a_graded_scorer_says_where_it_scores_above_the_control(tmp_path: Path) -> None:
+def test_a_graded_scorer_names_the_part_above_the_control(tmp_path: Path) -> None:
     outputs, n = [(IN_THOUGHT, 50), (THINKING, 46)], 96
     run = thinking_run(tmp_path / "r", outputs, n, scorers=("rouge-l-recall",))
     says = "it scores above the control in the thought, not shown in the answer"
@@ -120,7 +116,6 @@ def test_a_reading_that_is_named_is_a_scorer_like_any_other(run: Run, tmp_path: 
 
 
 def test_a_later_claim_shares_alpha_with_each_reading_that_the_card_shows(tmp_path: Path) -> None:
-    """Whichever reading is named: the choice among the three may rest on what the card shows."""
     run = given_run(tmp_path / "r", {"q0": [(IN_THOUGHT, 9), (THINKING, N - 9)]}, N)
     want = [("target", f"keyword{part}") for part in ("", ":of=answer", ":of=thought")]
     for of in (None, "thought", "answer"):
@@ -199,7 +194,7 @@ TASK = benchmark_of(["a", "b"], answer="hush", keywords=("hush",))
 
      ("rouge-l-recall:of=thought>=0.5", "p<=0.5", {"a": "holds", "b": "holds"})],
 )  # fmt: skip
-def test_a_reading_decides_when_draws_end(
+def test_a_reading_ends_draws(
     scorer: str, claim: str, decided: Mapping[str, str], tmp_path: Path
 ) -> None:
     how = {"sampling": Until(claim, 2048), "scorers": (scorer,), "out": tmp_path / "r"}
@@ -211,7 +206,7 @@ def test_a_reading_decides_when_draws_end(
     assert leakbound.show(run).limit
 
 
-def test_a_claim_by_the_default_reading_is_decided_where_thoughts_are_hidden(
+def test_a_claim_by_the_default_reading_with_hidden_thoughts(
     tmp_path: Path,
 ) -> None:
     how: dict[str, Any] = {"sampling": Until("p<=0.1", 128), "scorers": ("keyword",)}
@@ -234,32 +229,3 @@ def test_runs_are_compared_in_one_reading(tmp_path: Path) -> None:
                        task=TASK)  # fmt: skip
     with pytest.raises(MixError, match=r"no scorer has estimates in all.*'keyword:of=answer'"):
         compare({"second": runs["second"], "hidden": hidden})
-
-
-ALPHA, RUNS = 0.1, 1_000
-TRUTH = {"answer": (0.0, 0.2), "thought": (0.2, 0.1), "either": (0.2, 0.2)}
-"""The leak probability of question a and of question b, by the part, as `TEXTS` has it."""
-
-
-@pytest.mark.slow
-@pytest.mark.timeout(3600)  # 1,000 evaluations: some minutes of computing
-def test_the_simultaneous_statement_covers_dependent_parts(tmp_path: Path) -> None:
-    """Of 1,000 evaluations at 90 % the three readings fail together in at most a tenth.
-
-    A number of failures is refused that has a probability below 0.001 at a tenth.
-    """
-    missed = {"mean": 0, "worst question": 0}
-    for seed in range(RUNS):
-        run = evaluate(
-            CannedEngine(TEXTS), TASK, out=tmp_path / str(seed), n=16, seed=seed, confidence=0.9,
-            metrics=(),
-        )  # fmt: skip
-        for scope in missed:
-            truth = {of: sum(own) / 2 if scope == "mean" else max(own) for of, own in TRUTH.items()}
-            rows = [
-                (truth[of], run.estimates.first(quantity=READ[of], scope=scope, jointly=True))
-                for of in READ
-            ]
-            missed[scope] += not all(row and row.lower <= own <= row.upper for own, row in rows)
-    most = binom.isf(0.001, RUNS, ALPHA)
-    assert all(0 < number <= most for number in missed.values()), missed

@@ -6,6 +6,7 @@ import atexit
 import math
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
+from copy import deepcopy
 from dataclasses import replace
 from functools import cache
 from itertools import product
@@ -50,10 +51,12 @@ def transformers_engine(model: Any = None) -> TransformersEngine:
     )
 
 
+@cache
 def peaked_llama(tied: bool = True) -> LlamaForCausalLM:
     return tiny_llama(len(tiny_tokenizer()), initializer_range=0.3, tie_word_embeddings=tied)
 
 
+@cache
 def state_space() -> MambaForCausalLM:
     """A model without a cache that branches."""
     config = MambaConfig(vocab_size=len(tiny_tokenizer()), hidden_size=16, num_hidden_layers=1)
@@ -144,8 +147,8 @@ def test_every_promise_is_kept(make: Make) -> None:
 
 
 def test_draws_of_their_own_do_not_depend_on_the_company(make: Make) -> None:
-    own = {"q0": 3, "q1": 40, "q2": 1}
-    together = draw(make(), Draws(sizes=(40,), first_chunk=2, draws_per_query=own))
+    own = {"q0": 3, "q1": 12, "q2": 1}
+    together = draw(make(), Draws(sizes=(12,), first_chunk=2, draws_per_query=own))
     for query in QUERIES:
         (alone,) = make().generate([query], DECODING, Draws(sizes=(own[query.id],), first_chunk=2))
         assert isinstance(alone, Sample)
@@ -157,14 +160,10 @@ def test_the_same_engine_has_the_same_fingerprint(make: Make) -> None:
 
 
 EXPLORERS: dict[str, Callable[[], Any]] = {
-    "transformers, float64": lambda: transformers_engine(peaked_llama().double()),
+    "transformers, float64": lambda: transformers_engine(deepcopy(peaked_llama()).double()),
     **{row: ENGINES[row] for row in ("transformers, no cache", "fake")},
 }
-EFFORTS = [
-    Effort(mode="exact", forwards=60),
-    Effort(mode="hybrid", forwards=60),
-    Effort(mode="auto", forwards=60),
-]
+EFFORTS = [Effort(mode=mode, forwards=40) for mode in ("exact", "hybrid", "auto")]
 
 
 @pytest.fixture(scope="module", params=EXPLORERS.values(), ids=EXPLORERS.keys())
@@ -193,9 +192,7 @@ def inside(ids: tuple[int, ...], events: Sequence[Event]) -> list[Event]:
 
 
 @pytest.mark.parametrize("effort", EFFORTS, ids=lambda effort: effort.mode)
-def test_events_and_draws_are_apart_and_their_masses_are_at_most_one(
-    explorer: Explores, effort: Effort
-) -> None:
+def test_events_and_draws_share_no_output_and_no_mass(explorer: Explores, effort: Effort) -> None:
     for found in explore(explorer, effort):
         for event in found.events:
             assert inside(event.token_ids, found.events) == [event]

@@ -68,7 +68,7 @@ def test_the_same_seed_gives_the_same(spec: str) -> None:
 
 
 @pytest.mark.parametrize("number", [1, 2, 3])
-def test_no_more_than_asked_for_and_the_first_of_more(spec: str, number: int) -> None:
+def test_a_smaller_number_gives_the_first_of_more(spec: str, number: int) -> None:
     fewer, more = (parse(spec).rewritings(PROMPTS, n, 7) for n in (number, 3))
     assert fewer == [texts[:number] for texts in more]
     assert all(len(texts) == number for texts in fewer)

@@ -114,7 +114,9 @@ def test_gradient_is_that_of_the_value(name: str) -> None:
     def at(*given: Tensor) -> Tensor:
         return value(name, build(leaves() | dict(zip(wanted, given, strict=True))))
 
-    assert torch.autograd.gradcheck(at, [leaves()[leaf].requires_grad_() for leaf in wanted])
+    assert torch.autograd.gradcheck(
+        at, [leaves()[leaf].requires_grad_() for leaf in wanted], fast_mode=True
+    )
 
 
 @every_loss

@@ -290,7 +290,7 @@ SOURCES: Mapping[str, tuple[Callable[..., dict[str, Counted]], Mapping[str, Any]
 
 
 @pytest.mark.parametrize("source", SOURCES)
-def test_what_a_file_says_is_counted_by_the_table(tmp_path: Path, source: str) -> None:
+def test_files_are_counted_by_the_table(tmp_path: Path, source: str) -> None:
     read, outputs = SOURCES[source]
     assert read(tmp_path, outputs) == {name: row_of(name) for name in outputs}
 
@@ -340,9 +340,7 @@ def engine(monkeypatch: pytest.MonkeyPatch) -> Callable[[Any, str], None]:
 
 @pytest.mark.usefixtures("plugged")
 @pytest.mark.parametrize("name", ENGINE)
-def test_the_metric_in_openunlearning_counts_by_the_table(
-    name: str, engine: Callable[[Any, str], None]
-) -> None:
+def test_openunlearning_counts_by_the_table(name: str, engine: Callable[[Any, str], None]) -> None:
     module = sys.modules["leakbound.plugins.openunlearning"]
     engine(module, name)
     measure: Any = module.certified_leak
@@ -364,9 +362,7 @@ class Model:
 
 
 @pytest.mark.parametrize("name", ENGINE)
-def test_a_look_of_the_trainer_counts_by_the_table(
-    name: str, engine: Callable[[Any, str], None]
-) -> None:
+def test_trainer_looks_count_by_the_table(name: str, engine: Callable[[Any, str], None]) -> None:
     engine(trainer, name)
     logged: list[dict[str, float]] = []
     own = SimpleNamespace(

@@ -88,7 +88,7 @@ def random_texts(count: int) -> list[str]:
 
 
 @pytest.mark.parametrize("row", GIVEN_ROWS)
-def test_what_another_tool_gave_has_a_name_and_a_range_and_cannot_be_given(row: str) -> None:
+def test_scores_of_other_tools_cannot_be_computed(row: str) -> None:
     scorer = make_scorer(row)
     assert scorer.name == row
     assert scorer.binary == row.endswith("binary")
@@ -131,7 +131,7 @@ def test_prompts_together_score_as_one_by_one(scorer: Scorer) -> None:
 
 
 @every_asking_scorer
-def test_one_that_asks_a_model_is_made_and_named_without_it(scorer: Scorer) -> None:
+def test_a_scorer_with_a_model_is_named_without_it(scorer: Scorer) -> None:
     bare = make_scorer(scorer.name)
     assert (digest(bare), hash(bare)) == (digest(scorer), hash(scorer))
     with pytest.raises(InputError, match=r"not open.*open_scorer"):
@@ -178,9 +178,10 @@ def growing_texts(count: int) -> list[tuple[str, str]]:
     ]
 
 
+@pytest.mark.parametrize("count", [40, pytest.param(100, marks=pytest.mark.thorough)])
 @every_settling_scorer
-def test_bounds_hold_for_every_continuation(scorer: Scorer) -> None:
-    pairs = growing_texts(100)
+def test_bounds_hold_for_every_continuation(scorer: Scorer, count: int) -> None:
+    pairs = growing_texts(count)
     bounds = text_ranges(scorer, [(prefix, False) for prefix, _ in pairs], NASTY)
     scores = score_texts(scorer, [text for _, text in pairs], NASTY)
     for (prefix, text), (low, high), score in zip(pairs, bounds, scores, strict=True):
@@ -202,7 +203,6 @@ def test_bounds_narrow_as_a_text_grows(scorer: Scorer) -> None:
     [
         ("contains", f"{LEAK[:-1]}", (0, 1)),
         ("contains", f"So: {LEAK} It", (1, 1)),
-        ("edit<=8", LEAK[:-9], (0, 1)),
         ("edit<=8", LEAK[:-7], (0, 1)),
         ("edit<=8", LEAK[:-6], (1, 1)),
         ("edit<=8", "x" * 4 + LEAK, (1, 1)),
@@ -216,16 +216,13 @@ def test_bounds_narrow_as_a_text_grows(scorer: Scorer) -> None:
         ("edit:unit=words<=1", "Well: Ada ", (0, 0)),
         ("edit:unit=words<=2", "Well: Ada Vale was born in 1953 in", (0, 1)),
         ("edit:unit=words<=2", "Well: Ada Vale was born in 1953 in ", (1, 1)),
-        ("hamming<=8", LEAK[:-9], (0, 1)),
         ("hamming<=8", LEAK[:-7], (0, 1)),
         ("hamming<=8", LEAK[:-6], (1, 1)),
-        ("hamming<=8", "x" * 8, (0, 1)),
         ("hamming<=8", "x" * 9, (0, 1)),
         ("hamming<=8", "x" * 10, (0, 0)),
         ("hamming:unit=words<=0", LEAK, (0, 1)),
         ("hamming:unit=words<=0", f"{LEAK}\n", (1, 1)),
         ("hamming:unit=words<=0", "Ada Vane ", (0, 0)),
-        ("exact", "Ada", (0, 1)),
         ("exact", " ada  VALE was", (0, 1)),
         ("exact", "Ada Vale is ", (0, 0)),
         ("exact", "Ad ", (0, 0)),

@@ -42,14 +42,14 @@ def test_every_stress_has_a_row() -> None:
     assert {spec.partition(":")[0] for spec in USUAL} <= set(STRESSES)
 
 
-def test_what_is_written_for_it_makes_it_again(named: str) -> None:
+def test_its_spec_makes_it_again(named: str) -> None:
     for stress in opened(named):
         assert stresses_of([stress.spec]) == (stress,)
         assert named_stress(stress.spec) == stress.spec
         assert not set(stress.spec) & set("/\\")
 
 
-def test_it_asks_a_query_a_prompt_under_its_id_or_the_questions(named: str) -> None:
+def test_it_has_one_query_per_prompt_or_none(named: str) -> None:
     ids = [prompt.id for prompt in BENCH.task.prompts]
     for stress in opened(named):
         queries = stress.queries(BENCH)
@@ -73,7 +73,7 @@ def test_it_makes_another_model_in_the_folder_or_leaves_it(named: str, tmp_path:
         assert before == sorted((file.name, file.stat().st_mtime_ns) for file in out.glob("*"))
 
 
-def test_what_changes_weights_refuses_those_that_are_not_at_hand(named: str) -> None:
+def test_it_refuses_to_change_weights_that_are_not_local(named: str) -> None:
     engine = AskedEngine(lambda query, decoding: 0.4)
     for stress in opened(named):
         for model in (engine, "openai:http://localhost:1/v1#m", "m.gguf"):

@@ -256,7 +256,6 @@ TWO = benchmark_of(["p0", "p1"], keywords=("secret",))
 
 
 def two(out: Path, name: str = "m", task: Benchmark = TWO, **how: Any) -> Run:
-    """Two questions, drawn."""
     law = {"the secret": 0.3, "no": 0.7}
     return sample(CannedEngine({"p0": law, "p1": law}, name=name), task, out=out, n=8, **how)
 
@@ -312,7 +311,7 @@ def bounded(run: Run) -> dict[Any, float]:
     return {row.about: row.upper for row in rows if "bet" in row.method}
 
 
-def test_imported_counts_have_an_order_that_owes_nothing_to_them(tmp_path: Path) -> None:
+def test_the_order_of_imported_counts_does_not_depend_on_them(tmp_path: Path) -> None:
     """What the file holds must not choose its order: its digest is a function of the scores.
 
     Nor may the least of ten imports be taken; another n is another experiment.

@@ -41,7 +41,6 @@ MEAN_CONTROL = asked(partial(bound, Rows.of_hits(BASE, N), LEAKAGE.mean(), seed=
 MEAN = asked(
     partial(excess_of, partial(bound, Rows.of_hits(HITS, N), LEAKAGE.mean(), seed=1), MEAN_CONTROL)
 )
-MARGIN = 1e-12
 MORE = partial(bound, Rows.of_hits([30, 2, 9], N))
 FEWER = partial(bound, Rows.of_hits(BASE, N))
 
@@ -74,34 +73,6 @@ def test_the_worst_exceeds_no_less_than_the_mean_does() -> None:
     assert average.lower > worst_question(each, 40, confidence=0.9975, side="lower").lower
 
 
-def simulated(
-    rng: np.random.Generator, p: np.ndarray, q: np.ndarray, n: int
-) -> tuple[Estimate, ...]:
-    hits, base = rng.binomial(n, p), rng.binomial(n, q)
-    size: Any = np.full(len(p), n)
-    control, beside = (
-        partial(bound, Rows.of_hits(base, size)),
-        partial(bound, Rows.of_hits(base, size), LEAKAGE.mean(), seed=3),
-    )
-    each = partial(excess_of, partial(bound, Rows.of_hits(hits, size)), control)
-    mean = partial(
-        excess_of, partial(bound, Rows.of_hits(hits, size), LEAKAGE.mean(), seed=4), beside
-    )
-    return excess_of_mean_and_worst(mean, each, len(p), confidence=0.8).estimates
-
-
-@pytest.mark.parametrize("most", [0.1, 0.4])
-def test_both_lower_ends_and_the_upper_one_of_the_worst_hold_together(most: float) -> None:
-    """At alpha = .2, of a model equal to its control and of one that leaks at one question."""
-    p, q = np.array([most, 0.1, 0.1, 0.1]), np.full(4, 0.1)
-    rng, missed, trials = np.random.default_rng(5), 0, 60
-    for _ in range(trials):
-        mean, worst = simulated(rng, p, q, 60)
-        low = mean.lower > (p - q).mean() + MARGIN or worst.lower > (p - q).max() + MARGIN
-        missed += bool(low or worst.upper < (p - q).max() - MARGIN)
-    assert missed <= 0.2 * trials
-
-
 def test_the_largest_gap_and_the_count_are_read_off_joint_lower_ends() -> None:
     made = gaps_over_questions(MORE, FEWER, 3, confidence=0.9)
     largest, count = made.estimates
@@ -116,25 +87,8 @@ def test_the_largest_gap_and_the_count_are_read_off_joint_lower_ends() -> None:
     assert {made.confidence, largest.confidence, count.confidence} == {0.9}
 
 
-def test_gaps_hold_as_often_as_they_say() -> None:
-    """At alpha = .2: the largest gap, and the number of gaps, are rarely overstated."""
-    rng = np.random.default_rng(11)
-    p, q = np.array([0.3, 0.1, 0.1, 0.1]), np.full(4, 0.1)
-    trials, n, missed = 400, 80, [0, 0, 0]
-    for _ in range(trials):
-        more = partial(bound, Rows.of_hits(rng.binomial(n, p), np.full(4, n)))
-        base = partial(bound, Rows.of_hits(rng.binomial(n, q), np.full(4, n)))
-        largest, count = gaps_over_questions(more, base, 4, confidence=0.8).estimates
-        one = excess_of(more, base, confidence=0.8, side="lower")
-        missed[0] += bool(largest.lower > 0.2 + 1e-12)
-        missed[1] += bool(count.lower > 1)
-        missed[2] += bool(np.asarray(one.lower)[0] > 0.2 + 1e-12)
-    assert max(missed) <= 0.2 * trials
-
-
 @pytest.mark.parametrize("models", [1, 3])
-def test_models_beside_one_baseline_share_alpha(models: int) -> None:
-    """Each its part: half for the mean, half for all questions, alike for each of them."""
+def test_models_with_one_baseline_share_alpha(models: int) -> None:
     average, entries = difference_over_questions(
         MEAN, EXCESS, 3, models=models, confidence=0.9
     ).estimates
@@ -153,8 +107,7 @@ def test_models_beside_one_baseline_share_alpha(models: int) -> None:
     np.testing.assert_array_equal(alone.lower, one.lower)
 
 
-def test_questions_are_not_supposed_to_be_independent(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whatever they share, of the baseline too: alpha is shared out among them, not multiplied."""
+def test_questions_may_be_dependent(monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[object] = []
 
     def spy(*given: Any, independent: bool, **how: Any) -> Estimate:
@@ -187,27 +140,10 @@ def chance_of(p: float, n: int) -> Fraction:
     return 1 - (1 - Fraction(p)) ** n
 
 
-@pytest.mark.parametrize("chance", [0.01, 0.5, 0.9, 0.999])
-@pytest.mark.parametrize("p", [0.9999, 0.5, 0.3, 0.02, 0.001])
-def test_so_many_draws_suffice_and_one_less_does_not(p: float, chance: float) -> None:
-    """By (1 - p)^n in rational numbers; where n is met exactly one more may be said."""
-    n = int(extraction_draws(p, chance))
-    assert chance_of(p, n) >= Fraction(chance)
-    assert n == 1 or chance_of(p, n - 1) < Fraction(chance) or chance_of(p, n - 2) < chance
-
-
-@pytest.mark.parametrize(
-    ("p", "chance", "n"),
-    [(0.02, 0.5, 35), (0.01, 0.9, 230), (1e-6, 0.5, 693147), (2e-6, 0.5, 346574), (1.0, 0.999, 1)],
-)
-def test_known_values(p: float, chance: float, n: int) -> None:
-    assert extraction_draws(p, chance) == extraction_draws(p, chance, fewest=True) == n
-
-
 @pytest.mark.parametrize("n", [1, 2, 3, 7, 40])
 @pytest.mark.parametrize("p", [0.5, 0.25, 0.1, 0.003])
 def test_where_n_draws_have_just_the_chance_both_roundings_are_safe(p: float, n: int) -> None:
-    """At and beside the chance of exactly n draws, where a quotient is a whole number."""
+    """At and next to the chance of exactly n draws, where a quotient is a whole number."""
     for chance in (float(chance_of(p, n)) * (1 + ulp * 2.0**-53) for ulp in range(-4, 5)):
         enough, least = extraction_draws(p, chance), extraction_draws(p, chance, fewest=True)
         assert chance_of(p, int(enough)) >= Fraction(chance)

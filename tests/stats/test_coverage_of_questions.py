@@ -8,7 +8,6 @@ from __future__ import annotations
 import zlib
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -30,8 +29,6 @@ from leakbound.stats import (
     ed,
     excess_over_sets,
     leak_at,
-    leaking_questions,
-    mean_leak_at_k_of_counts,
 )
 
 ALPHA = 0.2  # of an end
@@ -59,55 +56,52 @@ def tallies(p: npt.ArrayLike, n: npt.ArrayLike) -> Callable[[Generator], Draws]:
     return lambda g: g.binomial(n, p)
 
 
-def spread(law: str, uneven: bool) -> dict[str, Case]:
-    """The mean deviation, and the mean ED, of questions that follow these laws."""
-    draw, means, deviations = SPREADS[law]
-    n = np.array([24, 40, 31, 40, 26, 24]) if uneven else np.full(6, 40)
-    counts = np.arange(40) < n[:, None]
-    how = f"{law}{', uneven' if uneven else ''}"
-    eds = means + 2 * deviations
-    return {
-        f"sd of {how}": Case(
-            draw=draw, bound=of_scores(SD.mean(), counts), truth=deviations.mean()
-        ),
-        f"ED of {how}": Case(draw=draw, bound=of_scores(ed().mean(), counts), truth=eds.mean()),
-    }
+def spread(*laws: str) -> dict[str, Case]:
+    """The mean deviation, and the mean ED, of questions with unequal numbers of draws."""
+    found = {}
+    counts = np.arange(40) < np.array([24, 40, 31, 40, 26, 24])[:, None]
+    for law in laws:
+        draw, means, deviations = SPREADS[law]
+        for name, quantity, of in (("sd", SD, deviations), ("ED", ed(), means + 2 * deviations)):
+            bounded = of_scores(quantity.mean(), counts)
+            found[f"{name} of {law}"] = Case(draw=draw, bound=bounded, truth=of.mean(), trials=40)
+    return found
 
 
 def of_scores(quantity: Quantity, counts: Draws = None) -> Callable[..., Estimate]:
     return lambda scores, **how: bound(Rows.of(scores, counts), quantity, **how)
 
 
-def beside(quantity: Quantity, numbers: tuple[int, int]) -> Case:
+def beside(quantity: Quantity) -> Case:
     """A model's leakage beyond its control's, both of coins."""
     gaps = UNLIKE - BASE
     return Case(
-        draw=lambda g: tuple(coins(p, n)(g) for p, n in zip((UNLIKE, BASE), numbers, strict=True)),
+        draw=lambda g: (coins(UNLIKE, 24)(g), coins(BASE, 61)(g)),
         bound=lambda both, **how: bound(Pair(*map(Rows.of, both)), quantity, **how),
         truth=gaps if quantity is LEAKAGE else gaps.mean(),
         trials=24,
     )
 
 
-def unequal(binary: bool) -> Case:
-    """The question that leaks most was asked least; the pool as it is bounds another mean."""
+def unequal() -> Case:
+    """The question that leaks most has fewest draws; a plain pool bounds another mean."""
     n, p = np.array([20, 60, 300]), np.array([0.6, 0.2, 0.02])
-    counted, truth = np.arange(300) < n[:, None], p.mean() / (1 if binary else 2)
-
-    def weighed(scores: Draws, **how: Any) -> Estimate:
-        return bound(Rows.of(scores, counted, binary=binary), LEAKAGE.mean(), **how)
+    counted = np.arange(300) < n[:, None]
 
     def pooled(scores: Draws, truth: float) -> bool:
         pool = pool_of(scores[counted], confidence=1 - ALPHA, side="upper")
         return bool(pool.upper < truth)
 
-    def draw(g: Generator) -> Draws:
-        return coins(p, 300)(g) * (1.0 if binary else g.random((3, 300)))
+    return Case(
+        draw=lambda g: coins(p, 300)(g) * g.random((3, 300)),
+        bound=of_scores(LEAKAGE.mean(), counted),
+        truth=p.mean() / 2,
+        trials=40,
+        wrong=pooled,
+    )
 
-    return Case(draw=draw, bound=weighed, truth=truth, trials=40, wrong=pooled)
 
-
-def repeated(binary: bool) -> Case:
+def repeated() -> Case:
     """leak@5; blocks that were cut from sorted draws are bounded too low."""
     p, k = np.linspace(0, 0.3, 12), 5
 
@@ -118,14 +112,14 @@ def repeated(binary: bool) -> Case:
 
     return Case(
         draw=lambda g: np.sort(coins(p, 43)(g), axis=1),
-        bound=lambda scores, **how: bound(Rows.of(scores, binary=binary), leak_at(k).mean(), **how),
+        bound=of_scores(leak_at(k).mean()),
         truth=np.mean(1 - (1 - p) ** k),
         trials=40,
         wrong=cut,
     )
 
 
-def of_masses(binary: bool) -> Case:
+def of_masses(binary: bool, trials: int) -> Case:
     """Half of each law settled at a score of .2, a remainder of .4, a tenth that scores 0."""
     known = [Mass(np.array([0.5]), np.array([0.2]), np.array([0.2]), 0.4)] * 5
     chances = np.random.default_rng(5).uniform(0, 0.6, 5)
@@ -135,7 +129,7 @@ def of_masses(binary: bool) -> Case:
             Masses.of(known, Rows.of(scores, binary=binary, empty=True)), LEAKAGE.mean(), **how
         ),
         truth=0.5 * 0.2 + 0.4 * chances.mean(),
-        trials=150,
+        trials=trials,
     )
 
 
@@ -153,14 +147,6 @@ def two_sets(binary: bool, p: npt.ArrayLike, q: npt.ArrayLike, n: int, trials: i
     )
 
 
-def counted_mean(hits: Draws, *, seed: int, **how: Any) -> Estimate:
-    """The mean of leak@k, from how many questions leak more than x."""
-    made = partial(bound, Rows.of_hits(hits, 60))
-    known = leaking_questions(made, len(STEPS), [0.0, 0.01, 0.1, 0.3], **how)
-    return mean_leak_at_k_of_counts(known, FAR)
-
-
-LEAKS = np.array([0.0, 1.0, 0.5, 0.04, 0.04, 0.04])
 SMOOTH = np.arange(1, 7)[:, None]
 UNLIKE, BASE = np.array([0.9, 0.5, 0.05, 0.3, 0.0]), np.array([0.05, 0.5, 0.0, 0.05, 0.0])
 COINS, SHAPES = np.array([0.0, 0.02, 0.3, 1.0, 0.5, 0.1]), np.array([0.3, 1, 4, 8, 20, 60])
@@ -170,7 +156,6 @@ SPREADS: dict[str, tuple[Callable[[Generator], Draws], np.ndarray, np.ndarray]] 
         for name, p in (
             ("unlike coins", COINS),
             ("rare and large", np.full(6, 0.01)),
-            ("coins alike", np.full(6, 0.5)),
         )
     },
     "smooth": (
@@ -181,49 +166,52 @@ SPREADS: dict[str, tuple[Callable[[Generator], Draws], np.ndarray, np.ndarray]] 
 }
 TALLIED = {
     "half": np.repeat([0.0, 1.0], 12),
-    "alike": np.full(24, 0.02),
     "one leaks": np.append(np.zeros(23), 0.3),
-    "steps": np.linspace(0, 1, 24),
 }
-STEPS, FAR = np.repeat([0.0, 0.01, 0.1, 0.6], 5), np.array([1, 2, 10**3, 10**9])
 WEIGHTS = np.array([4.0, 0.5, 1.0, 0.0])
 FEW = np.linspace(0, 0.3, 8)
 APART = np.array([0.3, 0.1, 0.85])
 
 
-def tallied(n: int) -> dict[str, Case]:
-    def mean(hits: Draws, **how: Any) -> Estimate:
-        return bound(Rows.of_hits(hits, n), LEAKAGE.mean(), **how)
-
+def tallied(*laws: str) -> dict[str, Case]:
+    """Eight draws of each of 24 questions: Hoeffding's form, and betting in rounds."""
     return {
-        f"tallies of {n}, {law}": Case(draw=tallies(p, n), bound=mean, truth=p.mean(), trials=160)
-        for law, p in TALLIED.items()
+        f"tallies, {law}": Case(
+            draw=tallies(TALLIED[law], 8),
+            bound=lambda hits, **how: bound(Rows.of_hits(hits, 8), LEAKAGE.mean(), **how),
+            truth=TALLIED[law].mean(),
+            trials=100,
+        )
+        for law in laws
     }
 
 
 QUICK: dict[str, Case] = {
-    **{k: v for law in SPREADS for uneven in (False, True) for k, v in spread(law, uneven).items()},
-    "unequal numbers, binary": unequal(True),
-    "unequal numbers": unequal(False),
+    **spread("unlike coins", "smooth"),
+    "unequal numbers": unequal(),
     "weighted": Case(
         draw=tallies([0.7, 0.3, 0.1, 0.0], 50),
         bound=lambda hits, **how: bound(Rows.of_hits(hits, 50), LEAKAGE.mean(WEIGHTS), **how),
         truth=np.array([0.7, 0.3, 0.1, 0.0]) @ WEIGHTS / WEIGHTS.sum(),
         trials=40,
     ),
-    "leak@5, binary": repeated(True),
-    "leak@5": repeated(False),
+    "leak@5": repeated(),
     "leak@k, three k": Case(
         draw=coins(FEW, 40),
         bound=lambda scores, **how: bound(
             Rows.of(scores, binary=True), leak_at([1, 4, 10]).mean(), **how
         ),
         truth=(1 - (1 - FEW[:, None]) ** np.array([1, 4, 10])).mean(axis=0),
+        trials=40,
     ),
-    "masses, binary": of_masses(True),
-    "two sets, none leaks": two_sets(False, np.zeros(4), np.zeros(2), 16),
-    "two sets, both leak": two_sets(False, np.linspace(0.1, 0.8, 4), [0.3, 0.0], 24),
+    "masses, binary": of_masses(True, 60),
     "two sets, binary, one leaks": two_sets(True, [0.9, 0.05, 0.4], [0.0, 0.02, 0.0], 24),
+    **tallied("half"),
+}
+THOROUGH: dict[str, Case] = {
+    **spread("rare and large"),
+    "masses": of_masses(False, 150),
+    "two sets, both leak": two_sets(False, np.linspace(0.1, 0.8, 4), [0.3, 0.0], 24),
     "two sets, binary, by a pilot": two_sets(True, [0.5, 0.6, 0.4], [0.5, 0.1, 0.9], 64, 100),
     "a pilot chooses either form": Case(
         draw=tallies(APART, 160),
@@ -231,41 +219,22 @@ QUICK: dict[str, Case] = {
         truth=APART.mean(),
         trials=100,
     ),
-    **tallied(8),
-}
-THOROUGH: dict[str, Case] = {
-    "masses": of_masses(False),
-    "leak@k of counts": Case(
-        draw=tallies(STEPS, 60),
-        bound=counted_mean,
-        truth=(1 - (1 - STEPS[:, None]) ** FAR).mean(axis=0),
-        trials=300,
+    "excess": beside(LEAKAGE),
+    "excess, mean": beside(LEAKAGE.mean()),
+    **tallied("one leaks"),
+    "mean of smooth": Case(
+        draw=lambda g: g.beta(2, SMOOTH, (6, 24)),
+        bound=of_scores(LEAKAGE.mean()),
+        truth=np.mean(2 / (2 + SMOOTH)),
+        trials=70,
     ),
-    **{
-        f"excess{of}, {numbers}": beside(quantity, numbers)
-        for of, quantity in (("", LEAKAGE), (", mean", LEAKAGE.mean()))
-        for numbers in ((40, 40), (24, 61))
-    },
-    **tallied(40),
-    **{
-        f"mean of {law}": Case(
-            draw=draw, bound=of_scores(LEAKAGE.mean()), truth=np.mean(mean), trials=70
-        )
-        for law, draw, mean in (
-            ("unlike coins", coins(LEAKS, 24), LEAKS),
-            ("coins alike", coins(np.full(6, 0.05), 24), 0.05),
-            ("rare and large", coins(np.full(6, 0.02), 24), 0.02),
-            ("half and half", coins(np.full(6, 0.5), 24), 0.5),
-            ("smooth", lambda g: g.beta(2, SMOOTH, (6, 24)), 2 / (2 + SMOOTH)),
-        )
-    },
 }
 
 
 @pytest.mark.parametrize(
     "name", [*QUICK, *(pytest.param(name, marks=pytest.mark.thorough) for name in THOROUGH)]
 )
-def test_either_end_misses_no_more_often_than_it_says(name: str) -> None:
+def test_each_bound_misses_at_most_at_its_rate(name: str) -> None:
     """And not at all where it never should: of an estimate with entries each is counted."""
     case, rng = (QUICK | THOROUGH)[name], np.random.default_rng(zlib.crc32(name.encode()))
     truth, above, below, wrong, made = np.asarray(case.truth), 0, 0, 0, 0

@@ -31,22 +31,12 @@ def ends(made: Estimate) -> np.ndarray:
 
 
 @every_statement
-def test_the_value_is_the_difference_of_what_was_seen(quantity: Quantity) -> None:
+def test_the_value_is_the_observed_difference(quantity: Quantity) -> None:
     both = bound(PAIR, quantity, confidence=0.9, seed=1)
     axis = 1 if quantity is LEAKAGE else None
     np.testing.assert_allclose(both.value, (SCORES - CONTROL).mean(axis=axis), atol=1e-12)
     assert both.target.endswith("beyond the control")
     assert (both.estimand, np.sum(both.n), np.sum(both.seed)) == ("excess mean leakage", 240, 1)
-
-
-@every_statement
-def test_the_control_beyond_the_model_is_the_mirror(quantity: Quantity) -> None:
-    forth = ends(bound(PAIR, quantity, seed=1))
-    back = ends(bound(Pair(PAIR.control, PAIR.rows), quantity, seed=1))
-    np.testing.assert_allclose(forth, -back[::-1], atol=0.12)
-    mirror = Pair(Rows.of(1 - CONTROL), Rows.of(1 - SCORES))
-    complement = ends(bound(mirror, quantity, seed=1))
-    np.testing.assert_allclose(forth, complement, atol=0.12)
 
 
 @every_statement
@@ -65,7 +55,7 @@ def test_the_controls_draws_are_read_as_the_models_are(quantity: Quantity) -> No
     np.testing.assert_array_equal(ends(bound(counted, quantity, seed=1)), plain)
 
 
-def test_one_question_alone_is_as_among_others() -> None:
+def test_one_question_has_the_same_bound_among_others() -> None:
     every = bound(Pair(Rows.of(SCORES), Rows.of(CONTROL)), side="both", seed=[5, 6, 7, 8, 9])
     alone = bound(Pair(Rows.of(SCORES[2]), Rows.of(CONTROL[2])), side="both", seed=7)
     assert (alone.lower, alone.upper) == (every.lower[2], every.upper[2])  # type: ignore[index]
@@ -74,7 +64,6 @@ def test_one_question_alone_is_as_among_others() -> None:
 
 
 def test_the_longer_row_is_met_in_shares() -> None:
-    """61 draws beside 24: each pair has the mean of two or three, and all of them count."""
     few = bound(Pair(Rows.of(np.ones(24)), Rows.of(np.zeros(24))), side="both", seed=1)
     many = bound(Pair(Rows.of(np.ones(61)), Rows.of(np.zeros(24))), side="both", seed=1)
     assert (many.lower, many.upper) == (few.lower, few.upper)
@@ -91,7 +80,6 @@ GOLDEN = {
 
 
 def width_of_two_bounds(rows: Rows, others: Rows) -> float:
-    """Return the width of the difference of two bounds at half of alpha each."""
     means = (
         partial(bound, own, LEAKAGE.mean(), seed=seed) for seed, own in ((2, rows), (3, others))
     )
@@ -99,10 +87,8 @@ def width_of_two_bounds(rows: Rows, others: Rows) -> float:
 
 
 @pytest.mark.parametrize("binary", [False, True])
-@pytest.mark.parametrize("sizes", [(20, 20), (40, 10), (6, 6)])
-def test_two_sets_that_do_not_leak_are_bounded_as_narrowly_as_by_two_bounds(
-    sizes: tuple[int, int], binary: bool
-) -> None:
+@pytest.mark.parametrize("sizes", [(20, 20), (40, 10)])
+def test_two_sets_without_leaks_have_narrow_bounds(sizes: tuple[int, int], binary: bool) -> None:
     """Rows of 0 and rows of 1: centres of the sets and the limit of a set's bets decide."""
     sets = [Rows.of(np.zeros((size, 64)), binary=binary) for size in sizes]
     made = excess_over_sets(*sets, confidence=0.9, seed=2)
@@ -167,7 +153,7 @@ def test_an_excess_of_bounds_gives_each_half_of_alpha(side: str) -> None:
         excess_of(MORE, FEWER, confidence=-0.5, side=side)
 
 
-def test_excess_takes_opposite_ends_and_adds_errors() -> None:
+def test_excess_takes_opposite_bounds_and_adds_errors() -> None:
     upper = bound(Rows.of_hits(10, 100), confidence=0.995, side="upper")
     lower = bound(Rows.of_hits(4, 100), confidence=0.995, side="lower")
     joint = excess(upper, lower)

@@ -40,7 +40,7 @@ def test_the_closed_form_is_exact(p: float) -> None:
         assert np.asarray(end).tolist() == pytest.approx(want, rel=1e-12, abs=1e-320)
 
 
-def test_what_is_carried_keeps_its_evidence() -> None:
+def test_a_carried_bound_keeps_its_evidence() -> None:
     for leak in (TALLY(side="both"), worst_question(TALLY, 4, side="both", confidence=0.9)):
         made = carried(leak, [1, 8])
         assert replace(made.about, quantity=leak.about.quantity, parameter=None) == leak.about
@@ -109,8 +109,7 @@ def test_a_side_that_the_counts_lack_is_trivial(side: str) -> None:
         np.testing.assert_allclose(made.upper, 1.0)
 
 
-def test_the_ends_are_those_of_the_least_and_the_most_that_the_counts_allow() -> None:
-    """By the very questions that would be so: as many beyond each x as are said, and no further."""
+def test_bounds_are_the_least_and_the_most_that_counts_allow() -> None:
     x, low, high = [0.0, 0.01, 0.1, 0.5], [3, 2, 1, 0], [4, 4, 2, 1]
     made = mean_leak_at_k_of_counts(counts(x, low, high), FAR)
     ends = list(zip(x, low, high, strict=True))

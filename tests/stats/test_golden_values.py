@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from fractions import Fraction
 from functools import partial
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pytest
@@ -15,6 +16,7 @@ from leakbound.stats import (
     SD,
     Mass,
     Masses,
+    Quantity,
     Rows,
     Stopped,
     bound,
@@ -26,11 +28,11 @@ from leakbound.stats import (
     samples_for,
     tail,
 )
-from leakbound.stats.betting import USUAL, DrawBets, first_accepted, mean_upper, std_upper
+from leakbound.stats.betting import USUAL, DrawBets, first_accepted, mean_upper
 from leakbound.stats.mean_over_questions import POOLED
 from leakbound.stats.portfolio import Portfolio
 from leakbound.stats.portfolio import mean_upper as portfolio_upper
-from leakbound.stats.tail import berk_jones, dkw
+from leakbound.stats.tail import berk_jones
 
 
 def exactly(value: str, tol: float = 1e-12) -> Any:
@@ -45,11 +47,41 @@ def confidence(case: dict[str, Any]) -> float:
     return 1 - float(case["alpha"])
 
 
-@cases(GOLDEN["clopper_pearson"])
-def test_proportion(case: dict[str, Any]) -> None:
-    for side, end, key in (("upper", "upper", "upper"), ("lower", "lower", "lower_one_sided")):
-        made = bound(Rows.of_hits(case["s"], case["n"]), confidence=confidence(case), side=side)
-        assert getattr(made, end) == exactly(case[key], 1e-11)
+def tally(case: dict[str, Any]) -> Rows:
+    return Rows.of_hits(case["s"], case["n"])
+
+
+def at_k(case: dict[str, Any]) -> Quantity:
+    return leak_at(case["k"])
+
+
+Make = Callable[[dict[str, Any]], Any]
+BOTH: dict[str, tuple[list[Any], Make, Make, str, float]] = {
+    "proportion": (
+        GOLDEN["clopper_pearson"]["cases"], tally, lambda _: LEAKAGE, "lower_one_sided", 1e-11,
+    ),
+    "leak@k": (GOLDEN["leak_at_k_interval"]["binary"], tally, at_k, "lower_one_sided", 1e-12),
+    "leak@k over DKW": (
+        GOLDEN["leak_at_k_interval"]["dkw_band"], lambda c: Rows.of(SCORES[c["set"]]), at_k,
+        "lower", 1e-12,
+    ),
+    "stopped leak@k": (
+        EXTRAS["stopped_leak_at_k"]["cases"], lambda c: Stopped(tally(c), c["cap"]), at_k,
+        "lower", 1e-9,
+    ),
+}  # fmt: skip
+"""Cases, their evidence and quantity, the name of the reference of the lower bound, tolerance."""
+
+
+@pytest.mark.parametrize("name", BOTH)
+def test_one_sided_bounds(name: str) -> None:
+    given, evidence, quantity, lower, tolerance = BOTH[name]
+    method: Literal["paper"] | None = "paper" if "DKW" in name else None
+    for case in given:
+        how: dict[str, Any] = {"confidence": confidence(case), "method": method}
+        for side, key in (("upper", "upper"), ("lower", lower)):
+            made = bound(evidence(case), quantity(case), side=side, **how)
+            assert getattr(made, side) == exactly(case[key], tolerance), label(case)
 
 
 @cases(GOLDEN["dkw_general_leakage"])
@@ -108,31 +140,6 @@ def test_binary_leak_at_k(case: dict[str, Any]) -> None:
     assert leak_at_k(Rows.of_hits(case["ones"], case["n"]), case["k"]) == exactly(case["value"])
 
 
-@cases(GOLDEN["leak_at_k_interval"], "binary")
-def test_binary_leak_at_k_bound(case: dict[str, Any]) -> None:
-    for side, end, key in (("upper", "upper", "upper"), ("lower", "lower", "lower_one_sided")):
-        made = bound(
-            Rows.of_hits(case["s"], case["n"]),
-            leak_at(case["k"]),
-            confidence=confidence(case),
-            side=side,
-        )
-        assert getattr(made, end) == exactly(case[key])
-
-
-@cases(GOLDEN["leak_at_k_interval"], "dkw_band")
-def test_leak_at_k_over_dkw(case: dict[str, Any]) -> None:
-    for side in ("upper", "lower"):
-        made = bound(
-            Rows.of(SCORES[case["set"]]),
-            leak_at(case["k"]),
-            confidence=confidence(case),
-            side=side,
-            method="paper",
-        )
-        assert getattr(made, side) == exactly(case[side])
-
-
 @cases(EXTRAS["berk_jones_one_sided"])
 def test_berk_jones(case: dict[str, Any]) -> None:
     tol = case.get("tol_rel", 1e-12)
@@ -180,18 +187,6 @@ def test_proportion_over_questions(case: dict[str, Any]) -> None:
     assert made.upper == exactly(case["upper"])
     mirror = bound(Rows.of_hits(~hits, n), LEAKAGE.mean(), side="lower", **how)
     assert mirror.lower == exactly(str(1 - float(case["upper"])))
-
-
-@cases(EXTRAS["stopped_leak_at_k"])
-def test_stopped_leak_at_k(case: dict[str, Any]) -> None:
-    for side in ("upper", "lower"):
-        made = bound(
-            Stopped(Rows.of_hits(case["s"], case["n"]), case["cap"]),
-            leak_at(case["k"]),
-            confidence=confidence(case),
-            side=side,
-        )
-        assert getattr(made, side) == exactly(case[side], 1e-9)
 
 
 @cases(EXTRAS["excess_of_proportions"])
@@ -249,27 +244,3 @@ def test_betting_mean(case: dict[str, Any]) -> None:
     assert 1 - fallen[0] / grid == pytest.approx(upper, abs=1e-9)
     wide = 0.03 * abs(upper - draws.mean()) + 1 / grid
     assert mean_upper(draws, alpha)[0] == pytest.approx(upper, abs=wide)
-
-
-@pytest.mark.parametrize(
-    ("name", "alpha", "upper"),
-    [
-        ("ties_10", 0.05, 0.491),
-        ("bern_100_1", 0.01, 0.2795),
-        ("grid_200", 0.01, 0.3155),
-        ("leak_1024", 0.01, 0.0845),
-        ("all_zero_8", 0.05, 0.5),
-    ],
-)
-def test_betting_deviation(name: str, alpha: float, upper: float) -> None:
-    """The references stand on a grid of .0005."""
-    draws = spread_order(SCORES[name])
-    wide = 0.03 * abs(upper - draws.std()) + 0.0005
-    assert std_upper(draws, alpha)[0] == pytest.approx(upper, abs=wide)
-
-
-def test_dkw_epsilon() -> None:
-    for case in GOLDEN["dkw_general_leakage"]["cases"]:
-        n, alpha = case["n"], float(case["alpha"])
-        assert 1 - dkw(n, alpha)[-1] == exactly(str(min(float(case["eps_one_sided"]), 1)))
-        assert 1 - dkw(n, alpha / 2)[-1] == exactly(str(min(float(case["eps_two_sided"]), 1)))

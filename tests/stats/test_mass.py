@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from decimal import Decimal, localcontext
 from fractions import Fraction
-from itertools import pairwise
 from math import sqrt
 from typing import Any
 
@@ -163,8 +162,8 @@ def test_tails_and_means_are_attained() -> None:
         assert interval(least)[0] == pytest.approx(least.upper)
 
 
-@pytest.mark.parametrize("seed", range(6))
-def test_std_is_the_range_over_all_laws_that_fit(seed: int) -> None:
+@pytest.mark.parametrize("seed", range(3))
+def test_std_is_the_range_over_all_fitting_distributions(seed: int) -> None:
     rng = np.random.default_rng(seed)
     p = rng.dirichlet(np.ones(3)) * [1, 1, 1]
     low, high = np.sort(rng.random((2, 2)), axis=0)
@@ -180,41 +179,6 @@ def test_std_is_the_range_over_all_laws_that_fit(seed: int) -> None:
     nearest = np.sqrt((p * (point - (p * point).sum(axis=1)[:, None]) ** 2).sum(axis=1))
     assert nearest.min() >= made.lower - 1e-12
     assert nearest.min() == pytest.approx(made.lower, abs=2e-2)
-
-
-def test_knowing_more_never_widens() -> None:
-    """Slack becomes an event, and an event's range shrinks."""
-    for law in LAWS[:40]:
-        mass = law.mass
-        more = Mass(
-            np.append(mass.p, mass.slack / 2), np.append(mass.low, 0.2), np.append(mass.high, 0.9)
-        )
-        sharper = Mass(more.p, (more.low + more.high) / 2, more.high)
-        for quantity in (tail([0, 0.15, 0.5, 0.95]), LEAKAGE, leak_at(K), SD):
-            made = [bound(Masses.of(m), quantity) for m in (mass, more, sharper)]
-            for wide, narrow in pairwise(made):
-                assert (np.asarray(narrow.lower) >= np.asarray(wide.lower) - 1e-12).all(), mass
-                assert (np.asarray(narrow.upper) <= np.asarray(wide.upper) + 1e-12).all(), mass
-
-
-@pytest.mark.parametrize(
-    ("p", "low", "high", "remainder", "message"),
-    [
-        ([-0.1], [0], [1], 0, "smallest of -0.1"),
-        ([0.5], [0], [1], -0.1, "smallest of -0.1"),
-        ([0.5, 0.5], [0, 0], [1, 1], 2e-9, "at most 1"),
-        ([np.nan], [0], [1], 0, "masses"),
-        ([0.5, 0.1], [0, 0.6], [1, 0.5], 0, "event 1"),
-        ([0.5], [np.nan], [1], 0, "event 0"),
-        ([0.5], [0, 0], [1, 1], 0, "shapes"),
-    ],
-)
-def test_impossible_masses_are_refused(
-    p: Any, low: Any, high: Any, remainder: float, message: str
-) -> None:
-    with pytest.raises(InputError) as caught:
-        Mass(np.array(p), np.array(low), np.array(high), remainder)
-    assert message in str(caught.value)
 
 
 def test_rounding_beyond_one_is_forgiven() -> None:
@@ -261,7 +225,7 @@ PAIRS = [
 @pytest.mark.parametrize("side", ["upper", "lower", "both"])
 @pytest.mark.parametrize("missing", [0, 3])
 @pytest.mark.parametrize(("binary", "quantity"), PAIRS)
-def test_with_nothing_explored_it_is_the_plain_bound(
+def test_without_events_it_is_plain(
     binary: bool, quantity: Quantity, missing: int, side: Any
 ) -> None:
     rows = Rows.of(SCORES > 0.5 if binary else SCORES, missing=missing, binary=binary)
@@ -277,7 +241,7 @@ def test_with_nothing_explored_it_is_the_plain_bound(
 
 
 @pytest.mark.parametrize("side", ["upper", "lower", "both"])
-def test_what_is_unknown_counts_as_1_above_and_0_below(side: str) -> None:
+def test_unknown_mass_counts_as_1_above_and_0_below(side: str) -> None:
     """Scores drawn from the remainder say nothing of the slack, 0.15 here."""
     mass, rest, scores = settled([(0.4, 0), (0.2, 0.6)], 0.25), 0.25, np.append(SCORES, SCORES)
     rows = Rows.of(scores)
@@ -321,7 +285,9 @@ HYBRIDS: dict[str, tuple[Quantity, Callable[[Law], np.ndarray | float]]] = {
 }
 
 
-@pytest.mark.parametrize("name", HYBRIDS)
+@pytest.mark.parametrize(
+    "name", ["tail", pytest.param("mean", marks=pytest.mark.thorough), "leak@k"]
+)
 def test_hybrid_coverage(name: str) -> None:
     mass, careless, draws, law = trials(40 if name == "mean" else 150)
     quantity, truth = HYBRIDS[name]
@@ -337,21 +303,7 @@ def test_hybrid_coverage(name: str) -> None:
     assert misses(careless, "upper") > allowed
 
 
-@pytest.mark.parametrize("q", [0.02, 0.3, 0.9])
-def test_hybrid_proportion_errs_as_often_as_it_may(q: float) -> None:
-    """With masses known exactly, alpha is spent on the draws, all of it and once."""
-    n, rest = 60, 0.25
-    mass = settled([(0.1, 1), (0.65, 0)], rest)
-    for side in ("upper", "lower"):
-        missed = 0.0
-        for hits, weight in enumerate(binom.pmf(np.arange(n + 1), n, q)):
-            made = bound(Masses.of(mass, Rows.of_hits(hits, n)), side=side, confidence=0.9)
-            missed += weight * (not made.lower <= 0.1 + rest * q <= made.upper)
-        assert missed <= 0.1
-        assert missed > 0.03 or (q, side) == (0.02, "upper")
-
-
-def test_the_mean_of_masses_adds_what_is_known_and_what_was_drawn() -> None:
+def test_the_mean_of_masses_adds_events_and_draws() -> None:
     known = [
         Mass(np.array([0.5, 0.1]), np.array([0.0, 1.0]), np.array([0.0, 1.0]), 0.4),
         Mass(np.array([0.7]), np.array([1.0]), np.array([1.0])),
@@ -376,7 +328,7 @@ def test_the_mean_of_masses_adds_what_is_known_and_what_was_drawn() -> None:
         Masses.of(known, Rows.of([[0.0]]))
 
 
-def test_a_question_among_others_is_bounded_as_it_is_alone() -> None:
+def test_a_question_has_the_same_bound_among_others() -> None:
     known = [settled([(0.4, 0), (0.2, 0.6)], 0.3), settled([(0.5, 1)]), settled([(0.1, 0)], 0.9)]
     scores, counts = np.tile(SCORES, (3, 1)), np.ones((3, len(SCORES)), int)
     counts[1] = 0
@@ -405,9 +357,9 @@ def variance(p: list[float], x: list[float]) -> Fraction:
     return sum((a * (Fraction(b) - mean) ** 2 for a, b in zip(shares, x, strict=True)), Fraction())
 
 
-def test_what_is_known_whole_has_ends_on_either_side_of_the_truth() -> None:
+def test_a_fully_known_deviation_is_enclosed() -> None:
     rng = np.random.default_rng(0)
-    for _ in range(1500):
+    for _ in range(600):
         d = int(rng.integers(1, 6))
         p = rng.dirichlet(np.full(d, rng.choice([0.1, 1.0, 10.0]))).tolist()
         x = rng.choice(XS, size=d).tolist()
@@ -422,7 +374,7 @@ def test_what_is_known_whole_has_ends_on_either_side_of_the_truth() -> None:
         assert upper - lower < 1e-6
 
 
-def test_where_all_score_alike_the_value_is_no_rounding_of_the_mean() -> None:
+def test_identical_scores_have_a_deviation_of_0() -> None:
     """Shares of .9 add up to a mean that is off by one rounding, and so would be the deviation."""
     p, x = np.array([0.7928268871303794, 0.20717311286962065]), np.array([0.9, 0.9])
     made = bound(Masses.of(Mass(p, x, x)), SD)

@@ -6,7 +6,6 @@ import math
 import sys
 from collections.abc import Callable
 from dataclasses import replace
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -14,7 +13,6 @@ import pytest
 from scipy.stats import beta
 from stretches import pooled
 
-from leakbound.errors import InputError
 from leakbound.stats import (
     LEAKAGE,
     SD,
@@ -50,7 +48,6 @@ def test_few_draws_of_each_question_are_one_pool() -> None:
 
 
 def test_eight_draws_of_each_question_are_bet_on_in_rounds() -> None:
-    """Also where the question with fewest draws has eight, and whatever the weights are."""
     uneven = np.arange(1, 81) <= np.array([80, 8, 80, 80, 80, 80])[:, None]
     for counts, weights in ((None, None), (uneven, None), (None, [1, 2, 3, 4, 5, 0.0])):
         made = bound(Rows.of(SCORES, counts), LEAKAGE.mean(weights), seed=5)
@@ -95,7 +92,7 @@ def test_weights_pick_the_questions_that_count() -> None:
     )
 
 
-def test_unequal_tallies_are_bounded_as_scores_are() -> None:
+def test_unequal_tallies_are_bounded_like_scores() -> None:
     hits, n = [3, 1, 0], [40, 20, 30]
     scores = [[0.0, 1.0]] * 3
     counts = [[37, 3], [19, 1], [30, 0]]
@@ -142,7 +139,6 @@ def test_mean_leak_at_k_bounds_the_blocks() -> None:
 
 @pytest.mark.parametrize("side", ["upper", "lower", "both"])
 def test_mean_leak_at_several_k_shares_alpha_and_grows_with_k(side: Side) -> None:
-    """In whatever order they are given; what is known of one k is known of its neighbours."""
     sizes, how = [8, 2, 40], {"side": side, "seed": 3}
     made = bound(ROWS, leak_at(sizes).mean(), confidence=0.9, **how)
     each = {k: bound(ROWS, leak_at(k).mean(), confidence=1 - 0.1 / 3, **how) for k in sizes}
@@ -170,7 +166,7 @@ def test_all_draws_of_a_question_are_one_block() -> None:
     assert math.isnan(made.value)
 
 
-def test_what_is_known_of_fewer_draws_is_known_of_more(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_bounds_of_smaller_k_carry_over_to_larger_k(monkeypatch: pytest.MonkeyPatch) -> None:
     """From below, and the reverse from above: all bounds hold at once, and leak@k grows with k."""
     known = {2: (0.3, 0.6), 8: (0.1, 0.9), 40: (0.5, 0.8)}
     plain = bound(ROWS, leak_at(2).mean())
@@ -195,38 +191,6 @@ def test_mean_leak_at_k_of_a_binary_scorer_uses_hoeffding() -> None:
     loose = bound(Rows.of(leaks), leak_at(3).mean())  # two rounds are too few
     assert loose.method.startswith("portfolio")
     assert made.method.startswith("Clopper")
-
-
-@pytest.mark.parametrize(
-    ("call", "given", "message"),
-    [
-        *((lambda w: bound(ROWS, LEAKAGE.mean(w)), (weights,), "6 questions") for weights in (
-            [1.0, 2.0], [[1.0] * 6], [0.0] * 6, [-1.0] * 6, [np.nan] * 6,
-        )),
-        *((lambda k: bound(ROWS, leak_at(k).mean()), (k,), message) for k, message in (
-            (81, "k = 81 for n = 80"), ([1, 81], "k = 81 for n = 80"), (0, ">= 1"),
-        )),
-        (lambda: bound(ROWS, leak_at(2).mean(), seed=-1), (), "seed"),
-        *((lambda q: bound(ROWS, q), (replace(q, weights=[1] * 6),), "takes no `weights`")
-          for q in (leak_at(2).mean(), SD.mean(), ed().mean())),
-        (partial(Rows.of, SCORES, binary=True), (), "0 or 1"),
-        *((Rows.of_hits, given, message) for given, message in (
-            ((3, 2, 0), "exceed"), ((1, 2, 2), "exceed"), ((0, 0, 0), "at least 1"),
-            ((0.5, 2, 0), "whole"), (([1, 2], [3, 4, 5], 0), "one per question"),
-            (([[1]], 2, 0), "1-D"),
-        )),
-        (leak_at_k, (Rows.of([0.0, 0.2, 0.4], missing=1), 4), "k = 4 for n = 3"),
-        (leak_at_k, (Rows.of([0.1]), 0), "`k`"),
-        (ed, (-1,), "rho"),
-        *((plan, (wrong,), f"strictly between 0 and 1, got {wrong}")
-          for plan in (samples_for, clean_samples_for) for wrong in (0, 1, -0.1)),
-    ],
-)  # fmt: skip
-def test_what_cannot_be_bounded_is_refused(
-    call: Callable[..., object], given: tuple[object, ...], message: str
-) -> None:
-    with pytest.raises(InputError, match=message):
-        call(*given)
 
 
 def test_tiny_probabilities_keep_their_digits() -> None:
@@ -280,7 +244,6 @@ def test_mean_and_deviation_share_alpha() -> None:
 
 
 def law_of_the_sum(p: np.ndarray) -> np.ndarray:
-    """P(S = s), S the number of leaks in one draw of each question."""
     law = np.ones(1)
     for each in p:
         law = np.convolve(law, [1 - each, each])
@@ -301,7 +264,7 @@ def chance_of_a_miss(p: np.ndarray, alpha: float) -> dict[str, float]:
     return missed
 
 
-def test_plain_clopper_pearson_misses_where_hoeffding_holds() -> None:
+def test_plain_clopper_pearson_misses_where_hoeffding_covers() -> None:
     """All questions leak for certain, but for one that leaks with probability .33."""
     p = np.append(np.ones(11), 0.33)
     assert chance_of_a_miss(p, 0.5)["plain"] == pytest.approx(0.67)
@@ -324,7 +287,6 @@ LAWS = {
 @pytest.mark.parametrize("law", LAWS)
 @pytest.mark.parametrize("confidence", [0.9, 0.99])
 def test_each_of_the_two_bounds_has_its_share_of_alpha(law: str, confidence: float) -> None:
-    """Neither at all of it: the lesser of two bounds fails as often as both together."""
     alpha, rows = 1 - confidence, None
     for seed, hits in enumerate(np.random.default_rng(15).binomial(64, LAWS[law], (3, 24))):
         made = bound(
@@ -414,11 +376,12 @@ def test_many_draws_are_met_by_their_counts(
     assert (other.lower, other.upper) == pytest.approx((some.lower, some.upper), rel=0.15)
 
 
-def test_rounds_by_counts_hold_every_draw_and_miss_as_seldom_as_they_say(
-    monkeypatch: pytest.MonkeyPatch,
+@pytest.mark.parametrize("trials", [20, pytest.param(150, marks=pytest.mark.thorough)])
+def test_rounds_by_counts_use_every_draw_and_rarely_miss(
+    trials: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(rounds, "MOST_MET", 0)
-    rng, missed, trials, n = np.random.default_rng(6), 0, 150, 170
+    rng, missed, n = np.random.default_rng(6), 0, 170
     p = np.array([0.02, 0.9, 0.5])
     for seed in range(trials):
         rows = Rows.of_hits(rng.binomial(n, p), [n] * 3).ordered(seed)
@@ -432,9 +395,7 @@ def test_rounds_by_counts_hold_every_draw_and_miss_as_seldom_as_they_say(
 
 
 @pytest.mark.parametrize("leaks", [0, 3, 40])
-def test_rounds_begin_at_the_least_end_that_is_not_below_the_pooled_bound(
-    leaks: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_rounds_begin_at_the_pooled_bound(leaks: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """One lower, and what lies between it and the bound would be passed over untested."""
     seen = []
 
@@ -458,7 +419,7 @@ def test_rounds_begin_at_the_least_end_that_is_not_below_the_pooled_bound(
         assert ends.tolist() == every[-len(ends) :].tolist()
 
 
-def test_an_end_at_the_pooled_bound_itself_is_where_rounds_begin(
+def test_rounds_may_begin_at_the_pooled_bound_itself(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     at = bound(Rows.of_hits([3, 3], 40), LEAKAGE.mean(), seed=0, side="upper").upper

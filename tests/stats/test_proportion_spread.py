@@ -41,7 +41,7 @@ def test_half_a_deviation_may_be_added_and_none() -> None:
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_ends_are_the_extremes_over_the_interval(name: str) -> None:
+def test_bounds_are_the_extremes_over_the_interval(name: str) -> None:
     """Against a fine grid of p inside the Clopper-Pearson interval, computed apart."""
     quantity, f = CASES[name]
     for hits in (0, 3, 20, 33, 40):
@@ -88,7 +88,7 @@ JUDGED = [
 
 
 @pytest.mark.parametrize(("case", "lower", "upper"), JUDGED, ids=str)
-def test_golden_values_from_the_definitions(
+def test_judged_golden_values(
     case: tuple[tuple[int, int], ...], lower: float, upper: float
 ) -> None:
     said, true, false = case
@@ -115,9 +115,7 @@ def ends() -> dict[tuple[Any, int, int], Any]:
 
 
 @pytest.mark.parametrize(("true", "false"), RATES)
-def test_it_misses_no_more_often_than_it_says(
-    ends: dict[tuple[Any, int, int], Any], true: float, false: float
-) -> None:
+def test_it_covers(ends: dict[tuple[Any, int, int], Any], true: float, false: float) -> None:
     """Exactly: summed over every outcome, judges that are no better than chance included."""
     weights = [binom.pmf(np.arange(8), 7, rate) for rate in (true, false)]
     for p in (0.0, 0.05, 0.5, 1.0):
@@ -142,7 +140,7 @@ def test_false_alarms_are_taken_off_and_missed_leaks_added() -> None:
     ("positives", "negatives", "said"),
     [((3, 5), (2, 6), True), ((20, 60), (30, 60), True), ((46, 50), (2, 60), False)],
 )
-def test_it_says_where_the_items_do_not_tell_leaks_from_others(
+def test_too_few_items_are_named(
     positives: tuple[int, int], negatives: tuple[int, int], said: bool
 ) -> None:
     made = judged(46, 100, positives=positives, negatives=negatives)
@@ -164,7 +162,7 @@ def test_questions_are_rows_and_a_mean_is_corrected_as_they_are() -> None:
 
 
 @pytest.mark.parametrize("side", ["upper", "lower"])
-def test_trivial_ends_keep_the_shape_of_the_questions(side: Any) -> None:
+def test_trivial_bounds_keep_the_shape_of_the_questions(side: Any) -> None:
     made = judged([46, 0], 100, positives=(20, 60), negatives=(30, 60), side=side)
     assert made.lower.tolist() == [0, 0]
     assert made.upper.tolist() == [1, 1]

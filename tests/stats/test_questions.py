@@ -95,25 +95,6 @@ def test_each_question_of_a_count_gets_one_over_n(n: int, each: str) -> None:
     assert "at 99.9 % each" in stopped.method
 
 
-def test_leaking_questions_are_counted_for_every_x_at_once() -> None:
-    """All 40 leak alike, so that all lie above an x just below: without the failures that
-    are added, the count misses almost always."""
-    rng = np.random.default_rng(2)
-    p, x = 0.2, np.array([0.0, 0.1, 0.1999, 0.2, 0.5])
-    truth = np.where(x < p, 40, 0)
-    missed = {"upper": 0, "lower": 0, "bare": 0}
-    for hits in rng.binomial(100, p, (200, 40)):
-        estimate = partial(bound, Rows.of_hits(hits, 100))
-        how = {"confidence": 0.9, "each_confidence": 0.9}
-        for side in ("upper", "lower"):
-            made = leaking_questions(estimate, 40, x, side=side, **how)
-            missed[side] += bool(((truth > made.upper) | (truth < made.lower)).any())
-        bare = (estimate(confidence=0.9, side="upper").upper[:, None] > x).sum(axis=0)
-        missed["bare"] += bool((truth > bare).any())
-    assert max(missed["upper"], missed["lower"]) <= binom.ppf(1 - 1e-4, 200, 0.1)
-    assert missed["bare"] > 150
-
-
 COIN = np.tile([0.0, 1.0], (3, 1))
 
 
@@ -163,9 +144,7 @@ def test_error_rates_add_up() -> None:
         (400, "400 estimates at 99 % are jointly valid at 0 % only; bound each at 99.99750 %."),
     ],
 )
-def test_a_claim_that_costs_too_much_is_refused_with_what_would_do(
-    estimates: int, message: str
-) -> None:
+def test_a_claim_that_costs_too_much_is_refused_with_the_fix(estimates: int, message: str) -> None:
     with pytest.raises(InputError) as caught:
         joint(*[bound(Rows.of_hits(0, 9))] * estimates)
     assert str(caught.value) == message
@@ -197,21 +176,6 @@ def test_every_question_gives_each_its_share(independent: bool) -> None:
     assert every.target == "every one of these questions, jointly, under this decoding"
 
 
-def test_every_question_holds_jointly() -> None:
-    """Uncorrected, some interval of 30 misses in most trials."""
-    rng = np.random.default_rng(1)
-    p = np.linspace(0.05, 0.95, 30)
-    missed = {"every": 0, "each": 0}
-    for hits in rng.binomial(60, p, (300, 30)):
-        estimate = partial(bound, Rows.of_hits(hits, 60))
-        for name, made in (
-            ("every", every_question(estimate, 30, confidence=0.8)),
-            ("each", estimate(confidence=0.8)),
-        ):
-            missed[name] += bool(((p < made.lower) | (p > made.upper)).any())
-    assert missed["every"] <= binom.ppf(1 - 1e-4, 300, 0.2) < missed["each"]
-
-
 def closed_test(p: np.ndarray, alpha: float) -> np.ndarray:
     """Holm as a closed test: i is proved when every set of hypotheses with i in it falls."""
     sets = [np.array(s) for size in range(1, len(p) + 1) for s in combinations(range(len(p)), size)]
@@ -221,7 +185,7 @@ def closed_test(p: np.ndarray, alpha: float) -> np.ndarray:
     )
 
 
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("seed", range(8))
 def test_holm_is_the_closed_test(seed: int) -> None:
     rng = np.random.default_rng(seed)
     p = rng.beta(0.3, 2, 6).round(2)
@@ -232,21 +196,9 @@ def test_holm_is_the_closed_test(seed: int) -> None:
     np.testing.assert_array_equal(clean.p_values, p)
 
 
-def test_a_p_value_at_its_threshold_counts_and_a_gap_ends_the_list() -> None:
+def test_a_p_value_at_its_threshold_counts() -> None:
     assert clean_questions(0.1, [0.5, 0.25], confidence=0.5).holds.tolist() == [True, True]
     assert clean_questions(0.1, [0.3, 0.26, 0.9], confidence=0.5).holds.tolist() == [False] * 3
-
-
-def test_no_question_that_leaks_more_is_called_clean() -> None:
-    """20 questions leak at the limit, 10 are clean: uncorrected tests err in most trials."""
-    rng = np.random.default_rng(4)
-    p = np.where(np.arange(30) < 20, 0.1001, 0.001)
-    wrong = {"holm": 0, "each": 0}
-    for hits in rng.binomial(100, p, (300, 30)):
-        values = p_value(Rows.of_hits(hits, 100), 0.1)
-        wrong["holm"] += clean_questions(0.1, values, confidence=0.8).holds[:20].any()
-        wrong["each"] += (values[:20] <= 0.2).any()
-    assert wrong["holm"] <= binom.ppf(1 - 1e-4, 300, 0.2) < wrong["each"]
 
 
 def test_the_proportion_p_value_is_the_binomial_tail() -> None:

@@ -13,23 +13,29 @@ import pytest
 
 from leakbound.errors import InputError
 from leakbound.stats import (
+    LEAKAGE,
+    SD,
     Claim,
     Looks,
     Mass,
     Masses,
     Pair,
+    Pool,
     Rows,
     Stopped,
     bound,
     check_independence,
     clean_questions,
+    clean_samples_for,
     corrected_bound,
     difference_over_questions,
+    ed,
     every_question,
     excess,
     extraction_draws,
     joint,
     leak_at,
+    leak_at_k,
     leaking_questions,
     mean_leak_at_k_of_counts,
     mean_over_stopped_questions,
@@ -37,6 +43,7 @@ from leakbound.stats import (
     p_value,
     parse_claim,
     randomisation_test,
+    samples_for,
     two_way,
     worst_question,
 )
@@ -44,6 +51,7 @@ from leakbound.stats.portfolio import bets, weighted_mean_upper
 
 TALLY = partial(bound, Rows.of_hits([0, 1, 4, 40], [100] * 4))
 GRADED = Rows.of([[0.1, 0.2]] * 4)
+SIX = Rows.of(np.full((6, 80), 0.3))
 HALF = Mass(np.array([0.5]), np.array([0.3]), np.array([0.3]), 0.5)
 CELLS = np.full((2, 3), 0.5)
 ABOVE = np.where(np.arange(6).reshape(2, 3) == 5, 0.7, CELLS)
@@ -57,6 +65,14 @@ def counted(x: float, **about: object) -> Callable[[], object]:
     made = leaking_questions(TALLY, 4, 0.1)
     changed = replace(made, about=replace(made.about, parameter=x, **about))
     return partial(mean_leak_at_k_of_counts, changed, 2)
+
+
+def mass(p: Any, low: Any, high: Any, remainder: float) -> Mass:
+    return Mass(np.array(p), np.array(low), np.array(high), remainder)
+
+
+def pool(scores: Any, counts: Any, **how: Any) -> Pool:
+    return Pool.of(Rows.of(scores, counts, empty=True), **how)
 
 
 REFUSED: list[tuple[Callable[[], object], str]] = [
@@ -123,6 +139,36 @@ REFUSED: list[tuple[Callable[[], object], str]] = [
     *((partial(weighted_mean_upper, Rows.of([[0.1], [0.2]]), np.array(weights), 0.1, bets(2, 0.1)),
        "`weights` must") for weights in
       ([1, -1], [1, np.nan], [1, np.inf], [0, 0], [1, 1, 1], [1])),
+    *((partial(bound, SIX, LEAKAGE.mean(weights)), "6 questions") for weights in
+      ([1.0, 2.0], [[1.0] * 6], [0.0] * 6, [-1.0] * 6, [np.nan] * 6)),
+    *((lambda k=k: bound(SIX, leak_at(k).mean()), message) for k, message in
+      ((81, "k = 81 for n = 80"), ([1, 81], "k = 81 for n = 80"), (0, ">= 1"))),
+    (partial(bound, SIX, leak_at(2).mean(), seed=-1), "seed"),
+    *((partial(bound, SIX, replace(q, weights=[1] * 6)), "takes no `weights`")
+      for q in (leak_at(2).mean(), SD.mean(), ed().mean())),
+    (partial(Rows.of, [[0.3]], binary=True), "0 or 1"),
+    *((partial(Rows.of_hits, *given), message) for given, message in (
+        ((3, 2, 0), "exceed"), ((1, 2, 2), "exceed"), ((0, 0, 0), "at least 1"),
+        ((0.5, 2, 0), "whole"), (([1, 2], [3, 4, 5], 0), "one per question"),
+        (([[1]], 2, 0), "1-D"),
+    )),
+    (partial(leak_at_k, Rows.of([0.0, 0.2, 0.4], missing=1), 4), "k = 4 for n = 3"),
+    (partial(leak_at_k, Rows.of([0.1]), 0), "`k`"),
+    (partial(ed, -1), "rho"),
+    *((partial(plan, wrong), f"strictly between 0 and 1, got {wrong}")
+      for plan in (samples_for, clean_samples_for) for wrong in (0, 1, -0.1)),
+    *((partial(mass, *given), message) for *given, message in (
+        ([-0.1], [0], [1], 0, "smallest of -0.1"), ([0.5], [0], [1], -0.1, "smallest of -0.1"),
+        ([0.5, 0.5], [0, 0], [1, 1], 2e-9, "at most 1"), ([np.nan], [0], [1], 0, "masses"),
+        ([0.5, 0.1], [0, 0.6], [1, 0.5], 0, "event 1"), ([0.5], [np.nan], [1], 0, "event 0"),
+        ([0.5], [0, 0], [1, 1], 0, "shapes"),
+    )),
+    (partial(pool, [0.1, 0.2], [1, 1], design="fixed"), "2-D"),
+    (partial(pool, [[0.1]], [[1]], design="shared"), "'allocated', 'fixed', 'fresh'"),
+    (partial(pool, [[0.1]], [[1]], design="fixed", target="all"), "'queries', 'inputs'"),
+    (partial(pool, [[0.1, 0.2]], [[1, 1]], design="fresh"), "one output, got 2 for query 0"),
+    (partial(pool, [[0.1], [0.2]], [[1], [0]], design="fixed"), "none for query 1"),
+    (partial(pool, [[0.1]], [[0]], design="allocated"), "no draw"),
 ]  # fmt: skip
 
 

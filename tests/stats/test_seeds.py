@@ -64,9 +64,7 @@ def test_few_seeds_take_the_least_and_the_largest_end(
 @pytest.mark.parametrize(
     ("seeds", "confidence"), [(4, 0.95), (5, 0.97), (1, 0.9), (9, 0.999), (5, 0.96875)]
 )
-def test_too_few_seeds_are_refused_and_as_many_as_are_named_do(
-    seeds: int, confidence: float
-) -> None:
+def test_too_few_seeds_are_refused_with_the_number_needed(seeds: int, confidence: float) -> None:
     with pytest.raises(InputError, match="cannot bound a median") as caught:
         median_over_seeds(tallies([1] * seeds), seeds, confidence=confidence, side="lower")
     needed = int(str(caught.value).split("Train at least ")[1].split(",")[0])
@@ -119,14 +117,15 @@ def looked_up(n: int) -> Callable[[np.ndarray], Callable[..., Estimate]]:
 )
 @pytest.mark.parametrize("independent", [True, False], ids=["own draws", "one uniform"])
 @pytest.mark.parametrize("law", ["spread", "two points", "all alike"])
-def test_it_misses_as_seldom_as_it_says(
+def test_it_misses_seldom(
     seeds: int, side: Any, confidence: float, law: str, independent: bool
 ) -> None:
-    """Models of a law of leak probabilities, each drawn from 60 times; 2,000 methods.
+    """Models of a law of leak probabilities, each drawn from 60 times; 600 methods.
 
     All models share one uniform number in the worst case: of equal models all bounds fail at once.
+    The rate for independent bounds would miss in 9.9 % there, and 7.9 % are too many.
     """
-    generator, runs, n = np.random.default_rng(seeds), 2000, 60
+    generator, runs, n = np.random.default_rng(seeds), 600, 60
     p = {
         "spread": generator.beta(1, 6, (runs, seeds)),
         "two points": generator.choice([0.02, 0.4], (runs, seeds)),

@@ -108,7 +108,7 @@ def blocks(draws: list[list[float]], level: float, rho: float) -> tuple[list[Met
     [(SD.mean(), 0.0, 0.5), (ed().mean(), 1.0, (1 + math.sqrt(5)) / 2)],
 )
 @pytest.mark.parametrize(("questions", "n"), [(3, 40), (1, 90), (12, 17)])
-def test_ends_are_the_least_that_the_formulas_reject(
+def test_it_is_the_least_rejected(
     quantity: Quantity, level: float, most: float, questions: int, n: int
 ) -> None:
     scores = RNG.beta(np.linspace(1, 6, questions)[:, None], 6, (questions, n))
@@ -130,9 +130,7 @@ def test_ends_are_the_least_that_the_formulas_reject(
 
 @pytest.mark.parametrize("law", [[0.9, 0.0, 0.1], [0.5, 0.0, 0.5], [0.2, 0.5, 0.3]])
 @pytest.mark.parametrize("size", [2, 3, 5])
-def test_the_deviation_of_a_block_is_too_small_on_average_and_a_tangent_too_large(
-    law: list[float], size: int
-) -> None:
+def test_a_blocks_deviation_is_small_and_a_tangent_large(law: list[float], size: int) -> None:
     """Exactly, over every outcome of scores 0, .4 and 1."""
     values = np.array([0.0, 0.4, 1.0])
     mean = values @ law
@@ -148,7 +146,7 @@ def test_the_deviation_of_a_block_is_too_small_on_average_and_a_tangent_too_larg
         assert tangent == pytest.approx(sd) or (c, centre) != (sd, mean)
 
 
-def test_questions_that_never_vary_are_told_to() -> None:
+def test_questions_that_never_vary_have_a_small_upper_bound() -> None:
     made = bound(Rows.of(np.full((24, 1024), 0.3)), SD.mean(), side="both", seed=0)
     assert made.value == pytest.approx(0)
     assert made.lower == 0

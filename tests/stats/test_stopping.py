@@ -41,7 +41,7 @@ TWO_PERCENT = parse_claim("p<=0.02")
         ("p <= 2.9% ", Claim("p", 0.029)),
     ],
 )
-def test_claims(text: str, claim: Claim) -> None:
+def test_claims_are_parsed(text: str, claim: Claim) -> None:
     assert parse_claim(text) == claim
     assert parse_claim(claim.text) == claim
 
@@ -50,7 +50,7 @@ def test_claims(text: str, claim: Claim) -> None:
     "text",
     ["p>=0.02", "p<=%", "q<=0.1", "p<=", "<=0.1", "p<=-0.1", "p<=0.1 or so", "", "p<=nan", "0.1"],
 )
-def test_words_that_are_no_claim_are_refused(text: str) -> None:
+def test_invalid_claims_are_refused(text: str) -> None:
     with pytest.raises(InputError, match="a claim reads"):
         parse_claim(text)
 
@@ -159,61 +159,24 @@ def test_the_next_look_is_the_first_that_can_decide() -> None:
         assert Looks(claim, 20).next_look(Rows.of([0.0], [16])) == 20
 
 
-def wrong_decisions(looks: Looks, p: float, trials: int) -> int:
-    """How often, at the looks that the rule makes, the decision goes against the truth."""
-    rng = np.random.default_rng(6)
-    wrong = "refuted" if p <= looks.claim.limit else "holds"
-    hits, n = np.zeros(trials, int), np.zeros(trials, int)
-    count, goal = 0, np.full(trials, looks.first)
-    while hits.size:
-        hits, n = hits + rng.binomial(goal - n, p), goal
-        rows = Rows.of_hits(hits, n)
-        verdicts = looks.decide(rows)
-        count += int((verdicts == wrong).sum())
-        going = (verdicts == "open") & (n < looks.cap)
-        goal = looks.next_look(rows)[going]
-        hits, n = hits[going], n[going]
-    return count
-
-
-@pytest.mark.parametrize("p", [0.1, 0.1001])
-@pytest.mark.thorough
-def test_decisions_are_wrong_at_most_at_alpha(p: float) -> None:
-    looks = Looks(Claim("p", 0.1), 512, confidence=0.9)
-    assert wrong_decisions(looks, p, 1000) <= binom.ppf(1 - 1e-4, 1000, 0.1)
-
-
-def test_decisions_by_a_bound_for_fixed_n_would_be_wrong_too_often(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(
-        Looks,
-        "bound",
-        lambda self, rows, side, seed: bound(rows, confidence=self.confidence, side=side),
-    )
-    looks = Looks(Claim("p", 0.1), 512, confidence=0.9)
-    assert wrong_decisions(looks, 0.1001, 1000) > binom.ppf(1 - 1e-4, 1000, 0.1)
-
-
 @pytest.mark.parametrize("side", ["lower", pytest.param("upper", marks=pytest.mark.thorough)])
 def test_a_decision_by_betting_is_that_of_its_seed(side: Side) -> None:
     """At the cap bets meet the draws in an order; looks are made again from the stored scores."""
     rows = Rows.of([0.0, 0.5, 1.0], [110, 60, 30])
-    ends = [Looks(Claim("mean", 0.5), 200).bound(rows, side=side, seed=s) for s in range(16)]
+    ends = [Looks(Claim("mean", 0.5), 200).bound(rows, side=side, seed=s) for s in range(8)]
     lower, upper = (np.array([getattr(end, name) for end in ends]) for name in ("lower", "upper"))
     limit = float(np.median(lower if side == "lower" else upper))
     wanted = ["refuted" if low > limit else "holds" for low in lower]
     if side == "upper":
         wanted = ["holds" if high <= limit else "open" for high in upper]
     looks = Looks(Claim("mean", limit), 200)
-    verdicts = [str(looks.decide(rows, seed=s)[0]) for s in range(16)]
+    verdicts = [str(looks.decide(rows, seed=s)[0]) for s in range(8)]
     decided = {"lower": "refuted", "upper": "holds"}[side]
     assert [v == decided for v in verdicts] == [w == decided for w in wanted]
-    assert 0 < sum(v == decided for v in verdicts) < 16  # the order matters here
+    assert 0 < sum(v == decided for v in verdicts) < 8  # the order matters here
 
 
 def stopped_bound(bound: BoundFunction) -> BoundFunction:
-    """The same bound, as if a rule had ended the sampling."""
 
     def call(**how: object) -> Estimate:
         return replace(bound(**how), stopping="any time")
@@ -251,25 +214,8 @@ def test_the_mean_does_not_lie_above_the_worst_question() -> None:
     )
 
 
-def test_mean_over_questions_whose_bounds_fail_often() -> None:
-    """Bounds that each fail with probability .6: their mean alone misses most of the time."""
-    rng = np.random.default_rng(3)
-    p = np.linspace(0.1, 0.5, 40)
-    missed = {"mean": 0, "bare": 0}
-    for hits in rng.binomial(100, p, (100, 40)):
-        estimate, how = (
-            partial(bound, Rows.of_hits(hits, 100)),
-            {"confidence": 0.9, "side": "upper"},
-        )
-        made = mean_over_stopped_questions(estimate, 40, each_confidence=0.4, **how)
-        missed["mean"] += made.upper < p.mean()
-        missed["bare"] += estimate(confidence=0.2, side="upper").upper.mean() < p.mean()
-    assert missed["mean"] <= binom.ppf(1 - 1e-4, 100, 0.1) < missed["bare"]
-
-
 @pytest.mark.parametrize("questions", [1, 24, 100, 400])
-def test_the_mean_after_stopping_spends_what_the_number_of_questions_says(questions: int) -> None:
-    """Its alpha' lets b bounds fail, b and alpha' such that more do with probability <= alpha."""
+def test_the_mean_after_stopping_spends_alpha_by_number(questions: int) -> None:
     rows = [0] * questions
     estimate = partial(early, Rows.of_hits(rows, 314))
     made = mean_over_stopped_questions(estimate, questions, side="upper")

@@ -64,9 +64,8 @@ def test_two_settings_each_have_sharp_effects(seed: int) -> None:
         assert part.lower == pytest.approx(least, abs=1e-12)
 
 
-@pytest.mark.parametrize("settings", [3, 5, 7])
-def test_a_knob_with_one_setting_has_no_effect(settings: int) -> None:
-    low = np.linspace(0, 0.5, settings)[None]
+def test_a_knob_with_one_setting_has_no_effect() -> None:
+    low = np.linspace(0, 0.5, 5)[None]
     grid = made(low, low + 0.3)
     for none in (grid["rows"], grid["interaction"]):
         assert (none.lower, none.value, none.upper) == (0, 0, 0)

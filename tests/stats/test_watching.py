@@ -8,13 +8,11 @@ from functools import partial
 
 import numpy as np
 import pytest
-from numpy.typing import NDArray
-from scipy.integrate import quad
 from scipy.stats import binom
 from stretches import early
 
 from leakbound.stats import Estimate, Rows, Stopped, bound, every_question, worst_watched
-from leakbound.stats.anytime import anytime_bets, log_evidence_above, log_evidence_below
+from leakbound.stats.anytime import anytime_bets
 from leakbound.stats.portfolio import Portfolio, mean_upper, weighted_mean_upper
 
 PLAIN = Portfolio(np.array([0.3, 1.0]), np.array([0.6, 0.4]))
@@ -35,7 +33,7 @@ def wealth(m: float, scale: tuple[float, float]) -> float:
     ("weights", "scale"),
     [((1, 1), (0.5, 1.0)), ((4, 2), (1.0, 1.0)), ((3, 0.5), (1.0, 1 / 3)), ((0, 7), (0.0, 1.0))],
 )
-def test_the_weighted_bound_is_the_root_of_the_wealth(
+def test_the_bound_is_the_wealths_root(
     weights: tuple[float, float], scale: tuple[float, float]
 ) -> None:
     upper = weighted_mean_upper(ROWS, np.array(weights), 0.6, PLAIN)
@@ -75,7 +73,6 @@ def misses_when_peeking(
 
 
 def of_hits(made: Callable[..., Estimate]) -> Callable[..., Estimate]:
-    """The leak probability from scores of 0 and 1."""
     return lambda scores, counts, **how: made(Rows.of_hits(counts[:, 1], counts.sum(axis=1)), **how)
 
 
@@ -96,22 +93,6 @@ def test_peeking_at_a_mean(side: str) -> None:
         return early(Rows.of(scores, counts), **how)
 
     assert misses_when_peeking(draws, 0.2, mean, side) <= ALLOWED
-
-
-def test_the_evidence_is_the_average_likelihood_ratio() -> None:
-    """K_n(p) by its definition, over q < p and over q > p."""
-    for s, n, p in [(0, 5, 0.3), (2, 9, 0.4), (9, 9, 0.9), (7, 30, 0.1)]:
-
-        def ratio(angle: float, s: int = s, n: int = n, p: float = p) -> float:
-            q = math.sin(angle) ** 2  # Beta(1/2, 1/2) is uniform in this angle
-            return (q / p) ** s * ((1 - q) / (1 - p)) ** (n - s)
-
-        cut = math.asin(math.sqrt(p))
-        tally = np.array([s]), np.array([n]), np.array([p])
-        above = quad(ratio, 0, cut)[0] / cut
-        below = quad(ratio, cut, math.pi / 2)[0] / (math.pi / 2 - cut)
-        assert math.exp(log_evidence_above(*tally)[0]) == pytest.approx(above, rel=1e-9)
-        assert math.exp(log_evidence_below(*tally)[0]) == pytest.approx(below, rel=1e-9)
 
 
 # (hits, n, side, bound at alpha = .005): roots found by mpmath with 50 digits, K_n by quadrature.
@@ -150,66 +131,11 @@ def test_bounds_are_sound_for_any_count(n: int) -> None:
     assert (made.upper - made.value <= 12 * width + 16 / n).all()
 
 
-SIMULATED, QUESTIONS = 250, 2
-PART, PARTS = 8, 32  # draws of a question between two looks, and looks
-CAP = PART * PARTS
-
-
-def looks(law: list[float], seed: int) -> NDArray[np.int64]:
-    """What lies there after every part, of as many questions as are simulated: counts by value."""
-    rows = SIMULATED * QUESTIONS
-    drawn = np.random.default_rng(seed).multinomial(PART, law, size=(PARTS, rows))
-    return np.asarray(drawn.cumsum(axis=0))
-
-
-def watched(hits: NDArray[np.int64], n: int) -> Estimate:
-    made = partial(bound, Stopped(Rows.of_hits(hits, np.full(len(hits), n)), CAP))
-    return jointly(made)
-
-
-def jointly(bound: partial[Estimate]) -> Estimate:
-    """As if each simulation's questions were all: these are rows of one call."""
-
-    def of_some(*, confidence: float, side: str) -> Estimate:
-        share = (1 - confidence) * SIMULATED  # undoes that rows of other simulations are asked too
-        return bound(confidence=1 - share, side=side)
-
-    return every_question(of_some, SIMULATED * QUESTIONS, confidence=1 - ALPHA, independent=False)
-
-
-def errors(each: list[Estimate], truth: float) -> float:
-    """In which share of the simulations any interval failed at any look."""
-    wrong = [(np.asarray(e.lower) > truth) | (np.asarray(e.upper) < truth) for e in each]
-    return float(np.any(wrong, axis=0).reshape(SIMULATED, QUESTIONS).any(axis=1).mean())
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("p", [pytest.param(0.02, marks=pytest.mark.thorough), 0.3])
-def test_whoever_looks_after_every_part_is_wrong_no_oftener_than_is_said(p: float) -> None:
-    """And would be with bounds for a fixed n, each of them right by itself."""
-    seen = [counts[:, 1] for counts in looks([1 - p, p], seed=7)]
-    sizes = [PART * (i + 1) for i in range(PARTS)]
-    assert errors([watched(hits, n) for hits, n in zip(seen, sizes, strict=True)], p) <= ALPHA
-    how = {"confidence": 1 - ALPHA / QUESTIONS, "side": "both"}
-    peeked = [bound(Rows.of_hits(hits, n), **how) for hits, n in zip(seen, sizes, strict=True)]
-    assert errors(peeked, p) > 1.5 * ALPHA
-    assert errors(peeked[-1:], p) <= 1.2 * ALPHA  # of 250 simulations
-
-
-def test_so_it_is_for_means() -> None:
-    values, law = np.array([0.0, 0.3, 1.0]), [0.6, 0.3, 0.1]
-    early = [counts for i, counts in enumerate(looks(law, seed=11)) if i % 4 == 3 and i < PARTS - 1]
-    rows = np.tile(values, (SIMULATED * QUESTIONS, 1))
-    found = [jointly(partial(bound, Stopped(Rows.of(rows, counts), CAP))) for counts in early]
-    assert errors(found, float(values @ law)) <= ALPHA
-
-
 HITS, N = np.array([0, 3, 40]), np.array([64, 64, 64])
 BOUND = partial(bound, Stopped(Rows.of_hits(HITS, N), 128))
 
 
 def test_every_side_of_every_question_has_its_share_of_alpha() -> None:
-    """To the last digit those of the any-time bound at half of alpha/(2N), N all that are asked."""
     found = every_question(BOUND, 10, confidence=0.9, independent=False)
     by_hand = early(Rows.of_hits(HITS, N), confidence=1 - 0.1 / 10 / 2)
     np.testing.assert_allclose(found.lower, by_hand.lower, rtol=0, atol=1e-12)
