@@ -6,7 +6,7 @@ import shutil
 from pathlib import Path
 
 import pytest
-from commands import SMALL, done
+from commands import SMALL, Words, done
 
 from leaky import leaky_run
 from shared import keep
@@ -46,10 +46,16 @@ def questions(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="session")
-def finished(model: Path, questions: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def evaluating(model: Path, questions: Path) -> Words:
+    """`evaluate` of the model on the questions; a folder and more options follow."""
+    return ("evaluate", model, "--benchmark", questions, *SMALL, "--out")
+
+
+@pytest.fixture(scope="session")
+def finished(evaluating: Words, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A finished run that no test may change: see `run`."""
     out = tmp_path_factory.mktemp("cli") / "finished"
-    done("evaluate", model, "--benchmark", questions, "--out", out, *SMALL)
+    done(*evaluating, out)
     return keep(out)
 
 

@@ -7,7 +7,7 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-from commands import MEASURE, SAMPLE, SMALL, done, leakbound, refused
+from commands import MEASURE, SAMPLE, SMALL, Words, done, leakbound, refused
 
 from leakbound.store import Run
 from misbehaving import LISTED, Answer, Body, chat_server, fails, honest, judge_server, says
@@ -20,10 +20,8 @@ who wrote red,Ann,Ann,forget,c
 """
 
 
-def test_of_a_file_of_ones_own_what_is_odd_is_said_first(
-    model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Only rows to forget are asked; its metrics are measured again from anywhere."""
+def test_odd_files_are_noted(model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Only rows to forget are queried; their metrics are measured again from any folder."""
     (tmp_path / "mine.csv").write_text(OWN)
     monkeypatch.chdir(tmp_path)
     how = ("--benchmark", "mine.csv", *SMALL)
@@ -45,7 +43,7 @@ def test_jailbreakbench_asks_chat_models_only(model: Path, tmp_path: Path) -> No
     asked = ("evaluate", model, "--benchmark", "jbb", "--data", tmp_path, "--out", tmp_path / "r")
     refused(leakbound(*asked, *SMALL), "no chat template", "instruct", "--prompt-template")
     assert not (tmp_path / "r" / "run.json").exists()
-    done(*asked, *SMALL, "--prompt-template", "{question}")
+    done(*asked, *SMALL, *SAMPLE, "--prompt-template", "{question}")
 
 
 def verdict(body: Body, _: int) -> Answer:
@@ -67,9 +65,7 @@ def test_a_finished_run_is_judged_and_bounded(run: Path, tmp_path: Path) -> None
 
 
 @pytest.mark.slow
-def test_a_busy_judge_leaves_the_run_incomplete_and_is_asked_again(
-    model: Path, questions: Path, tmp_path: Path
-) -> None:
+def test_a_run_with_a_busy_judge_resumes(evaluating: Words, tmp_path: Path) -> None:
     busy = [True]
 
     def rule(body: Body, before: int) -> Answer:
@@ -78,16 +74,17 @@ def test_a_busy_judge_leaves_the_run_incomplete_and_is_asked_again(
 
     with judge_server(rule) as served:
         scorer = ("--scorer", f"judge:model=openai:{served.url}#m")
-        judged = ("evaluate", model, "--benchmark", questions, *SMALL, *scorer, "--json", "--out")
-        refused(leakbound(*judged, tmp_path / "out"), "429", "same command again", status=3)
-        refused(leakbound("bound", tmp_path / "out", *scorer), "leakbound score")
+        out, judged = tmp_path / "out", (*scorer, "--json")
+        refused(leakbound(*evaluating, out, *judged), "429", "same command again", status=3)
+        refused(leakbound("bound", out, *scorer), "leakbound score")
         failed = {text for text in served.texts if len(text) % 2}
         assert failed
         busy[0] = False
-        resumed = done(*judged, tmp_path / "out").json["estimates"]
+        resumed = done(*evaluating, out, *judged).json["estimates"]
         times = Counter(served.texts)
         assert {text for text in times if times[text] > 1} == failed  # no other is asked again
-        assert resumed == done(*judged, tmp_path / "whole").json["estimates"]
+        whole = done(*evaluating, tmp_path / "whole", *judged).json["estimates"]
+    assert resumed == whole
     assert all(row["missing"] == 0 for row in resumed)
 
 

@@ -29,6 +29,7 @@ FILES = {
     "empty/file": b"",
 }
 """Files of the folder in which the commands run."""
+Monkey = pytest.MonkeyPatch
 UNBEGUN = {"out/prompts.parquet", "out/queries.parquet"}  # without run.json no run
 
 SHORT = {
@@ -167,11 +168,7 @@ def names(
 @pytest.mark.usefixtures("no_model")
 @pytest.mark.parametrize(("line", "words"), [*ROWS, *GONE], ids=lambda text: text[:60])
 def test_a_refusal_names_what_is_wrong_and_writes_nothing(
-    line: str,
-    words: str,
-    names: Mapping[str, Path],
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
+    line: str, words: str, names: Mapping[str, Path], tmp_path: Path, monkeypatch: Monkey
 ) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.delattr(loading, "AutoModelForCausalLM")
