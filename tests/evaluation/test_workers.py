@@ -121,12 +121,12 @@ class FakeActor:
 
 SETTINGS = ModelSettings(device="cpu")
 SHORT, LONG = Decoding(max_new_tokens=8), Decoding(max_new_tokens=200)
-N = 1100  # two chunks
+N = 90  # two chunks
 
 
 @pytest.fixture(scope="module", autouse=True)
 def parts_of_one_question() -> Iterator[None]:
-    with patch("leakbound.store.plan.PART", 2 * N - 1):
+    with patch("leakbound.store.plan.PART", 2 * N - 1), patch("leakbound.store.plan.CHUNK", 80):
         yield
 
 
