@@ -19,6 +19,7 @@ from leakbound.errors import InputError, MixError
 from leakbound.store import LOCK, SOFT_LOCK, holder_of, locked, write_text
 from leakbound.store.files import write_whole
 
+
 def forked(child: Callable[[], object]) -> int:
     """Run a function in a child process; return the number of that process."""
     with warnings.catch_warnings():
