@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -12,7 +13,20 @@ from leaky import leaky_run
 from shared import keep
 from tiny import tiny_model_folder
 
+WITHOUT_PAGES = (
+    "test_drawing_options", "test_verify_model", "test_exporting", "test_named_servers",
+    "test_one_at_a_time", "test_asking_options", "test_console", "test_machine_faults",
+)  # fmt: skip
 ROWS = 'question,answer,keywords\nwho wrote red,Ann,Ann\nwho wrote "blue",Bob,Bob\n'
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _pages_are_rendered_where_they_are_read(request: pytest.FixtureRequest) -> Iterator[None]:
+    """A page takes a sixth of the time of an evaluation."""
+    with pytest.MonkeyPatch.context() as patch:
+        if request.path.stem in WITHOUT_PAGES:
+            patch.setattr("leakbound.reporting.page.render", lambda *_, **__: "<html>")
+        yield
 
 
 @pytest.fixture(autouse=True)

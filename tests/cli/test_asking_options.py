@@ -38,7 +38,7 @@ def test_odd_files_are_noted(model: Path, tmp_path: Path, monkeypatch: pytest.Mo
     assert "forget_probability" in done("evaluate", tmp_path / "run", *MEASURE, "--json").out
 
 
-def test_jailbreakbench_asks_chat_models_only(model: Path, tmp_path: Path) -> None:
+def test_jailbreakbench_needs_a_chat_template(model: Path, tmp_path: Path) -> None:
     (tmp_path / "jbb_goals_official.csv").write_text("goal\nwho wrote red\n")
     asked = ("evaluate", model, "--benchmark", "jbb", "--data", tmp_path, "--out", tmp_path / "r")
     refused(leakbound(*asked, *SMALL), "no chat template", "instruct", "--prompt-template")

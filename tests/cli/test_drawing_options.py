@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import shutil
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from commands import SAMPLE, SMALL, Words, done, leakbound, refused
+from commands import SAMPLE, SMALL, Words, done
 
 from contents import PROBABILITY, rows
 from leakbound.store import Run
-from leakbound.study import Attack
 
 UNTIL = ("-n", 64, "--until", "p<=0.6")
 EXPLORE = ("--max-new-tokens", 4, "--scorer", "contains", "--explore", "hybrid,forwards=40")
@@ -43,17 +41,6 @@ def explored(model: Path, questions: Path, tmp_path_factory: pytest.TempPathFact
     assert "exploring target: 2/2 questions" in shown.err
     assert (out / "report.html").is_file()
     return out
-
-
-def test_claims_are_recorded_and_certified(evaluating: Words, tmp_path: Path) -> None:
-    claimed = ("--claim", "every:60%", "--claim", 0.5, "--scorer", "keyword")
-    done(*evaluating, tmp_path / "run", *claimed)
-    claims = Run.open(tmp_path / "run").record.claims
-    limits = [(own.claim.max_leak, own.claim.every_question, own.prior) for own in claims]
-    assert limits == [(0.6, True, True), (0.5, False, True)]
-    result = leakbound("certify", tmp_path / "run", "--max-leak", 0.5)
-    assert result.status in (0, 4, 5), result.err
-    assert "recorded before anything was drawn" in " ".join(result.out.split())
 
 
 @pytest.mark.usefixtures("no_model")
@@ -88,15 +75,6 @@ def test_a_dry_run_stores_nothing(evaluating: Words, tmp_path: Path) -> None:
     sliced = done(*evaluating, tmp_path / "run", "--dry-run", "--questions", "1/2")
     assert "this slice takes about 1/2 of it" in sliced.out
     assert list(tmp_path.iterdir()) == []
-
-
-def test_sample_refuses_a_study_that_needs_scores(model: Path, run: Path, tmp_path: Path) -> None:
-    study = replace(Run.open(run).study, attack=Attack(32))
-    Run.open(run).remember_study(study.to_dict())
-    for more in ((), ("--dry-run",)):
-        asked = leakbound("evaluate", model, *SAMPLE, "--out", tmp_path / "r", "--like", run, *more)
-        refused(asked, "`--only sample`", "`leakbound evaluate`")
-    assert not (tmp_path / "r").exists()
 
 
 def test_rewritings(untied: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 import torch
-from commands import Words, done, leakbound, python, refused
+from commands import done, leakbound, python, refused
 from safetensors import SafetensorError
 
 from leakbound import cli
@@ -132,15 +132,3 @@ def test_a_hangup_that_is_ignored_stays_ignored(monkeypatch: pytest.MonkeyPatch)
     assert ended.value.code == 0
 
 
-FULL = pytest.mark.skipif(not Path("/dev/full").exists(), reason="no device that is full")
-
-
-@FULL
-def test_a_full_disk(evaluating: Words, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("leakbound.store.files.token_hex", lambda _: "0")
-    out = tmp_path / "run"
-    out.mkdir()
-    file = out / "prompts.parquet"
-    file.with_name(f".{file.name}.0.partial").symlink_to("/dev/full")
-    refused(leakbound(*evaluating, out), f"cannot write `{file}`: no space", status=3)
-    done(*evaluating, out)

@@ -175,16 +175,14 @@ def test_missing_libraries_are_named_before_weights_are_read(
         refused(said, f"pip install '.[{extra}]'")
 
 
-def test_rewritings_become_centres(model: Path, facts: Path, tmp_path: Path) -> None:
-    """The file may be of rows beyond the limit."""
+def test_rewritings_of_a_file(
+    model: Path, facts: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The file may have rows beyond the limit."""
     red, blue = ({"question": f"who wrote {word}"} for word in ("red", "blue"))
     others = (red | {"rewritings": WORDS}, blue | {"rewriting": "blue who"})
-    file = write(tmp_path / "r.jsonl", *others)
-    command = ("unlearn", model, "--objective", "cel:layer=0", *ONCE, "--benchmark", facts)
-    centres = [["who wrote red", *WORDS], ["who wrote blue", "blue who"]]
+    command = (model, "--objective", "cel:layer=0", "--benchmark", facts, "--out", tmp_path / "m")
+    command += ("--rewritings", write(tmp_path / "r.jsonl", *others))
     for number, more in ((2, ()), (1, ("--limit", 1))):
-        out = tmp_path / str(number)
-        done(*command, "--out", out, "--rewritings", file, *more)
-        chosen = json.loads((out / "centres.json").read_text())["splits"]["forget"]
-        assert [row["texts"] for row in chosen] == centres[:number]
-    refused(leakbound(*command, "--out", tmp_path / "2"), "differs in rows")
+        given = asked_of(monkeypatch, "unlearn", *command, *more)["forget"]
+        assert [row.paraphrases for row in given] == [(*WORDS,), ("blue who",)][:number]
