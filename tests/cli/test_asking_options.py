@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections import Counter
 from pathlib import Path
 
 import pytest
-from commands import MEASURE, SAMPLE, SMALL, Words, done, leakbound, refused
+from commands import MEASURE, SAMPLE, SMALL, done, leakbound, refused
 
 from leakbound.store import Run
-from misbehaving import LISTED, Answer, Body, chat_server, fails, honest, judge_server, says
+from misbehaving import LISTED, Answer, Body, chat_server, honest, judge_server, says
 
 LABELLED = "label,judge\n" + "1,1\n" * 30 + "1,0\n" + "0,0\n" * 40
 OWN = """question,answer,keywords,split,source
@@ -62,30 +61,6 @@ def test_a_finished_run_is_judged_and_bounded(run: Path, tmp_path: Path) -> None
         assert len(served.asked) == asked
     found = done("bound", run, *scorer)
     assert "corrected for a judge that calls 30 of 31 leaks and 0 of 40 others a leak" in found.out
-
-
-@pytest.mark.slow
-def test_a_run_with_a_busy_judge_resumes(evaluating: Words, tmp_path: Path) -> None:
-    busy = [True]
-
-    def rule(body: Body, before: int) -> Answer:
-        odd = len(body["messages"][1]["content"]) % 2
-        return fails(429, Retry_After="3600") if busy[0] and odd else verdict(body, before)
-
-    with judge_server(rule) as served:
-        scorer = ("--scorer", f"judge:model=openai:{served.url}#m")
-        out, judged = tmp_path / "out", (*scorer, "--json")
-        refused(leakbound(*evaluating, out, *judged), "429", "same command again", status=3)
-        refused(leakbound("bound", out, *scorer), "leakbound score")
-        failed = {text for text in served.texts if len(text) % 2}
-        assert failed
-        busy[0] = False
-        resumed = done(*evaluating, out, *judged).json["estimates"]
-        times = Counter(served.texts)
-        assert {text for text in times if times[text] > 1} == failed  # no other is asked again
-        whole = done(*evaluating, tmp_path / "whole", *judged).json["estimates"]
-    assert resumed == whole
-    assert all(row["missing"] == 0 for row in resumed)
 
 
 def test_options_of_servers_reach_a_served_model(questions: Path) -> None:

@@ -64,18 +64,19 @@ def test_killed_again_and_again(
     case: str, workshop: Workshop, server: Server, without: Cleans
 ) -> None:
     """Each time at a later event of the command; finished work stays as it is."""
+    whole = without(case)
     workshop.begin(case, server)
     kills, before = 0, dict[Path, bytes]()
-    for sixth in range(1, 6):
-        moment = sixth * len(without(case).events) // 6
-        kills += workshop.run(case, server, Fault("kill before", moment)).killed
+    for moment in range(1, 6):
+        fault = Fault("kill before", moment * len(whole.events) // 6)
+        kills += workshop.run(case, server, fault).killed
         now = kept(workshop.work)
         assert all(now.get(file, b"").startswith(content) for file, content in before.items()
                    if file.suffix == ".parquet" or file in now)  # fmt: skip
         before = now
     assert kills >= 2
     assert workshop.run(case, server).status == 0
-    assert facts(workshop.work) == without(case).facts
+    assert facts(workshop.work) == whole.facts
 
 
 @pytest.mark.parametrize("case", TRIED)
