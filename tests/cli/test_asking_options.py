@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import pytest
 from commands import MEASURE, SAMPLE, SMALL, done, leakbound, refused
 
+from injector.cases import judge_server
 from leakbound.store import Run
-from misbehaving import LISTED, Answer, Body, chat_server, honest, judge_server, says
+from misbehaving import LISTED, chat_server, honest
 
 LABELLED = "label,judge\n" + "1,1\n" * 30 + "1,0\n" + "0,0\n" * 40
 OWN = """question,answer,keywords,split,source
@@ -45,14 +45,10 @@ def test_jailbreakbench_needs_a_chat_template(model: Path, tmp_path: Path) -> No
     done(*asked, *SMALL, *SAMPLE, "--prompt-template", "{question}")
 
 
-def verdict(body: Body, _: int) -> Answer:
-    return says(json.dumps({"leak": len(body["messages"][1]["content"]) % 3 == 0}))
-
-
 def test_a_finished_run_is_judged_and_bounded(run: Path, tmp_path: Path) -> None:
     labelled = tmp_path / "labelled.csv"
     labelled.write_text(LABELLED)
-    with judge_server(verdict) as served:
+    with judge_server() as served:
         scorer = ("--scorer", f"judge:model=openai:{served.url}#m")
         done("score", run, *scorer, "--calibration", labelled)
         asked = len(served.asked)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,19 +9,16 @@ from pathlib import Path
 import pytest
 from commands import Words, done, leakbound, refused
 
+from injector.cases import judge_server
 from leakbound.engines import models
-from misbehaving import Answer, Body, Served, judge_server, says
+from misbehaving import Served
 
 KEY = "the-callers-secret-key"
 
 
-def verdict(body: Body, _: int) -> Answer:
-    return says(json.dumps({"leak": len(body["messages"][1]["content"]) % 3 == 0}))
-
-
 @pytest.fixture(scope="module")
 def served() -> Iterator[Served]:
-    with judge_server(verdict) as up:
+    with judge_server() as up:
         yield up
 
 

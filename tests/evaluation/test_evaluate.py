@@ -194,9 +194,7 @@ def fox(name: str) -> CannedEngine:
     return CannedEngine(defaultdict(lambda: LAW), name=name)
 
 
-def test_a_confidence_too_near_1_is_refused_before_draws(
-    tmp_path: Path,
-) -> None:
+def test_a_confidence_too_near_1_is_refused_before_draws(tmp_path: Path) -> None:
     asked = fox("model")
     with pytest.raises(InputError, match=rf"too near 1, got 0.99999999999: .*Use {NEAREST} or"):
         evaluate(asked, TWO, out=tmp_path / "r", n=4, confidence=0.99999999999)
