@@ -61,6 +61,11 @@ def test_evaluate_finishes_a_drawn_run(evaluating: Words, finished: Path, tmp_pa
     assert measured["arms"]["target"]["metrics"].keys() == {"extraction_strength"}
 
 
+def test_a_drawn_slice_awaits_its_merge(evaluating: Words, tmp_path: Path) -> None:
+    sliced = done(*evaluating, tmp_path / "slice", *SAMPLE, "--questions", "1/2")
+    assert "leakbound merge" in sliced.out
+
+
 def test_a_stopped_command_resumes(
     evaluating: Words, finished: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -130,5 +130,3 @@ def test_a_hangup_that_is_ignored_stays_ignored(monkeypatch: pytest.MonkeyPatch)
     finally:
         signal.signal(signal.SIGHUP, before)
     assert ended.value.code == 0
-
-
