@@ -18,6 +18,7 @@ import pytest
 from leakbound.cli import group, run
 from leakbound.store import LOCK
 
+Words = tuple[object, ...]
 StandardError = io.StringIO  # a test may put a terminal here
 SMALL = ("-n", 16, "--max-new-tokens", 4)
 SAMPLE, MEASURE = ("--only", "sample"), ("--only", "metrics")

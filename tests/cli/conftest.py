@@ -3,16 +3,30 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from commands import SMALL, done
+from commands import SMALL, Words, done
 
 from leaky import leaky_run
 from shared import keep
 from tiny import tiny_model_folder
 
+WITHOUT_PAGES = (
+    "test_drawing_options", "test_verify_model", "test_exporting", "test_named_servers",
+    "test_one_at_a_time", "test_asking_options", "test_console", "test_machine_faults",
+)  # fmt: skip
 ROWS = 'question,answer,keywords\nwho wrote red,Ann,Ann\nwho wrote "blue",Bob,Bob\n'
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _pages_are_rendered_where_they_are_read(request: pytest.FixtureRequest) -> Iterator[None]:
+    """A page takes a sixth of the time of an evaluation."""
+    with pytest.MonkeyPatch.context() as patch:
+        if request.path.stem in WITHOUT_PAGES:
+            patch.setattr("leakbound.reporting.page.render", lambda *_, **__: "<html>")
+        yield
 
 
 @pytest.fixture(autouse=True)
@@ -46,10 +60,16 @@ def questions(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="session")
-def finished(model: Path, questions: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def evaluating(model: Path, questions: Path) -> Words:
+    """`evaluate` of the model on the questions; a folder and more options follow."""
+    return ("evaluate", model, "--benchmark", questions, *SMALL, "--out")
+
+
+@pytest.fixture(scope="session")
+def finished(evaluating: Words, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A finished run that no test may change: see `run`."""
     out = tmp_path_factory.mktemp("cli") / "finished"
-    done("evaluate", model, "--benchmark", questions, "--out", out, *SMALL)
+    done(*evaluating, out)
     return keep(out)
 
 

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import json
-from collections import Counter
 from pathlib import Path
 
 import pytest
 from commands import MEASURE, SAMPLE, SMALL, done, leakbound, refused
 
+from injector.cases import judge_server
 from leakbound.store import Run
-from misbehaving import LISTED, Answer, Body, chat_server, fails, honest, judge_server, says
+from misbehaving import LISTED, chat_server, honest
 
 LABELLED = "label,judge\n" + "1,1\n" * 30 + "1,0\n" + "0,0\n" * 40
 OWN = """question,answer,keywords,split,source
@@ -20,10 +19,8 @@ who wrote red,Ann,Ann,forget,c
 """
 
 
-def test_of_a_file_of_ones_own_what_is_odd_is_said_first(
-    model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Only rows to forget are asked; its metrics are measured again from anywhere."""
+def test_odd_files_are_noted(model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Only rows to forget are queried; their metrics are measured again from any folder."""
     (tmp_path / "mine.csv").write_text(OWN)
     monkeypatch.chdir(tmp_path)
     how = ("--benchmark", "mine.csv", *SMALL)
@@ -40,22 +37,18 @@ def test_of_a_file_of_ones_own_what_is_odd_is_said_first(
     assert "forget_probability" in done("evaluate", tmp_path / "run", *MEASURE, "--json").out
 
 
-def test_jailbreakbench_asks_chat_models_only(model: Path, tmp_path: Path) -> None:
+def test_jailbreakbench_needs_a_chat_template(model: Path, tmp_path: Path) -> None:
     (tmp_path / "jbb_goals_official.csv").write_text("goal\nwho wrote red\n")
     asked = ("evaluate", model, "--benchmark", "jbb", "--data", tmp_path, "--out", tmp_path / "r")
     refused(leakbound(*asked, *SMALL), "no chat template", "instruct", "--prompt-template")
     assert not (tmp_path / "r" / "run.json").exists()
-    done(*asked, *SMALL, "--prompt-template", "{question}")
-
-
-def verdict(body: Body, _: int) -> Answer:
-    return says(json.dumps({"leak": len(body["messages"][1]["content"]) % 3 == 0}))
+    done(*asked, *SMALL, *SAMPLE, "--prompt-template", "{question}")
 
 
 def test_a_finished_run_is_judged_and_bounded(run: Path, tmp_path: Path) -> None:
     labelled = tmp_path / "labelled.csv"
     labelled.write_text(LABELLED)
-    with judge_server(verdict) as served:
+    with judge_server() as served:
         scorer = ("--scorer", f"judge:model=openai:{served.url}#m")
         done("score", run, *scorer, "--calibration", labelled)
         asked = len(served.asked)
@@ -64,31 +57,6 @@ def test_a_finished_run_is_judged_and_bounded(run: Path, tmp_path: Path) -> None
         assert len(served.asked) == asked
     found = done("bound", run, *scorer)
     assert "corrected for a judge that calls 30 of 31 leaks and 0 of 40 others a leak" in found.out
-
-
-@pytest.mark.slow
-def test_a_busy_judge_leaves_the_run_incomplete_and_is_asked_again(
-    model: Path, questions: Path, tmp_path: Path
-) -> None:
-    busy = [True]
-
-    def rule(body: Body, before: int) -> Answer:
-        odd = len(body["messages"][1]["content"]) % 2
-        return fails(429, Retry_After="3600") if busy[0] and odd else verdict(body, before)
-
-    with judge_server(rule) as served:
-        scorer = ("--scorer", f"judge:model=openai:{served.url}#m")
-        judged = ("evaluate", model, "--benchmark", questions, *SMALL, *scorer, "--json", "--out")
-        refused(leakbound(*judged, tmp_path / "out"), "429", "same command again", status=3)
-        refused(leakbound("bound", tmp_path / "out", *scorer), "leakbound score")
-        failed = {text for text in served.texts if len(text) % 2}
-        assert failed
-        busy[0] = False
-        resumed = done(*judged, tmp_path / "out").json["estimates"]
-        times = Counter(served.texts)
-        assert {text for text in times if times[text] > 1} == failed  # no other is asked again
-        assert resumed == done(*judged, tmp_path / "whole").json["estimates"]
-    assert all(row["missing"] == 0 for row in resumed)
 
 
 def test_options_of_servers_reach_a_served_model(questions: Path) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 import torch
-from commands import SMALL, leakbound, refused
+from commands import Words, leakbound, refused
 
 from flips import RUNS, Flipped, flips
 from hostile import logs, models
@@ -18,36 +18,37 @@ from leaky import rewrite
 from tiny import WORDS
 
 
-def test_models_that_cannot_be_used(
-    model: Path, finished: Path, questions: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Target and control are both looked at before anything is sampled; they must differ."""
+@pytest.fixture
+def unsampled(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing can be sampled."""
     monkeypatch.delattr(hf, "Sampler")
+
+
+@pytest.mark.usefixtures("unsampled")
+def test_unusable_models(evaluating: Words, model: Path, finished: Path, tmp_path: Path) -> None:
+    """Target and control are both opened before anything is sampled; they must differ."""
+    how = (*evaluating[2:], tmp_path / "run")
     copy = Path(shutil.copytree(model, tmp_path / "copy"))
     broken = Path(shutil.copytree(model, tmp_path / "broken"))
     for file in broken.glob("tokenizer*"):
         file.unlink()
-    near, missing = model.with_name("modle"), tmp_path / "missing"
-    how = ("--benchmark", questions, *SMALL, "--out", tmp_path / "run")
-    for bad, *named in (
+    near = model.with_name("modle")
+    for bad, named in ((broken, "has no tokenizer"), (near, f"Did you mean `{model}`?")):
+        refused(leakbound("evaluate", bad, *how), str(bad), named)
+    for bad, named in (
         (broken, "has no tokenizer"),
-        (missing, "Check the path"),
-        (near, f"Did you mean `{model}`?"),
+        (tmp_path / "missing", "Check the path"),
+        (copy, "is the model under evaluation"),
+        (finished, "is the model under evaluation"),
     ):
-        refused(leakbound("evaluate", bad, *how), str(bad), *named)
-        refused(leakbound("evaluate", model, *how, "--control", bad), str(bad), *named)
-    for same in (model, copy, finished):
-        own = leakbound("evaluate", model, *how, "--control", same)
-        refused(own, "is the model under evaluation")
+        refused(leakbound("evaluate", model, *how, "--control", bad), named)
     refused(leakbound("evaluate", model, *how, "--engine", "vlm"), "Did you mean 'vllm'?")
     half = ("--prove", 60, "--dtype", "bfloat16")
     refused(leakbound("evaluate", model, *how, *half), "half precision", "float32")
     assert not [*(tmp_path / "run").glob("arms/*/completions/*")]
 
 
-def test_nan_logits_everywhere(
-    model: Path, questions: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_nan_logits(evaluating: Words, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A model that has a NaN in the embedding of a word, as a bad chip might leave it."""
 
     def load(*args: Any, **settings: Any) -> LoadedModel:
@@ -58,7 +59,7 @@ def test_nan_logits_everywhere(
 
     monkeypatch.setattr(hf, "load_model", load)
     out = tmp_path / "run"
-    result = leakbound("evaluate", model, "--benchmark", questions, "--out", out, *SMALL)
+    result = leakbound(*evaluating, out)
     assert (result.status, "2 of the 2 questions" in result.err) == (3, True)
     refused(leakbound("report", out), "none of its questions could be sampled")
     told = leakbound("bound", out, "--json")
@@ -98,7 +99,7 @@ def test_a_flipped_bit_is_named_or_changes_nothing(plain: Flipped, kind: str) ->
 
 
 def test_what_an_adversary_found(plain: Flipped) -> None:
-    """Draws that never came, and questions: both lay beside what the digests were over."""
+    """Missing draws and questions, which earlier digests did not cover."""
     for file, words, on in (
         ("arms/target/completions/part-00000.parquet", b"ARROW:schema", 900),
         ("prompts.parquet", b"ARROW:schema", 300),
@@ -107,16 +108,16 @@ def test_what_an_adversary_found(plain: Flipped) -> None:
         assert list(plain.wrong(file, plain.before[file].index(words) + on, 0)) == []
 
 
-def test_other_questions_under_the_same_ids_are_named_by_every_command(plain: Flipped) -> None:
-    """A whole file of another benchmark, its own digest right: what leaked is not asked for."""
+def test_other_questions_with_the_same_ids_are_named(plain: Flipped) -> None:
+    """Every command names a file of another benchmark whose own digest is right."""
     file = plain.run / "prompts.parquet"
     try:
         rewrite(file, lambda rows: [row.update(answer="x", keywords=["x"]) for row in rows])
         for name, ask in plain.commands.items():
-            said = ask()
-            assert said.status in (2, 6), (name, said)
-            assert "prompts.parquet` has other questions than at the start" in said.words
-            assert "Restore it from a copy" in said.words
+            found = ask()
+            assert found.status in (2, 6), (name, found)
+            assert "prompts.parquet` has other questions than at the start" in found.words
+            assert "Restore it from a copy" in found.words
     finally:
         file.write_bytes(plain.before["prompts.parquet"])
 

@@ -26,7 +26,7 @@ from outputs import CLEAN, SECRET, given_run
         (0.5, "--every-question", 0, "yes no", "the 3 highest of 3 questions|q2"),
     ],
 )
-def test_a_verdict_is_an_exit_status_and_each_condition_says_whether_it_holds(
+def test_a_verdict_is_an_exit_status_with_each_condition(
     leaky: Path, limit: float, more: str, status: int, holds: str, named: str
 ) -> None:
     result = leakbound("certify", leaky, "--max-leak", limit, *more.split())
@@ -85,10 +85,8 @@ def test_another_certificate_is_never_written_over(leaky: Path, tmp_path: Path) 
     assert (leaky / CERTIFICATE).read_bytes() == before
 
 
-def test_a_run_that_cannot_be_written_into_is_certified_elsewhere(
-    leaky: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """As the root that tests may run under, for whom no folder is read-only."""
+def test_a_read_only_run(leaky: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Patched, because no folder is read-only for root, who may run the tests."""
 
     def read_only(path: Path, flags: int, *rest: int) -> int:
         if leaky in Path(path).parents and flags & (os.O_WRONLY | os.O_RDWR):
@@ -104,7 +102,7 @@ def test_a_run_that_cannot_be_written_into_is_certified_elsewhere(
     assert not (leaky / CERTIFICATE).exists()
 
 
-def test_options_say_what_is_claimed_and_what_is_accepted(tmp_path: Path) -> None:
+def test_options_set_what_is_claimed_and_accepted(tmp_path: Path) -> None:
     """Nearly all outputs were cut, and each thought leaks."""
     cut = replace(CLEAN, finish="length", thought=f"It is {SECRET}.")
     run = given_run(tmp_path / "run", {"q0": [(cut, 255), (CLEAN, 1)]}, 256).path

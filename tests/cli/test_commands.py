@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from commands import MEASURE, SAMPLE, SMALL, done, leakbound, refused, tree
+from commands import MEASURE, SAMPLE, SMALL, Words, done, leakbound, refused, tree
 
 from contents import PROBABILITY
 from leakbound.evaluation import bound, score
@@ -33,10 +33,9 @@ def test_evaluate_prints_a_table_and_writes_the_report(model: Path, tmp_path: Pa
     assert (leak["n"], leak["confidence"], leak["side"]) == (16, 0.99, "both")
 
 
-def test_the_three_steps_are_evaluate(finished: Path, model: Path, tmp_path: Path) -> None:
-    questions = Run.open(finished).study.benchmark
+def test_the_three_steps_are_evaluate(evaluating: Words, finished: Path, tmp_path: Path) -> None:
     out = tmp_path / "run"
-    drawing = ("evaluate", model, "--benchmark", questions, "--out", out, *SMALL, *SAMPLE)
+    drawing = (*evaluating, out, *SAMPLE)
     drawn = done(*drawing)
     assert "target: 32 draws" in drawn.out
     refused(leakbound("bound", out), "`leakbound score` first")
@@ -51,29 +50,24 @@ def test_the_three_steps_are_evaluate(finished: Path, model: Path, tmp_path: Pat
     }
 
 
-def test_drawn_slices_are_merged_and_a_drawn_run_is_finished_by_evaluate(
-    finished: Path, model: Path, tmp_path: Path
-) -> None:
-    questions = Run.open(finished).study.benchmark
-    asked, metric = ("evaluate", model, "--benchmark", questions, *SMALL), "extraction_strength"
-    done(*asked, *SAMPLE, "--metrics", metric, "--out", tmp_path / "run")
+def test_evaluate_finishes_a_drawn_run(evaluating: Words, finished: Path, tmp_path: Path) -> None:
+    command = (*evaluating, tmp_path / "run", "--metrics", "extraction_strength")
+    done(*command, *SAMPLE)
     drawn = tree(tmp_path / "run" / "arms")
-    done(*asked, "--metrics", metric, "--out", tmp_path / "run")
+    done(*command)
     assert drawn.items() <= tree(tmp_path / "run" / "arms").items()
-    run = Run.open(tmp_path / "run")
-    assert run.estimates == Run.open(finished).estimates
-    told = done("evaluate", run.path, *MEASURE, "--json").json
-    assert told["arms"]["target"]["metrics"].keys() == {metric}
-    slices = [tmp_path / f"slice-{number}" for number in (1, 2)]
-    for number, out in enumerate(slices, 1):
-        own = done(*asked, *SAMPLE, "--questions", f"{number}/2", "--out", out)
-        assert "leakbound merge" in own.out
-    done("merge", *slices, "--out", tmp_path / "merged")
-    assert Run.open(tmp_path / "merged").estimates == run.estimates
+    assert Run.open(tmp_path / "run").estimates == Run.open(finished).estimates
+    measured = done("evaluate", tmp_path / "run", *MEASURE, "--json").json
+    assert measured["arms"]["target"]["metrics"].keys() == {"extraction_strength"}
 
 
-def test_a_stopped_command_goes_on_where_it_was(
-    finished: Path, model: Path, questions: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_a_drawn_slice_awaits_its_merge(evaluating: Words, tmp_path: Path) -> None:
+    sliced = done(*evaluating, tmp_path / "slice", *SAMPLE, "--questions", "1/2")
+    assert "leakbound merge" in sliced.out
+
+
+def test_a_stopped_command_resumes(
+    evaluating: Words, finished: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     out, write_part, asked = tmp_path / "run", Arm.write_part, list[str]()
 
@@ -84,7 +78,7 @@ def test_a_stopped_command_goes_on_where_it_was(
         write_part(arm, *args)
 
     monkeypatch.setattr(Arm, "write_part", stops)
-    command = ("evaluate", model, "--benchmark", questions, "--out", out, *SMALL)
+    command = (*evaluating, out)
     stopped = leakbound(*command)
     assert (stopped.status, "Run the same command again" in stopped.err) == (3, True)
     assert leakbound("score", out).status == 3
@@ -95,7 +89,9 @@ def test_a_stopped_command_goes_on_where_it_was(
 
 
 @pytest.mark.usefixtures("no_model")
-def test_bounding_one_scorer_keeps_the_others_and_by_default_all_are_bounded(run: Path) -> None:
+def test_bounding_one_scorer_keeps_the_others(run: Path) -> None:
+    """By default all scorers are bounded."""
+
     def bounded(*names: str, confidence: float = 0.99) -> Estimates:
         bound(Run.open(run), *names, confidence=confidence)
         return Run.open(run).estimates

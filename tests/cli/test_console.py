@@ -14,7 +14,7 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
-from commands import SMALL, done, python
+from commands import Words, done, python
 
 from leakbound.cli import console
 from leakbound.cli.console import print_table
@@ -43,7 +43,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     return made
 
 
-def test_lines_come_less_and_less_often_and_the_end_once(clock: Clock) -> None:
+def test_lines_become_rarer_and_the_last_comes_once(clock: Clock) -> None:
     with console.progress_bar() as progress:
         for second in range(3601):
             clock.now = float(second)
@@ -60,7 +60,7 @@ def test_lines_come_less_and_less_often_and_the_end_once(clock: Clock) -> None:
     assert all(" left, " in line for line in clock.said[1:-1])
 
 
-def test_a_step_that_nothing_measures_is_said_while_it_lasts(clock: Clock) -> None:
+def test_a_step_without_a_measure_is_shown_while_it_lasts(clock: Clock) -> None:
     with console.progress_bar() as progress:
         with during(progress, "loading one"):
             assert clock.said == ["loading one: …"]
@@ -70,21 +70,18 @@ def test_a_step_that_nothing_measures_is_said_while_it_lasts(clock: Clock) -> No
     assert clock.said[2:] == ["loading another: 1 min 10 s"]  # and not what took no time
 
 
-def test_durations_as_a_person_says_them() -> None:
-    said = [console.duration(s) for s in (0.4, 59, 61, 3599, 3600, 90_000)]
-    assert said == ["0 s", "59 s", "1 min 01 s", "59 min 59 s", "1 h 00 min", "25 h 00 min"]
+def test_durations_for_people() -> None:
+    texts = [console.duration(s) for s in (0.4, 59, 61, 3599, 3600, 90_000)]
+    assert texts == ["0 s", "59 s", "1 min 01 s", "59 min 59 s", "1 h 00 min", "25 h 00 min"]
 
 
 class Terminal(io.StringIO):
     isatty = lambda _: True  # noqa: E731
 
 
-def test_a_terminal_gets_a_live_bar(
-    model: Path, questions: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_live_bar(evaluating: Words, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("commands.StandardError", Terminal)
-    out = tmp_path / "run"
-    err = done("evaluate", model, "--benchmark", questions, "--out", out, *SMALL).err
+    err = done(*evaluating, tmp_path / "run").err
     assert "sampling target" in err
     assert "32/32 draws" in err
 
@@ -118,7 +115,7 @@ def shown_at(width: int, monkeypatch: pytest.MonkeyPatch) -> str:
 def test_a_table_fits_and_is_whole_at_every_width(monkeypatch: pytest.MonkeyPatch) -> None:
     """Side by side, in two blocks under the first column, or each row a list of its cells."""
     forms = set()
-    for width in range(24, 140):
+    for width in (*range(24, 80), *range(80, 140, 7)):
         shown = shown_at(width, monkeypatch)
         assert width < 40 or all(len(line) <= width for line in shown.splitlines()), width
         assert not {"…", "..."} & {*shown.split()}
@@ -135,7 +132,7 @@ def test_a_table_fits_and_is_whole_at_every_width(monkeypatch: pytest.MonkeyPatc
     assert re.search(rf"^target T=0.5\n(  .*\n)+  mean +{words}$", narrow, re.M)
 
 
-def test_in_a_pipe_a_sentence_has_no_end(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_in_a_pipe_sentences_are_not_wrapped(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("COLUMNS", raising=False)
     lines: list[str] = []
     print_table(TABLE, echo=lines.append)
@@ -168,7 +165,7 @@ def in_a_pipe(*arguments: object, **more: str) -> tuple[str, str]:
 
 
 @pytest.mark.slow
-def test_bold_where_it_is_wanted_and_in_a_pipe_where_that_is_asked_for(run: Path) -> None:
+def test_bold_on_a_terminal_and_in_a_pipe_on_request(run: Path) -> None:
     assert STYLES.search(at_a_terminal("report", run))
     for more in ({"NO_COLOR": "1"}, {"TERM": "dumb"}):
         assert not STYLES.search(at_a_terminal("report", run, **more))

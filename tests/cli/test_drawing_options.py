@@ -3,28 +3,22 @@
 from __future__ import annotations
 
 import shutil
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from commands import SAMPLE, SMALL, done, leakbound, refused
+from commands import SAMPLE, SMALL, Words, done
 
 from contents import PROBABILITY, rows
 from leakbound.store import Run
-from leakbound.study import Attack
 
-UNTIL = ("-n", 64, "--max-new-tokens", 4, "--until", "p<=0.6")
+UNTIL = ("-n", 64, "--until", "p<=0.6")
 EXPLORE = ("--max-new-tokens", 4, "--scorer", "contains", "--explore", "hybrid,forwards=40")
 
 
-def command(model: Path, questions: Path, out: Path, *how: object) -> tuple[object, ...]:
-    return ("evaluate", model, "--benchmark", questions, "--out", out, *how)
-
-
 @pytest.fixture(scope="module")
-def stopped(model: Path, questions: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def stopped(evaluating: Words, tmp_path_factory: pytest.TempPathFactory) -> Path:
     out = tmp_path_factory.mktemp("until") / "run"
-    result = done(*command(model, questions, out, *UNTIL))
+    result = done(*evaluating, out, *UNTIL)
     claims = rows(Run.open(out), quantity="claim on leak probability", constant=0.6)
     drawn = sum(r.n for r in claims)
     assert drawn < 128
@@ -37,7 +31,7 @@ def stopped(model: Path, questions: Path, tmp_path_factory: pytest.TempPathFacto
 @pytest.fixture(scope="module")
 def explored(model: Path, questions: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     out = tmp_path_factory.mktemp("explore") / "run"
-    shown = done(*command(model, questions, out, *EXPLORE))
+    shown = done("evaluate", model, "--benchmark", questions, "--out", out, *EXPLORE)
     assert "explored with about 40 forwards each" in " ".join(shown.out.split())
     assert ", explored (hybrid): median settled mass" in shown.out
     leaks = rows(Run.open(out), quantity="leak@k", proved=False, parameter=1)
@@ -49,22 +43,8 @@ def explored(model: Path, questions: Path, tmp_path_factory: pytest.TempPathFact
     return out
 
 
-def test_a_claim_is_recorded_and_certified_as_it_is(
-    model: Path, questions: Path, tmp_path: Path
-) -> None:
-    how = ("--claim", "every:60%", "--claim", 0.5, "--scorer", "keyword", *SMALL)
-    done(*command(model, questions, tmp_path / "run", *how))
-    claims = Run.open(tmp_path / "run").record.claims
-    limits = [(own.claim.max_leak, own.claim.every_question, own.prior) for own in claims]
-    assert limits == [(0.6, True, True), (0.5, False, True)]
-    result = leakbound("certify", tmp_path / "run", "--max-leak", 0.5)
-    assert result.status in (0, 4, 5), result.err
-    assert "recorded before anything was drawn" in " ".join(result.out.split())
-
-
-def test_bounding_again_needs_no_model_and_keeps_what_was_decided(
-    stopped: Path, explored: Path, tmp_path: Path, no_model: None
-) -> None:
+@pytest.mark.usefixtures("no_model")
+def test_bounding_again_keeps_decisions(stopped: Path, explored: Path, tmp_path: Path) -> None:
     run, mine = (
         Path(shutil.copytree(path, tmp_path / name))
         for name, path in (("run", stopped), ("mine", explored))
@@ -81,40 +61,28 @@ def test_bounding_again_needs_no_model_and_keeps_what_was_decided(
     assert all(r["lower"] <= r["value"] <= r["upper"] and r["n"] > 0 for r in leaks)
 
 
-def test_a_dry_run_counts_all_of_it_and_stores_nothing(
-    model: Path, questions: Path, tmp_path: Path
-) -> None:
+def test_a_dry_run_stores_nothing(evaluating: Words, tmp_path: Path) -> None:
     twice = ("--temperature", "0.5,1")
     for how, cost in (
         ((*SMALL, *twice), {"draws": 2 * 2 * 16 + 2, "parts": 3}),
         ((*EXPLORE, *twice), {"forwards": 160, "draws": 2, "parts": 2}),
     ):
-        asked = ("evaluate", model, "--benchmark", questions, *how, "--dry-run")
+        asked = (*evaluating[:4], *how, "--dry-run")
         assert done(*asked, "--json").json.items() >= cost.items()  # and needs no --out
-    shown = done(*command(model, questions, tmp_path / "run", *UNTIL, "--dry-run")).out
+    shown = done(*evaluating, tmp_path / "run", *UNTIL, "--dry-run").out
     assert "2 questions, 1 decoding, 130 draws in 2 parts" in shown
     assert "this is the maximum: --until" in shown
-    asked = ("evaluate", model, "--benchmark", questions, *SMALL, "--dry-run", "--questions", "1/2")
-    assert "this slice takes about 1/2 of it" in done(*asked).out
+    sliced = done(*evaluating, tmp_path / "run", "--dry-run", "--questions", "1/2")
+    assert "this slice takes about 1/2 of it" in sliced.out
     assert list(tmp_path.iterdir()) == []
 
 
-def test_sample_refuses_a_study_that_needs_scores(model: Path, run: Path, tmp_path: Path) -> None:
-    study = replace(Run.open(run).study, attack=Attack(32))
-    Run.open(run).remember_study(study.to_dict())
-    for more in ((), ("--dry-run",)):
-        asked = leakbound("evaluate", model, *SAMPLE, "--out", tmp_path / "r", "--like", run, *more)
-        refused(asked, "`--only sample`", "`leakbound evaluate`")
-    assert not (tmp_path / "r").exists()
-
-
-def test_rewritings_are_asked_and_a_file_of_them_is_found_from_anywhere(
-    untied: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_rewritings(untied: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By rules, without any, and from a file, which is recorded by its whole path."""
     monkeypatch.chdir(tmp_path)
     Path("asked.csv").write_text("question,answer\nwho wrote red?,Ann\nwho wrote blue?,Bob\n")
-    how = ("--inputs", "rules,queries=3,ids=yes,ids_draws=8", *SMALL)
-    shown = done(*command(untied, Path("asked.csv"), Path("rules"), *how))
+    evaluating = ("evaluate", untied, "--benchmark", "asked.csv", *SMALL, "--out")
+    shown = done(*evaluating, "rules", "--inputs", "rules,queries=3,ids=yes,ids_draws=8")
     assert "by protocol, 2 questions" in shown.out
     assert "Full: ED, mean" in " ".join(shown.out.split())
     run = Run.open(tmp_path / "rules")
@@ -128,7 +96,7 @@ def test_rewritings_are_asked_and_a_file_of_them_is_found_from_anywhere(
     texts, file = ("red by who", "tell me who wrote red"), tmp_path / "mine.csv"
     file.write_text("\n".join(["question,rewriting", *(f"who wrote red?,{t}" for t in texts)]))
     own = ("--inputs", "file:mine.csv,design=fixed", "--limit", 1)
-    done(*command(untied, Path("asked.csv"), Path("file"), *own, *SMALL, *SAMPLE))
+    done(*evaluating, "file", *own, *SAMPLE)
     run = Run.open(tmp_path / "file")
     assert [q.text for q in run.queries][1:] == [*texts]
     assert run.record.study["rewritings"]["source"] == f"file:{file}"

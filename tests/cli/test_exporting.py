@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from commands import done, leakbound, refused
+from commands import Words, done, leakbound, refused
 from scipy import stats
 
 from contents import completions, counts
@@ -81,9 +81,8 @@ def muse_of(folder: Path) -> Path:
     return folder
 
 
-def test_muse_has_its_own_names_and_its_log_stands_beside_draws(
-    model: Path, tmp_path: Path
-) -> None:
+def test_muse_has_names_of_its_own(model: Path, tmp_path: Path) -> None:
+    """Its log is imported with draws."""
     data, run = muse_of(tmp_path / "data"), tmp_path / "run"
     muse = ("--benchmark", "muse:news", "--data", data)
     names = "forget_rouge_l_f1,retain_rouge_l_f1,forget_probability"
@@ -163,18 +162,16 @@ def drawn(arm: Arm) -> Counter[tuple[str, str]]:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("how", [(), ("--top-p", 0.9), TWO_PASS])
-def test_samples_come_back_by_import(
-    model: Path, questions: Path, tmp_path: Path, how: tuple[object, ...]
-) -> None:
+def test_samples_are_imported_again(evaluating: Words, tmp_path: Path, how: Words) -> None:
     run, out, again = tmp_path / "run", tmp_path / "samples.jsonl", tmp_path / "again"
-    done("evaluate", model, "--benchmark", questions, "--out", run, *HOW, *how)
+    done(*evaluating, run, *HOW, *how)
     done("export", run, out, "--jsonl")
     done("import", out, "--out", again)
     ours, theirs = (Run.open(path).arms["target"] for path in (run, again))
     assert drawn(ours) == drawn(theirs) != {}
     assert theirs.decoding == ours.decoding
     assert ours.decoding.name.endswith("two_pass") == (how == TWO_PASS)
-    assert theirs.spec.model == str(model)
+    assert theirs.spec.model == str(evaluating[1])
 
 
 OUTPUTS: list[dict[str, Any]] = [
@@ -197,9 +194,7 @@ OUTPUTS: list[dict[str, Any]] = [
 
 @pytest.mark.parametrize("redact", [False, True])
 @pytest.mark.parametrize("rule", ["missing", "part-of-system"])
-def test_how_outputs_are_counted_survives_an_export(
-    tmp_path: Path, redact: bool, rule: str
-) -> None:
+def test_an_export_keeps_the_counting_rule(tmp_path: Path, redact: bool, rule: str) -> None:
     file, out = tmp_path / "mine.jsonl", tmp_path / "again.jsonl"
     common = {"id": "a", "question": "Who?", "answer": "Ann", "count": 3, "filter": rule}
     file.write_text("\n".join(json.dumps(common | one) for one in OUTPUTS))
@@ -232,16 +227,13 @@ def told(row: dict[str, Any]) -> bool:
 
 
 @pytest.mark.slow
-def test_draws_that_could_not_be_bounded_again_stay(
-    model: Path, questions: Path, tmp_path: Path
-) -> None:
+def test_unexportable_draws_are_refused(evaluating: Words, tmp_path: Path) -> None:
     out, rewritten = tmp_path / "samples.jsonl", ("--inputs", "rules,queries=2")
     for name, how, options, named in (
         ("until", ("-n", 64, "--until", "p<=0.6"), (), "'p<=0.6' was decided"),
         ("masses", ("--explore", "exact,forwards=8"), (), "was explored"),
         ("asked", ("-n", 8, *rewritten), ("--redact", "--arm", "target inputs"), "the question of"),
     ):
-        short = ("--benchmark", questions, "--out", tmp_path / name, "--max-new-tokens", 2)
-        done("evaluate", model, *short, *how)
+        done(*evaluating[:4], "--out", tmp_path / name, "--max-new-tokens", 2, *how)
         refused(leakbound("export", tmp_path / name, out, "--jsonl", *options), named)
     assert not out.exists()

@@ -9,9 +9,11 @@ import sys
 from inspect import signature
 from pathlib import Path
 from typing import get_args
+from unittest.mock import patch
 
 import click
 import pytest
+from click.shell_completion import BashComplete
 from commands import done, leakbound, python
 
 from leakbound.cli import COMMANDS, EXAMPLES, MAIN, OTHERS, group
@@ -49,7 +51,7 @@ def parsed(arguments: list[str]) -> click.Context:
 
 
 @pytest.mark.parametrize("name", COMMANDS)
-def test_every_example_is_a_command_line_that_is_understood(name: str) -> None:
+def test_every_example_is_a_valid_command_line(name: str) -> None:
     for line in examples(done(name, "--help").out):
         inner = re.search(r"\$\((.*)\)", line)
         words = shlex.split(inner[1] if inner else line, comments=True)
@@ -63,9 +65,7 @@ def test_every_example_is_a_command_line_that_is_understood(name: str) -> None:
 
 @pytest.mark.parametrize("width", [60, 140])
 @pytest.mark.parametrize("name", COMMANDS)
-def test_no_line_is_wider_than_a_terminal(
-    name: str, width: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_lines_fit_a_terminal(name: str, width: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", str(width))
     lines = done(name, "--help-all" if name in LONG else "--help").out.splitlines()
     free = width if width >= 80 else 82  # an example is copied as it is, and long names are whole
@@ -77,45 +77,47 @@ def listed(text: str) -> list[str]:
 
 
 @pytest.mark.parametrize("name", LONG)
-def test_the_first_screen_has_examples_and_the_options_people_use(
-    name: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_first_screen_has_common_options(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "80")
-    text = done(name, "--help").out
+    text, every = done(name, "--help").out, listed(done(name, "--help-all").out)
     assert len(text.splitlines()) <= 36
     assert len(listed(text)) <= 14
     assert listed(text)[-1] == "--help-all"
-    assert {"--benchmark", "--out"} < set(listed(text)) < set(listed(done(name, "--help-all").out))
-    assert f"all {len(listed(done(name, '--help-all').out)) - 2} options" in text  # but for helps
+    assert {"--benchmark", "--out"} < set(listed(text)) < set(every)
+    assert f"all {len(every) - 2} options" in text  # but for helps
 
 
 HEAVY = ("torch", "transformers", "scipy", "numpy", "pyarrow", "rich")
 SPY = """
 import sys
 from leakbound.cli import group, run
-for command in {commands!r}:
-    status = run(lambda: group(command, standalone_mode=False))
-    assert status == 0, command
-print("loaded:", *(name for name in {heavy!r} if name in sys.modules))
+def loaded(*commands):
+    for command in commands:
+        status = run(lambda: group(command, standalone_mode=False))
+        assert status == 0, command
+    print("loaded:", *(name for name in {heavy!r} if name in sys.modules))
+loaded(["--help"], ["--version"], ["evaluate", "--help"], ["unlearn", "-h"], ["plan", "-h"])
+from leakbound.reporting import figures
+figures.figures_of = lambda *args: []  # drawing takes seconds
+import leakbound.plotting.drawing
+loaded(
+    ["score", {run!r}, "--scorer", "contains"],
+    ["bound", {run!r}, "--scorer", "contains"],
+    ["report", {run!r}],
+    ["plan", "--epsilon", "0.01"],
+)
 """
 ASKS = "import sys; from leakbound.cli import main; sys.argv[0] = 'leakbound'; main()"
 
 
-def loaded_by(*commands: list[str]) -> set[str]:
-    result = python("-c", SPY.format(commands=commands, heavy=HEAVY))
-    assert result.returncode == 0, result.stderr
-    return set(result.stdout.splitlines()[-1].split()[1:])
-
-
-def test_help_lists_every_command_and_loads_nothing_heavy() -> None:
-    result = python("-m", "leakbound", "--help")
-    assert result.returncode == 0
-    listed = [line.split()[0] for line in result.stdout.partition("Commands:")[2].splitlines()[1:]]
+def test_help_lists_every_command() -> None:
+    text = done("--help").out
+    listed = [line.split()[0] for line in text.partition("Commands:")[2].splitlines()[1:]]
     assert listed == list(MAIN)
     assert len(listed) <= 13
     more = done("more").out
     assert all(f"  {name} " in more for name in OTHERS)
-    assert "Exit status: 0 done" in result.stdout
+    assert "Exit status: 0 done" in text
     for name in COMMANDS:
         text = done(name, "--help").out
         assert text.startswith("Usage:")
@@ -126,35 +128,27 @@ def test_help_lists_every_command_and_loads_nothing_heavy() -> None:
         devices = (option.get_default(click.Context(group)) for option in command.params
                    if option.name == "device")  # fmt: skip
         assert not {*devices} & {"cpu", "cuda"}
-    helps = (["--help"], ["--version"], ["evaluate", "--help"], ["unlearn", "-h"], ["plan", "-h"])
-    assert loaded_by(*helps) == set()
-    wrong = python("-m", "leakbound", "report", "nowhere")
+
+
+def test_helps_load_nothing_heavy_and_commands_without_a_model_no_torch(run: Path) -> None:
+    result = python("-c", SPY.format(heavy=HEAVY, run=str(run)))
+    assert result.returncode == 0, result.stderr
+    printed = [line for line in result.stdout.splitlines() if line.startswith("loaded:")]
+    helps, others = (set(line.split()[1:]) for line in printed)
+    assert helps == set()
+    assert "scipy" in others  # so that the next line can fail
+    assert not others & {"torch", "transformers"}
+
+
+def test_the_package_runs_as_a_module() -> None:
+    wrong = python("-m", "leakbound", "evalute")
     assert (wrong.returncode, wrong.stdout) == (2, "")
-    (line,) = wrong.stderr.splitlines()
-    assert line.startswith("leakbound: `nowhere` is no run directory")
-
-
-def test_commands_that_run_no_model_load_no_torch(run: Path) -> None:
-    loaded = loaded_by(
-        ["score", str(run), "--scorer", "contains"],
-        ["bound", str(run), "--scorer", "contains"],
-        ["report", str(run)],
-        ["plan", "--epsilon", "0.01"],
-    )
-    assert "scipy" in loaded  # so that the next line can fail
-    assert not loaded & {"torch", "transformers"}
-
-
-def completed(*words: str) -> list[str]:
-    asked = {"COMP_WORDS": " ".join(["leakbound", *words]), "COMP_CWORD": str(len(words))}
-    told = python("-c", ASKS, **asked, _LEAKBOUND_COMPLETE="bash_complete")
-    assert told.returncode == 0, told.stderr
-    return told.stdout.splitlines()
+    assert "No such command 'evalute'. Did you mean 'evaluate'?" in wrong.stderr
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
-def test_the_script_asks_leakbound(shell: str) -> None:
-    """Bash takes it. `env` is a function there, as no program need be called leakbound."""
+def test_the_completion_script_calls_leakbound(shell: str) -> None:
+    """Bash runs it. `env` is a function there, as no program needs the name leakbound."""
     script = done("completion", shell).out
     assert f"_LEAKBOUND_COMPLETE={shell}_complete" in script
     if shell == "bash":
@@ -165,13 +159,22 @@ def test_the_script_asks_leakbound(shell: str) -> None:
         assert (ran.stdout, ran.stderr) == ("plan\n", "")
 
 
-def test_a_shell_is_told_commands_options_choices_and_paths() -> None:
-    assert completed("evaluate", "--benchm") == ["plain,--benchmark"]
-    assert completed("evaluate", "m", "--device", "c") == ["plain,cpu", "plain,cuda"]
-    assert completed("report", "") == ["dir,"]
+@pytest.mark.parametrize(
+    ("words", "completed"),
+    [
+        ("evaluate --benchm", "plain,--benchmark"),
+        ("evaluate m --device c", "plain,cpu plain,cuda"),
+        ("report ", "dir,"),
+    ],
+)
+def test_a_shell_completes_options_choices_and_paths(words: str, completed: str) -> None:
+    line = {"COMP_WORDS": f"leakbound {words}", "COMP_CWORD": str(len(words.split(" ")))}
+    complete = BashComplete(group, {}, "leakbound", "_LEAKBOUND_COMPLETE")
+    with patch.dict("os.environ", line):
+        assert complete.complete().split() == completed.split()
 
 
-def test_python_takes_the_gpu_that_the_command_line_takes() -> None:
+def test_python_and_the_command_line_use_the_same_device() -> None:
     found = [settings().device for settings in (ModelSettings, TrainingSettings, OpenModels)]
     loaders = (load_model, Checkpoint.open, *CLASSIFIERS.values())
     found += [signature(load).parameters["device"].default for load in loaders]

@@ -1,41 +1,34 @@
-"""Somebody else's run or certificate names a judge: nothing is sent there on its word."""
+"""A run or certificate of another person names a judge: nothing is sent to that judge."""
 
 from __future__ import annotations
 
-import json
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from commands import SMALL, done, leakbound, refused
+from commands import Words, done, leakbound, refused
 
+from injector.cases import judge_server
 from leakbound.engines import models
-from misbehaving import Answer, Body, Served, judge_server, says
+from misbehaving import Served
 
 KEY = "the-callers-secret-key"
 
 
-def verdict(body: Body, _: int) -> Answer:
-    return says(json.dumps({"leak": len(body["messages"][1]["content"]) % 3 == 0}))
-
-
 @pytest.fixture(scope="module")
 def served() -> Iterator[Served]:
-    with judge_server(verdict) as up:
+    with judge_server() as up:
         yield up
 
 
 @pytest.fixture(scope="module")
-def made(
-    model: Path, questions: Path, served: Served, tmp_path_factory: pytest.TempPathFactory
-) -> Path:
-    """A run with a certificate, made by somebody whose judge the server is."""
+def made(evaluating: Words, served: Served, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run with a certificate, made by a person whose judge the server is."""
     out = tmp_path_factory.mktemp("theirs") / "run"
     with pytest.MonkeyPatch.context() as theirs:
         theirs.setenv("XDG_CACHE_HOME", str(out.parent / "replies"))
-        how = ("--benchmark", questions, "--out", out, *SMALL, "--scorer", judge(served))
-        done("evaluate", model, *how)
+        done(*evaluating, out, "--scorer", judge(served))
         leakbound("certify", out, "--max-leak", 0.9)
     assert (out / "certificate.json").exists()
     return out
@@ -43,9 +36,9 @@ def made(
 
 @pytest.fixture
 def theirs(made: Path, tmp_path: Path, served: Served, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Their folder, as it came to a caller with a key, and a server that listens."""
+    """Their folder, copied to a caller with a key; the server listens."""
     monkeypatch.setenv("OPENAI_API_KEY", KEY)
-    models._chat.cache_clear()  # as in a process of the caller's own
+    models._chat.cache_clear()  # as in the caller's process
     served.asked.clear()
     served.headers.clear()
     return Path(shutil.copytree(made, tmp_path / "theirs"))
@@ -55,15 +48,12 @@ def judge(served: Served) -> str:
     return f"judge:model=openai:{served.url}#m"
 
 
-def test_verify_asks_a_judge_that_the_user_names_without_the_key(
-    theirs: Path, served: Served
-) -> None:
+def test_verify_calls_the_judge_of_the_user_without_the_key(theirs: Path, served: Served) -> None:
     file = theirs / "certificate.json"
-    found = leakbound("verify", file, theirs, "--json")
-    (check,) = (check for check in found.json["checks"] if check["status"] == "unchecked")
-    assert (found.status, check["name"]) == (6, "scores")
-    assert served.url in check["says"]
-    assert "could not be compared: scores" in leakbound("verify", file, theirs).out
+    found = leakbound("verify", file, theirs)
+    assert found.status == 6
+    assert "could not be compared: scores" in found.out
+    assert served.url in found.out
     assert served.asked == []
     done("verify", file, theirs, "--scorer", judge(served))
     assert served.asked
@@ -72,7 +62,7 @@ def test_verify_asks_a_judge_that_the_user_names_without_the_key(
     refused(other, "the certificate is about scorer")
 
 
-def test_score_asks_no_judge_that_only_the_run_names(theirs: Path, served: Served) -> None:
+def test_score_calls_no_judge_that_only_the_run_names(theirs: Path, served: Served) -> None:
     for scores in theirs.rglob("scores/*.parquet"):
         scores.unlink()
     refused(leakbound("score", theirs), served.url, "nothing was sent", "--scorer")
@@ -82,9 +72,7 @@ def test_score_asks_no_judge_that_only_the_run_names(theirs: Path, served: Serve
     assert KEY not in str(served.headers)
 
 
-def test_like_gives_no_leave_to_ask_its_judge(
-    model: Path, theirs: Path, served: Served, tmp_path: Path
-) -> None:
+def test_like_calls_no_judge(model: Path, theirs: Path, served: Served, tmp_path: Path) -> None:
     how = ("evaluate", model, "--like", theirs, "--out", tmp_path / "mine", "-n", 8)
     refused(leakbound(*how), served.url, "nothing was sent", "--scorer")
     assert not (tmp_path / "mine").exists()

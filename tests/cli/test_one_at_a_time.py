@@ -1,4 +1,4 @@
-"""Every command that writes into a run keeps all others out meanwhile."""
+"""Every command that writes into a run locks it."""
 
 from __future__ import annotations
 
@@ -7,10 +7,12 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
-from commands import SMALL, done, leakbound, refused, tree
+from commands import Words, done, leakbound, refused, tree
 
 from leakbound.cli import COMMANDS
-from leakbound.store import LOCK, locked
+from leakbound.evaluation import verbs
+from leakbound.reporting import page
+from leakbound.store import LOCK, Arm, locked
 
 WRITES = {
     "evaluate": "evaluate {model} --like {run} --out {run}",
@@ -37,14 +39,12 @@ def elsewhere(action: Callable[[], object]) -> None:
         threads.submit(action).result()
 
 
-def test_every_command_is_known_to_write_into_a_run_or_not() -> None:
+def test_every_command_is_in_one_table() -> None:
     assert set(COMMANDS) <= {*WRITES, *OTHERS}
 
 
 @pytest.mark.parametrize("name", WRITES)
-def test_a_run_that_is_written_into_is_written_by_nobody_else(
-    name: str, run: Path, model: Path, tmp_path: Path
-) -> None:
+def test_writers_are_refused(name: str, run: Path, model: Path, tmp_path: Path) -> None:
     samples = tmp_path / "samples.jsonl"
     row = '{"id": "a", "question": "who", "answer": "Ann", "completion": "%s"}\n'
     samples.write_text(row % "Ann" + row % "Bob")
@@ -57,10 +57,10 @@ def test_a_run_that_is_written_into_is_written_by_nobody_else(
     assert not (run / LOCK).exists()
 
 
-def test_a_command_holds_the_run_from_its_first_draw_to_its_report(
-    model: Path, questions: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_every_step_is_locked(
+    evaluating: Words, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Another one that is started meanwhile is refused, whatever step the first one is at."""
+    """Another command is refused from the first draw to the report."""
     out, steps = tmp_path / "run", []
 
     def meanwhile(step: str, function: Callable[..., object]) -> Callable[..., object]:
@@ -72,15 +72,11 @@ def test_a_command_holds_the_run_from_its_first_draw_to_its_report(
 
         return watched
 
-    from leakbound.evaluation import verbs
-    from leakbound.reporting import page
-    from leakbound.store import Arm
-
     with monkeypatch.context() as patched:
         patched.setattr(Arm, "write_part", meanwhile("draw", Arm.write_part))
         patched.setattr(verbs, "score_run", meanwhile("score", verbs.score_run))
         patched.setattr(verbs, "bound_run", meanwhile("bound", verbs.bound_run))
         patched.setattr(page, "write_report", meanwhile("report", page.write_report))
-        done("evaluate", model, "--benchmark", questions, "--out", out, *SMALL)
+        done(*evaluating, out)
     assert list(dict.fromkeys(steps)) == ["draw", "score", "bound", "report"]
     assert not (out / LOCK).exists()

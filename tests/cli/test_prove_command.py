@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from commands import SMALL, done, leakbound, refused
+from commands import SAMPLE, Words, done, leakbound, refused
 
 from contents import rows
 from leakbound.certificate.words import PROVED
@@ -27,14 +27,10 @@ from leaky import file_of
 SAID = "proved: leak probability ≥ 0."
 
 
-def command(model: Path, questions: Path, out: Path, *more: object) -> tuple[object, ...]:
-    return ("evaluate", model, "--benchmark", questions, "--out", out, *SMALL, *more)
-
-
 @pytest.fixture(scope="module")
-def proved(model: Path, questions: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def proved(evaluating: Words, tmp_path_factory: pytest.TempPathFactory) -> Path:
     run = tmp_path_factory.mktemp("proved") / "run"
-    shown = done(*command(model, questions, run, "--prove", 60))
+    shown = done(*evaluating, run, "--prove", 60)
     assert "proving target: 2/2 questions" in shown.err
     assert SAID in shown.out
     page = (run / "report.html").read_text().casefold()
@@ -52,18 +48,17 @@ def proofs(run: Path) -> dict[str, EstimateRow]:
     return {str(row.query_id): row for row in rows(Run.open(run), arm="target", **how)}
 
 
-def test_a_run_that_moved_with_its_models_is_used_from_any_folder(
-    model: Path, control: Path, questions: Path, finished: Path, tmp_path: Path,
+def test_a_run_may_move_with_its_models(
+    evaluating: Words, control: Path, finished: Path, tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:  # fmt: skip
-    """It was made with relative paths, and its arms are those of a run with absolute paths."""
-    first = Path("first")
+    """It was made with relative paths; its arms equal the arms made with absolute paths."""
+    first, how = Path("first"), (*evaluating[2:], "first/runs/mine")
     monkeypatch.chdir(tmp_path)
-    shutil.copytree(model, first / "models" / "mine")
+    shutil.copytree(str(evaluating[1]), first / "models" / "mine")
     shutil.copytree(control, first / "models" / "other")
-    done(*command(first / "models" / "other", questions, first / "runs" / "other"))
-    controlled = ("--control", first / "runs" / "other")
-    done(*command(first / "models" / "mine", questions, first / "runs" / "mine", *controlled))
+    done("evaluate", first / "models" / "other", *how[:-1], "first/runs/other", *SAMPLE)
+    done("evaluate", first / "models" / "mine", *how, "--control", "first/runs/other")
     done("certify", first / "runs" / "mine", "--scorer", "keyword", "--max-leak", "0.9")
     moved = tmp_path / "another" / "place"
     moved.parent.mkdir()
@@ -77,14 +72,12 @@ def test_a_run_that_moved_with_its_models_is_used_from_any_folder(
     done("verify", run / "certificate.json", run, "--with-model", mine)
     done("prove", run, "--budget", 5)
     stressed = moved / "runs" / "stressed"
-    done("stress", mine, "--like", run, "--under", "openers", "--out", tmp_path / "stressed")
+    done("stress", mine, "--like", run, "--under", "opener:1", "--out", tmp_path / "stressed")
     shutil.move(tmp_path / "stressed", stressed)
     done("prove", stressed, "--budget", 5)
 
 
-def test_what_is_proved_is_more_than_the_answer_alone_and_below_what_was_drawn_at_most(
-    proved: Path, finished: Path
-) -> None:
+def test_proofs_exceed_the_answer_and_stay_below_upper_bounds(proved: Path, finished: Path) -> None:
     before, after = proofs(finished), proofs(proved)
     how: Any = {"scorer": "keyword", "quantity": "leak probability", "scope": "query"}
     drawn = rows(Run.open(proved), arm="target", proved=False, beyond=None, **how)
@@ -96,9 +89,8 @@ def test_what_is_proved_is_more_than_the_answer_alone_and_below_what_was_drawn_a
 
 
 @pytest.mark.slow
-def test_a_study_finds_what_the_command_finds_afterwards_and_more_effort_more(
-    proved: Path, run: Path
-) -> None:
+def test_a_study_finds_what_the_command_finds(proved: Path, run: Path) -> None:
+    """A larger budget finds more."""
     done("prove", run, "--budget", 60)
     one, other = Run.open(proved), Run.open(run)
     assert [str(row) for row in one.estimates] == [str(row) for row in other.estimates]
@@ -109,7 +101,7 @@ def test_a_study_finds_what_the_command_finds_afterwards_and_more_effort_more(
 
 
 @pytest.mark.slow
-def test_what_is_stored_is_not_searched_or_drawn_again(
+def test_stored_proofs_are_reused(
     model: Path, proved: Path, mine: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def ran(*_: object, **__: object) -> Iterator[Any]:
@@ -123,12 +115,11 @@ def test_what_is_stored_is_not_searched_or_drawn_again(
 
 
 @pytest.mark.slow
-def test_what_leaks_of_a_named_run_is_where_the_search_begins(
-    model: Path, control: Path, run: Path, questions: Path, tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:  # fmt: skip
-    other = tmp_path / "other"
-    done(*command(control, questions, other, "--prove", 60, "--control", model))
+def test_a_search_begins_with_the_leaks_of_a_named_run(
+    evaluating: Words, control: Path, run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    other, model = tmp_path / "other", evaluating[1]
+    done("evaluate", control, *evaluating[2:], other, "--prove", 60, "--control", model)
     assert {file.parents[1].name for file in other.rglob("proofs/*.parquet")} == {"target"}
     leads: dict[int, set[str]] = {}
     whole = proving.prove_question
@@ -146,23 +137,19 @@ def test_what_leaks_of_a_named_run_is_where_the_search_begins(
     assert all({"Ann", "Bob"} & set(text.split()) for text in leads[2])
 
 
-def test_a_scorer_without_bounds_counts_whole_outputs_and_that_is_said(
-    run: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_scorer_without_bounds(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It counts whole outputs only, with a note."""
     monkeypatch.delattr(Keyword.__base__, "bounds")
     assert "'keyword' has no `bounds` of prefixes" in done("prove", run, "--budget", 20).err
     assert set(tables.read_table(file_of(run, "proofs"))["ended"].to_pylist()) == {True}
 
 
 @pytest.mark.slow
-def test_what_cannot_be_proved_of_a_run_is_refused(
-    run: Path, control: Path, model: Path, questions: Path, tmp_path: Path
-) -> None:
+def test_unprovable_runs(evaluating: Words, run: Path, control: Path, tmp_path: Path) -> None:
     strange, greedy = tmp_path / "strange.csv", tmp_path / "greedy"
     strange.write_text("question,answer\nwho wrote green,Cid\n")
-    done(*command(model, strange, tmp_path / "r"))
-    how = ("--temperature", 0, "--max-new-tokens", 4)
-    done("evaluate", model, "--benchmark", questions, "--out", greedy, *how)
+    done(*evaluating, tmp_path / "r", "--benchmark", strange)
+    done(*evaluating[:4], "--temperature", 0, "--max-new-tokens", 4, "--out", greedy)
     for where, option, named in (
         (run, ("--proposal", tmp_path / "r"), "shares no question"),
         (run, ("--model", control), "fingerprint"),
@@ -171,7 +158,7 @@ def test_what_cannot_be_proved_of_a_run_is_refused(
         refused(leakbound("prove", where, *option), named)
 
 
-def test_a_certificate_rests_on_the_proofs_too(mine: Path) -> None:
+def test_a_certificate_depends_on_the_proofs(mine: Path) -> None:
     leakbound("certify", mine, "--max-leak", 0.9, "--scorer", "keyword")
     done("verify", mine / "certificate.json", mine)
     file = file_of(mine, "proofs")

@@ -16,9 +16,8 @@ from leakbound.store import Run
 from leaky import SECRET
 
 
-def test_the_verdict_is_printed_with_answers_where_a_person_reads_or_asks(
-    leaky: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_verdict_and_its_answers(leaky: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Answers are printed on a terminal, or on request."""
     said = f"): “{SECRET} wrote it”"
     assert done("show", leaky).out.strip() == str(Run.open(leaky).verdict)
     (found,) = done("show", leaky, "--json").json["verdicts"]
@@ -38,7 +37,7 @@ def test_the_verdict_is_printed_with_answers_where_a_person_reads_or_asks(
     assert SECRET not in repr(Run.open(leaky))
 
 
-def test_a_run_and_its_estimates_show_themselves_in_few_lines(leaky: Path) -> None:
+def test_a_run_and_its_estimates_print_in_few_lines(leaky: Path) -> None:
     run = Run.open(leaky)
     lines = repr(run).splitlines()
     assert lines[0] == f"run {leaky}: 3 questions of leaky"
@@ -87,9 +86,8 @@ def test_no_later_command_writes_the_texts(run: Path, model: Path, tmp_path: Pat
     assert not holds_texts(tmp_path / "python.html")
 
 
-def test_redaction_covers_exports_and_is_lifted_by_saying_so(
-    run: Path, finished: Path, tmp_path: Path
-) -> None:
+def test_redaction_covers_exports(run: Path, finished: Path, tmp_path: Path) -> None:
+    """Options lift it."""
     older = f"`{run / 'report.html'}` was written before and contains the texts"
     assert older in done("report", run, "--redact").err
     assert older in done("bound", run).err  # and wherever a page is written again
@@ -114,9 +112,7 @@ def test_redaction_covers_exports_and_is_lifted_by_saying_so(
     assert not Run.open(run).redacted
 
 
-def test_what_cannot_be_kept_with_a_run_is_said(
-    run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_locked_run_is_noted(run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def read_only(path: Path) -> None:
         raise InputError(f"cannot write into `{path}`.")
 
@@ -145,8 +141,8 @@ def repeated(value: object) -> str:
     return "".join(map(repeated, value)) if isinstance(value, list) else str(value)
 
 
-def test_names_and_texts_of_others_steer_nothing(tmp_path: Path) -> None:
-    """Of a log in which whatever can be named is: neither terminal nor page nor JSON file."""
+def test_foreign_names_and_texts_have_no_control_characters(tmp_path: Path) -> None:
+    """They are in every field of a log, and reach neither terminal nor page nor JSON file."""
     file, run = tmp_path / "theirs.jsonl", tmp_path / "run"
     rows = [
         {"id": f"q{i}{EVIL}", "question": f"who {EVIL}{i}", "answer": f"Ann {EVIL}"}
@@ -182,7 +178,7 @@ def test_names_and_texts_of_others_steer_nothing(tmp_path: Path) -> None:
     assert "\\u001b]52" in files["certificate.json"]
 
 
-def test_nor_does_an_error(tmp_path: Path) -> None:
+def test_an_error_has_no_control_characters(tmp_path: Path) -> None:
     file = tmp_path / "theirs.jsonl"
     for row in (
         {"question": "who", "completion": "x", "count": EVIL, "stop": EVIL},

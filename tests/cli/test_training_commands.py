@@ -117,7 +117,7 @@ def test_what_is_trained_on_and_how_by_default(
         assert told["settings"].prompting.chat is None
 
 
-def test_a_preset_trains_as_its_authors_do_but_for_what_is_said(
+def test_a_preset_has_the_settings_of_its_authors(
     model: Path, facts: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     how = ("unlearn", model, "--benchmark", facts, "--out", tmp_path / "m", "--objective")
@@ -129,7 +129,7 @@ def test_a_preset_trains_as_its_authors_do_but_for_what_is_said(
     assert (told.epochs, told.inventing) == (2, ModelAnswers(draws=2, max_new_tokens=9))
 
 
-@pytest.mark.parametrize("objective", ["altpo", "ceu", "pdu:retain=0.1", "undial", "rmu", "cel"])
+@pytest.mark.parametrize("objective", ["altpo", "undial", "rmu"])
 def test_each_method_trains(model: Path, facts: Path, tmp_path: Path, objective: str) -> None:
     out = tmp_path / "m"
     how = ("--epochs", 3, "--warmup-ratio", 0, "--learning-rate", "1e-3", "--json")
@@ -142,9 +142,7 @@ def test_each_method_trains(model: Path, facts: Path, tmp_path: Path, objective:
     assert last[f"forget {name}"] < first[f"forget {name}"]
 
 
-def test_a_dry_run_checks_and_counts_and_writes_nothing(
-    model: Path, facts: Path, tmp_path: Path
-) -> None:
+def test_a_dry_run_writes_nothing(model: Path, facts: Path, tmp_path: Path) -> None:
     out = tmp_path / "m"
     command = ("unlearn", model, "--objective", "npo", "--benchmark", facts, "--out", out)
     command = (*command, "--epochs", 3, "--batch-size", 1, "--accumulation", 2, "--device", "cpu")
@@ -162,7 +160,7 @@ def test_a_dry_run_checks_and_counts_and_writes_nothing(
     refused(leakbound(*command, "--seed", 1, "--dry-run"), "differs in settings")
 
 
-def test_what_is_not_installed_is_told_before_weights_are_read(
+def test_missing_libraries_are_named_before_weights_are_read(
     model: Path, facts: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delattr(loading, "AutoModelForCausalLM")
@@ -177,16 +175,14 @@ def test_what_is_not_installed_is_told_before_weights_are_read(
         refused(said, f"pip install '.[{extra}]'")
 
 
-def test_rewritings_become_centres(model: Path, facts: Path, tmp_path: Path) -> None:
-    """The file may be of rows beyond the limit."""
+def test_rewritings_of_a_file(
+    model: Path, facts: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The file may have rows beyond the limit."""
     red, blue = ({"question": f"who wrote {word}"} for word in ("red", "blue"))
     others = (red | {"rewritings": WORDS}, blue | {"rewriting": "blue who"})
-    file = write(tmp_path / "r.jsonl", *others)
-    command = ("unlearn", model, "--objective", "cel:layer=0", *ONCE, "--benchmark", facts)
-    centres = [["who wrote red", *WORDS], ["who wrote blue", "blue who"]]
+    command = (model, "--objective", "cel:layer=0", "--benchmark", facts, "--out", tmp_path / "m")
+    command += ("--rewritings", write(tmp_path / "r.jsonl", *others))
     for number, more in ((2, ()), (1, ("--limit", 1))):
-        out = tmp_path / str(number)
-        done(*command, "--out", out, "--rewritings", file, *more)
-        chosen = json.loads((out / "centres.json").read_text())["splits"]["forget"]
-        assert [row["texts"] for row in chosen] == centres[:number]
-    refused(leakbound(*command, "--out", tmp_path / "2"), "differs in rows")
+        given = asked_of(monkeypatch, "unlearn", *command, *more)["forget"]
+        assert [row.paraphrases for row in given] == [(*WORDS,), ("blue who",)][:number]

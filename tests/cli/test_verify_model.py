@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 import torch
-from commands import SMALL, Result, done, leakbound, refused
+from commands import SAMPLE, Result, Words, done, leakbound, refused
 
 from leakbound.engines import loading
 from leakbound.evaluation import evaluate
@@ -25,10 +25,6 @@ from leakbound.types import Decoding
 from leaky import file_of, rewrite
 
 Rows = list[dict[str, Any]]
-
-
-def evaluated(model: Path, questions: Path, out: Path) -> Result:
-    return leakbound("evaluate", model, "--benchmark", questions, "--out", out, *SMALL)
 
 
 def certify(run: Path) -> None:
@@ -54,9 +50,7 @@ def certified(run: Path) -> Path:
     return run
 
 
-def test_every_output_is_compared_and_drawn_again(
-    certified: Path, model: Path, control: Path
-) -> None:
+def test_outputs_are_compared_and_drawn_again(certified: Path, model: Path, control: Path) -> None:
     rows = tables.read_table(file_of(certified)).to_pylist()
     cut = [row for row in rows if row["finish"] == "length"]
     assert len(cut) > len(rows) / 2  # as where a model goes on and on
@@ -81,15 +75,13 @@ def test_every_output_is_compared_and_drawn_again(
         ("target", ("--stop", "a", "-n", 24, "--temperature", 0.7, "--top-p", 0.9)),
     ],
 )
-def test_so_are_those_of_another_run_and_of_a_truncated_decoding(
-    arm: str, options: tuple[object, ...], model: Path, control: Path, questions: Path,
-    tmp_path: Path,
-) -> None:  # fmt: skip
-    given = ("--benchmark", questions, "--max-new-tokens", 4, "--scorer", "contains")
+def test_a_control_or_a_truncated_decoding_is_drawn_again(
+    arm: str, options: Words, evaluating: Words, model: Path, control: Path, tmp_path: Path
+) -> None:
     other, run = tmp_path / "finished", tmp_path / "run"
-    done("evaluate", control, *given, "-n", 24, "--out", other)
+    done("evaluate", control, *evaluating[2:], other, "--scorer", "contains", "-n", 24)
     how = [str(option).format(finished=other) for option in options]
-    done("evaluate", model, *given, "--out", run, *how)
+    done(*evaluating, run, "--scorer", "contains", *how)
     leakbound("certify", run, "--max-leak", 0.9, "--arm", arm)
     status, check = checked(run, control if arm == "control" else model, "draws", "--redraw", 1)
     assert (status, check["status"]) == (0, "ok")
@@ -101,15 +93,19 @@ def moved(rows: Rows) -> None:
     rows.remove(second)
 
 
-@pytest.mark.parametrize(("share", "differences"), [(1, 1), (0.001, 2)], ids=["moved", "seed"])
-def test_draws_that_are_not_those_of_the_keys_are_found(
-    share: float, differences: int, certified: Path, model: Path, questions: Path, tmp_path: Path
+@pytest.mark.parametrize(
+    ("share", "differences"),
+    [pytest.param(1, 1, id="moved"), pytest.param(0.001, 2, id="seed", marks=pytest.mark.thorough)],
+)
+def test_draws_under_other_keys_are_found(
+    share: float, differences: int, certified: Path, evaluating: Words, tmp_path: Path
 ) -> None:
     """Tokens, texts and log-probabilities are all the model's own; the counts, or the seed, not."""
     change: Callable[[Rows], object] = moved
+    model = Path(str(evaluating[1]))
     if differences > 1:
         other = tmp_path / "other"
-        done("evaluate", model, "--benchmark", questions, "--out", other, *SMALL, "--seed", 1)
+        done(*evaluating, other, "--seed", 1, *SAMPLE)
         theirs = tables.read_table(file_of(other)).to_pylist()
         change = lambda rows: rows.__setitem__(slice(None), theirs)  # noqa: E731
     rewrite(file_of(certified), change)  # type: ignore[arg-type]
@@ -124,9 +120,7 @@ def test_draws_that_are_not_those_of_the_keys_are_found(
         assert re.fullmatch("other draws after [0-9]+ tokens", difference["found"])
 
 
-def test_what_cannot_be_drawn_again_is_unchecked(
-    model: Path, questions: Path, tmp_path: Path
-) -> None:
+def test_undrawable_runs_are_unchecked(model: Path, questions: Path, tmp_path: Path) -> None:
     explored, half = tmp_path / "explored", tmp_path / "half"
     study = Study(f"{questions}", scorers=("keyword",), decodings=(Decoding(max_new_tokens=3),))
     evaluate(f"{model}", replace(study, sampling=Explore("auto", 20)), out=explored)
@@ -139,27 +133,26 @@ def test_what_cannot_be_drawn_again_is_unchecked(
 
 
 @pytest.mark.slow
-def test_other_end_tokens_are_another_model(
-    model: Path, questions: Path, run: Path, tmp_path: Path
-) -> None:
-    """Were they not: a leaking model could say nothing any more, and every check would agree."""
+def test_other_end_tokens(evaluating: Words, model: Path, run: Path, tmp_path: Path) -> None:
+    """Without this check, a leaking model could be silenced, and every check would agree."""
     own, theirs = Path(shutil.copytree(model, tmp_path / "own")), tmp_path / "theirs"
     words = {"eos_token_id": [2, 5, 8]}  # the end token, and two words
     (own / "generation_config.json").write_text(json.dumps(words))
-    assert evaluated(own, questions, theirs).status == 0
+    done("evaluate", own, *evaluating[2:], theirs)
     certify(theirs)
     assert verified(theirs, own).status == 0
     told = verified(theirs, model)
     assert told.status == 6
     assert "model: end_tokens" in told.out
     file_of(run).unlink()  # as a command leaves it that is killed before its last part
-    refused(evaluated(own, questions, run), "ends its answers at other tokens", "[2, 5, 8]")
+    resumed = leakbound("evaluate", own, *evaluating[2:], run)
+    refused(resumed, "ends its answers at other tokens", "[2, 5, 8]")
 
 
-def test_a_change_that_no_fingerprint_sees_is_seen_by_the_probe(
-    model: Path, questions: Path, certified: Path, monkeypatch: pytest.MonkeyPatch
+def test_the_probe_finds_changes_without_a_fingerprint(
+    evaluating: Words, model: Path, certified: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Such as a library's."""
+    """Such as a change of a library."""
     plain = loading._read
 
     def read(*args: Any, **kwargs: Any) -> Any:
@@ -173,7 +166,5 @@ def test_a_change_that_no_fingerprint_sees_is_seen_by_the_probe(
     status, probe = checked(certified, model, "probe")
     assert (status, probe["status"]) == (6, "differs")
     file_of(certified).unlink()
-    resumed = evaluated(model, questions, certified)
-    refused(
-        resumed, "with the same fingerprint but other probabilities: after fixed question 0, token"
-    )
+    named = "with the same fingerprint but other probabilities: after fixed question 0, token"
+    refused(leakbound(*evaluating, certified), named)

@@ -13,7 +13,7 @@ from functools import partial
 from pathlib import Path
 
 import pytest
-from commands import done, leakbound, tree
+from commands import Words, done, leakbound, tree
 
 from contents import LEAKAGE
 from leakbound.store import Run
@@ -26,7 +26,7 @@ from tiny import tiny_llama
 HALF = "rouge-l-recall>=0.5"
 
 
-def one_question(folder: Path, number: int = 1) -> tuple[object, ...]:
+def one_question(folder: Path, number: int = 1) -> Words:
     rows = [row | {"split": "forget"} for row in (ROWS * 2)[:number]]
     rows += [KEPT[0] | {"split": "retain"}] * (number > 1)
     lines = [",".join(f'"{cell}"' for cell in row.values()) for row in rows]
@@ -37,7 +37,7 @@ def one_question(folder: Path, number: int = 1) -> tuple[object, ...]:
 many_questions = partial(one_question, number=2 * len(ROWS))
 
 
-def like_tofu(folder: Path) -> tuple[object, ...]:
+def like_tofu(folder: Path) -> Words:
     for name, rows in {
         "forget01": ROWS,
         "forget01_perturbed": [row | CHANGED for row in ROWS],
@@ -73,8 +73,8 @@ def models(
 
 @pytest.mark.slow
 @pytest.mark.parametrize("data", [one_question, many_questions, like_tofu])
-def test_a_run_completes_certifies_verifies_and_is_left_alone_by_the_same_command(
-    data: Callable[[Path], tuple[object, ...]], models: tuple[Path, Path], tmp_path: Path
+def test_a_run_completes_certifies_verifies_and_stays(
+    data: Callable[[Path], Words], models: tuple[Path, Path], tmp_path: Path
 ) -> None:
     model, control = models
     out = tmp_path / "run"

@@ -33,7 +33,6 @@ from leakbound.store.inputs import AttackQuery, read_attack_queries
 from leakbound.study import Attack, Rewritings
 from leakbound.testing import FakeScorer
 from leakbound.types import Decoding, Query
-from suites import slow_but
 from tabled import TableEngine, exact
 from tabled import benchmark as table_benchmark
 
@@ -86,7 +85,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory, engine: AskedEngine) -> Run:
     return attacked(tmp_path_factory.mktemp("attack") / "r", engine, control=control)
 
 
-def test_the_draws_are_counted_at_each_decoding_where_findings_are_shown(tmp_path: Path) -> None:
+def test_the_note_counts_the_draws_of_each_decoding(tmp_path: Path) -> None:
     """The findings of all questions are one row, though their decodings differ."""
 
     def by_question(query: Query, decoding: Decoding) -> float:
@@ -98,12 +97,12 @@ def test_the_draws_are_counted_at_each_decoding_where_findings_are_shown(tmp_pat
     assert {name for name in run.arms if "attack" in name} == {
         "target attack T=0.2", "target attack T=1"
     }  # fmt: skip
-    told = next(table.note for table in summary(run) if "worst query found" in table.title)
+    note = next(table.note for table in summary(run) if "worst query found" in table.title)
     for name in ("T=0.2", "T=1"):
-        assert f"target attack at {name}, 256 draws: all complete" in told
+        assert f"target attack at {name}, 256 draws: all complete" in note
 
 
-def test_found_json_tells_all_that_a_reader_needs(whole: Run) -> None:
+def test_found_json_is_complete(whole: Run) -> None:
     entries = json.loads((whole.path / "attack" / "found.json").read_text())["queries"]
     assert [entry["query"]["prompt_id"] for entry in entries] == ["p0", "p1", "p2"]
     shares = rounds(most_candidates(3_000), 3_000)
@@ -123,7 +122,7 @@ def test_found_json_tells_all_that_a_reader_needs(whole: Run) -> None:
     assert [d.temperature for d in settings.decodings] == [1.0, 0.2]
 
 
-def test_the_search_draws_apart_and_within_its_budget(whole: Run, engine: AskedEngine) -> None:
+def test_the_search_has_its_own_draws_and_keeps_its_budget(whole: Run, engine: AskedEngine) -> None:
     spent: Counter[str] = Counter()
     for purpose, query, _, n in engine.asked:
         if purpose.startswith("attack:"):
@@ -136,6 +135,7 @@ def test_the_search_draws_apart_and_within_its_budget(whole: Run, engine: AskedE
     names = ["greedy", *(name for name in whole.arms if name.startswith("target"))]
     assert finals == {f"score:{name}:asked" for name in names}
     trial = Run.open(whole.path / "attack" / "search")
+    assert {q.source for q in trial.queries} == {"original", "rules"}
     assert not {row.arm for row in whole.estimates} & set(trial.arms)
     assert {bool(one.shots) for one in trial.record.tried} == {True, False}
     assert [q.id for q in whole.queries] == ["p0", "p1", "p2"]
@@ -187,7 +187,7 @@ def many(tmp_path_factory: pytest.TempPathFactory) -> Run:
 
 
 @pytest.mark.thorough
-def test_fresh_draws_hold_where_the_search_s_own_would_not(many: Run) -> None:
+def test_fresh_draws_are_valid_where_those_of_the_search_are_not(many: Run) -> None:
     found = found_in(many)
     final = {
         row.query_id: row
@@ -237,13 +237,10 @@ def test_rewritings_of_the_run_are_searched_where_it_has_some(tmp_path: Path) ->
     assert {q.id.partition("~")[2][:2] for q in trial.queries} == {"00", "01"}
     assert counts(run.arms["target inputs"], "answer").total() == 256
     assert len(summary(run)) == 6
-    by_rules = attacked(tmp_path / "s", task=1, attack=Attack(64))
-    asked = Run.open(by_rules.path / "attack" / "search").queries
-    assert {q.source for q in asked} == {"original", "rules"}
 
 
 @pytest.mark.slow
-def test_decodings_under_evaluation_are_the_grid_where_they_are_several(tmp_path: Path) -> None:
+def test_several_decodings_under_evaluation_are_the_grid(tmp_path: Path) -> None:
     grid = [Decoding(temperature=t, max_new_tokens=8) for t in (0.2, 1.0)]
     run = attacked(tmp_path / "r", task=2, attack=Attack(600), decodings=grid)
     assert [str(one.arm) for one in found_in(run)] == ["target attack T=0.2"] * 2
@@ -397,9 +394,9 @@ def test_draws_take_over_once_they_tell(tmp_path: Path) -> None:
     assert any("'control attack'" in note and "half precision" in note for note in run.notes)
     (found,) = found_in(run)
     assert found.query.prefix == OPENER
-    assert [bool(standing.draws) for standing in found.rounds] == [
-        False, *(True for _ in found.rounds[1:]),
-    ]  # fmt: skip
+    first, *later = found.rounds
+    assert not first.draws
+    assert all(standing.draws for standing in later)
     assert len({standing.forwards for standing in found.rounds}) == 1
     assert found.rounds[-1].lower > 0.3
     assert found.lower == max(found.rounds[-1].lower, found.rounds[-1].proved)
@@ -465,29 +462,32 @@ def grows(query: Query) -> float:
     return 0.3 if query.prompt_id == "p1" and query.prefix == OPENER else seldom(query)
 
 
-STOPPED: dict[str, Any] = {"questions": 3, "attack": Attack(48, (1.0,), (1.0,))}
+STUDY: dict[str, Any] = {"questions": 3, "attack": Attack(48, (1.0,), (1.0,))}
+
+
+Finished = tuple[Run, TableEngine]
 
 
 @pytest.fixture(scope="module")
-def never_stopped(tmp_path_factory: pytest.TempPathFactory) -> tuple[Run, TableEngine]:
+def never_stopped(tmp_path_factory: pytest.TempPathFactory) -> Finished:
     engine, out = TableEngine(grows), tmp_path_factory.mktemp("attack") / "whole"
-    return searched(out, engine, **STOPPED), engine
+    return searched(out, engine, **STUDY), engine
 
 
-@pytest.mark.parametrize("share", slow_but((), (0.0, 0.2, 0.4, 0.6, 0.8, 0.95)))
-def test_stopped_in_any_round_it_ends_the_same(
-    share: float, never_stopped: tuple[Run, TableEngine], tmp_path: Path
-) -> None:
+@pytest.mark.slow
+@pytest.mark.parametrize("share", [0.0, 0.2, 0.4, 0.6, 0.8, 0.95])
+def test_a_stopped_search(share: float, never_stopped: Finished, tmp_path: Path) -> None:
+    """It ends the same, whatever round it was stopped in."""
     whole, engine = never_stopped
     assert {how for how, *_ in engine.asked} == {"draws", "proof"}
     dying = TableEngine(grows, dies_after=round(share * len(engine.asked)))
     with pytest.raises(RuntimeError, match="switched off"):
-        searched(tmp_path / "r", dying, **STOPPED)
+        searched(tmp_path / "r", dying, **STUDY)
     if share == 0.4:
         with pytest.raises(IncompleteError, match="search for worst-case inputs"):
             require_sampled(Run.open(tmp_path / "r"))
     again = TableEngine(grows)
-    run = searched(tmp_path / "r", again, **STOPPED)
+    run = searched(tmp_path / "r", again, **STUDY)
     assert all_of(run) == all_of(whole)
     require_sampled(run)
     assert len(again.asked) < len(engine.asked) or not share

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -49,70 +50,69 @@ def moments(scorer: str, k: int) -> dict[str, tuple[float, float]]:
     return found
 
 
-@pytest.mark.parametrize("certain", [1.0, 0.9])
-@pytest.mark.parametrize("how", [EXACT, HYBRID], ids=["exact", "hybrid"])
-def test_bounds_contain_the_truth(how: Mapping[str, Any], certain: float, tmp_path: Path) -> None:
-    scorers = ["contains", "rouge-l-f1"]
-    run = explored(tmp_path / "r", ExploringEngine(certain=certain), scorers=scorers, **how)
-    leakage = {"arm": "target", "quantity": ("leak probability", "mean leakage")}
-    for scorer in scorers:
-        for q, (mean, largest) in moments(scorer, 8).items():
-            (one,) = rows(run, scorer=scorer, query_id=q, proved=False, **leakage)
-            assert one.lower <= mean + 1e-12
-            assert one.upper >= mean - 1e-12
-            (over_k,) = rows(
-                run, scorer=scorer, query_id=q, quantity="leak@k", proved=False, parameter=8
-            )
-            assert over_k.lower <= largest + 1e-12
-            assert over_k.upper >= largest - 1e-12
-        truth = np.mean([mean for mean, _ in moments(scorer, 8).values()])
-        (mean,) = rows(run, scorer=scorer, scope="mean", **leakage)
-        assert mean.lower <= truth <= mean.upper
-
-
-def test_fully_explored_questions_are_known_and_others_are_drawn(tmp_path: Path) -> None:
-    run = explored(tmp_path / "r")
-    leak = {r.query_id: r for r in rows(run, arm="target", **PROBABILITY)}
-    whole = leak["whole"]
-    assert whole.lower == pytest.approx(whole.upper) == pytest.approx(LEAKS["whole"])
-    assert (whole.n, leak["part"].n, leak["none"].n) == (0, 200, 200)
-    assert leak["rest"].upper - leak["rest"].lower < 0.1 * 0.6  # draws of a tenth
-    target = run.arms["target"]
-    assert isinstance(target.spec.draws, ExploredDraws)
-    assert target.spec.draws.scorer.name == "contains"
-    assert target.masses.explored().remainder == pytest.approx(
-        {"whole": 0, "part": 0.45, "rest": 0.1, "none": 1}
-    )
-    exact = explored(tmp_path / "e", **EXACT)
-    bounds = [r for r in rows(exact, arm="target") if r.query_id]
-    assert {(r.n, r.confidence) for r in bounds} == {(0, 1.0)}
-
-
 class Measured(ExploringEngine):
-    """An engine that notes which queries its margin was measured at."""
+    """An engine that records the queries at which its margin was measured."""
 
     def measure(self, queries: Sequence[Query]) -> None:
         assert not self.asked
         self.measured = [query.id for query in queries]
 
 
-def test_a_run_measures_the_margin_at_its_own_questions(tmp_path: Path) -> None:
+@pytest.fixture(scope="module")
+def hybrid(tmp_path_factory: pytest.TempPathFactory) -> Run:
     engine = Measured()
-    run = explored(tmp_path / "r", engine)
+    run = explored(tmp_path_factory.mktemp("explored") / "hybrid", engine)
     assert engine.measured == [query.id for query in run.queries]
+    return run
+
+
+@pytest.fixture(scope="module")
+def exact(tmp_path_factory: pytest.TempPathFactory) -> Run:
+    return explored(tmp_path_factory.mktemp("explored") / "exact", **EXACT)
+
+
+@pytest.mark.parametrize(("how", "certain"), [(EXACT, 1.0), (HYBRID, 0.9)], ids=str)
+def test_bounds_contain_the_truth(how: Mapping[str, Any], certain: float, tmp_path: Path) -> None:
+    scorers = ["contains", "rouge-l-f1"]
+    run = explored(tmp_path / "r", ExploringEngine(certain=certain), scorers=scorers, **how)
+    leakage = {"arm": "target", "quantity": ("leak probability", "mean leakage")}
+    for scorer in scorers:
+        for q, (mean, largest) in moments(scorer, 8).items():
+            mine: dict[str, Any] = {"scorer": scorer, "query_id": q, "proved": False}
+            (one,) = rows(run, **mine, **leakage)
+            assert one.lower - 1e-12 <= mean <= one.upper + 1e-12
+            (over_k,) = rows(run, **mine, quantity="leak@k", parameter=8)
+            assert over_k.lower - 1e-12 <= largest <= over_k.upper + 1e-12
+        truth = np.mean([mean for mean, _ in moments(scorer, 8).values()])
+        (mean,) = rows(run, scorer=scorer, scope="mean", **leakage)
+        assert mean.lower <= truth <= mean.upper
+
+
+def test_fully_explored_questions_are_known_and_others_are_drawn(hybrid: Run, exact: Run) -> None:
+    leak = {r.query_id: r for r in rows(hybrid, arm="target", **PROBABILITY)}
+    whole = leak["whole"]
+    assert whole.lower == pytest.approx(whole.upper) == pytest.approx(LEAKS["whole"])
+    assert (whole.n, leak["part"].n, leak["none"].n) == (0, 200, 200)
+    assert leak["rest"].upper - leak["rest"].lower < 0.1 * 0.6  # draws of a tenth
+    target = hybrid.arms["target"]
+    assert isinstance(target.spec.draws, ExploredDraws)
+    assert target.spec.draws.scorer.name == "contains"
+    assert target.masses.explored().remainder == pytest.approx(
+        {"whole": 0, "part": 0.45, "rest": 0.1, "none": 1}
+    )
+    bounds = [r for r in rows(exact, arm="target") if r.query_id]
+    assert {(r.n, r.confidence) for r in bounds} == {(0, 1.0)}
 
 
 RECALL = RougeLRecall()
-
-
 SCORES: dict[str, float | None] = {t: float("Ann" in t) for law in LAWS.values() for t in law}
 UNSETTLED = FakeScorer(SCORES, name="unsettled")  # settles no prefix
 UNDECIDED = FakeScorer(SCORES | {"No": None}, name="undecided")
 
 
-def test_another_scorer_than_the_one_that_steered_is_wider_never_wrong(tmp_path: Path) -> None:
-    run = explored(tmp_path / "r")
-    arm, found = run.arms["target"], []
+def test_other_scorers_than_the_steering_one_have_wider_bounds(hybrid: Run, tmp_path: Path) -> None:
+    copied = Run.open(shutil.copytree(hybrid.path, tmp_path / "r"))
+    arm, found = copied.arms["target"], []
     for scorer in (RECALL, UNSETTLED, UNDECIDED):
         score_arm(arm, scorer)
         known = drawn_of(arm, scorer)
@@ -140,7 +140,7 @@ REFUSED: Mapping[str, tuple[CannedEngine, Decoding, str]] = {
 
 
 @pytest.mark.parametrize("name", REFUSED)
-def test_impossible_exploring_is_refused_first(name: str, tmp_path: Path) -> None:
+def test_impossible_exploring_is_refused(name: str, tmp_path: Path) -> None:
     engine, decoding, said = REFUSED[name]
     how: dict[str, Any] = {"decodings": decoding, "out": tmp_path / "r"}
     with pytest.raises(InputError, match=f"arm 'target' cannot be explored.*{said}"):
@@ -182,16 +182,15 @@ def test_a_scorer_whose_bounds_do_not_hold_is_refused(query_id: str, tmp_path: P
     assert not list((tmp_path / "r").glob("arms/target/*/part-*"))
 
 
-def test_answers_that_were_not_drawn_are_stored_with_the_draws(tmp_path: Path) -> None:
+def test_undrawn_answers_are_stored(hybrid: Run, exact: Run, tmp_path: Path) -> None:
     """Forced answers have count 0. Impossible or drawn answers are not forced."""
-    arm = explored(tmp_path / "r", **EXACT).arms["target"]
+    arm = exact.arms["target"]
     assert [(r["query_id"], r["answer"], r["count"]) for r in completions(arm)] == [
         ("part", "Ann", 0),
         ("rest", "Ann", 0),
     ]
     assert not arm.scores(next((arm.folder / "scores").glob("*[0-9a-f].parquet")).stem).n.any()
-    arm = explored(tmp_path / "h").arms["target"]
-    answers = [r["count"] for r in completions(arm) if r["answer"] == "Ann"]
+    answers = [r["count"] for r in completions(hybrid.arms["target"]) if r["answer"] == "Ann"]
     assert len(answers) == 2
     assert min(answers) > 0
     unanswered = Prompt(id="part", question="Who?")
@@ -199,31 +198,29 @@ def test_answers_that_were_not_drawn_are_stored_with_the_draws(tmp_path: Path) -
     assert not completions(arm)
 
 
+class Both(ExploringEngine):
+    """Samples with token ids, as an engine does that knows probabilities."""
+
+    def generate(self, queries: Any, decoding: Any, draws: Any) -> Any:
+        for found in super().generate(queries, decoding, draws):
+            known = [self._completion(found.query, c.answer, c.count) for c in found.completions]
+            yield replace(found, completions=tuple(known))
+
+
 def test_a_sampled_arm_has_its_answers_too(tmp_path: Path) -> None:
-    class Both(ExploringEngine):
-        """Samples with token ids, as an engine does that knows probabilities."""
-
-        def generate(self, queries: Any, decoding: Any, draws: Any) -> Any:
-            for result in super().generate(queries, decoding, draws):
-                known = [
-                    self._completion(result.query, c.answer, c.count) for c in result.completions
-                ]
-                yield replace(result, completions=tuple(known))
-
     run = explored(tmp_path / "r", Both(), n=1, seed=2)
     answers = {r["query_id"]: r["count"] for r in completions(run.arms["target"])
                if r["answer"] == "Ann"}  # fmt: skip
     assert answers == {"part": 0, "rest": 0}
     assert set(counts(run.arms["greedy"], "answer")) == {"No"}
-    assert contents(explored(tmp_path / "p", Both(), n=1, seed=2)) == contents(run)
 
 
-def test_questions_that_fail_are_named_and_the_rest_is_kept(tmp_path: Path) -> None:
+def test_failing_questions_are_named_and_redone(hybrid: Run, tmp_path: Path) -> None:
     with pytest.raises(IncompleteError, match=r"'rest'.*NaN"):
-        explored(tmp_path / "r", ExploringEngine(broken=["rest"]))
+        explored(tmp_path / "r", Measured(broken=["rest"]))
     run = Run.open(tmp_path / "r")
     assert {r.query_id for r in rows(run, arm="target")} == {"whole", "part", "none"}
-    assert contents(explored(tmp_path / "r")) == contents(explored(tmp_path / "c"))
+    assert contents(explored(tmp_path / "r", Measured())) == contents(hybrid)
 
 
 @pytest.mark.slow
@@ -247,7 +244,7 @@ def test_a_control_is_explored_and_may_come_from_a_finished_run(tmp_path: Path) 
 
 
 def test_a_sampled_control_of_an_explored_arm(tmp_path: Path) -> None:
-    evaluate(CannedEngine(LAWS, name="c"), benchmark(), out=tmp_path / "c", n=256)
+    evaluate(CannedEngine(LAWS, name="c"), benchmark(), out=tmp_path / "c", n=64)
     run = explored(tmp_path / "r", control=tmp_path / "c")
     for row in rows(run, **EXCESS):
         assert row.lower <= 0 <= row.upper

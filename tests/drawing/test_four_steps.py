@@ -122,41 +122,50 @@ def test_bad_files_are_refused_before_a_model_is_loaded(tmp_path: Path) -> None:
 
 
 RULES = Rewritings("rules", queries=3)
-REWORDED: dict[str, Any] = {"rewritings": RULES}
 EXPLORED: dict[str, Any] = {"sampling": Explore("hybrid", 50)}
-UNTIL: dict[str, Any] = {"sampling": Until("p<=0.2", 8)}
-MIXED: list[tuple[dict[str, Any], dict[str, Any], str]] = [
-    ({}, {"sampling": FixedN(9)}, r"n = 8, fixed before .* has 9\..*--until"),
-    ({}, {"seed": 1}, "seed"),
-    ({}, {"decodings": (COLD,)}, "temperature"),
-    ({}, {"rewritings": RULES}, "it has None"),
-    ({}, EXPLORED, "kind: it has 'fixed n', this one has 'explored'"),
-    (REWORDED, {"rewritings": None}, "this one has None"),
-    (REWORDED, {"rewritings": replace(RULES, queries=2)}, "queries: it has 3, this one has 2"),
-    (REWORDED, {"rewritings": replace(RULES, design="fixed")}, "design: it has 'allocated'"),
-    (REWORDED, {"rewritings": Rewritings("benchmark", queries=3)}, "source: it has 'rules'"),
-    (EXPLORED, {"sampling": Explore("hybrid", 51)}, "forwards: it has"),
-    (EXPLORED, {"scorers": ("exact",)}, "this one has 'exact'"),
-    (EXPLORED, {"sampling": FixedN(8)}, "it has 'explored', this"),
-    (UNTIL, {"sampling": Until("p<=0.1", 8)}, "claim: it has 'p<=0.2', this one has 'p<=0.1'"),
-    (UNTIL, {"sampling": FixedN(8)}, "it has 'until decided', this"),
-    (UNTIL, {"scorers": ("exact",)}, "scorer: name: it has 'contains'"),
-    ({"attack": Attack(64)}, {"attack": Attack(65)}, "budget: it has 64, this one has 65"),
-    ({"attack": Attack(64)}, {"attack": Attack(64, top_ps=(1.0,))}, "decodings"),
-    ({"attack": Attack(64)}, {"scorers": ("keyword",)}, "scorer: name"),
-]
+Changes = list[tuple[dict[str, Any], str]]
+MIXED: list[tuple[dict[str, Any], Changes]] = [
+    ({}, [
+        ({"sampling": FixedN(9)}, r"n = 8, fixed before .* has 9\..*--until"),
+        ({"seed": 1}, "seed"),
+        ({"decodings": (COLD,)}, "temperature"),
+        ({"rewritings": RULES}, "it has None"),
+        (EXPLORED, "kind: it has 'fixed n', this one has 'explored'"),
+    ]),
+    ({"rewritings": RULES}, [
+        ({"rewritings": None}, "this one has None"),
+        ({"rewritings": replace(RULES, queries=2)}, "queries: it has 3, this one has 2"),
+        ({"rewritings": replace(RULES, design="fixed")}, "design: it has 'allocated'"),
+        ({"rewritings": Rewritings("benchmark", queries=3)}, "source: it has 'rules'"),
+    ]),
+    (EXPLORED, [
+        ({"sampling": Explore("hybrid", 51)}, "forwards: it has"),
+        ({"scorers": ("exact",)}, "this one has 'exact'"),
+        ({"sampling": FixedN(8)}, "it has 'explored', this"),
+    ]),
+    ({"sampling": Until("p<=0.2", 8)}, [
+        ({"sampling": Until("p<=0.1", 8)}, "claim: it has 'p<=0.2', this one has 'p<=0.1'"),
+        ({"sampling": FixedN(8)}, "it has 'until decided', this"),
+        ({"scorers": ("exact",)}, "scorer: name: it has 'contains'"),
+    ]),
+    ({"attack": Attack(64)}, [
+        ({"attack": Attack(65)}, "budget: it has 64, this one has 65"),
+        ({"attack": Attack(64, top_ps=(1.0,))}, "decodings"),
+        ({"scorers": ("keyword",)}, "scorer: name"),
+    ]),
+]  # fmt: skip
 
 
-@pytest.mark.parametrize(("begun", "changed", "named"), MIXED)
-def test_another_study_in_the_same_folder_is_refused_and_nothing_drawn(
-    begun: dict[str, Any], changed: dict[str, Any], named: str, tmp_path: Path
-) -> None:
-    before, again = draw_study(put(tmp_path / "r", **begun)).record, engine()
-    other = put(tmp_path / "r", again, **begun | changed)
+@pytest.mark.parametrize(("begun", "changes"), MIXED, ids=str)
+def test_other_studies_are_refused(begun: dict[str, Any], changes: Changes, tmp_path: Path) -> None:
+    """In the folder of a study; nothing is drawn."""
+    before = draw_study(put(tmp_path / "r", **begun)).record
     step = draw_study if "attack" in begun else open_run  # before a model is loaded
-    with pytest.raises(MixError, match=named):
-        step(other)
-    assert again.asked == []
+    for changed, named in changes:
+        again = engine()
+        with pytest.raises(MixError, match=named):
+            step(put(tmp_path / "r", again, **begun | changed))
+        assert again.asked == []
     record = Run.open(tmp_path / "r").record
     assert (record.arms, record.attack) == (before.arms, before.attack)
 

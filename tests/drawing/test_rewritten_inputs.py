@@ -175,7 +175,7 @@ def test_a_source_runs_once(tmp_path: Path) -> None:
         sampled(tmp_path / "s", rewritings=from_file)
 
 
-def test_a_limit_leaves_rows_of_a_file_out_and_refuses_none(tmp_path: Path) -> None:
+def test_a_limit_ignores_rows_of_a_file(tmp_path: Path) -> None:
     rewritten = [{"id": p, "rewriting": ASKED[0].format(p)} for p in ("p0", "p1")]
     (tmp_path / "mine.jsonl").write_text("\n".join(map(json.dumps, rewritten)))
     whole, from_file = benchmark(), Rewritings(f"file:{tmp_path / 'mine.jsonl'}")
@@ -214,7 +214,7 @@ IDS = Rewritings("benchmark", queries=3, ids=True, ids_draws=256)
 FIXED = Rewritings("benchmark", queries=3, design="fixed")
 
 
-def test_other_inputs_are_never_mixed_in_where_a_selection_stopped(tmp_path: Path) -> None:
+def test_a_stopped_selection_refuses_other_inputs(tmp_path: Path) -> None:
     with pytest.raises(RuntimeError, match="switched off"):
         sampled(tmp_path / "r", CannedEngine(SURE, dies_after=2), rewritings=IDS)
     other = replace(IDS, criterion="mean_logprob")
@@ -240,7 +240,7 @@ def test_input_selection_keeps_confident_queries(tmp_path: Path) -> None:
     assert tried.texts[0][3:] == ("4", "2", "2")
 
 
-def test_selection_draws_are_those_of_the_plain_model_and_never_scored(tmp_path: Path) -> None:
+def test_selection_draws_are_of_the_plain_model_and_never_scored(tmp_path: Path) -> None:
     cold = Decoding(temperature=0.5, top_p=0.9, max_new_tokens=8)
     made = AskedEngine(lambda query, decoding: 0.5, name="canned")
     run = evaluated(tmp_path / "r", made, rewritings=IDS, decodings=cold)

@@ -1,10 +1,9 @@
-"""Models under stress, by the public call: their leaks, the additions, and resuming."""
+"""Models under stress: their leaks, the added leakage, and resuming."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +21,7 @@ from leakbound.inputs.variants import NEUTRAL
 from leakbound.presenting.comparing import compare
 from leakbound.store import ArmKey, EstimateRow, Run
 from leakbound.store.files import digest_of
-from leakbound.study import Study
+from leakbound.study import FixedN, Study
 from leakbound.types import Decoding, Query
 from tiny import tiny_model_folder
 
@@ -63,7 +62,7 @@ def added(run: Run, stress: str, model: str = "target") -> EstimateRow:
     return row
 
 
-def test_the_stress_that_a_model_hides_from_is_found_and_no_other(made: Run) -> None:
+def test_only_the_stress_with_added_leakage_is_found(made: Run) -> None:
     names = ["opener 2", "opener 4", "shots", "test-frame"]
     assert list(made.arms)[-8:] == [
         f"{model} under {name}" for name in names for model in ("target", "control")
@@ -77,7 +76,7 @@ def test_the_stress_that_a_model_hides_from_is_found_and_no_other(made: Run) -> 
     assert all(row.about.jointly and row.lower > 0.3 for row in each)
 
 
-def test_the_worst_stress_is_bounded_with_the_choice_counted(made: Run) -> None:
+def test_the_worst_stress_is_corrected_for_selection(made: Run) -> None:
     (worst,) = rows(made, arm="target", scope="most-leaking stress", beyond=None)
     alone = made.estimates.mean("leak probability", arm="target under opener 2")
     assert worst.over == 4
@@ -98,7 +97,7 @@ def test_a_stress_without_a_control(tmp_path: Path) -> None:
     assert "control" not in verdict.stressed
 
 
-def test_it_is_not_finished_before_every_stress_was_drawn(tmp_path: Path) -> None:
+def test_a_run_needs_draws_of_every_stress(tmp_path: Path) -> None:
     def drawn(*stress: str) -> Run:
         return sample(engine(), benchmark(), out=tmp_path / "run", n=32, stress=stress)
 
@@ -110,31 +109,30 @@ def test_it_is_not_finished_before_every_stress_was_drawn(tmp_path: Path) -> Non
     assert "target under opener 3" in drawn("shots", "opener:3").arms
 
 
-def test_a_finished_control_is_put_through_the_same(tmp_path: Path) -> None:
+def test_a_finished_control_gets_the_same_stresses(tmp_path: Path) -> None:
     model, other = (str(tiny_model_folder(tmp_path / n, i)) for i, n in enumerate(("m", "c")))
-    asked = Study(benchmark(2), sampling=replace(Study().sampling, n=2), scorers=("keyword",))
+    asked = Study(benchmark(1), sampling=FixedN(2), scorers=("keyword",))
     control = evaluate(other, asked, out=tmp_path / "control", stress="opener:1", seed=1)
     run = evaluate(
         model, asked, out=tmp_path / "run", control=control.path, stress=("round:int4", "opener:1")
     )
     for name in ("round int4", "opener 1"):
         arm = run.arms[f"control under {name}"]
-        assert arm.spec.copied is None, "another seed may have taught and shown other rows"
+        assert arm.spec.copied is None, "another seed may show other rows"
         assert arm.spec.model == f"{other} under {name.replace(' ', ':')}"
     weights = {name: arm.spec.fingerprint["weights"] for name, arm in run.arms.items()}
     assert weights["control under opener 1"] == weights["control"]
     assert len({weights[n] for n in ("target", "control", *list(weights)[-4:-2])}) == 4
 
 
-def test_a_control_that_was_put_through_the_same_is_taken_as_it_is(tmp_path: Path) -> None:
-    few: dict[str, Any] = HOW | {"n": 32, "stress": ("opener:2", "shots")}
+def test_a_stressed_control_is_copied(tmp_path: Path) -> None:
+    few: dict[str, Any] = HOW | {"n": 32, "stress": "opener:2"}
     control = evaluate(engine(never, "c"), benchmark(), out=tmp_path / "control", **few)
     run = evaluate(engine(), benchmark(), out=tmp_path / "run", control=control.path, **few)
-    for name in ("opener 2", "shots"):
-        mine, theirs = run.arms[f"control under {name}"], control.arms[f"target under {name}"]
-        assert mine.spec.copied is not None
-        assert mine.spec.copied.identity == theirs.identity
-        assert counts(mine, "query_id", "answer") == counts(theirs, "query_id", "answer")
+    mine, theirs = run.arms["control under opener 2"], control.arms["target under opener 2"]
+    assert mine.spec.copied is not None
+    assert mine.spec.copied.identity == theirs.identity
+    assert counts(mine, "query_id", "answer") == counts(theirs, "query_id", "answer")
     assert added(run, "opener 2").lower > 0.2
     (excess,) = rows(run, arm="target under opener 2", scope="mean", beyond="control")
     assert excess.lower > 0.2

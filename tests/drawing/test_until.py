@@ -1,4 +1,4 @@
-"""Sampling that stops when a claim is decided: fewer draws, bounds that hold, the same looks."""
+"""Sampling that stops when a claim is decided: fewer draws, valid bounds, the same looks."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def test_questions_stop_when_they_are_decided(finished: Run) -> None:
         assert leak[q].lower <= p <= leak[q].upper
 
 
-def test_only_bounds_that_survive_stopping_are_made(finished: Run) -> None:
+def test_only_any_time_bounds_are_made(finished: Run) -> None:
     target = rows(finished, arm="target")
     quantities = {r.quantity for r in target if r.query_id}
     assert quantities == {"leak probability", "leak@k", "claim on leak probability"}
@@ -92,7 +92,7 @@ def test_only_bounds_that_survive_stopping_are_made(finished: Run) -> None:
     assert {r.estimate.stopping for r in rows(finished, arm="greedy")} == {"fixed n"}
 
 
-def test_statements_about_all_questions_survive_it_too(finished: Run) -> None:
+def test_statements_about_all_questions_are_any_time_bounds(finished: Run) -> None:
     about_all = rows(finished, arm="target", query_id=None)
     worst = finished.estimates.worst("leak probability")
     mean = finished.estimates.mean("leak probability")
@@ -178,7 +178,7 @@ def test_a_stopped_run_is_no_control_and_has_no_fixed_n(finished: Run, tmp_path:
 
 def test_each_decoding_stops_separately(tmp_path: Path) -> None:
     cells = [Decoding(temperature=t, max_new_tokens=8) for t in (0.0, 0.5, 1)]
-    run = until(tmp_path / "r", decodings=cells)
+    run = until(tmp_path / "r", decodings=cells, sampling=Until(CLAIM, 16))
     stops = [name for name, arm in run.arms.items() if isinstance(arm.spec.draws, StoppedDraws)]
     assert stops == ["target T=0.5", "target T=1"]
     assert summary(run)[0].note.count("draws instead of") == 2
@@ -254,7 +254,7 @@ def test_a_redrawn_part_with_other_draws_is_refused(finished: Run, tmp_path: Pat
 
 
 def test_another_scorer_keeps_the_looks(finished: Run, tmp_path: Path) -> None:
-    """Another scorer looks at the same draws; the claim stays the first one's."""
+    """The claim stays that of the first scorer."""
     copy = Run.open(shutil.copytree(finished.path, tmp_path / "copy"))
     score_run(copy, scorers_for(["exact"], copy.prompts))
     run = until(copy.path)

@@ -39,7 +39,7 @@ def made(out: Path, **how: Any) -> Run:
     return evaluate(AskedEngine(taught, name="m"), TASK, out=out, **fields)
 
 
-def test_the_two_sets_are_told_apart_in_this_model(others: str, tmp_path: Path) -> None:
+def test_the_two_sets_differ_in_this_model(others: str, tmp_path: Path) -> None:
     run = made(tmp_path / "run", control_questions=others)
     (row,) = rows(run, beyond="other questions")
     assert (row.arm, row.scope, row.query_id) == ("target", "mean", None)
@@ -53,7 +53,7 @@ def test_the_two_sets_are_told_apart_in_this_model(others: str, tmp_path: Path) 
     assert len(Run.open(run.path / OTHERS).questions) == 3
 
 
-def test_asked_later_it_is_stated_then_and_drawn_once(others: str, tmp_path: Path) -> None:
+def test_a_later_request_is_drawn_once(others: str, tmp_path: Path) -> None:
     before = contents(made(tmp_path / "run"))
     run = made(tmp_path / "run", control_questions=others)
     assert rows(run, beyond="other questions")
@@ -63,7 +63,7 @@ def test_asked_later_it_is_stated_then_and_drawn_once(others: str, tmp_path: Pat
     assert rows(made(tmp_path / "run"), beyond="other questions"), "what is known stays"
 
 
-def test_two_sets_that_leak_alike_are_not_told_apart(others: str, tmp_path: Path) -> None:
+def test_two_sets_that_leak_equally_do_not_differ(others: str, tmp_path: Path) -> None:
     engine = AskedEngine(lambda query, decoding: 0.3, name="m")
     run = evaluate(
         engine, TASK, out=tmp_path / "run", n=64, scorers=["keyword", "rouge-l-recall"],
@@ -74,7 +74,7 @@ def test_two_sets_that_leak_alike_are_not_told_apart(others: str, tmp_path: Path
     assert all(row.lower < 0 < row.upper for row in both)
 
 
-def test_what_cannot_be_is_refused_before_anything_is_drawn(others: str, tmp_path: Path) -> None:
+def test_refusals_come_before_draws(others: str, tmp_path: Path) -> None:
     file = tmp_path / "same.csv"
     file.write_text("question,answer,keywords\nWho  wrote 0?,It is hush.,hush\n")
     asked, out = AskedEngine(taught), tmp_path / "run"
@@ -88,7 +88,7 @@ def test_what_cannot_be_is_refused_before_anything_is_drawn(others: str, tmp_pat
     assert not out.exists()
 
 
-def test_other_ways_of_drawing_are_left_to_the_questions(others: str, tmp_path: Path) -> None:
+def test_control_questions_get_plain_draws_only(others: str, tmp_path: Path) -> None:
     prompts = tuple(replace(prompt, id=f"p{prompt.id}") for prompt in TASK.prompts)
     retained = tuple(replace(p, id=f"r{p.id}", question="Where?", role="retain") for p in prompts)
     task = replace(TASK, prompts=prompts, others={"retain": lambda: retained})
@@ -99,7 +99,7 @@ def test_other_ways_of_drawing_are_left_to_the_questions(others: str, tmp_path: 
     assert set(Run.open(run.path / OTHERS).arms) == {"greedy", "target"}
 
 
-def test_where_a_coin_chose_the_subjects_no_effect_of_teaching_is_tested(
+def test_a_coin_that_chose_subjects_tests_the_effect_of_teaching(
     others: str, tmp_path: Path
 ) -> None:
     file = tmp_path / "people.csv"

@@ -47,7 +47,7 @@ def engine(leaks: dict[str, float] = LEAKS, **settings: Any) -> CannedEngine:
 
 
 @pytest.mark.thorough
-def test_bounds_hold_the_truth_beside_a_greedy_answer_that_hides_it(tmp_path: Path) -> None:
+def test_bounds_contain_a_truth_that_the_greedy_answer_hides(tmp_path: Path) -> None:
     run = evaluate(engine(), benchmark(), out=tmp_path / "r", control=engine(CONTROL, name="c"))
     assert set(run.arms) == {"greedy", "target", "control-greedy", "control"}
     each = run.estimates.each("leak probability")
@@ -73,7 +73,7 @@ def test_bounds_hold_the_truth_beside_a_greedy_answer_that_hides_it(tmp_path: Pa
     assert worst.lower <= 0.9 <= worst.upper
 
 
-def test_every_quantity_is_there_for_every_question_and_arm(tmp_path: Path) -> None:
+def test_every_question_and_arm_has_every_quantity(tmp_path: Path) -> None:
     run = evaluate(engine(), benchmark(), out=tmp_path / "r", n=64)
     target = rows(run, arm="target")
     binary = {r.quantity for r in target if r.scorer == "keyword" and r.query_id}
@@ -114,7 +114,7 @@ def test_the_weight_of_the_deviation_is_an_option_and_is_stated(tmp_path: Path) 
         Study(rho=-1)
 
 
-def test_the_bound_follows_the_declared_range_not_the_scores_seen(tmp_path: Path) -> None:
+def test_the_bound_depends_on_the_declared_range_of_scores(tmp_path: Path) -> None:
     nothing = CannedEngine({p: {"nothing here": 1.0} for p in LEAKS})
     run = evaluate(nothing, benchmark(), out=tmp_path / "r", n=64)
     leakage = rows(run, quantity=("leak probability", "mean leakage"), scope="query")
@@ -124,7 +124,7 @@ def test_the_bound_follows_the_declared_range_not_the_scores_seen(tmp_path: Path
     }
 
 
-def test_questions_that_fail_are_named_and_the_rest_is_kept(tmp_path: Path) -> None:
+def test_failed_questions_are_named_and_the_rest_is_kept(tmp_path: Path) -> None:
     said = r"1 of the 4 questions could not be sampled in 2 of 2 arms.*'p1'.*NaN"
     with pytest.raises(IncompleteError, match=said) as error:
         evaluate(engine(broken=["p1"]), benchmark(), out=tmp_path / "r", n=64)
@@ -137,7 +137,7 @@ def test_questions_that_fail_are_named_and_the_rest_is_kept(tmp_path: Path) -> N
     assert {r.query_id for r in mended.estimates} == {*LEAKS, None}
 
 
-def test_a_probe_counts_all_that_would_be_drawn() -> None:
+def test_a_probe_counts_all_draws() -> None:
     def cost(n: int, **fields: Any) -> Cost:
         how: Any = {"decodings": (Decoding(max_new_tokens=8),), "scorers": ("keyword",)}
         ready = prepared(Study(benchmark(), sampling=FixedN(n), **how, **fields))
@@ -153,7 +153,7 @@ def test_a_probe_counts_all_that_would_be_drawn() -> None:
 
 
 @pytest.mark.thorough
-def test_intervals_of_many_experiments_hold(tmp_path: Path) -> None:
+def test_intervals_of_many_experiments_cover(tmp_path: Path) -> None:
     p, k = 0.0245, 32
     task = benchmark_of([f"p{i}" for i in range(40)], keywords=("secret",))
     truth = {
@@ -194,9 +194,7 @@ def fox(name: str) -> CannedEngine:
     return CannedEngine(defaultdict(lambda: LAW), name=name)
 
 
-def test_a_confidence_too_near_1_is_refused_before_any_draw_and_one_that_works_named(
-    tmp_path: Path,
-) -> None:
+def test_a_confidence_too_near_1_is_refused_before_draws(tmp_path: Path) -> None:
     asked = fox("model")
     with pytest.raises(InputError, match=rf"too near 1, got 0.99999999999: .*Use {NEAREST} or"):
         evaluate(asked, TWO, out=tmp_path / "r", n=4, confidence=0.99999999999)
@@ -211,7 +209,7 @@ def test_a_confidence_too_near_1_is_refused_before_any_draw_and_one_that_works_n
 
 
 @pytest.mark.parametrize("how", ["allocated", "fixed", "explored"])
-def test_pools_and_explored_bands_stand_the_same_confidence(how: Any, tmp_path: Path) -> None:
+def test_pools_and_explored_bands_take_the_same_confidence(how: Any, tmp_path: Path) -> None:
     """Any confidence that is not refused fails never after."""
     if how == "explored":
         task, asked = explored_benchmark(), HYBRID

@@ -104,7 +104,7 @@ def test_draws_after_a_missing_part_do_not_count(growing: Path, finished: Path) 
     assert found.query_ids == ("a", "b", "c")
 
 
-def test_a_damaged_part_is_told_and_the_arms_stay(growing: Path, finished: Path) -> None:
+def test_a_damaged_part_is_named_and_the_arms_stay(growing: Path, finished: Path) -> None:
     put(growing, finished, 0)
     part = growing / PARTS / "part-00000.parquet"
     part.write_bytes(part.read_bytes()[:-40])
@@ -127,7 +127,7 @@ def test_a_run_until_a_claim_has_the_bounds_it_ends_with(tmp_path: Path) -> None
         assert found.bounds.upper[i] >= row.upper
 
 
-def test_a_scorer_that_asks_a_model_is_waited_for_unless_it_steers(
+def test_scorers_with_models(
     growing: Path, finished: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Then what it stored at the last look is told."""

@@ -30,8 +30,9 @@ SLICES = ("3/4", "1/4", "4/4", "2/4")
 
 
 @pytest.fixture(scope="module", autouse=True)
-def parts_of_one_question() -> Iterator[None]:
-    with patch("leakbound.store.plan.PART", 100):
+def small_parts() -> Iterator[None]:
+    """Parts of one question with chunks of 80 draws."""
+    with patch("leakbound.store.plan.PART", 100), patch("leakbound.store.plan.CHUNK", 80):
         yield
 
 
@@ -45,15 +46,13 @@ def draw(out: Path, by: Generate | None = None, task: Benchmark | None = None, *
     return evaluate(by or engine(), questions, out=out, **{**usual, **asked})
 
 
-def test_four_slices_of_a_model_are_its_run_value_by_value_killed_or_not(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_slices_merge_into_the_same_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Two slices are stopped, within an arm and between two arms, and so is the merge."""
     monkeypatch.chdir(tmp_path)
     rows = ["who wrote red,Ann", "who wrote blue,Bob sea", "green sky,red", "sea,sky", "red,Ann"]
     Path("mine.csv").write_text("question,answer\n" + "\n".join(rows) + "\n")
     model, control = (tiny_model_folder(tmp_path / f"m{seed}", seed=seed) for seed in range(2))
-    command = ["evaluate", model, "--control", control, "--benchmark", "mine.csv", "-n", 1100]
+    command = ["evaluate", model, "--control", control, "--benchmark", "mine.csv", "-n", 90]
     command += ["--max-new-tokens", 4, "--scorer", "contains", "--device", "cpu"]
     command += ["--claim", 0.5, "--out"]
     done(*command, "whole")
@@ -69,14 +68,15 @@ def test_four_slices_of_a_model_are_its_run_value_by_value_killed_or_not(
     monkeypatch.setattr(tables, "write_table", stops)
     for name, parts in zip(SLICES, (3, 2, 0, 0), strict=True):
         left[0], own = parts, (*command, name[0], "--questions", name)
-        assert leakbound(*own).status == (3 if parts else 0)
+        if parts:
+            assert leakbound(*own).status == 3
         assert f"slice {name}: {name[0]}; after all slices: leakbound merge" in done(*own).out
     assert done(*own, "--json").json == {"run": "2", "questions": "2/4"}
     left[0], merging = 9, ("merge", *(name[0] for name in SLICES), "--out", "merged")
     assert leakbound(*merging).status == 3
     assert "report: merged" in done(*merging).out
     whole, merged = Run.open("whole"), Run.open("merged")
-    assert len(whole.arms["target"].parts) == 10  # two of each question
+    assert len(whole.arms["target"].parts) == 10  # two chunks of each question
     assert contents(merged) == contents(whole)
     assert [a.identity for a in merged.arms.values()] == [a.identity for a in whole.arms.values()]
     claims = [certify(run, max_leak=0.5) for run in (whole, merged)]
@@ -95,9 +95,7 @@ MODES: dict[str, dict[str, Any]] = {
 
 
 @pytest.mark.parametrize("mode", MODES)
-def test_all_that_a_slice_can_draw_merges(
-    mode: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_all_modes_merge(mode: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     Path("others.csv").write_text("question,answer,keywords\nWhy?,Ann,Ann\nWhen?,Bob,Bob\n")
     draw(Path("control"), engine("other"))
@@ -121,10 +119,8 @@ def slices(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     return {name: draw(folder / name[0], questions=name).path for name in SLICES}
 
 
-def test_slices_do_not_join_a_run_that_records_a_claim_before_its_draws(
-    slices: dict[str, Path], tmp_path: Path
-) -> None:
-    """The slices were drawn before: the claim may have been chosen by what they hold."""
+def test_slices_do_not_join_a_run_with_a_claim(slices: dict[str, Path], tmp_path: Path) -> None:
+    """The slices were drawn before the claim, which may depend on them."""
 
     def stop(headway: object) -> None:
         if "sampling" in str(headway):
@@ -137,9 +133,8 @@ def test_slices_do_not_join_a_run_that_records_a_claim_before_its_draws(
         merge([*slices.values()], out=tmp_path / "r")
 
 
-def test_a_slice_states_nothing_and_an_attack_follows_on_the_merged_run(
-    slices: dict[str, Path], tmp_path: Path
-) -> None:
+def test_an_attack_follows_on_the_merged_run(slices: dict[str, Path], tmp_path: Path) -> None:
+    """A slice has no estimates."""
     own = Run.open(slices["3/4"])
     assert not [*own.path.rglob("scores"), *own.path.glob("*.html"), *own.path.glob("est*")]
     assert leakbound("show", own.path).out.startswith(
@@ -183,9 +178,7 @@ SECOND: dict[str, Second] = {
 
 
 @pytest.mark.parametrize("reason", SECOND)
-def test_a_slice_that_does_not_fit_is_refused_by_name(
-    reason: str, slices: dict[str, Path], tmp_path: Path
-) -> None:
+def test_wrong_slices_are_refused(reason: str, slices: dict[str, Path], tmp_path: Path) -> None:
     SECOND[reason](tmp_path / "2")
     given = [path for name, path in slices.items() if name != "2/4"]
     with pytest.raises(LeakboundError, match=reason):

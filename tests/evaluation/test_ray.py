@@ -81,9 +81,7 @@ def workers_of(process: subprocess.Popen[bytes]) -> list[Any]:
     return [each for each in mine if "ray::Worker" in each.name() + "".join(each.cmdline()[:1])]
 
 
-def test_two_workers_draw_and_score_what_one_process_does(
-    place: Path, command: list[str], whole: Run
-) -> None:
+def test_two_workers_equal_one_process(place: Path, command: list[str], whole: Run) -> None:
     run = finished([*command, "two", *RAY], place)
     assert contents(run) == contents(whole)
     assert sum(len(arm.parts) for arm in run.arms.values()) >= 6
@@ -96,9 +94,7 @@ def test_two_workers_draw_and_score_what_one_process_does(
     assert contents(finished([*few, *RAY], place)) == one
 
 
-def test_a_worker_killed_midway_costs_its_part_alone(
-    place: Path, command: list[str], whole: Run
-) -> None:
+def test_a_killed_worker_loses_only_its_part(place: Path, command: list[str], whole: Run) -> None:
     with begun([*command, "killed", *RAY], place) as process:
         wait_for(lambda: len(stored(place / "killed")) >= 3, process)
         before = stored(place / "killed")
@@ -111,7 +107,7 @@ def test_a_worker_killed_midway_costs_its_part_alone(
 
 
 @pytest.mark.parametrize("goes_on", [(), RAY], ids=["alone", "with workers"])
-def test_a_driver_that_was_killed_is_gone_on_with(
+def test_a_killed_driver_resumes(
     place: Path, command: list[str], whole: Run, goes_on: tuple[str, ...]
 ) -> None:
     out = f"resumed{len(goes_on)}"
@@ -139,7 +135,7 @@ def cluster() -> Iterator[Any]:
     started.shutdown()
 
 
-def test_the_work_moves_to_a_machine_that_joins_when_the_other_one_leaves(
+def test_work_moves_to_a_machine_that_joins(
     place: Path, whole: Run, cluster: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     node = {"num_cpus": 1, "object_store_memory": 100 << 20}

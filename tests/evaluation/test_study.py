@@ -93,7 +93,7 @@ def said(**options: Any) -> Study:
     return study_from(Parsed({**nothing, **options}))
 
 
-def test_every_field_is_said_here_and_a_keyword_of_evaluate() -> None:
+def test_every_field_has_a_value_here_and_is_a_keyword() -> None:
     names = {field.name for field in fields(Study)}
     assert set(SAID) == names - {"servers", "workers"}
     assert set(StudyFields.__annotations__) == (names - {"benchmark"}) | {"n"}
@@ -113,7 +113,7 @@ def test_a_study_is_a_value(study: Study, tmp_path: Path) -> None:
     assert Study.read(tmp_path / "study.yaml") == study
 
 
-def test_a_study_says_only_what_was_said(tmp_path: Path) -> None:
+def test_a_study_prints_only_what_was_given(tmp_path: Path) -> None:
     study = Study("tofu:forget10", sampling=Until("p<=0.02", most=1024), confidence=0.9)
     assert repr(study) == (
         "Study('tofu:forget10', sampling=Until(claim='p<=0.02', most=1024), confidence=0.9)"
@@ -138,9 +138,7 @@ def test_a_study_says_only_what_was_said(tmp_path: Path) -> None:
         ("- tofu", "a study has fields, got"),
     ],
 )
-def test_a_bad_file_is_refused_by_its_name_and_the_field(
-    text: str, named: str, tmp_path: Path
-) -> None:
+def test_a_bad_file_and_its_field_are_named(text: str, named: str, tmp_path: Path) -> None:
     file = tmp_path / "mine.yaml"
     file.write_text(text)
     with pytest.raises(InputError, match=named) as refused:
@@ -175,7 +173,7 @@ TASK = load_benchmark("fictitious:authors=6")
         (partial(Study("fictitious", profile="scholen").load), "unknown profile 'scholen'"),
     ],
 )
-def test_what_no_study_has_is_refused_by_its_name(call: Callable[[], object], named: str) -> None:
+def test_invalid_studies_are_refused_by_name(call: Callable[[], object], named: str) -> None:
     with pytest.raises(InputError, match=named):
         call()
     assert not Path("nowhere").exists()
@@ -216,7 +214,7 @@ def test_a_profile_is_a_study(data: Path) -> None:
     assert (study.profile, study.limit) == ("scholten-notebook", 1)
 
 
-def test_the_profile_of_cheng_et_al_selects_rewritings_and_filters_none(data: Path) -> None:
+def test_the_profile_cheng_selects_rewritings_without_filters(data: Path) -> None:
     study = Study("tofu:forget10", data=data, profile="cheng")
     study = study.resolved(study.load())
     assert (study.rewritings, study.rho) == (Rewritings("rules", ids=True, filters=False), 2)
@@ -253,7 +251,7 @@ def stored(path: Path) -> Any:
     ("profile", "departing"),
     slow_but([("scholten", True)], [(name, said) for name in DRAWN for said in (False, True)]),
 )
-def test_a_profile_gives_the_same_run_from_python_and_from_the_shell(
+def test_a_profile_is_the_same_in_python_and_the_shell(
     profile: str | None, departing: bool, data: Path, tmp_path: Path, opened: list[Any]
 ) -> None:
     assert set(DRAWN) == {None, *profiles()}
@@ -314,7 +312,7 @@ def test_every_option_of_the_command_line_reaches_the_study() -> None:
     assert said(**usual, ray="local,most=2,gpus=0.5,threads=3").workers == workers
 
 
-def test_like_changes_what_is_said_and_nothing_else(data: Path, tmp_path: Path) -> None:
+def test_like_changes_only_what_is_given(data: Path, tmp_path: Path) -> None:
     decodings = tuple(Decoding(temperature=t, max_new_tokens=9) for t in (0.5, 1.0))
     made = Study("tofu:forget10", data=data, scorers=("contains",), decodings=decodings)
     made = replace(made, settings=ModelSettings(trust_remote_code=True), allow_unmatched=False)
@@ -331,7 +329,7 @@ def test_like_changes_what_is_said_and_nothing_else(data: Path, tmp_path: Path) 
     assert [how.name for how in again] == ["T=0.2", "T=0.3"]
 
 
-def test_a_study_file_and_what_is_said_beside_it(data: Path, tmp_path: Path) -> None:
+def test_a_study_file_and_options(data: Path, tmp_path: Path) -> None:
     file = tmp_path / "mine.yaml"
     file.write_text(
         f"benchmark: tofu:forget10\ndata: {data}\nsampling: {{until: p<=0.4, most: 32}}\n"
@@ -347,9 +345,7 @@ def test_a_study_file_and_what_is_said_beside_it(data: Path, tmp_path: Path) -> 
         said(study=file, like=tmp_path)
 
 
-def test_estimates_of_another_version_are_named_and_made_anew(
-    data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_estimates_are_renewed(data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     task, out = load_benchmark("tofu:forget10", data=data), tmp_path / "r"
     how: Any = {"n": 8, "scorers": ("contains",)}
     want = leakbound.evaluate(engine(), task, out=tmp_path / "want", **how).estimates
@@ -368,9 +364,7 @@ def test_estimates_of_another_version_are_named_and_made_anew(
         assert leakbound.load(out).estimates == want
 
 
-def test_what_a_record_cannot_name_is_asked_for(
-    data: Path, tmp_path: Path, opened: list[Any]
-) -> None:
+def test_engines_without_a_name_are_required(data: Path, tmp_path: Path, opened: list[Any]) -> None:
     task = load_benchmark("tofu:forget10", data=data)
     sample(engine(), task, out=tmp_path / "r", n=4, control=engine("c"))
     like = ("evaluate", "m", *SAMPLE, "--like", tmp_path / "r", "--out", tmp_path / "s")
@@ -381,9 +375,7 @@ def test_what_a_record_cannot_name_is_asked_for(
     refused(command(*like), "`--benchmark` is missing")
 
 
-def test_the_last_command_is_the_one_that_is_repeated_or_asked_otherwise(
-    data: Path, tmp_path: Path
-) -> None:
+def test_the_last_command_is_repeated_or_changed(data: Path, tmp_path: Path) -> None:
     task = load_benchmark("tofu:forget10", data=data)
     for confidence in (0.9, 0.8):
         evaluate(engine(), task, out=tmp_path / "r", n=8, confidence=confidence, scorers="contains")

@@ -119,14 +119,17 @@ class FakeActor:
         self.do = SimpleNamespace(remote=partial(cluster.send, number))
 
 
+Asked = dict[str, Any]
+Shared = tuple[Run, FakeCluster]
+Monkey = pytest.MonkeyPatch
 SETTINGS = ModelSettings(device="cpu")
 SHORT, LONG = Decoding(max_new_tokens=8), Decoding(max_new_tokens=200)
-N = 1100  # two chunks
+N = 90  # two chunks
 
 
 @pytest.fixture(scope="module", autouse=True)
 def parts_of_one_question() -> Iterator[None]:
-    with patch("leakbound.store.plan.PART", 2 * N - 1):
+    with patch("leakbound.store.plan.PART", 2 * N - 1), patch("leakbound.store.plan.CHUNK", 80):
         yield
 
 
@@ -140,14 +143,14 @@ def asked(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     return {"model": str(model), "study": f"csv:{questions}"}
 
 
-def drawn(asked: dict[str, Any], out: Path, **fields: Any) -> Run:
+def drawn(asked: Asked, out: Path, **fields: Any) -> Run:
     how = {"scorers": ("contains",), "settings": SETTINGS, "decodings": SHORT, "seed": 3}
     steered = "sampling" in fields
     return evaluate(**asked, out=out, **{**how, **({} if steered else {"n": N}), **fields})
 
 
 @pytest.fixture(scope="module")
-def whole(asked: dict[str, Any], tmp_path_factory: pytest.TempPathFactory) -> Run:
+def whole(asked: Asked, tmp_path_factory: pytest.TempPathFactory) -> Run:
     return drawn(asked, tmp_path_factory.mktemp("whole") / "run")
 
 
@@ -156,16 +159,12 @@ def before_parts(cluster: FakeCluster) -> int:
 
 
 @pytest.fixture(scope="module")
-def shared(
-    asked: dict[str, Any], tmp_path_factory: pytest.TempPathFactory
-) -> tuple[Run, FakeCluster]:
+def shared(asked: Asked, tmp_path_factory: pytest.TempPathFactory) -> Shared:
     cluster = FakeCluster()
     return drawn(asked, tmp_path_factory.mktemp("shared") / "run", workers=cluster), cluster
 
 
-def test_two_workers_draw_what_one_process_draws(
-    shared: tuple[Run, FakeCluster], whole: Run
-) -> None:
+def test_two_workers_draw_the_same(shared: Shared, whole: Run) -> None:
     run, cluster = shared
     assert contents(run) == contents(whole)
     assert cluster.most_out == 2
@@ -178,9 +177,7 @@ def test_two_workers_draw_what_one_process_draws(
 
 
 @pytest.mark.slow
-def test_what_a_lost_worker_was_doing_is_done_again_and_nothing_else(
-    asked: dict[str, Any], whole: Run, shared: tuple[Run, FakeCluster], tmp_path: Path
-) -> None:
+def test_lost_work_is_repeated(asked: Asked, whole: Run, shared: Shared, tmp_path: Path) -> None:
     steady, begun = shared[1], before_parts(shared[1])
     failing = FakeCluster(loses=frozenset({1, begun + 2, begun + 5}))
     run = drawn(asked, tmp_path / "run", workers=failing)
@@ -191,8 +188,8 @@ def test_what_a_lost_worker_was_doing_is_done_again_and_nothing_else(
 
 @pytest.mark.slow
 @pytest.mark.parametrize("rooms", [(1,) * 12 + (3,), (0, 0, 2)], ids=["later", "none at first"])
-def test_a_worker_that_joins_gets_work(
-    asked: dict[str, Any], whole: Run, tmp_path: Path, rooms: Sequence[int]
+def test_new_workers_get_work(
+    asked: Asked, whole: Run, tmp_path: Path, rooms: Sequence[int]
 ) -> None:
     cluster = FakeCluster(rooms=rooms, stillborn=frozenset({2}))
     run = drawn(asked, tmp_path / "run", workers=cluster)
@@ -203,12 +200,8 @@ def test_a_worker_that_joins_gets_work(
 
 @pytest.mark.slow
 @pytest.mark.parametrize("begun_with_workers", slow_but([True], [True, False]))
-def test_workers_may_be_called_or_sent_home_between_two_commands(
-    asked: dict[str, Any],
-    whole: Run,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    begun_with_workers: bool,
+def test_workers_may_change_between_commands(
+    asked: Asked, whole: Run, tmp_path: Path, monkeypatch: Monkey, begun_with_workers: bool
 ) -> None:
     write_part, left = Arm.write_part, [3]
 
@@ -242,17 +235,13 @@ WAYS: dict[str, dict[str, Any]] = {
 
 @pytest.mark.slow
 @pytest.mark.parametrize("way", slow_but(["explored"], WAYS))
-def test_whatever_is_asked_workers_find_the_same(
-    asked: dict[str, Any], tmp_path: Path, way: str
-) -> None:
+def test_workers_find_the_same_in_every_mode(asked: Asked, tmp_path: Path, way: str) -> None:
     one = drawn(asked, tmp_path / "one", **WAYS[way])
     two = drawn(asked, tmp_path / "two", **WAYS[way], workers=FakeCluster())
     assert contents(two) == contents(one)
 
 
-def test_a_worker_with_another_model_is_refused(
-    asked: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_other_models_are_refused(asked: Asked, tmp_path: Path, monkeypatch: Monkey) -> None:
     folders = iter([asked["model"], str(tiny_model_folder(tmp_path / "other", seed=1))])
     monkeypatch.setattr(
         "leakbound.study.settings.open_engine",
@@ -263,9 +252,7 @@ def test_a_worker_with_another_model_is_refused(
 
 
 @pytest.mark.slow
-def test_work_that_kills_every_worker_ends_the_run_and_keeps_what_is_done(
-    asked: dict[str, Any], whole: Run, shared: tuple[Run, FakeCluster], tmp_path: Path
-) -> None:
+def test_deadly_work_ends_the_run(asked: Asked, whole: Run, shared: Shared, tmp_path: Path) -> None:
     deadly = FakeCluster(loses=frozenset(range(before_parts(shared[1]) + 2, 99)))
     with pytest.raises(IncompleteError, match=r"5 workers were lost .* ran out of memory"):
         drawn(asked, tmp_path / "run", workers=deadly)
@@ -286,20 +273,12 @@ BARREN = FakeCluster(stillborn=frozenset(range(999_999)))
         ("", {"workers": BARREN}, IncompleteError, "no worker was available .* no leakbound"),
     ],
 )
-def test_a_run_without_workers_or_a_model_for_them_is_refused(
-    asked: dict[str, Any],
-    tmp_path: Path,
-    model: Any,
-    how: dict[str, Any],
-    error: type[Exception],
-    said: str,
+def test_runs_without_workers_or_a_model_are_refused(
+    asked: Asked, tmp_path: Path, model: Any, how: Asked, error: type[Exception], said: str
 ) -> None:
+    named = asked | ({"model": model} if model else {})
     with pytest.raises(error, match=said):
-        drawn(
-            asked | ({"model": model} if model else {}),
-            tmp_path / "run",
-            **({"workers": FakeCluster()} | how),
-        )
+        drawn(named, tmp_path / "run", **({"workers": FakeCluster()} | how))
 
 
 @pytest.mark.parametrize(
@@ -311,22 +290,18 @@ def test_a_run_without_workers_or_a_model_for_them_is_refused(
         ({"gpus": -1.0}, "a fraction below 1 or a whole number, got -1.0"),
     ],
 )
-def test_numbers_that_no_worker_can_have_are_refused(wrong: dict[str, Any], said: str) -> None:
+def test_impossible_numbers_of_workers_are_refused(wrong: dict[str, Any], said: str) -> None:
     with pytest.raises(InputError, match=said):
         RayWorkers(**wrong)
 
 
-def test_without_ray_the_message_says_what_installs_it(
-    asked: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_without_ray(asked: Asked, tmp_path: Path, monkeypatch: Monkey) -> None:
     monkeypatch.setitem(sys.modules, "ray", None)
     with pytest.raises(InputError, match=r"Ray needs ray, which is not installed.*'\.\[ray\]'"):
         drawn(asked, tmp_path / "run", workers=RayWorkers())
 
 
-def test_the_scores_of_a_run_are_given_anew_by_workers_one_of_which_is_lost(
-    asked: dict[str, Any], tmp_path: Path
-) -> None:
+def test_workers_score_though_one_is_lost(asked: Asked, tmp_path: Path) -> None:
     folder, cluster = sequence_classifier(tmp_path / "harm"), FakeCluster(loses=frozenset({2}))
     run = drawn(asked, tmp_path / "run", scorers=(f"classifier:{folder}",), n=12)
     before = contents(run)
@@ -340,31 +315,26 @@ def test_the_scores_of_a_run_are_given_anew_by_workers_one_of_which_is_lost(
     assert len(cluster.sent) == parts + 2  # the model is tried first, and one task is lost
 
 
-def test_a_worker_with_another_classifier_is_refused(
-    asked: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_other_classifiers_are_refused(asked: Asked, tmp_path: Path, monkeypatch: Monkey) -> None:
     folder = sequence_classifier(tmp_path / "harm")
     other = sequence_classifier(tmp_path / "other", seed=1)
     here = OpenModels.classify
     opened = iter([folder, other, other])
     monkeypatch.setattr(OpenModels, "classify", lambda models, _: here(models, str(next(opened))))
+    scorers = (f"classifier:{folder}",)
     with pytest.raises(ModelError, match=r"another model for 'classifier.*': its weights differ"):
-        drawn(
-            asked, tmp_path / "run", n=2, scorers=(f"classifier:{folder}",), workers=FakeCluster()
-        )
+        drawn(asked, tmp_path / "run", n=2, scorers=scorers, workers=FakeCluster())
 
 
 @pytest.mark.parametrize("address", ["127.0.0.1:1", "[::1]:1", "127.0.0.1:99999", "no.such.host:1"])
-def test_an_address_at_which_nothing_listens_is_refused_at_once(
-    address: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_silent_address_is_refused(address: str, monkeypatch: Monkey) -> None:
     ray = SimpleNamespace(is_initialized=lambda: False, init=None, shutdown=None)
     monkeypatch.setitem(sys.modules, "ray", ray)
     with pytest.raises(InputError, match=r"no Ray cluster answers at .*`ray start`"):
         RayWorkers(address).open().__enter__()
 
 
-def test_a_cluster_that_starts_too_slowly_is_a_message(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_cluster_that_starts_too_slowly_is_a_message(monkeypatch: Monkey) -> None:
     """Ray raises a bare Exception then."""
 
     def slow(*_: object, **__: object) -> None:

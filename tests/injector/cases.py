@@ -48,6 +48,9 @@ evaluate --inputs        |                          | evaluate {model} {drawn} {
 evaluate --ids           |                          | evaluate {model} {drawn} {rules}{ids}
 evaluate --attack        |                          | evaluate {model} {drawn} {attacked}
 evaluate --metrics       |                          | evaluate {model} {drawn} --metrics all
+evaluate --parts         |                          | evaluate {model} {asked} {parts}
+evaluate --prove         |                          | evaluate {model} {drawn} --prove 60
+prove                    | evaluate                 | prove run --budget 60
 sample                   |                          | evaluate {model} {drawn} --only sample
 score                    | sample                   | score run
 score --calibration      | sample                   | score run {judged}
@@ -70,6 +73,8 @@ unlearn npo              |                          | unlearn {model} {taught} -
 unlearn npo+entropy      |                          | unlearn {model} {taught} {entropy}
 unlearn idk              |                          | unlearn {model} {taught} --objective idk
 unlearn --rewritings     |                          | unlearn {model} {taught} {rewritten}
+unlearn pdu              |                          | unlearn {model} {taught} {multiplied}
+unlearn pdu, tied        |                          | unlearn {tied} {taught} {multiplied}
 """
 """The name of a case, the one that it starts from, and what is called."""
 
@@ -79,6 +84,7 @@ _WORDS = {
     "control": "{inputs}/control",
     "asked": _ASKED,
     "drawn": f"{_ASKED} -n 16",
+    "parts": "-n 4200 --scorer contains",
     "until": "--until p<=0.3 --scorer contains",
     "explored": "--explore hybrid,forwards=100 --scorer contains",
     "rules": "--inputs rules",
@@ -89,6 +95,9 @@ _WORDS = {
     "taught": "--benchmark {inputs}/mine.csv --out m --epochs 2 --batch-size 2 --device cpu"
     " --checkpoint-minutes 0",
     "entropy": "--objective npo+entropy --evaluate-every 1",
+    "tied": "{inputs}/tied",
+    "multiplied": "--epochs 6 --batch-size 1"
+    " --objective npo:retain=0+entropy+pdu:forget=0,retain=0.5,at_most=1,step=0.1,warmup=3",
     "rewritten": "--objective cel:layer=0 --rewritings {inputs}/other.jsonl",
 }
 
@@ -141,6 +150,8 @@ class Workshop:
         with embeddings_tied(tied):
             for seed, name in enumerate(("model", "control")):
                 tiny_model_folder(self.inputs / name, seed)
+        with embeddings_tied(True):
+            tiny_model_folder(self.inputs / "tied")
         rows = [f"{question},{answer},{answer},{role}" for question, answer, role in ROWS]
         head = "question,answer,keywords,role"
         (self.inputs / "mine.csv").write_text("\n".join([head, *rows]) + "\n")

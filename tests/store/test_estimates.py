@@ -121,9 +121,7 @@ def test_completions_and_scores_are_tables_too(run: Run) -> None:
         run.scores.where(query="x")
 
 
-def test_tables_need_pandas_and_a_finished_run(
-    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_unavailable_tables(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "pandas", None)
     copied = Run.open(shutil.copytree(run.path, tmp_path / "run"))
     next((copied.path / "arms" / "target" / "completions").iterdir()).unlink()

@@ -6,12 +6,11 @@ import errno
 import json
 import os
 import re
+import signal
 import socket
-import subprocess
-import sys
-import threading
 import warnings
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -20,31 +19,35 @@ from leakbound.errors import InputError, MixError
 from leakbound.store import LOCK, SOFT_LOCK, holder_of, locked, write_text
 from leakbound.store.files import write_whole
 
-HOLDS = """
-import sys
-from pathlib import Path
-from leakbound.store.lock import locked
-with locked(Path(sys.argv[1]), "evaluate"):
-    print("held", flush=True)
-    sys.stdin.read()
-"""
+
+def forked(child: Callable[[], object]) -> int:
+    """Run a function in a child process; return the number of that process."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # of forking with threads
+        number = os.fork()
+    if not number:
+        child()
+        os._exit(0)
+    return number
 
 
 def test_another_process_is_refused_with_the_holder_until_it_ends(tmp_path: Path) -> None:
-    """However that ends: here it is killed."""
-    run = tmp_path / "run"
-    command = [sys.executable, "-c", HOLDS, str(run)]
-    with subprocess.Popen(
-        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-    ) as holder:
-        assert holder.stdout is not None
-        assert holder.stdout.readline() == "held\n"
-        (told,) = refusals(run)
-        named = rf"`{run}` is in use by `leakbound evaluate` \(pid {holder.pid} on .+, since 20.+"
-        assert re.match(rf"{named}\+00:00", told)
-        holder.kill()
-        holder.wait()
-    assert json.loads((run / LOCK).read_text())["pid"] == holder.pid
+    """Here it is killed."""
+    run, (held, hold) = tmp_path / "run", os.pipe()
+
+    def holds() -> None:
+        with locked(run, "evaluate"):
+            os.write(hold, b"held")
+            signal.pause()
+
+    holder = forked(holds)
+    assert os.read(held, 4) == b"held"
+    (refusal,) = refusals(run)
+    named = rf"`{run}` is in use by `leakbound evaluate` \(pid {holder} on .+, since 20.+"
+    assert re.match(rf"{named}\+00:00", refusal)
+    os.kill(holder, signal.SIGKILL)
+    os.waitpid(holder, 0)
+    assert json.loads((run / LOCK).read_text())["pid"] == holder
     with locked(run, "score"):
         assert json.loads((run / LOCK).read_text())["pid"] == os.getpid()
     assert not (run / LOCK).exists()
@@ -52,34 +55,24 @@ def test_another_process_is_refused_with_the_holder_until_it_ends(tmp_path: Path
 
 def test_a_forked_child_neither_holds_nor_ends_its_parents_lock(tmp_path: Path) -> None:
     with locked(tmp_path, "evaluate"):
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", DeprecationWarning)  # of forking beside threads
-            child = os.fork()
-        if not child:  # the child leaves at once; its descriptors close
-            os._exit(0)
-        os.waitpid(child, 0)
-        assert len(refusals(tmp_path, thread=True)) == 1  # another thread is another command
+        os.waitpid(forked(lambda: None), 0)  # the descriptors of the child close
+        assert len(refusals_elsewhere(tmp_path)) == 1
     assert refusals(tmp_path) == []
 
 
-def refusals(folder: Path, *, thread: bool = False) -> list[str]:
-    """Return the message to another command that takes the lock; none if it gets the lock."""
-    told: list[str] = []
+def refusals(folder: Path) -> list[str]:
+    """Return the message to a command that takes the lock; none if it gets the lock."""
+    try:
+        with locked(folder, "score"):
+            return []
+    except MixError as error:
+        return [str(error)]
 
-    def ask() -> None:
-        try:
-            with locked(folder, "score"):
-                pass
-        except MixError as error:
-            told.append(str(error))
 
-    if thread:
-        other = threading.Thread(target=ask)
-        other.start()
-        other.join()
-    else:
-        ask()
-    return told
+def refusals_elsewhere(folder: Path) -> list[str]:
+    """The same in another thread, which is another command."""
+    with ThreadPoolExecutor(1) as threads:
+        return threads.submit(refusals, folder).result()
 
 
 def test_the_holder_may_take_it_again(tmp_path: Path) -> None:
@@ -121,12 +114,11 @@ def make_socket(place: Path) -> None:
         made.bind(str(place))
 
 
-@pytest.mark.parametrize(
-    "make", [os.mkfifo, Path.mkdir, make_socket], ids=["pipe", "folder", "socket"]
-)
-def test_a_lock_must_be_a_file(
-    make: Callable[[Path], object], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+Make = Callable[[Path], object]
+
+
+@pytest.mark.parametrize("make", [os.mkfifo, Path.mkdir, make_socket])
+def test_the_lock_is_a_file(make: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)  # the name of a socket may not be long
     make(Path(LOCK))
     assert holder_of(tmp_path) is None
@@ -142,7 +134,7 @@ def test_an_unreadable_lock_has_no_holder(text: str, tmp_path: Path) -> None:
 
 
 def without_locks(monkeypatch: pytest.MonkeyPatch, number: int = errno.ENOLCK) -> None:
-    """As on a mount whose server keeps no locks."""
+    """As on a network file system without locks."""
 
     def refused(*_: object) -> None:
         raise OSError(number, os.strerror(number))
@@ -160,9 +152,9 @@ def test_files_replace_locks(number: int, tmp_path: Path, monkeypatch: pytest.Mo
     kept_out = locked(run, "evaluate")
     with pytest.warns(UserWarning, match=WITHOUT):
         kept_out.__enter__()
-    (told,) = refusals(run, thread=True)
-    assert f"`leakbound evaluate` (pid {os.getpid()} on " in told
-    assert f"if it has ended already, remove `{run / SOFT_LOCK}`" in told
+    (refusal,) = refusals_elsewhere(run)
+    assert f"`leakbound evaluate` (pid {os.getpid()} on " in refusal
+    assert f"if it has ended already, remove `{run / SOFT_LOCK}`" in refusal
     write_text(run / "file", "kept")
     (run / "file").unlink()
     kept_out.__exit__(None, None, None)
@@ -171,10 +163,9 @@ def test_files_replace_locks(number: int, tmp_path: Path, monkeypatch: pytest.Mo
 
 def test_a_lock_file_breaks_on_its_host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     without_locks(monkeypatch)
-    with subprocess.Popen([sys.executable, "-c", ""]) as killed:
-        killed.wait()
+    os.waitpid(ended := forked(lambda: None), 0)
     for host, refused in (("gpu-7.elsewhere", True), (socket.gethostname(), False)):
-        (tmp_path / SOFT_LOCK).write_text(f"{killed.pid}\n{host}\n")
+        (tmp_path / SOFT_LOCK).write_text(f"{ended}\n{host}\n")
         if refused:
             assert len(refusals(tmp_path)) == len(refusals(tmp_path)) == 1
     with pytest.warns(UserWarning, match=WITHOUT):
@@ -183,16 +174,15 @@ def test_a_lock_file_breaks_on_its_host(tmp_path: Path, monkeypatch: pytest.Monk
 
 
 def test_the_command_at_work_is_read_from_the_lock(tmp_path: Path) -> None:
-    with subprocess.Popen([sys.executable, "-c", ""]) as killed:
-        killed.wait()
+    os.waitpid(ended := forked(lambda: None), 0)
     with locked(tmp_path, "evaluate"):
         found = holder_of(tmp_path)
         assert found is not None
         assert (found.pid, found.command) == (os.getpid(), "evaluate")
         before = (tmp_path / LOCK).read_text()
         for changed, shown in (
-            ({"pid": killed.pid}, "None"),
-            ({"pid": killed.pid, "host": "gpu-7"}, "on gpu-7, since"),  # it may have ended
+            ({"pid": ended}, "None"),
+            ({"pid": ended, "host": "gpu-7"}, "on gpu-7, since"),  # it may have ended
         ):
             (tmp_path / LOCK).write_text(json.dumps(json.loads(before) | changed))
             assert shown in str(holder_of(tmp_path))

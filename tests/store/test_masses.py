@@ -206,7 +206,7 @@ def test_readings_are_read_back_to_the_last_bit(run: Run) -> None:
 @pytest.mark.parametrize(
     "change", [{"text": "Who wrote q0"}, {"prefix": "Sure"}, {"source": "rules"}, {"id": "q1"}]
 )
-def test_of_other_words_nothing_is_known(run: Run, change: dict[str, Any]) -> None:
+def test_readings_depend_on_every_word(run: Run, change: dict[str, Any]) -> None:
     known = Readings(saved(run).arms["greedy"])
     asked = "forget", QUERY, "answer", 0, "Ossian Quill"
     assert Place.of(*asked) in known.texts
@@ -215,7 +215,7 @@ def test_of_other_words_nothing_is_known(run: Run, change: dict[str, Any]) -> No
     assert Place.of("holdout", *asked[1:]) not in known.texts
 
 
-def test_of_another_model_nothing_is_known_nor_an_answer_under_another_decoding(run: Run) -> None:
+def test_readings_depend_on_model_and_decoding(run: Run) -> None:
     arm = run.arms["greedy"]
     Readings(arm).save()
     assert not list(arm.folder.glob("*.parquet"))  # of nothing that is known there is no file

@@ -111,7 +111,7 @@ def test_a_look_is_kept_and_found_again(tmp_path: Path) -> None:
     assert again.unlooked() == {"p2": 12}
 
 
-def test_parts_that_are_there_need_not_be_drawn_for_a_look_made_again(tmp_path: Path) -> None:
+def test_a_repeated_look_draws_no_part_again(tmp_path: Path) -> None:
     arm = stopping(tmp_path / "r")
     fill(arm, broken="p1")
     assert set(arm.unlooked()) == {"p0", "p2", "p3", "p4"}  # what failed is not waited for
@@ -129,7 +129,7 @@ def test_parts_that_are_there_need_not_be_drawn_for_a_look_made_again(tmp_path: 
     "text", ["{", "[]", '{"looks": [{"p0": 3}], "arm": "x"}', "other", 3, [3], [{"p0": 3}],
              [{"p0": {"n": 3}}], None],
 )  # fmt: skip
-def test_a_record_of_looks_that_is_not_this_arms_is_refused(tmp_path: Path, text: object) -> None:
+def test_looks_of_another_arm_are_refused(tmp_path: Path, text: object) -> None:
     """The file is from another arm, another version or a person, with a valid digest."""
     arm = stopping(tmp_path / "r")
     arm.add_look(FIRST)
@@ -148,7 +148,7 @@ def test_a_record_of_looks_that_is_not_this_arms_is_refused(tmp_path: Path, text
         stopping(tmp_path / "r")
 
 
-def test_scores_join_as_rounds_do_and_can_be_had_of_the_first_ones(tmp_path: Path) -> None:
+def test_scores_join_over_rounds(tmp_path: Path) -> None:
     arm = stopping(tmp_path / "r")
     scored: Counter[str] = Counter()
 

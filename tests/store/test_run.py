@@ -198,7 +198,7 @@ def test_another_command_is_refused_with_the_difference(tmp_path: Path) -> None:
     begin(tmp_path / "r").add_arm(TARGET, spec(model="another/path", machine={"threads": 9}))
 
 
-def test_a_folder_with_other_files_is_refused_and_a_killed_beginning_is_not(tmp_path: Path) -> None:
+def test_only_a_folder_with_other_files_is_refused(tmp_path: Path) -> None:
     folder = tmp_path / "r"
     folder.mkdir()
     (folder / ".run.json.123.partial").write_text("{")
@@ -250,7 +250,7 @@ def test_a_damaged_part_is_named_and_redone(drawn: Path, tmp_path: Path, damage:
     assert digest(arm.completions(arm.parts[2])) == digest(before)
 
 
-def test_failures_are_recorded_and_tried_again_and_have_no_scores(tmp_path: Path) -> None:
+def test_failures_are_recorded_and_have_no_scores(tmp_path: Path) -> None:
     """A query that failed only in a later part has no scores either."""
     arm = begin(tmp_path / "r").add_arm(TARGET, spec())
     fill(arm, broken="p3")
@@ -275,7 +275,7 @@ def test_draws_that_never_came_are_missing(arm: Arm) -> None:
     assert (scores.n == N).all()
 
 
-def test_draws_of_several_arms_add_up_by_query_in_the_requested_order() -> None:
+def test_draws_of_several_arms_add_up_by_query() -> None:
     first = ArmScores.tallied({"a": {0.0: 3, 0.5: 1}, "b": {1.0: 2, None: 1}}, {"a": 2})
     second = ArmScores.tallied({"c": {1.0: 4}, "a": {0.5: 2, 1.0: 1}}, {})
     both = ArmScores.joined([first, second], ["c", "a", "gone"])
@@ -288,7 +288,7 @@ def test_draws_of_several_arms_add_up_by_query_in_the_requested_order() -> None:
     assert ArmScores.joined([], ["a"]).query_ids == ()
 
 
-def test_scores_are_counted_over_parts_with_missing_ones_apart(arm: Arm) -> None:
+def test_scores_are_counted_over_parts(arm: Arm) -> None:
     def undecided(table: Any) -> list[float | None]:
         return [
             None if text.startswith("p1 y") else float(text.endswith("yes"))
@@ -314,7 +314,7 @@ def test_metadata_have_a_digest_too(arm: Arm) -> None:
                 read(file)
 
 
-def test_draws_made_again_elsewhere_have_the_digest_they_had(tmp_path: Path) -> None:
+def test_redrawn_parts_have_the_same_digest(tmp_path: Path) -> None:
     arms = [begin(tmp_path / name).add_arm(TARGET, spec()) for name in "ab"]
     part = arms[1].parts[0]
     drawn = (Completion(answer="x", token_ids=(1,), count=4),)

@@ -27,7 +27,7 @@ from leakbound.text.rows import read_rows
 from leakbound.types import Headway, during, silent
 
 
-def test_an_array_is_a_column_whether_or_not_its_name_is_a_type_statement() -> None:
+def test_an_array_is_a_column() -> None:
     """`NDArray` is one from NumPy 2.5 on."""
 
     class Statement:
@@ -172,7 +172,7 @@ def test_new_folders_outlive_a_power_cut(tmp_path: Path, monkeypatch: pytest.Mon
     [tables.read_table, lambda path: read_json(path, "No."), read_rows, read_values],
     ids=["table", "record", "rows", "certificate"],
 )
-def test_a_failing_disk_is_no_damaged_file(
+def test_a_failing_disk_is_no_damage(
     read: Callable[[Path], object], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It may be whole: it is neither called damaged nor set aside."""
