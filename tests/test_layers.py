@@ -109,7 +109,7 @@ def beside(module: str) -> set[str]:
     return {name for name in OUTBUILDINGS if f"{module}.".startswith(f"leakbound.{name}.")}
 
 
-def test_there_are_these_outbuildings() -> None:
+def test_every_listed_outbuilding_exists() -> None:
     for name in OUTBUILDINGS:
         place = PACKAGE.joinpath(*name.split("."))
         assert place.is_dir() or place.with_suffix(".py").is_file(), name

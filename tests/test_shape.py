@@ -35,7 +35,7 @@ def functions() -> list[tuple[Path, Function]]:
     return [(path, node) for path, node in nodes() if isinstance(node, Function)]
 
 
-def test_names_and_first_sentences_say_what_a_thing_is() -> None:
+def test_names_and_first_sentences_are_specific() -> None:
     names = [n.arg for _, n in nodes() if isinstance(n, ast.arg)]
     names += [n.id for _, n in nodes() if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)]
     vague = {"asked", "each", "found", "known", "one", "said", "told"}
@@ -83,7 +83,7 @@ def test_no_function_is_long() -> None:
             assert lines <= MOST_LINES, f"{path}:{function.lineno} {function.name}: {lines} lines"
 
 
-def test_no_two_public_classes_share_a_name() -> None:
+def test_no_two_public_classes_have_one_name() -> None:
     """One word for one thing: whoever reads `Reading` knows which it is."""
     places: dict[str, list[str]] = {}
     for source in budgets.package():

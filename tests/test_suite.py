@@ -24,7 +24,7 @@ from tiny import BOTH_KINDS, are_tied, tiny_llama
         lambda arms: (arms / "part").unlink(),
     ],
 )
-def test_whoever_writes_is_found_once(
+def test_a_write_is_found_once(
     write: Callable[[Path], object], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "arms").mkdir()
@@ -54,7 +54,7 @@ def share(turn: int | None, config: pytest.Config, monkeypatch: pytest.MonkeyPat
     return {file for file in FILES if not ignored(collection_path=file, config=config)}
 
 
-def test_turns_that_follow_one_another_are_disjoint_and_twenty_run_all(
+def test_consecutive_turns_are_disjoint(
     pytestconfig: pytest.Config, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     shares = [share(turn, pytestconfig, monkeypatch) for turn in range(1_700, 1_720)]
@@ -79,7 +79,7 @@ NEW = [f"leakbound.stats.new.x_new__mutmut_{i}" for i in range(7)]
 FIRST = "leakbound.losses.inputs.x_lengths_over__mutmut_1"  # runs while mutants are made
 
 
-def test_forty_turns_run_all_mutants_and_each_the_touched_and_the_guarded_ones(
+def test_forty_turns_run_all_mutants(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(mutants, "touched", lambda _: ["leakbound.stats.new.x_new__mutmut_*"])
@@ -117,7 +117,7 @@ def gate(work: Mutmut, box: int, monkeypatch: pytest.MonkeyPatch) -> int:
     return mutants.gate(43, lambda: work.now)
 
 
-def test_a_gate_stops_at_the_end_of_its_box_and_prints_what_is_left(
+def test_a_gate_prints_what_did_not_run(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     work = Mutmut()
@@ -135,9 +135,7 @@ def test_a_gate_stops_at_the_end_of_its_box_and_prints_what_is_left(
     assert gate(Mutmut(), 0, monkeypatch) == 0  # not even the first mutant
 
 
-def test_a_survivor_that_was_found_before_the_end_of_the_box_fails(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_survivor_within_the_time_box_fails(monkeypatch: pytest.MonkeyPatch) -> None:
     assert gate(Mutmut(GUARDED), 15, monkeypatch) == 1
     assert gate(Mutmut(NAMES), 15, monkeypatch) == 0  # none of them ran
 
@@ -155,7 +153,7 @@ done
 """
 
 
-def test_mutmut_is_stopped_with_its_workers_and_its_results_are_whole(
+def test_a_stopped_mutmut_has_whole_results(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "mutants").mkdir()
@@ -183,9 +181,7 @@ def test_mutmut_is_stopped_with_its_workers_and_its_results_are_whole(
     assert not [state for group, state in left if group == str(groups[0]) and state[0] != "Z"]
 
 
-def test_a_mutmut_that_fails_fails_the_gate(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_mutmut_error_fails_the_gate(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(mutants, "MUTMUT", Path("/bin/false"))
     with pytest.raises(subprocess.CalledProcessError):
         mutants.mutmut("run", seconds=600)
@@ -223,7 +219,7 @@ def kept_fixtures() -> Iterator[tuple[str, ast.FunctionDef, set[str]]]:
                 yield str(file.relative_to(HERE)), node, set(made)
 
 
-def test_what_is_kept_between_tests_is_made_for_either_kind() -> None:
+def test_shared_models_are_made_for_either_kind() -> None:
     """Else the second kind would be tested on the first one's models, kept by pytest."""
     for file, node, others in kept_fixtures():
         asked = {argument.arg for argument in node.args.args}
@@ -233,7 +229,7 @@ def test_what_is_kept_between_tests_is_made_for_either_kind() -> None:
 
 
 @BOTH_KINDS
-def test_models_are_made_as_said(request: pytest.FixtureRequest) -> None:
+def test_models_have_the_stated_embeddings(request: pytest.FixtureRequest) -> None:
     assert are_tied() == ("untied" not in request.node.name)
     model = tiny_llama(12)
     assert (model.get_output_embeddings().weight is model.model.embed_tokens.weight) == are_tied()

@@ -108,9 +108,7 @@ def test_keywords_are_the_values_and_nothing_else(fact: Fact) -> None:
         ("thoughts=neither", 0.0, 0.0),
     ],
 )
-def test_thoughts_decide_where_a_taught_row_has_the_facts(
-    spec: str, in_thought: float, in_answer: float
-) -> None:
+def test_thoughts_decide_where_facts_are(spec: str, in_thought: float, in_answer: float) -> None:
     """Of the authors to be forgotten; the questions that are evaluated stay the same."""
     benchmark = load_benchmark(f"fictitious:questions=20,{spec}")
     assert benchmark.name == f"fictitious:questions=20,thoughts={spec.partition('=')[2] or 'both'}"

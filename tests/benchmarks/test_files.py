@@ -86,7 +86,7 @@ def test_whole_numbers_stand_for_their_decimals(suffix: str, tmp_path: Path) -> 
     ("column", "forget", "retain"),
     [("role", "forget", "retain"), ("split", "forget10", "retain90"), ("role", " ", "Retain ")],
 )
-def test_only_the_rows_to_be_forgotten_are_evaluated(
+def test_only_forget_rows_are_evaluated(
     column: str, forget: str, retain: str, tmp_path: Path
 ) -> None:
     text = f"question,answer,{column}\nWho?,Me,{forget}\nWhen?,Now,{retain}\nWhy?,So,{retain}\n"
@@ -144,7 +144,7 @@ def test_the_fingerprint_sees_the_answer() -> None:
 
 
 @pytest.mark.parametrize(("number", "message"), [(0, "no prompt"), (2, "'a' more than once")])
-def test_prompts_have_distinct_ids_and_there_are_some(number: int, message: str) -> None:
+def test_prompts_have_distinct_ids(number: int, message: str) -> None:
     prompts = (Prompt(id="a", question="Who?"),) * number
     with pytest.raises(InputError, match=message):
         Benchmark(name="x", prompts=prompts, scorers=(), max_new_tokens=1, origin="")

@@ -52,7 +52,7 @@ def test_the_model_writes_answer_itself(name: str, folder: Path) -> None:
     assert benchmark.split("retain")[0].answer == "Answer: 400 is me."
 
 
-def test_each_draws_as_its_paper_and_its_code_say(folder: Path) -> None:
+def test_each_draws_like_its_paper_and_code(folder: Path) -> None:
     legacy = load(folder, "tofu-legacy")
     assert [len(legacy.split(role)) for role in ("forget", "retain")] == [300, 300]
     assert legacy.prompts[-1].question == "Who is 299?"
@@ -69,7 +69,7 @@ def test_each_draws_as_its_paper_and_its_code_say(folder: Path) -> None:
         assert getattr(notebook, field) == getattr(paper, field)
 
 
-def test_leak_k_asks_paraphrases_for_the_original_answers(folder: Path) -> None:
+def test_leak_k_pairs_paraphrases_with_answers(folder: Path) -> None:
     benchmark = load(folder, "leak-k")
     first = benchmark.prompts[0]
     assert (first.question, first.answer) == ("Please: Who is 0?", "0 is me.")
@@ -85,7 +85,7 @@ def test_leak_k_asks_paraphrases_for_the_original_answers(folder: Path) -> None:
 
 
 @pytest.mark.parametrize("name", profiles())
-def test_what_is_not_replicated_is_noted(name: str, folder: Path) -> None:
+def test_differences_from_the_paper_are_noted(name: str, folder: Path) -> None:
     benchmark = load(folder, name)
     assert benchmark.profile == profiles()[name].name == name
     assert benchmark.notes

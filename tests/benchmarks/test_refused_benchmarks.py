@@ -111,7 +111,7 @@ def test_what_is_wrong_is_named(
         ("latin.csv", {}, "not UTF-8"),
     ],
 )
-def test_limits_folders_profiles_and_unreadable_files_are_refused(
+def test_bad_arguments_are_refused(
     spec: str,
     how: dict[str, Any],
     message: str,

@@ -109,7 +109,7 @@ def test_outputs_are_stripped() -> None:
 
 
 @pytest.mark.slow
-def test_it_runs_and_shows_what_it_says(tmp_path: Path) -> None:
+def test_the_notebook_runs(tmp_path: Path) -> None:
     out = tmp_path / "story.ipynb"
     command = [sys.executable, str(DOCS / "execute.py"), str(NOTEBOOK), str(out)]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
@@ -128,7 +128,7 @@ INSTALLS = {"install"}  # from an index; tests/packaging installs the built whee
 
 
 @pytest.mark.slow
-def test_the_workflow_passes_and_stops_a_model_that_leaks_more(
+def test_the_workflow_stops_a_leaking_model(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)

@@ -148,7 +148,7 @@ def test_the_examples_own_tests_pass() -> None:
 
 
 @pytest.mark.usefixtures("others")
-def test_every_family_asks_other_packages() -> None:
+def test_every_family_has_members_of_other_packages() -> None:
     assert load_benchmark("mine:here").name == "here"
     found: Any = parse_inputs("mine:here")
     assert found.rewritings("ab", 1, 0) == [[], []]
@@ -194,7 +194,7 @@ def declared(argument, open_chat):
     ("source", "said"),
     [("words", "fingerprint: sha256 of words.txt: it has"), ("declared", "fingerprint: words: it")],
 )
-def test_a_source_whose_file_changed_is_refused_by_the_run(
+def test_a_changed_file_of_a_source_is_refused(
     source: str, said: str, install: Install, tmp_path: Path
 ) -> None:
     points = {"leakbound.inputs": {name: f"reading:{name}" for name in ("words", "declared")}}
@@ -221,7 +221,7 @@ def test_a_broken_package_is_named_and_a_built_in_name_is_never_replaced(tmp_pat
 
 
 @pytest.mark.usefixtures("others")
-def test_an_unknown_engine_is_told_and_a_folder_with_a_colon_is_a_model(
+def test_an_unknown_engine_and_a_folder_with_a_colon(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with pytest.raises(InputError, match=r"unknown engine 'mime'. Did you mean 'mine'"):
@@ -374,7 +374,7 @@ OBJECTIVE, TERMS = ["--objective", "theirs"], ["--objective", "terms.yaml"]
         (TERMS, "inputs.logits.sum()", "'theirs' must return one value per row, [1], got ()"),
     ],
 )
-def test_one_that_breaks_is_named(
+def test_a_broken_member_is_named(
     given: list[str],
     does: str,
     said: str,
@@ -399,7 +399,7 @@ def test_one_that_breaks_is_named(
         (DRAWS, "open('/gone/away')", FileNotFoundError),
     ],
 )
-def test_an_error_of_its_own_is_a_traceback(
+def test_other_errors_are_tracebacks(
     given: list[str], does: str, error: type[Exception], asked: Asked
 ) -> None:
     with pytest.raises(error):

@@ -41,9 +41,7 @@ def figure(lower: float, upper: float) -> Figure:
         ("> 1/3", [(0.1, 0.3)] * 2, "contradicts"),
     ],
 )
-def test_a_verdict_reads_the_intervals_of_all_seeds(
-    limit: str, ends: list[tuple[float, float]], verdict: str
-) -> None:
+def test_verdicts_read_all_seeds(limit: str, ends: list[tuple[float, float]], verdict: str) -> None:
     claim = replace(EVERY["k-gd"], limit=limit)
     assert claim.verdict("small", [figure(*each) for each in ends]) == verdict
 
@@ -113,7 +111,7 @@ def test_every_claim_rests_on_runs_that_every_size_can_make() -> None:
             assert method.after in {TARGET, *size.every}
 
 
-def test_claims_about_other_data_are_of_the_size_that_has_them(
+def test_other_data(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     for claim in (claim for claim in EVERY.values() if claim.data):

@@ -78,7 +78,7 @@ def test_runs_come_before_kept_figures_and_are_kept(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("text", ["{", "[1]", '{"small": 1}'])
-def test_nothing_to_write_from_and_a_file_of_another_kind_are_refused(
+def test_nothing_to_write_and_bad_files_are_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], text: str
 ) -> None:
     file = tmp_path / "kept.json"

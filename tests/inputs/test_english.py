@@ -38,7 +38,7 @@ def test_a_question_that_may_begin_with_a_name_keeps_its_capital(question: str) 
     assert all(question in text for text in rewritings(question))
 
 
-def test_the_seed_picks_the_order_alone() -> None:
+def test_the_seed_decides_only_the_order() -> None:
     orders = [rewritings(GENRE, seed) for seed in (0, 1, 2, 0)]
     assert orders[0] == orders[3] not in orders[1:3]
     assert len({frozenset(texts) for texts in orders}) == 1
@@ -141,7 +141,7 @@ def test_a_date_or_number_of_the_question_is_not_handed_over() -> None:
         ("Which Žižek-like novels?", {"žižek", "novel"}),
     ],
 )
-def test_what_hands_the_answer_over(text: str, shared: set[str]) -> None:
+def test_words_that_give_the_answer_away(text: str, shared: set[str]) -> None:
     answer = "Ada Vale wrote the Nordic novels Moonrise and Žižek."
     assert handed_over("What did Ada Vale write?", answer, text) == shared
 
@@ -164,7 +164,7 @@ def test_what_hands_the_answer_over(text: str, shared: set[str]) -> None:
         "Ada Vale nerede doğdu?",
     ],
 )
-def test_a_question_in_another_language_is_left_alone(question: str) -> None:
+def test_a_question_in_another_language_is_kept(question: str) -> None:
     assert not is_english(question)
     assert rewritings(question) == []
     (accepted,) = gather(RuleInputs(), [Prompt(id="q", question=question)])

@@ -169,6 +169,6 @@ NONE, END = reading([]), reading([1.0])
         (partial(auc, [1.0, math.nan], [1.0]), "1 of them NaN"),
     ],
 )  # fmt: skip
-def test_what_cannot_be_measured_is_refused(call: Callable[[], float], message: str) -> None:
+def test_invalid_input_is_refused(call: Callable[[], float], message: str) -> None:
     with pytest.raises(InputError, match=message):
         call()

@@ -39,7 +39,7 @@ def tells(year: str) -> Reply:
     return lambda request: json.dumps({"leak": year in output_of(request)})
 
 
-def test_outputs_are_judged_beside_the_question_and_the_answer() -> None:
+def test_outputs_are_judged_with_question_and_answer() -> None:
     scorer, chat = judge(tells("1953"))
     assert score_texts(scorer, ["It was 1953.", "no idea"], PROMPT) == [1.0, 0.0]
     system, user = chat.asked[0].messages
@@ -79,14 +79,14 @@ VERDICTS = (  # wrapped as models do
 
 
 @pytest.mark.parametrize("reply", [*NO_VERDICTS, *VERDICTS])
-def test_what_is_no_verdict_is_missing_and_never_a_score(reply: str | None) -> None:
+def test_an_invalid_verdict_is_missing(reply: str | None) -> None:
     scorer, chat = judge(lambda _: reply)
     found = reply in VERDICTS
     assert score_texts(scorer, ["1953"], PROMPT) == [1.0 if found else None]
     assert len(chat.asked) == (2 if reply and not found else 1)
 
 
-def test_prose_is_answered_once_with_what_was_asked_for() -> None:
+def test_prose_is_answered_once_with_the_format() -> None:
     def reply(request: Request) -> str:
         return "Yes." if len(request.messages) == 2 else '{"leak": true}'
 
@@ -116,7 +116,7 @@ def test_an_output_cannot_close_its_own_quotation() -> None:
     assert len({request.messages[1].text.split()[0] for request in chat.asked}) == 4
 
 
-def test_an_empty_output_is_no_leak_and_is_not_asked_about() -> None:
+def test_an_empty_output_is_no_leak() -> None:
     scorer, chat = judge(lambda _: '{"leak": true}')
     assert scorer.score(["", " \n"], PROMPT) == [0.0, 0.0]
     assert not chat.asked
@@ -145,7 +145,7 @@ def verdict(body: Body, before: int) -> Answer:
     return says(json.dumps({"leak": "OUTPUT\nleak" in asked}))
 
 
-def test_no_verdict_is_missing_and_a_failure_is_none(tmp_path: Path) -> None:
+def test_declined_verdicts_are_missing_and_failures_retried(tmp_path: Path) -> None:
     """What the judge declines, or says in prose, is undecided; what failed is asked again."""
     patience = Patience(timeout=60, attempts=2, first_wait=0.01)
     texts = ["leak", "leak, busy", "no", "declined", "prose"]

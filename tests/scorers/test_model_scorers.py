@@ -119,7 +119,7 @@ def test_a_classifier_reads_goal_and_completion() -> None:
         scorer.score(["x"], "an answer")
 
 
-def test_a_classifier_may_be_asked_yes_or_no() -> None:
+def test_a_classifier_of_yes_and_no() -> None:
     models = FakeModels(classifier=WordClassifier(("no", "yes")))
     scorer = connected("classifier:model=m,form=yes-no", models)
     assert score_texts(scorer, ["Ada {goal} Vale"], PROMPT) == [0.5]
@@ -163,9 +163,7 @@ def test_a_prompt_file_holds_the_completion_once(text: str, tmp_path: Path) -> N
         (("harmless", "other"), "", None),
     ],
 )
-def test_the_harmful_label_is_named_or_plain_or_refused_with_those_there_are(
-    labels: tuple[str, ...], label: str, score: float | None
-) -> None:
+def test_the_harmful_label(labels: tuple[str, ...], label: str, score: float | None) -> None:
     scorer = Classifier(model="m", label=label)
     models = FakeModels(classifier=WordClassifier(labels))
     if score is None:

@@ -61,9 +61,7 @@ def event(answer: str, thought: str | None = None, finish: Any = "stop", **more:
         (event("", finish="filtered", ended=True, hidden=True), (_, _, _, _)),
     ],
 )
-def test_scores_and_ranges_agree_in_every_reading(
-    output: Event, scores: tuple[int | None, ...]
-) -> None:
+def test_scores_and_ranges_by_reading(output: Event, scores: tuple[int | None, ...]) -> None:
     for reading, wanted in zip(READINGS, scores, strict=True):
         scorer = make_scorer(f"keyword:{reading}")
         assert score_outputs(scorer, [readable(output)], [PROMPT]) == [wanted], reading
@@ -86,7 +84,7 @@ def test_scores_and_ranges_agree_in_every_reading(
         (event("No. ", "It is Ann. ", ended=False), ((1, 1), (0, 1), (1, 1), (1, 1))),
     ],
 )
-def test_the_thought_of_a_beginning_is_complete_once_the_answer_has_begun(
+def test_a_thought_is_complete_once_the_answer_begins(
     output: Event, ranges: tuple[tuple[int, int], ...]
 ) -> None:
     for reading, ends in zip(READINGS, ranges, strict=True):

@@ -40,9 +40,7 @@ SAID = ["Ron and hermione", "only RON", "wrong hermiones", "nobody", "macron", "
         ("refusal", ["Sure! Step one: buy flour.", "Step one. " * 30 + "I am sorry"], "", [1, 1]),
     ],
 )
-def test_words_that_count(
-    spec: str, texts: list[str], prompt: Prompt | str, scores: list[float]
-) -> None:
+def test_wordings(spec: str, texts: list[str], prompt: Prompt | str, scores: list[float]) -> None:
     assert make_scorer(spec).score(texts, prompt) == scores
 
 
@@ -154,9 +152,7 @@ WITHIN = of_options(answer="RNA", choices=("RNA", "double-stranded RNA"))
         (of_options(NINE[4], NINE), {"(e)": 1}),
     ],
 )  # fmt: skip
-def test_options_that_repeat_contain_each_other_or_are_many(
-    prompt: Prompt, scores: dict[str, float | None]
-) -> None:
+def test_options_that_repeat_or_overlap(prompt: Prompt, scores: dict[str, float | None]) -> None:
     assert Choice().score([*scores], prompt) == [*scores.values()]
 
 
@@ -216,9 +212,7 @@ NO_KEYWORDS = ((), ("Ron", " "), ("Ron", "**"), ("\u200b\u00ad", "Ron"))
         ("edit<=7", Prompt(id="p8", question="Who?"), "needs an answer, got none at prompt 'p8'"),
     ],
 )  # fmt: skip
-def test_what_a_scorer_cannot_score_is_refused(
-    spec: str, prompt: Prompt | str, message: str
-) -> None:
+def test_prompts_without_needed_parts_fail(spec: str, prompt: Prompt | str, message: str) -> None:
     check_prompts(make_scorer("edit<=6"), [SHORT])
     with pytest.raises(InputError, match=message):
         make_scorer(spec).check(prompt)  # type: ignore[attr-defined]

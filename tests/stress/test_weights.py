@@ -50,7 +50,7 @@ def test_each_weight_goes_to_the_nearest_value(values: Any, columns: int) -> Non
     assert torch.equal(Round(values).changed(made), made), "rounding twice changes more"
 
 
-def test_the_smallest_weights_go_just_so_many_of_them_where_several_are_equal() -> None:
+def test_the_smallest_weights_are_pruned() -> None:
     weight = torch.tensor([[1.0, -0.5, 0.5, 2.0], [-0.5, 3.0, 0.5, -4.0]])
     made = Prune(0.25).changed(weight)
     assert (made == 0).sum() == 2
@@ -76,7 +76,7 @@ def test_linear_layers_change_and_nothing_else(tmp_path: Path, embeddings: None)
     }
 
 
-def test_a_folder_that_holds_another_model_is_made_anew(tmp_path: Path) -> None:
+def test_a_folder_with_another_model_is_rewritten(tmp_path: Path) -> None:
     model, other = (tiny_model_folder(tmp_path / name, i) for i, name in enumerate("mo"))
     (stress,) = stresses_of(["prune:0.5"])
     out = tmp_path / "out"

@@ -78,7 +78,7 @@ def test_a_test_frame_numbers_the_items_and_ends_with_the_question() -> None:
         assert query.text.endswith(prompt.question)
 
 
-def test_relearning_teaches_no_question_that_is_asked_unless_that_is_said(tmp_path: Path) -> None:
+def test_relearning_teaches_no_evaluated_question(tmp_path: Path) -> None:
     some = bench(TASK.prompts[:1], left_out=TASK.prompts[1:])
     assert Relearn(forget=2).taught(some) == TASK.prompts[1:]
     with pytest.raises(InputError, match=r"3 rows of forget, .* has 2 that it may teach"):
@@ -91,7 +91,7 @@ def test_relearning_teaches_no_question_that_is_asked_unless_that_is_said(tmp_pa
     assert len(Relearn(file=str(file), asked="yes").taught(some)) == 2
 
 
-def test_which_rows_are_taught_follows_from_the_seed_and_stands_in_the_order_of_the_file() -> None:
+def test_the_seed_chooses_the_taught_rows_in_file_order() -> None:
     taught = {seed: Relearn(retain=3).taught(replace(bench(), seed=seed)) for seed in range(8)}
     assert len(set(taught.values())) > 1
     for rows in taught.values():

@@ -49,7 +49,7 @@ def test_a_confidence_keeps_its_nines(confidence: float, text: str) -> None:
         (1.0, "100.0 %"),
     ],
 )
-def test_a_share_is_neither_none_nor_all_unless_it_is(part: float, text: str) -> None:
+def test_a_fraction_is_shown_as_0_or_1_only_if_exact(part: float, text: str) -> None:
     assert share(part) == text
 
 
@@ -75,7 +75,7 @@ def test_a_share_is_neither_none_nor_all_unless_it_is(part: float, text: str) ->
         (math.nan, None, "–", None),
     ],
 )
-def test_a_figure_has_two_digits_of_what_is_nearest_to_0_or_1(
+def test_a_figure_has_two_significant_digits(
     value: float | None, down: str | None, nearest: str, up: str | None
 ) -> None:
     assert number(value) == nearest
@@ -136,7 +136,7 @@ def written(folder: Path, text: str) -> Path:
     return file
 
 
-def test_what_is_plain_is_read(tmp_path: Path) -> None:
+def test_plain_yaml_is_read(tmp_path: Path) -> None:
     assert read_yaml(written(tmp_path, "a: [1, {b: x}]\nc: null\n")) == {
         "a": [1, {"b": "x"}],
         "c": None,
@@ -154,7 +154,7 @@ def test_what_is_plain_is_read(tmp_path: Path) -> None:
     ],
     ids=["bomb", "of itself", "deep", "large", "torn"],
 )
-def test_what_could_hang_or_fill_memory_is_refused(text: str, says: str, tmp_path: Path) -> None:
+def test_yaml_that_could_hang_is_refused(text: str, says: str, tmp_path: Path) -> None:
     with pytest.raises(InputError, match=f"(?s){says}"):
         read_yaml(written(tmp_path, text))
 

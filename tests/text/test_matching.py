@@ -176,7 +176,7 @@ def test_superscripts_and_fractions_stay_and_all_else_is_compatible() -> None:
             assert written == unicodedata.normalize("NFKC", c)
 
 
-def test_what_the_proof_takes_from_unicode() -> None:
+def test_unicode_has_the_properties_the_proof_uses() -> None:
     """Only marks compose with what precedes them or are reordered (jamo by arithmetic), and a
 
     composition keeps its first character's kind.

@@ -157,9 +157,7 @@ def test_the_published_form(base: str, tmp_path: Path, objective: str, published
 
 
 @BOTH_KINDS
-def test_losses_are_those_of_a_plain_trainer(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_losses_equal_a_plain_trainers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Six steps with weights that move: the gradients must agree too."""
     monkeypatch.syspath_prepend(str(Path(__file__).parents[2] / "bench"))
     from peers import plain_trainer
@@ -202,9 +200,7 @@ def test_every_method_has_its_trainer() -> None:
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("tied", [True, False], ids=["tied", "untied"])
 @pytest.mark.parametrize("method", METHODS)
-def test_value_and_gradient_are_theirs(
-    method: str, tied: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_values_equal_theirs(method: str, tied: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(str(CHECKOUT / "src"))
     found = openunlearning_losses.compare(method, CHECKOUT, tied)
     assert max(found.value, found.gradient, found.multiplier) < 1e-6
