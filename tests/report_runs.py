@@ -1,4 +1,4 @@
-"""The runs that most tests of views and of the page read, made once a session, and small ones."""
+"""Runs that most tests of views and of the page read, made once per session, and small runs."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ CLAIM = "p<=0.1"
 
 
 def _once(make: Callable[[pytest.TempPathFactory], Runs]) -> Any:
-    """A fixture of the session, whichever folder's tests ask for it first."""
+    """Make a fixture of the session that all folders of tests share."""
 
     def made(tmp_path_factory: pytest.TempPathFactory) -> Runs:
         if make.__name__ not in _MADE:
@@ -62,7 +62,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Runs:
 
 @_once
 def proved(tmp_path_factory: pytest.TempPathFactory) -> Runs:
-    """Many questions, drawn as often as users draw: the widest tables, proofs among them."""
+    """Many questions with a usual number of draws: the widest tables, with proofs."""
     folder, task = tmp_path_factory.mktemp("proved"), benchmark(24)
     how: dict[str, Any] = {"n": 1024, "scorers": ["keyword"]}
     control = ProvingEngine("control", laws(task, 0.02))
@@ -77,7 +77,7 @@ def proved(tmp_path_factory: pytest.TempPathFactory) -> Runs:
 
 @_once
 def decodings(tmp_path_factory: pytest.TempPathFactory) -> Runs:
-    """A model under a grid of four decodings, and one drawn until a claim was decided."""
+    """A model under a grid of four decodings, and an arm drawn until a claim was decided."""
     folder, task = tmp_path_factory.mktemp("decodings"), benchmark()
     made = {
         "grid": make_run(folder / "grid", task, "grid", 0.3, n=128, decodings=GRID),
@@ -113,7 +113,7 @@ def asked(tmp_path_factory: pytest.TempPathFactory) -> Runs:
 
 @_once
 def hostile(tmp_path_factory: pytest.TempPathFactory) -> Runs:
-    """A run in which every text is hostile, its name too."""
+    """A run in which every text is hostile, also its name."""
     return hostile_runs(tmp_path_factory.mktemp("hostile"))
 
 
@@ -131,18 +131,18 @@ SAID, UNSAID = "it is the secret", "nobody knows"
 def who(
     *ids: str, name: str = "mine", scorers: Sequence[str] = ("keyword",), word: str = "who"
 ) -> Benchmark:
-    """Questions with these ids, all of which one answer leaks."""
+    """Return questions with these ids; one answer leaks all of them."""
     how: Any = {"answer": SAID, "keywords": ("secret",), "name": name, "scorers": tuple(scorers)}
     return benchmark_of(ids, question=f"{word} is {{}}?", **how)
 
 
 def saying(leaks: Mapping[str, float], **settings: Any) -> CannedEngine:
-    """Give that answer to each question with these probabilities."""
+    """Return an engine that gives this answer with a probability per question."""
     return CannedEngine({i: {SAID: p, UNSAID: 1 - p} for i, p in leaks.items()}, **settings)
 
 
 def browser_lacks() -> str | None:
-    """What this machine lacks for tests in a real browser, with the remedy."""
+    """Return the missing requirement of tests in a real browser, with the remedy."""
     for program, package in (("chromium", "chromium"), ("node", "nodejs")):
         if shutil.which(program) is None:
             return f"{program} (Debian package {package})"
@@ -154,7 +154,7 @@ def browser_lacks() -> str | None:
 
 
 def unfinish(run: Path, aside: Path | None = None) -> list[Path]:
-    """Make a run as it is before its first part of the target is drawn; parts go elsewhere."""
+    """Move the parts of the target aside, so that the run has none, and return them."""
     (run / "estimates.parquet").unlink()
     shutil.rmtree(run / "arms" / "target" / "scores")
     aside = aside or run.parent.parent / f"{run.name}-aside"

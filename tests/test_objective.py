@@ -1,4 +1,4 @@
-"""Objectives by name, from files, and what they add up to."""
+"""Objectives from names and files, and the sums of losses that they are."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def weighed(values: Tensor, lengths: Tensor) -> Tensor:
 
 
 def paired(values: Tensor) -> Tensor:
-    """Every row's sum by every row's length, as broadcasting a column against a row gives."""
+    """Divide every row's sum by every row's length, as broadcasting column and row does."""
     sums = values * FORGET.lengths
     return (sums[None, :] / FORGET.lengths[:, None]).mean()
 

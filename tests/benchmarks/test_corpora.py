@@ -102,10 +102,7 @@ def asked(benchmark: Benchmark) -> list[tuple[str, str | None]]:
 
 
 def test_texts_are_cut_without_changes() -> None:
-    """The blanks inside stay, the one before a suffix is the suffix's, and what is left over goes.
-
-    Put together again they are the document's own text.
-    """
+    """Inner blanks stay, the blank before a suffix belongs to it, and the rest is left out."""
     benchmark = load_benchmark("continuation:one.txt,prefix=2,suffix=3")
     assert asked(benchmark) == [("a b", "  c\nd e"), ("f g", "\th i j")]
     assert [prompt.id for prompt in benchmark.prompts] == ["one.txt/000002", "one.txt/000007"]

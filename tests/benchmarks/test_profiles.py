@@ -1,4 +1,4 @@
-"""What each profile changes about a benchmark, and what it says it does not do."""
+"""The changes of each profile to a benchmark, and its notes on other differences."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def load(folder: Path, profile: str | None, **how: Any) -> Any:
     return load_benchmark("tofu:forget10", data=folder, profile=profile, **how)
 
 
-def test_openunlearning_is_the_default_by_name(folder: Path) -> None:
+def test_openunlearning_is_the_default(folder: Path) -> None:
     plain, named = load(folder, None), load(folder, "openunlearning")
     for field in ("prompts", "template", "system", "chat", "scorers", "max_new_tokens", "stop"):
         assert getattr(named, field) == getattr(plain, field)

@@ -1,4 +1,4 @@
-"""The site is built strictly, holds every public name, and asks nothing of the network."""
+"""The site builds in strict mode, has every public name, and loads nothing from the network."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ VALUES = (str, int, float)  # a docstring of theirs is their type's
 
 
 class Asked(HTMLParser):
-    """The addresses that a page loads by itself: not those that it links to."""
+    """The addresses that a page loads, without those that it links to."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -36,7 +36,6 @@ def figure(lower: float, upper: float) -> Figure:
         ("< 0", [(-0.3, 0.1), (-0.4, -0.2)], "undecided"),
         ("> 0", [(0.1, 0.3)], "undecided"),  # one seed decides nothing
         ("> 0", [], "undecided"),
-        ("> 0.05", [(0.1, 0.3)] * 2, "agrees"),
         ("> 0.2", [(0.1, 0.3)] * 2, "undecided"),
         ("> 1/3", [(0.1, 0.3)] * 2, "contradicts"),
     ],
@@ -70,7 +69,7 @@ def test_one_rule_for_all_claims_whose_models_leak_no_more_than_the_control(clai
 
 
 def test_no_claim_compares_what_is_larger_by_definition() -> None:
-    """leak@k with a smaller k, or the ED with the greedy score, of one model: it cannot fail."""
+    """Of one model, leak@k exceeds leak@1 and the ED exceeds the greedy score: no test."""
     for claim in EVERY.values():
         more, base, what = (claim.quantity.get(key) for key in ("more", "base", "what"))
         if not isinstance(base, dict) or base.get("model", more) != more or "times" in base:
@@ -111,7 +110,7 @@ def test_every_claim_rests_on_runs_that_every_size_can_make() -> None:
             assert method.after in {TARGET, *size.every}
 
 
-def test_other_data(
+def test_other_data_have_their_own_size(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     for claim in (claim for claim in EVERY.values() if claim.data):
@@ -135,7 +134,7 @@ def test_extremes_are_bounded_by_the_extreme_bounds() -> None:
 
 @pytest.fixture(scope="module")
 def labs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Lab]:
-    """NPO leaks and its control does not; neither does; the control leaks; seeds differ."""
+    """NPO leaks and its control does not; neither leaks; the control leaks; seeds differ."""
     made = {}
     for name, of_npo, of_control in (
         ("leaks", (0.2, 0.2), (0.0, 0.0)),

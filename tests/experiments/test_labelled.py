@@ -1,4 +1,4 @@
-"""Completions that were read, and what their labels say about scorers."""
+"""Labelled completions, and the errors of scorers on them."""
 
 from __future__ import annotations
 

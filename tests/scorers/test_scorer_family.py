@@ -30,7 +30,7 @@ PROMPT = Prompt(id="p5", question="Who?", answer="the cat sat")
 
 @dataclass
 class Stub:
-    """Answers with prepared scores, and notes what it was asked."""
+    """Returns prepared scores and records the texts."""
 
     scores: list[float | None]
     binary: bool = False
@@ -63,7 +63,7 @@ def test_invalid_scores_are_refused(scores: list[float | None], binary: bool, me
         score_texts(Stub(scores, binary=binary), ["a"], PROMPT)
 
 
-def test_threshold_is_at_least_and_keeps_what_is_undecided() -> None:
+def test_a_threshold_is_inclusive_and_keeps_undecided_scores() -> None:
     scorer = Threshold(Stub([0.5, 0.499, None, 1.0]), 0.5)
     assert scorer.binary
     assert scorer.name == "stub>=0.5"

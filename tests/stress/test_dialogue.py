@@ -1,4 +1,4 @@
-"""Conversations: one draw has several answers, and counts by its worst."""
+"""Conversations: one draw has several answers, and its score is the largest."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ QUERY = Query.original(TASK.prompts[0])
 
 
 def second(query: Query, decoding: Decoding) -> float:
-    """A model that gives it away in its second turn."""
+    """A model that leaks in its second turn."""
     return 0.6 if len(query.examples) == 1 else 0.02
 
 
@@ -50,7 +50,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Run:
 
 
 def conversed(engine: AskedEngine, *sizes: int, decoding: Decoding | None = None) -> Sample:
-    """Conversations that begin with the question, so many in each chunk."""
+    """Draw conversations that begin with the question; `sizes` of the chunks."""
     draws = Draws(sizes=sizes)
     (sample,) = DialogueEngine(engine).generate([QUERY], decoding or Decoding(), draws)
     assert isinstance(sample, Sample)
@@ -74,7 +74,7 @@ def test_a_turn_follows_all_earlier_turns() -> None:
 
 
 class SpeltEngine(AskedEngine):
-    """Half of the draws of an answer in other tokens, one of them what stands between turns."""
+    """Half of the draws of an answer in other tokens, one of them the mark between turns."""
 
     def generate(self, queries: Any, decoding: Any, draws: Any) -> Iterator[Sample | Failure]:
         for one in super().generate(queries, decoding, draws):
@@ -114,7 +114,7 @@ CUT = Output(answer="", thought="um", finish="length")
 NOTHING = Output(answer="", finish="stop", tokens=1)
 
 
-@pytest.mark.parametrize("place", range(4))
+@pytest.mark.parametrize("place", [0, 3])
 @pytest.mark.parametrize(
     ("turn", "wanted", "score"),
     [
@@ -187,7 +187,7 @@ def test_a_conversation_scores_as_its_worst_turn() -> None:
 
 
 def test_a_leak_in_the_second_turn_is_found(made: Run) -> None:
-    """Beyond as many answers to the question by itself."""
+    """Beyond the same number of answers to the question without a dialogue."""
     (mean,) = rows(made, arm="target under dialogue", scope="mean", beyond="unstressed")
     assert mean.lower > 0.35
     leak = made.estimates.mean("leak probability", arm="target under dialogue")
@@ -198,7 +198,7 @@ def test_a_leak_in_the_second_turn_is_found(made: Run) -> None:
     assert turns == {3}
 
 
-def test_four_answers_that_know_nothing_of_each_other_add_nothing(tmp_path: Path) -> None:
+def test_four_independent_answers_add_nothing(tmp_path: Path) -> None:
     run = stressed(tmp_path / "run", alike)
     for row in run.estimates.where(arm="target under dialogue", beyond="unstressed"):
         assert row.lower < 0 < row.upper

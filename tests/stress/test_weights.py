@@ -37,7 +37,7 @@ def plainly(weight: list[float], values: str) -> list[float]:
 
 
 @pytest.mark.parametrize("values", ["int8", "int4", "nf4"])
-@pytest.mark.parametrize("columns", [1, 63, 64, 65, 150])
+@pytest.mark.parametrize("columns", [1, 64, 150])
 def test_each_weight_goes_to_the_nearest_value(values: Any, columns: int) -> None:
     torch.manual_seed(columns)
     weight = torch.randn(3, columns)

@@ -1,4 +1,4 @@
-"""What a stress says to what is written wrongly, and what it asks and teaches."""
+"""Refused specifications of stresses, and the queries and rows of valid ones."""
 
 from __future__ import annotations
 

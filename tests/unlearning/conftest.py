@@ -1,4 +1,4 @@
-"""The models that trainings begin with, of either kind of embeddings."""
+"""The initial models of trainings, with either kind of embeddings."""
 
 from __future__ import annotations
 
@@ -16,5 +16,5 @@ def base(embeddings: None, tmp_path_factory: pytest.TempPathFactory) -> str:
 
 @pytest.fixture(scope="module")
 def dropping(embeddings: None, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """One with dropout, which what happens by the way must not disturb."""
+    """A model with dropout, whose random numbers nothing else may use."""
     return tiny_model_folder(tmp_path_factory.mktemp("base") / "model", attention_dropout=0.2)

@@ -1,4 +1,4 @@
-"""The forward pass at the labels alone, two rows to a line: the same numbers by either way."""
+"""The forward pass only at labels, with two rows per line, gives the same numbers."""
 
 from __future__ import annotations
 

@@ -48,7 +48,7 @@ QUICK = [STOPPED[2], *STOPPED[-2:]]
 def test_a_resumed_training_ends_the_same(
     dropping: Path, tmp_path: Path, objective: str, how: dict[str, Any]
 ) -> None:
-    """With accumulation nine passes are five steps, the last of one pass; altpo doubles rows."""
+    """It repeats no step. With accumulation nine passes are five steps; altpo doubles rows."""
     whole = going(dropping, tmp_path / "whole", objective, **how)
     last = len(whole.losses)
     assert last == (5 if "accumulation" in how else {"altpo": 9}.get(objective, 6))
@@ -56,23 +56,19 @@ def test_a_resumed_training_ends_the_same(
     name = "adapter_model.safetensors" if "weights" in how else "model.safetensors"
     assert (kept / "checkpoint-3" / name).exists()
     stopped(dropping, tmp_path / "m", last, objective=objective, **how)
+    steps: list[int] = []
+    how = {**how, "progress": lambda step, *_: steps.append(step)}
     done = going(dropping, tmp_path / "m", objective, **how)
+    assert steps == [last]
     assert changed(whole.path, done.path) == set()
     assert done.losses == whole.losses
+    lines = log(done.path)
+    assert [line["step"] for line in lines] == [*range(1, last + 1)]
+    seconds = [line["seconds"] for line in lines]
+    assert seconds == sorted(seconds)
     one, two = ([line.get("multiplier retain nll") for line in log(m.path)] for m in (whole, done))
     assert one == two
     assert [path.name for path in sorted(tmp_path.iterdir())] == ["m", "whole"]
-
-
-def test_steps_taken_are_not_taken_again(dropping: Path, tmp_path: Path) -> None:
-    stopped(dropping, tmp_path / "m", 5)
-    steps: list[int] = []
-    going(dropping, tmp_path / "m", progress=lambda step, *_: steps.append(step))
-    assert steps == [5, 6]
-    lines = log(tmp_path / "m")
-    assert [line["step"] for line in lines] == [1, 2, 3, 4, 5, 6]
-    seconds = [line["seconds"] for line in lines]
-    assert seconds == sorted(seconds)
 
 
 def test_a_checkpoint_that_was_being_written_is_not_used(dropping: Path, tmp_path: Path) -> None:
