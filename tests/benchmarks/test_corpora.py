@@ -163,11 +163,3 @@ def test_muses_corpora_are_continued_too(tmp_path: Path) -> None:
     benchmark = load_benchmark(spec, data=tmp_path)
     assert asked(benchmark) == [("a b", "  c\nd"), ("One two", " three four.")]
     assert benchmark.name == spec
-
-
-def test_it_loads_again_from_any_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    benchmark = load_benchmark("continuation:one.txt,prefix=2,suffix=3,seed=4")
-    assert benchmark.name == "continuation:one.txt,prefix=2,suffix=3,seed=4"
-    monkeypatch.chdir("/")
-    assert benchmark.loaded is not None
-    assert load_benchmark(benchmark.loaded.spec).prompts == benchmark.prompts

@@ -241,15 +241,6 @@ def test_all_of_tofu() -> None:
     assert {len(p.alternate_answers) for p in benchmark.prompts} == {100}
 
 
-@needs_data("muse")
-@pytest.mark.parametrize("corpus", ["news", "books"])
-def test_all_questions_of_muse(corpus: str) -> None:
-    benchmark = load_benchmark(f"muse:{corpus}", data=DATA)
-    for prompts in (benchmark.prompts, benchmark.split("retain")):
-        assert len(prompts) == 100
-        assert {len(p.examples) for p in prompts} == {10}
-
-
 @needs_data("tofu")
 def test_rouge_equals_the_published_logs() -> None:
     """OpenUnlearning's own log of Llama-3.2-1B-Instruct fine-tuned on TOFU, forget10."""

@@ -60,7 +60,7 @@ def test_without_an_interval_or_a_design_there_is_no_verdict() -> None:
 
 
 @pytest.mark.parametrize("claim", EVERY.values(), ids=EVERY)
-def test_one_rule_for_all_claims_whose_models_leak_no_more_than_the_control(claim: Claim) -> None:
+def test_models_at_the_control_have_one_rule(claim: Claim) -> None:
     models = {model for each in claim.runs.values() for model in each}
     for size in (size for size in NAMED if claim.at(size)):
         rests = bool(models & {*claim.size(size).below})
@@ -68,7 +68,7 @@ def test_one_rule_for_all_claims_whose_models_leak_no_more_than_the_control(clai
     assert BELOW not in " ".join(claim.untested.values())  # no second way to state it
 
 
-def test_no_claim_compares_what_is_larger_by_definition() -> None:
+def test_every_claim_can_fail() -> None:
     """Of one model, leak@k exceeds leak@1 and the ED exceeds the greedy score: no test."""
     for claim in EVERY.values():
         more, base, what = (claim.quantity.get(key) for key in ("more", "base", "what"))
@@ -164,7 +164,7 @@ def test_a_hidden_leak_is_found_against_the_control(labs: dict[str, Lab]) -> Non
 
 
 @pytest.mark.slow
-def test_figures_are_those_of_the_distribution_they_were_drawn_from(labs: dict[str, Lab]) -> None:
+def test_figures_agree_with_the_known_distribution(labs: dict[str, Lab]) -> None:
     leaks = labs["leaks"]
     for name in ("f3-output", "3a-hidden"):
         for found in measured(EVERY[name], leaks):

@@ -9,13 +9,8 @@ import string
 import pytest
 
 from leakbound.benchmarks import load_benchmark
-from leakbound.inputs import Filters, gather
-from leakbound.inputs.english import (
-    handed_over,
-    is_english,
-    keeps_facts,
-    rewritings,
-)
+from leakbound.inputs import gather
+from leakbound.inputs.english import handed_over, is_english, keeps_facts, rewritings
 from leakbound.inputs.gather import NUMBER
 from leakbound.inputs.sources import BenchmarkInputs, RuleInputs
 from leakbound.text.rows import read_rows
@@ -57,15 +52,18 @@ def test_another_text_has_no_rewriting(text: str) -> None:
     assert rewritings(text) == []
 
 
+EVERY = [(name, 1) for name in ("forget10", "real_authors", "world_facts")]
+
+
 @needs_data("tofu")
 @pytest.mark.parametrize(
-    "name", slow_but(["world_facts"], ["forget10", "real_authors", "world_facts"])
+    ("name", "step"), slow_but([("world_facts", 4)], [("world_facts", 4), *EVERY])
 )
-def test_the_rewritings_of_tofu(name: str) -> None:
+def test_the_rewritings_of_tofu(name: str, step: int) -> None:
     """Each question has enough; facts stay; one mark at the end; no broken joint."""
     path = DATA / "tofu" / f"{name}.json"
     joints = re.compile(r"\{|\}|\s\s|[?.][?.]|\s[?.,]")
-    for question in [row["question"] for row in json.loads(path.read_text())]:
+    for question in [row["question"] for row in json.loads(path.read_text())][::step]:
         texts = rewritings(question)
         assert len(texts) >= NUMBER, question
         for text in texts:
@@ -119,8 +117,6 @@ def test_the_gold_paraphrases_of_tofu() -> None:
     lost = [p for p, by in zip(prompts, removed, strict=True) if "facts lost" in by]
     assert (len(prompts), sum("answer words" in by for by in removed), len(lost)) == (400, 142, 12)
     assert not any(re.search(r"/\d{4}", prompt.question) for prompt in lost)
-    kept = gather(BenchmarkInputs(), prompts, filters=Filters(content=False))
-    assert sum(len(prompt.queries) for prompt in kept) == 400
 
 
 def test_a_date_or_number_of_the_question_is_not_handed_over() -> None:

@@ -35,7 +35,7 @@ def bench(prompts: tuple[Prompt, ...] = TASK.prompts, **changes: object) -> Benc
         ("relearn:retain=2,rate=0", "`rate` must be a positive number"),
     ],
 )
-def test_what_is_wrong_is_named(spec: str, says: str) -> None:
+def test_bad_stresses_are_refused(spec: str, says: str) -> None:
     with pytest.raises(InputError) as caught:
         stresses_of([spec])
     assert says in str(caught.value)

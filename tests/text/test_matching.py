@@ -288,7 +288,7 @@ def test_the_words_of_an_opening_are_complete() -> None:
     assert [settled(prefix).words for prefix in openings] == ["and ron", "and", "and", ""]
 
 
-def test_no_continuation_changes_what_is_settled() -> None:
+def test_continuations_change_nothing_settled() -> None:
     rng = random.Random(2)
     closed = 0
     for _ in range(15_000):

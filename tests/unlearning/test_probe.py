@@ -74,16 +74,6 @@ def test_a_resumed_training_measures_nothing_twice(dropping: Path, tmp_path: Pat
     assert len(log(tmp_path / "m")) == 3 + 3
 
 
-@pytest.mark.slow
-def test_a_model_that_knows_everything(knowing: Path, tmp_path: Path) -> None:
-    longer = TrainingSettings(epochs=90, learning_rate=1e-2, batch_size=5)
-    taught = finetune(str(knowing), [*FORGET, *RETAIN], out=tmp_path / "m", settings=longer)
-    found = measure(taught.path, draws=64)
-    assert found["utility retain"] == 1.0
-    assert found["p_max forget"] > 0.9
-    assert 0.9 < found["ED forget"] < 1.5
-
-
 def test_figures_against_their_definitions(knowing: Path) -> None:
     """Of a model whose answers repeat, so that the counts of draws matter."""
     found, loaded = measure(knowing, draws=64), load_model(str(knowing))

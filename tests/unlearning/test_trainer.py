@@ -61,7 +61,7 @@ def test_a_step_is_a_mean_of_processes(tmp_path: Path, step: int, objective: str
 
 
 @pytest.mark.parametrize("objective", ["gd", "ga+gd:forget=0.5,retain=2"])
-def test_each_line_has_the_terms_of_its_own_step(base: str, tmp_path: Path, objective: str) -> None:
+def test_each_line_has_the_terms_of_one_step(base: str, tmp_path: Path, objective: str) -> None:
     """A term that occurs twice is one value."""
     how = {"learning_rate": 1e-2, "batch_size": 1, "accumulation": 3}
     lines = log(train(base, tmp_path / "m", objective, **how).path)

@@ -72,8 +72,8 @@ def test_a_resumed_training_ends_the_same(
 
 
 def test_a_checkpoint_that_was_being_written_is_not_used(dropping: Path, tmp_path: Path) -> None:
-    whole = going(dropping, tmp_path / "whole")
-    kept = stopped(dropping, tmp_path / "m", 4)
+    whole = going(dropping, tmp_path / "whole", epochs=2)
+    kept = stopped(dropping, tmp_path / "m", 4, epochs=2)
 
     def copied(step: int) -> Path:
         return Path(shutil.copytree(kept / "checkpoint-3", kept / f"checkpoint-{step}"))
@@ -88,19 +88,19 @@ def test_a_checkpoint_that_was_being_written_is_not_used(dropping: Path, tmp_pat
     assert WorkFolder(kept).checkpoint == kept / "checkpoint-10"
     for folder in later:
         shutil.rmtree(folder)
-    assert changed(whole.path, going(dropping, tmp_path / "m").path) == set()
+    assert changed(whole.path, going(dropping, tmp_path / "m", epochs=2).path) == set()
 
 
 def test_another_command_resumes_no_checkpoint(dropping: Path, tmp_path: Path) -> None:
-    stopped(dropping, tmp_path / "m", 3)
+    stopped(dropping, tmp_path / "m", 3, epochs=2)
     with pytest.raises(MixError, match=r"training that differs in objective, rows .*remove"):
-        going(dropping, tmp_path / "m", "ga")
+        going(dropping, tmp_path / "m", "ga", epochs=2)
     with pytest.raises(MixError, match="differs in settings"):
-        going(dropping, tmp_path / "m", seed=1)
-    going(dropping, tmp_path / "m", "npo:beta=0.1")  # the same sum under another name
-    kept = stopped(dropping, tmp_path / "n", 5, watch=Watch())
+        going(dropping, tmp_path / "m", epochs=2, seed=1)
+    going(dropping, tmp_path / "m", "npo:beta=0.1", epochs=2)  # the same sum by another name
+    kept = stopped(dropping, tmp_path / "n", 3, epochs=2, watch=Watch())
     assert not list(kept.glob("checkpoint-*"))
-    assert len(going(dropping, tmp_path / "n", "ga").losses) == 6
+    assert len(going(dropping, tmp_path / "n", "ga", epochs=1).losses) == 2
 
 
 @BOTH_KINDS
