@@ -27,7 +27,7 @@ from leakbound.unlearning.probe import LeakageProbe
 def knowing(dropping: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A model that gives its answers most of the time."""
     out = tmp_path_factory.mktemp("knowing") / "model"
-    settings = TrainingSettings(epochs=60, learning_rate=1e-2, batch_size=5)
+    settings = TrainingSettings(epochs=30, learning_rate=2e-2, batch_size=5)
     return finetune(str(dropping), [*FORGET, *RETAIN], out=out, settings=settings).path
 
 

@@ -31,16 +31,21 @@ from leakbound.unlearning import (
 from leakbound.unlearning.examples import Encoder, pad
 from leakbound.unlearning.settings import StepCount
 from leakbound.unlearning.trainer import _arguments
-from tiny import BOTH_KINDS, tiny_model_folder
+from shared import keep
+from tiny import BOTH_KINDS, cache_by_kind, tiny_model_folder
 
 FORGET = rows.FORGET[:2]
-FAST = TrainingSettings(epochs=60, learning_rate=2e-2, batch_size=5)
+FAST = TrainingSettings(epochs=50, learning_rate=3e-2, batch_size=5)
+
+
+@cache_by_kind
+def taught(base: str) -> Path:
+    return keep(finetune(base, FORGET + RETAIN, out=Path(f"{base} taught"), settings=FAST).path)
 
 
 @pytest.fixture(scope="module")
-def target(base: str, tmp_path_factory: pytest.TempPathFactory) -> str:
-    out = tmp_path_factory.mktemp("target") / "model"
-    return str(finetune(base, FORGET + RETAIN, out=out, settings=FAST).path)
+def target(base: str) -> str:
+    return str(taught(base))
 
 
 def short(model: Any, out: Path, objective: str | Objective, **how: Any) -> Trained:
