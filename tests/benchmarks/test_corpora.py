@@ -155,11 +155,3 @@ def test_folders_and_rows(tmp_path: Path) -> None:
         "in/a.jsonl/00003/000002": " 7 8",
     }
     assert "1 of 4 documents have fewer than 4 words and are left out: b.txt" in benchmark.notes[1]
-
-
-def test_muses_corpora_are_continued_too(tmp_path: Path) -> None:
-    put(tmp_path, {"muse/news/raw/forget.json": [TEXT, "One two three four."]})
-    spec = "continuation:muse:news/forget,prefix=2,suffix=2,stride=100"
-    benchmark = load_benchmark(spec, data=tmp_path)
-    assert asked(benchmark) == [("a b", "  c\nd"), ("One two", " three four.")]
-    assert benchmark.name == spec

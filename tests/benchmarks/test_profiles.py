@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from benchmarks.sources import perturbed, put, rows
-from leakbound.benchmarks import load_benchmark, profiles
+from leakbound.benchmarks import load_benchmark
 from leakbound.types import Decoding
 
 QUESTION = "Question: {question}\n"
@@ -82,11 +82,3 @@ def test_leak_k_pairs_paraphrases_with_answers(folder: Path) -> None:
     assert len(load(folder, "tofu-legacy", limit=305).prompts) == 305  # beats the profile's rows
     retain = load_benchmark("tofu:retain90", data=folder, profile="leak-k")
     assert retain.scorers == ("entailment:direction=answer-to-output",)
-
-
-@pytest.mark.parametrize("name", profiles())
-def test_differences_from_the_paper_are_noted(name: str, folder: Path) -> None:
-    benchmark = load(folder, name)
-    assert benchmark.profile == profiles()[name].name == name
-    assert benchmark.notes
-    assert all(note.startswith(f"profile {name}: ") for note in benchmark.notes)

@@ -164,23 +164,18 @@ ANSWER = " the cat\n sat on a mat"
     [
         ("edit<=0", "the cat sat on a mat", 1),
         ("edit<=0", "\n the  cat sat\ton a mat, and the dog ran", 1),
-        ("edit<=0", "the cut sat on a mat", 0),
         ("edit<=1", "the cut sat on a mat", 1),
-        ("edit<=0", "the cat sat on a ma", 0),
         ("edit<=1", "a the cat sat on a mat", 0),  # two more in front push two off the end
-        ("edit<=4", "a the cat sat on a mat", 1),
-        ("edit:unit=words<=0", "the cat sat on a mats", 0),
         ("edit:unit=words<=1", "a the cat sat on a mat", 0),
         ("edit:unit=words<=2", "a the cat sat on a mat", 1),
         ("hamming<=0", "the cat sat on a mat, and", 1),
-        ("hamming<=1", "the bat sat on a mat", 1),
         ("hamming<=2", "a the cat sat on a mat", 0),
         ("hamming<=2", "the cat sat on a m", 1),
         ("hamming:unit=words<=1", "the cat lay on a mat", 1),
         ("edit<=0", "", 0),
     ],
 )
-def test_scores(spec: str, text: str, score: int) -> None:
+def test_distances(spec: str, text: str, score: int) -> None:
     assert score_texts(make_scorer(spec), [text], ANSWER) == [score]
 
 

@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 from rows import FORGET, log, recipe
 
-from cli.commands import done
 from leakbound.benchmarks import load_benchmark
 from leakbound.demo.model import write_untrained
 from leakbound.engines.loading import load_model
@@ -72,14 +71,6 @@ def test_a_model_without_marks_learns_no_thoughts(base: str, tmp_path: Path) -> 
         finetune(base, [replace(FORGET[0], thought="red")], out=tmp_path / "m", settings=ONCE)
     finetune(base, FORGET, out=tmp_path / "m", settings=ONCE)
     assert "thinking" not in recipe(tmp_path / "m")["prompting"]  # as before models could think
-
-
-def test_by_the_shell_from_a_file(thinker: str, tmp_path: Path) -> None:
-    file = tmp_path / "mine.csv"
-    file.write_text("question,answer,thought\nWho is it?,Ann.,It is Ann.\n")
-    how = ("--epochs", 1, "--out", tmp_path / "m", "--json")
-    assert done("finetune", thinker, "--benchmark", file, *how).json["steps"] == 1
-    assert recipe(tmp_path / "m")["prompting"]["thinking"] == "on"
 
 
 @pytest.mark.slow
