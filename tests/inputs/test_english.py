@@ -86,6 +86,7 @@ def test_the_rewritings_of_tofu(name: str, step: int) -> None:
         ("Which U.S. state is it?", "Which state is it?", False),
         ("Who is Ada Vale?", "Tell me about ada vale.", True),
         ("Who is Ada Vale?", "Who is Ada Valesca?", False),
+        ("Ada Vale won what?", "What did Vale win?", False),
         ("Who was born on June 4, 1934?", "Who, on the 4th of June 1934, was born?", True),
         ("Who was born on June 4, 1934?", "Who was born on June 14, 1934?", False),
         ("Who was born on 08/09/1956?", "Who was born on September 8, 1956?", True),

@@ -40,13 +40,13 @@ def alike(query: Query, decoding: Decoding) -> float:
 
 def stressed(out: Path, leak: Any = second, **how: Any) -> Run:
     fields: dict[str, Any] = {"n": 256, "scorers": ["keyword"], "stress": "dialogue", **how}
-    control = AskedEngine(lambda query, decoding: 0.0, name="c")
-    return evaluate(AskedEngine(leak, name="m"), TASK, out=out, control=control, **fields)
+    return evaluate(AskedEngine(leak, name="m"), TASK, out=out, **fields)
 
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> Run:
-    return stressed(tmp_path_factory.mktemp("dialogue") / "run")
+    control = AskedEngine(lambda query, decoding: 0.0, name="c")
+    return stressed(tmp_path_factory.mktemp("dialogue") / "run", control=control)
 
 
 def conversed(engine: AskedEngine, *sizes: int, decoding: Decoding | None = None) -> Sample:
