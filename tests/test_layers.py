@@ -8,6 +8,8 @@ import sys
 from functools import cache
 from pathlib import Path
 
+import pytest
+
 from budgets import PACKAGE, package, statements
 
 LAYERS = (
@@ -180,13 +182,24 @@ def test_heavy_libraries_stay_in_their_layers() -> None:
             assert roots <= usual, path
 
 
-def test_imports_load_no_torch() -> None:
-    code = """
-import leakbound, sys
-print({"torch", "scipy"} & sys.modules.keys())
-from leakbound.stress import USUAL, stresses_of
-stresses_of(USUAL)
-print({"torch"} & sys.modules.keys())
-"""
-    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert out.stdout == "set()\nset()\n"
+def run(code: str) -> str:
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    return done.stdout.strip()
+
+
+def test_import_loads_no_torch() -> None:
+    assert run("import leakbound, sys; print({'torch', 'scipy'} & {*sys.modules})") == "set()"
+
+
+@pytest.mark.thorough
+def test_naming_stresses_loads_no_torch() -> None:
+    named = "import leakbound.stress as s, sys; s.stresses_of(s.USUAL)"
+    assert run(f"{named}; print({{'torch'}} & {{*sys.modules}})") == "set()"
+
+
+def test_stresses_import_torch_only_in_functions() -> None:
+    for source in package():
+        if family(source.path) == "stress":
+            tops = [n for n in source.tree.body if isinstance(n, ast.Import | ast.ImportFrom)]
+            names = imported(ast.Module(body=list(tops), type_ignores=[]))
+            assert not {name.split(".")[0] for name in names} & {"torch", "transformers"}
