@@ -50,7 +50,7 @@ def benchmark_of(
 
 
 def books(ids: Iterable[str], **changes: Any) -> Benchmark:
-    """A question about a book for each id, and retained pairs that may be shown before it."""
+    """Return a question about a book for each id, and retained pairs to show before it."""
     retained = tuple(
         Prompt(id=f"r{i}", question=f"Where is shelf {i}?", answer=f"In room {i}.", role="retain")
         for i in range(12)
@@ -65,7 +65,7 @@ def books(ids: Iterable[str], **changes: Any) -> Benchmark:
 
 
 def queries_of(*sizes: int) -> list[Query]:
-    """So many queries of each question p0, p1, ...: its own words, then rewritings of it."""
+    """Return queries of each question p0, p1, ...: its own words, then its rewritings."""
     return [
         Query(id=f"{p}~{i - 1:02d}", prompt_id=p, text="?", source="rules")
         if i
@@ -90,8 +90,8 @@ class CannedEngine:
 
     A text is an answer, or a pair of a thought and an answer.
 
-    `broken` query ids fail; after `dies_after` queries the engine raises, as a machine that is
-    switched off would.
+    `broken` query ids fail. After `dies_after` queries the engine raises, like a machine that
+    loses power.
     """
 
     def __init__(

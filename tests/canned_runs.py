@@ -1,4 +1,4 @@
-"""Runs of models that can only say what a table gives them, made by the real pipeline."""
+"""Runs of models with a table of outputs, made by the real pipeline."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ class CannedEngine(canned.CannedEngine):
 
 
 class ProvingEngine(CannedEngine):
-    """Draws whose probabilities are known, so that those which leak are proofs."""
+    """Draws with known probabilities, so that leaks are proofs."""
 
     def drawn(self, query: Query, decoding: Decoding, draws: Draws) -> Iterator[Completion]:
         for found in super().drawn(query, decoding, draws):
@@ -89,7 +89,7 @@ def benchmark(questions: int = 3) -> Benchmark:
 
 
 def laws(task: Benchmark, leak: float, wanders: int = 12) -> dict[str, Law]:
-    """Each question leaks its answer with about `leak`, its place among them deciding the rest."""
+    """Each question leaks its answer with a probability near `leak` that depends on its place."""
     made: dict[str, Law] = {}
     for i, prompt in enumerate(task.prompts):
         share = leak * (1 + i) / len(task.prompts)
@@ -106,11 +106,11 @@ REWRITINGS = (
     "Which hand wrote the novel number {} <em>of the & series</em>?",
     f"Did {SECRET} write the novel number {{}} <em>of the & series</em>?",
 )
-"""Of a question; the last hands the answer over, and is never asked."""
+"""Rewritings of a question; the last contains the answer and is never drawn."""
 
 
 class Laws(dict[str, Law]):
-    """A query without a distribution has that of its question."""
+    """A query without a distribution has the distribution of its question."""
 
     def __contains__(self, query_id: object) -> bool:
         return super().__contains__(str(query_id).partition("~")[0])
@@ -130,7 +130,7 @@ def asked_benchmark() -> Benchmark:
 
 
 def asked_engine(name: str, leak: float) -> CannedEngine:
-    """Leaks with `leak` in a question's own words, more in its first rewriting, less in others."""
+    """Leaks with `leak` for the original question, more for one rewriting, less for the others."""
     found = Laws()
     for prompt in asked_benchmark().prompts:
         for number, share in enumerate((leak, min(4 * leak, 0.9), leak / 2, leak / 4)):
@@ -157,11 +157,11 @@ HOSTILE_TEXTS = (
     '=HYPERLINK("https://example.invalid") {{ 7 * 7 }} {% raw %} ${alert(1)} `alert(1)`',
     LONG,
 )
-"""Texts that would be markup, a template, a formula or a screen of their own."""
+"""Texts that are markup, a template, a formula or terminal controls."""
 
 
 def hostile_benchmark() -> Benchmark:
-    """A question for each of the hostile texts, which is in its answer and its name too."""
+    """Return a question for each hostile text, which is also in its answer and its name."""
     prompts = tuple(
         Prompt(
             id=f"{text[:40]}-{i}".replace("\x00", "NUL"),

@@ -1,4 +1,4 @@
-"""What all tests share."""
+"""Fixtures and options of all tests."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from rotation import CLEAN_ALREADY, FILES, has_turn
 from shared import changed, forget
 
 HERE = Path(__file__).parent
-# A worker of pytest-xdist is told columns; data lies where a test says.
+# A worker of pytest-xdist has columns set; a test states where its data are.
 for name in ("COLUMNS", "NO_COLOR", "FORCE_COLOR", "LEAKBOUND_DATA"):
     os.environ.pop(name, None)
-# No test waits for a disk: what outlives a power cut is asked of processes (tests/injector).
+# No test waits for a disk; tests of power cuts use other processes (tests/injector).
 os.fsync = lambda descriptor: None
-# No test verifies a certificate: a client of a server on this machine reads all of them in 20 ms.
+# No test verifies a TLS certificate, and a client of a local server takes 20 ms to read them all.
 ssl.SSLContext.load_verify_locations = lambda *_, **__: None  # type: ignore[method-assign]
 
 
@@ -48,8 +48,8 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
 
 @pytest.fixture(scope="module", autouse=True)
 def embeddings(request: pytest.FixtureRequest) -> Iterator[None]:
-    """Whether models made meanwhile read and write with the same embeddings: `BOTH_KINDS`."""
-    if (made := sys.modules.get("tiny")) is None:  # it loads torch, and the module makes none
+    """Decide whether models made in this module have tied embeddings: `BOTH_KINDS`."""
+    if (made := sys.modules.get("tiny")) is None:  # it loads torch, and this module makes no model
         yield
         return
     with made.embeddings_tied(getattr(request, "param", True)):
@@ -59,12 +59,12 @@ def embeddings(request: pytest.FixtureRequest) -> Iterator[None]:
 @pytest.fixture(scope="module", autouse=True)
 def _what_is_shared_stays_as_it_was() -> Iterator[None]:
     yield
-    assert changed() == [], "tests of this module wrote into a folder that others read: copy it"
+    assert changed() == [], "tests of this module wrote into a shared folder: copy it"
 
 
 @pytest.fixture(scope="module", autouse=True)
 def _charts_are_drawn_where_they_are_tested(request: pytest.FixtureRequest) -> Iterator[None]:
-    """A chart takes a tenth of a second, and many tests write pages for their texts."""
+    """A chart takes a tenth of a second, and many tests only read texts of pages."""
     if request.path.parent.name in ("plotting", "reporting", "docs", "demo"):
         yield
         return
@@ -76,28 +76,25 @@ def _charts_are_drawn_where_they_are_tested(request: pytest.FixtureRequest) -> I
 
 @pytest.fixture(scope="module", autouse=True)
 def _imported_objects_are_kept() -> None:
-    """Trainer collects garbage after each training, but imported objects are never garbage."""
+    """Trainer collects garbage after each training; this exempts imported objects."""
     gc.freeze()
 
 
 @pytest.fixture(autouse=True)
 def interruptible() -> None:
-    """SIGINT interrupts, though what a shell starts in its background inherits it ignored."""
+    """Let SIGINT interrupt; background processes of a shell ignore it by default."""
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(autouse=True)
 def entropy(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Bounds that are given no seed draw one: here always the same, so that tests repeat."""
+    """Fix the seed that bounds draw by default, so that tests repeat."""
     if "true_entropy" not in request.keywords:
         monkeypatch.setattr("leakbound.stats.order.entropy", lambda: 0)
 
 
 def pytest_sessionstart() -> None:
-    """A mutant runs in a fork of what has run the tests: what they cached would hide it.
-
-    And a folder that they shared, which is gone by then, would seem to be what it changed.
-    """
+    """Clear caches and shared folders: a mutant runs in a fork of a process that ran the tests."""
     forget()
     if os.environ.get("MUTANT_UNDER_TEST"):
         for name, module in list(sys.modules.items()):
@@ -108,7 +105,7 @@ def pytest_sessionstart() -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """mutmut runs the tests without a mutant before each batch: that is done once (mutants.py)."""
+    """Run only one test before each batch of mutants, as all tests have passed (mutants.py)."""
     if os.environ.get("MUTANT_UNDER_TEST") == "" and os.environ.get(CLEAN_ALREADY):
         config.hook.pytest_deselected(items=items[1:])
         del items[1:]

@@ -16,18 +16,18 @@ PROBABILITY: Any = {
     "beyond": None,
     "proved": False,
 }
-"""What is drawn of leak probabilities: of each query or question, and the mean over them."""
+"""Fields of leak probabilities that were drawn: per query or question, and their mean."""
 LEAKAGE: Any = PROBABILITY | {"quantity": "mean leakage"}
 EXCESS: Any = PROBABILITY | {"beyond": "control"}
 
 
 def drawn(answer: str, scores: Scores = (), **output: Any) -> Draw:
-    """A draw of another tool's file."""
+    """Return a draw in the form of another tool's file."""
     return Draw(Output(answer=answer, **output), scores)
 
 
 def completions(arm: Arm) -> list[dict[str, Any]]:
-    """What an arm drew, row by row."""
+    """Return the completions of an arm as rows."""
     return [row for part in arm.parts for row in arm.completions(part).to_pylist()]
 
 
@@ -62,5 +62,5 @@ def contents(run: Run) -> dict[str, Any]:
 
 
 def rows(run: Run, **wanted: Any) -> list[EstimateRow]:
-    """Those with these fields; what decides claims only where the family is named."""
+    """Return the estimates with these fields; those of claims only if the family is given."""
     return [*run.estimates.where(**{"family": PLAIN["family"], **wanted})]

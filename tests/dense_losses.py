@@ -1,4 +1,4 @@
-"""Every loss once more, by plain loops over padded float64 arrays and nothing shared.
+"""Every loss by plain loops over padded float64 arrays, without shared code.
 
 A new loss adds a row to `CASES`, which the conformance suite iterates over.
 """
@@ -25,7 +25,7 @@ def softmax(row: Tensor) -> Values:
 
 
 def places(leaf: str, b: int) -> list[int]:
-    """The columns of row b that count."""
+    """Return the columns of row b that count."""
     return [t for t, counts in enumerate(MASKS[leaf][b].tolist()) if counts]
 
 
@@ -111,7 +111,7 @@ def altpo(given: Tensors, fixed: Fixed, beta: float = 0.1) -> Values:
 
 
 def weighted(given: Tensors, held: Tensors | None, known: float, unsure: float) -> Values:
-    """Log p of each token with weights of `held`, by default of the same model."""
+    """Return log p of each token, weighted by the probabilities of `held` or of the model."""
     law = (held or given)["logits"]
 
     def at(b: int, t: int) -> float:
@@ -238,9 +238,9 @@ def cel(
 
 @dataclass(frozen=True)
 class Case:
-    """A loss by hand, the settings that every promise is tried under, and others of interest.
+    """A loss by hand, the settings that every property is tested under, and other settings.
 
-    `holds`: its gradient takes some of what the model says as a number, the twin's `held`.
+    `holds`: its gradient treats some outputs of the model as constants, `held` of the twin.
     """
 
     twin: Callable[..., Values]

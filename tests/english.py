@@ -11,7 +11,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from budgets import PACKAGE, ROOT, Documented
+from budgets import PACKAGE, ROOT, Source, docstrings, package
 
 DIALECT = re.compile(
     r"\b(whoever|whatever|beside|anew|once more|alike|alone|by itself|by name|told|tells|said|says"
@@ -24,16 +24,15 @@ SENTENCE = re.compile(r"(?<=[.!?:])\s+(?=[A-Z`\"(])|\n\s*\n|\n\s*[-*|] ")
 """A place between two sentences: an end, an empty line, an item of a list or a row of a table."""
 
 
-def docstrings(file: Path) -> Iterator[tuple[int, str]]:
+def explained(source: Source) -> Iterator[tuple[int, str]]:
     """Yield the line and the text of every docstring."""
-    for node in ast.walk(ast.parse(file.read_text("utf-8"))):
-        if isinstance(node, Documented) and (text := ast.get_docstring(node)):
-            yield node.body[0].lineno, text
+    for statement, text in docstrings(source.tree):
+        yield statement.lineno, text
 
 
-def messages(file: Path) -> Iterator[tuple[int, str]]:
+def messages(source: Source) -> Iterator[tuple[int, str]]:
     """Yield the line and the text of every literal of several words outside docstrings."""
-    tree = ast.parse(file.read_text("utf-8"))
+    tree = source.tree
     skipped = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
     for node in ast.walk(tree):
         text = node.value if isinstance(node, ast.Constant) and id(node) not in skipped else None
@@ -54,12 +53,12 @@ def pages(file: Path) -> Iterator[tuple[int, str]]:
 
 def texts() -> dict[str, list[tuple[Path, int, str]]]:
     """Return every text with its file and line, by kind."""
-    code = sorted(PACKAGE.rglob("*.py"))
     docs = [*ROOT.glob("*.md"), *sorted((ROOT / "docs").rglob("*.md"))]
-    kinds = {"docs": (docs, pages), "docstrings": (code, docstrings), "messages": (code, messages)}
+    code = [(PACKAGE / source.path, source) for source in package()]
     return {
-        kind: [(file, line, text) for file in files for line, text in read(file)]
-        for kind, (files, read) in kinds.items()
+        "docs": [(file, *found) for file in docs for found in pages(file)],
+        "docstrings": [(file, *found) for file, source in code for found in explained(source)],
+        "messages": [(file, *found) for file, source in code for found in messages(source)],
     }
 
 

@@ -24,7 +24,7 @@ def benchmark() -> Benchmark:
 
 
 def explored_run(out: Path, decodings: Sequence[Decoding] = (HALF,)) -> Run:
-    """A run with an explored and scored arm for each decoding, and no estimates."""
+    """Write a run with an explored and scored arm for each decoding, without estimates."""
     run = begin(out, benchmark())
     scorer = make_scorer(SCORER)
     for decoding in decodings:
@@ -47,7 +47,7 @@ def explored_run(out: Path, decodings: Sequence[Decoding] = (HALF,)) -> Run:
 
 
 def _explored(query: Query, decoding: Decoding) -> Exploration:
-    """The answer, a settled prefix of it, another output, and 100 draws of what remains."""
+    """Return the answer, a settled prefix of it, another output, and 100 draws of the remainder."""
     answer, leak = f"It is secret{query.id}", LEAKS[query.id]
     events = (
         Event(answer="No", token_ids=(3, 0), finish="stop", tokens=2, ended=True, mass=0.5),

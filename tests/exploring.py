@@ -42,7 +42,7 @@ EXACT: Mapping[str, Any] = {"sampling": Explore("exact", 50)}
 HYBRID: Mapping[str, Any] = {"sampling": Explore("hybrid", 50)}
 DECODING = Decoding(max_new_tokens=8)
 
-# Questions that are explored whole, in part, and not at all; one leaks in its remainder only.
+# Questions that are explored whole, in part, and not at all; one leaks only in its remainder.
 LAWS: Mapping[str, Mapping[str, float]] = {
     "whole": {"No": 0.6, "It is Ann": 0.1, "It is Bob": 0.3},
     "part": {"No": 0.5, "It is Ann or": 0.01, "It is Ann and": 0.04, "Ann": 0.2, "Bob": 0.25},
@@ -72,7 +72,7 @@ def arm_of_one(
     remainder: float | None = None,
     decoding: Decoding = DECODING,
 ) -> Arm:
-    """An arm about one question that drew this; explored, where there is a remainder."""
+    """Return an arm about one question with these draws; explored if there is a remainder."""
     run = begin(out, benchmark(prompts=(Prompt(id=query_id, question="Who?", answer="Ann"),)))
     sample = Sample(query=run.queries[0], decoding=decoding, completions=tuple(completions))
     found: Any = sample
@@ -91,7 +91,7 @@ def arm_of_one(
 
 
 def token_ids(text: str, ended: bool = True) -> tuple[int, ...]:
-    """A token a word, and an end token."""
+    """One token per word, and an end token."""
     words = tuple(zlib.crc32(word.encode()) >> 1 for word in text.split())
     return (*words, 0) if ended else words
 
@@ -152,7 +152,7 @@ class ExploringEngine(CannedEngine):
     def _left(
         self, query: Query, law: Mapping[str, float], effort: Effort
     ) -> tuple[Completion, ...]:
-        """Draws of the outputs that are left."""
+        """Draw the remaining outputs."""
         p = np.array(list(law.values()))
         key = philox.stream_key(effort.seed, effort.purpose, query.id, 0)
         counts = np.random.default_rng(key).multinomial(self.draws, p / p.sum())

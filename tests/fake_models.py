@@ -31,10 +31,10 @@ class Words:
 
 @dataclass
 class WordClassifier(Words):
-    """Its last label's probability is the share of `HARM` that the last text says.
+    """A classifier: its last label has the fraction of `HARM` in the last text as probability.
 
-    With a label "entailment", that is likeliest where the second text's words are all in the
-    first, else the label after it. Of more words than `most` it says nothing.
+    A label "entailment" is likeliest if the first text has all words of the second, otherwise the
+    label after it. Texts with more than `most` words are undecided.
     """
 
     labels: tuple[str, ...] = ("safe", "Harmful")
@@ -59,7 +59,7 @@ class WordClassifier(Words):
 
 
 class WordEmbedder(Words):
-    """Counts of each word, where words with equal hashes are one; "…" is no word."""
+    """Counts of each word; words with equal hashes count as one, and "…" as none."""
 
     def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
         self.batches.append(list(texts))

@@ -1,9 +1,8 @@
-"""vLLM's interface as its offline engine shows it, over a small model of transformers.
+"""The interface of vLLM's offline engine, over a small model of transformers.
 
-What the real one does was read in vLLM 0.32: sample i of a call takes its seed plus i, an end token
-is the last of a completion's ids, a greedy draw's log-probabilities are those at T = 1, and a
-setting that the model's own files bring is left out only where `generation_config` says so. Several
-greedy answers at once are refused.
+It follows vLLM 0.32. Sample i of a call has its seed plus i. An end token is the last id of a
+completion. A greedy draw has log-probabilities at T = 1. Settings from the files of the model apply
+unless `generation_config` excludes them. Several greedy answers per call are refused.
 """
 
 from __future__ import annotations
@@ -29,13 +28,13 @@ __version__ = "0.0.fake"
 
 @dataclass
 class SamplingParams:
-    """The settings that the engine gives; an unknown one is a TypeError, as there."""
+    """Settings of a call; an unknown one is a TypeError, as in vLLM."""
 
     n: int = 1
     temperature: float = 1.0
     top_p: float = 1.0
     top_k: int = 0
-    min_p: float = 0.05  # not what vLLM has: what is not said here is not what is meant
+    min_p: float = 0.05  # differs from vLLM, so that an omitted setting is noticed
     presence_penalty: float = 1.0
     frequency_penalty: float = 1.0
     repetition_penalty: float = 2.0
@@ -63,7 +62,7 @@ class SamplingParams:
 
 @dataclass
 class LoRARequest:
-    """An adapter by its folder."""
+    """An adapter in a folder."""
 
     lora_name: str
     lora_int_id: int
@@ -163,7 +162,7 @@ def _law_of(logits: np.ndarray, params: SamplingParams) -> tuple[np.ndarray, np.
 
 
 def installed(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What `import vllm` finds meanwhile."""
+    """Install the fake as the module `vllm` for a test."""
     for name, members in {
         "vllm": {"LLM": LLM, "SamplingParams": SamplingParams, "__version__": __version__},
         "vllm.lora": {},

@@ -30,14 +30,14 @@ from tiny import tiny_model_folder
 
 Bytes = Mapping[str, bytes]
 WRITTEN = ("estimates.parquet", "report.html", "report-redacted.html")
-"""What the readers write themselves, each whole and of what they found."""
+"""Files that readers write themselves, each from the files that they read."""
 
 _NAMED = (2, 3, 6)  # exit statuses of a command that refuses, or finds a difference
 _DIGESTS = re.compile(r"[0-9a-f]{64}")
 
 
 def plain(out: Path) -> Run:
-    """Draws of three questions and of a control, with two scorers, metrics and a calibration."""
+    """Draw three questions and a control, with two scorers, metrics and a calibration."""
     run = leaky.leaky_run(
         out, scorers=["keyword", "contains"], control=leaky.engine("control"), n=24
     )
@@ -45,37 +45,37 @@ def plain(out: Path) -> Run:
     write_sealed(calibration_file(run.path, slug(make_scorer("keyword"))), labelled)
     values = {"value": 0.5, "by_item": {}}
     metrics = {"arms": {"target": {"metrics": {"rouge": values}}}, "left_out": {}}
-    (out / "estimates.parquet").unlink()  # they are made of the calibration, in the usual order
+    (out / "estimates.parquet").unlink()  # made from the calibration, in the usual order
     write_sealed(out / "utility.json", metrics | {"fingerprint": {"parts": {}}})
     return run
 
 
 def explored(out: Path) -> Run:
-    """Masses of outputs, and draws of what they leave."""
+    """Compute masses of outputs, and draw the remainder."""
     engine = exploring.ExploringEngine(draws=30)
     task = exploring.benchmark()
     return evaluate(engine, task, out=out, decodings=exploring.DECODING, **exploring.HYBRID)
 
 
 def stopped(out: Path) -> Run:
-    """Questions drawn until a claim about each is decided, in looks."""
+    """Draw questions in looks until a claim about each is decided."""
     return evaluate(leaky.engine(), leaky.benchmark(), out=out, sampling=Until("p<=0.2", 64))
 
 
 def rewritten(out: Path, **chosen: Any) -> Run:
-    """Rewritings of every question, all or those that selection kept."""
+    """Draw rewritings of every question, all or those that selection kept."""
     asked = Rewritings("rules", **chosen)
     return evaluate(AskedEngine(lambda *_: 0.25), books("abc"), out=out, rewritings=asked, n=24)
 
 
 def attacked(out: Path) -> Run:
-    """Each question in the words that leaked most, of some that were searched."""
+    """Draw each question in the wording that leaked most in a search."""
     engine = AskedEngine(lambda query, _: 0.7 if query.prefix else 0.05)
     return evaluate(engine, books("ab"), out=out, attack=Attack(64), n=32)
 
 
 def measured(out: Path) -> Run:
-    """Utility and memorisation, from what a small model made of each answer."""
+    """Measure utility and memorisation by a small model."""
     out.parent.mkdir(parents=True, exist_ok=True)
     model = tiny_model_folder(out.with_name("model"))
     questions = out.with_name("mine.csv")
@@ -125,7 +125,7 @@ def commands(run: Path, out: Path, scorer: str) -> Mapping[str, Callable[[], Sai
         except Exception:
             return Said(1, traceback.format_exc())
         pages = [file.read_text() for file in (page, *made) if file.exists()]
-        # A file's SHA-256 sees also bytes that nothing reads: figures are compared, not that.
+        # A SHA-256 also covers bytes that nothing reads, so only figures are compared.
         words = _DIGESTS.sub("(digest)", result.out + result.err)
         return Said(result.status, words, "".join(pages))
 
@@ -133,13 +133,13 @@ def commands(run: Path, out: Path, scorer: str) -> Mapping[str, Callable[[], Sai
 
 
 def tree(run: Path) -> dict[str, bytes]:
-    """Every file of a run but its lock, by its path within it."""
+    """Return every file of a run except its lock, by its relative path."""
     files = (file for file in sorted(run.rglob("*")) if file.is_file() and file.name != LOCK)
     return {file.relative_to(run).as_posix(): file.read_bytes() for file in files}
 
 
 def flips(before: Bytes, each: int, seed: int = 0) -> Iterator[tuple[str, int, int]]:
-    """(file, byte, bit) of so many flips in every file that is not a page."""
+    """Yield (file, byte, bit) of `each` flips in every file that is not a page."""
     for name, content in before.items():
         if not name.endswith(".html"):
             chance = random.Random(f"{seed} {name}")
@@ -164,7 +164,7 @@ class Flipped:
         assert not ended, ended
 
     def wrong(self, file: str, place: int, bit: int) -> Iterator[str]:
-        """What goes wrong when this bit of this file is flipped."""
+        """Yield the faults after a flip of this bit of this file."""
         for command, (kind, why) in self.outcomes(file, place, bit):
             if kind not in ("same", "refused"):
                 yield f"{command}, {file} byte {place} bit {bit}: {kind}, {why}"
@@ -180,7 +180,7 @@ class Flipped:
         self._restore()
 
     def _outcome(self, name: str, file: str, said: Said, content: bytes) -> tuple[str, str]:
-        """(same, refused, lost, wrong or traceback; why)."""
+        """Return (same, refused, lost, wrong or traceback; reason)."""
         if said.status == 1:
             return "traceback", said.words[-700:]
         after = tree(self.run)
@@ -191,7 +191,7 @@ class Flipped:
         if said == self.said[name] or self._named_beside(said, self.said[name], file):
             return "same", ""
         named = said.status in _NAMED and Path(file).name in said.words
-        named |= (name, said.status) == ("verify", 6)  # it says what differs
+        named |= (name, said.status) == ("verify", 6)  # it reports the difference
         return ("refused" if named else "wrong"), f"status {said.status}, {said.words[-700:]}"
 
     def _named_beside(self, said: Said, before: Said, file: str) -> bool:

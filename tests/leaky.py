@@ -1,4 +1,4 @@
-"""A run of three questions that leak never, seldom and often, to be certified and tampered with."""
+"""A run of three questions that leak never, rarely and often, to certify and to forge."""
 
 from __future__ import annotations
 
@@ -39,20 +39,20 @@ def engine(name: str = "canned", **settings: Any) -> CannedEngine:
 
 
 def leaky_run(out: Path, name: str = "canned", **settings: Any) -> Run:
-    """n draws of every question, scored with `keyword` unless others are named."""
+    """Draw every question n times and score with `keyword` or the named scorers."""
     usual = {"sampling": FixedN(settings.pop("n", N)), "scorers": ["keyword"]}
     how = usual | settings
     return evaluate(engine(name), benchmark(), out=out, **how)
 
 
 def file_of(run: Path, kind: str = "completions", name: str = "*") -> Path:
-    """The one file of this kind and name of the target."""
+    """Return the only file of this kind and name of the target."""
     (file,) = (run / "arms" / "target" / kind).glob(f"{name}.parquet")
     return file
 
 
 def rewrite(file: Path, change: Callable[[list[dict[str, Any]]], None]) -> None:
-    """Change a table as a forger would: its own digest fits again."""
+    """Change a table like a forger, with a new digest."""
     table, meta = tables.read_table(file), tables.read_meta(file)
     rows = table.to_pylist()
     change(rows)

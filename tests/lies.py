@@ -1,7 +1,7 @@
-"""Lies of a server about its draws: each changes the rule of an honest server.
+"""Dishonest servers: each changes the rule of an honest server.
 
-Most change only outputs that leak, or bounds would be wide instead of wrong. `DETECTABLE` lies must
-end in no bound or a valid one; `UNDETECTABLE` lies cannot be seen from outside.
+Most change only outputs that leak, so that bounds would be wrong and not wide. `DETECTABLE` ones
+must end in no bound or a valid one; `UNDETECTABLE` ones look honest from outside.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def of_leaks(lie: Callable[[Answer], Answer]) -> Lie:
 
 
 def asked_otherwise(change: Callable[[Body], Body]) -> Lie:
-    """A server that answers another request than the one that it got."""
+    """A server that answers a different request."""
     return lambda rule: lambda body, before: rule(change(body), before)
 
 
@@ -61,7 +61,7 @@ def edited(
     edit: Callable[[list[tuple[str, str]]], list[tuple[str, str]]],
     usage: Literal["kept", "forged", "none"] = "kept",
 ) -> Lie:
-    """Other outputs than those that were drawn, with the count of what was, or of these."""
+    """Replace the drawn outputs; their count is that of the draws or of the replacements."""
 
     def lying(body: Body, answer: Answer) -> Answer:
         true = json.loads(answer.body)["usage"]
@@ -72,7 +72,7 @@ def edited(
 
 
 def choice(change: Mapping[str, object], message: Mapping[str, object] | None = None) -> Lie:
-    """Leaking choices with something else about them."""
+    """Change fields of the choices that leak."""
 
     def lying(_: Body, found: Body) -> None:
         for one in found["choices"]:
@@ -92,7 +92,7 @@ FLOOD = sends(head("content-length: 104857600"), *[b" " * (1 << 20)] * 100)
 
 
 def swapped(rule: Rule) -> Rule:
-    """After some draws, another model answers: it never leaks, and its fingerprint differs."""
+    """After some draws, answer by a model without leaks and with another fingerprint."""
     asked = 0
 
     def lying(body: Body, before: int) -> Answer:
@@ -107,7 +107,7 @@ def swapped(rule: Rule) -> Rule:
 
 
 def busy(rule: Rule) -> Rule:
-    """Turned away at first, every time."""
+    """Refuse every request once."""
     return lambda body, before: fails(429, Retry_After="0") if before == 0 else rule(body, before)
 
 
@@ -135,7 +135,7 @@ def blanked(blank: str = "") -> Callable[[list[tuple[str, str]]], list[tuple[str
 
 
 def uncounted(count: object) -> Lie:
-    """Nothing in place of leaks, and a count of tokens that cannot be."""
+    """Empty answers in place of leaks, with an impossible count of tokens."""
 
     def lying(answer: Answer) -> Answer:
         found = json.loads(answer.body) | {"usage": {"completion_tokens": count}}
@@ -147,7 +147,7 @@ def uncounted(count: object) -> Lie:
 
 
 def dressed(dress: Callable[[str, random.Random], str]) -> Lie:
-    """A cache, whose answers look different each time."""
+    """A cache whose answers look different each time."""
     rng = random.Random(0)
 
     def lying(body: Body, found: Body) -> None:
@@ -238,10 +238,10 @@ def outcome(
     choices: int | None = None,
     patience: Patience = QUICK,
 ) -> tuple[str, int, str]:
-    """What an evaluation of a lying server ends in, draws that its bound misses, and what it said.
+    """Evaluate a dishonest server; return the result, the draws its bound misses, and the messages.
 
-    `choices`: outputs a request; None: as many as are asked for by default.
-    `refused` before a draw, `stopped` after three commands, or a bound that `holds` or is `wrong`.
+    `choices`: outputs per request; None: the default. The result is `refused` before a draw,
+    `stopped` after three commands, or a bound that `holds` or is `wrong`.
     """
     questions = folder / "questions.csv"
     questions.write_text(f"question,answer,keywords\n{QUESTION},Ann,Ann\n")

@@ -1,6 +1,6 @@
-"""One small padded batch with everything that any loss takes, and how it is packed.
+"""One small padded batch with all inputs of losses, and its packing.
 
-Each leaf is a padded tensor with a mask of its own; what a loss may not look at is outside it.
+Each leaf is a padded tensor with its own mask; a loss may only read values inside it.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ Tensors = dict[str, Tensor]
 
 
 def leaves(seed: int = 1) -> Tensors:
-    """The outputs of the trained model, padded: logits [B, T, V] and hidden states [B, T, d]."""
+    """Return padded outputs of the trained model: logits [B, T, V], hidden states [B, T, d]."""
     chance = torch.Generator().manual_seed(seed)
     return {
         name: torch.randn(
@@ -47,7 +47,7 @@ def leaves(seed: int = 1) -> Tensors:
 
 
 def references(seed: int = 2) -> dict[str, Any]:
-    """The outputs of the frozen model with the same padding, and the run's direction."""
+    """Return the outputs of the frozen model with the same padding, and the direction."""
     other, chance = leaves(seed), torch.Generator().manual_seed(seed + 1)
     return {
         "logits": other["logits"],
@@ -74,7 +74,7 @@ def pack(logits: Tensor, labels: Tensor, reference_logits: Tensor | None = None)
 
 
 def build(given: Tensors, fixed: dict[str, Any] | None = None, pad: int = 0) -> LossInputs:
-    """The packed batch; `pad` columns of NaN on the right, or on the left where it is negative."""
+    """Return the packed batch with `pad` columns of NaN on the right, or left if negative."""
     fixed = references() if fixed is None else fixed
     side = (-pad, 0) if pad < 0 else (0, pad)
 
@@ -114,7 +114,7 @@ def build(given: Tensors, fixed: dict[str, Any] | None = None, pad: int = 0) -> 
 
 
 def rows(batch: LossInputs, wanted: list[int]) -> LossInputs:
-    """These rows of a batch, in this order, put together by hand."""
+    """Return these rows of a batch, in this order, joined by hand."""
 
     def place(row: Tensor) -> tuple[Tensor, Tensor]:
         order = [(row == i).nonzero().flatten() for i in wanted]
@@ -151,7 +151,7 @@ def rows(batch: LossInputs, wanted: list[int]) -> LossInputs:
 
 
 def only(batch: LossInputs, needs: Needs) -> LossInputs:
-    """Return the batch with only what is needed."""
+    """Return the batch with only the needed parts."""
     answers = {"alternate", "invented"}
     absent = {"reference_nll", "reference_logits", "whole", *answers} - needs.parts
     at_site = {"reference", "centres", "direction"} - needs.parts

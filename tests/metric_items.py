@@ -1,4 +1,4 @@
-"""Prompts of every part with all that a metric can ask for, for models of any skill."""
+"""Prompts of every part with all inputs of metrics, for models of any skill."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ PARTS = ("forget", "retain", "holdout", "real_authors", "world_facts")
 
 
 def items(skill: float = 1.0, count: int = 4) -> dict[str, list[Item]]:
-    """What a model knows of `count` prompts a part; the more skill the less loss
-    on right answers, those of the holdout part excepted."""
+    """Return `count` items per part; more skill lowers the loss of right answers, except in
+    the holdout part."""
     rng = np.random.default_rng(7)
     return {
         part: [_item(part, i, 1.0 if part == "holdout" else skill, rng) for i in range(count)]
@@ -67,7 +67,7 @@ def reading(
     confidence: Sequence[float] | None = None,
     text: str = "it was Ann",
 ) -> Reading:
-    """A reading with these token losses, the end token's last; the rest is dull by default."""
+    """Return a reading with these token losses, the end token last, and defaults otherwise."""
     n = len(losses)
     return Reading(
         token_ids=tuple(range(n)),

@@ -1,7 +1,7 @@
-"""Chat servers on this machine: one over outputs whose law is known, and any that misbehave.
+"""Chat servers on this machine: one with a known output distribution, and any that misbehave.
 
-`chat_server` answers by a rule. `honest` is one that keeps every promise; a lie is a rule made of
-another. `engine_at` is an engine at such a server.
+`chat_server` answers by a rule. `honest` is the correct rule; a lie is a rule made of another.
+`engine_at` is an engine at such a server.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ Body = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What is sent back; `cut` bytes of the body are promised and kept back.
+    """An answer; its last `cut` bytes are announced and not sent.
 
-    instead: what is done with the connection in place of that.
+    instead: called with the connection in place of an answer.
     """
 
     body: str = "{}"
@@ -46,7 +46,7 @@ class Answer:
 
 
 def says(text: str | None, **how: Any) -> Answer:
-    """A proper answer with this reply."""
+    """Return a valid answer with this reply."""
     return Answer(json.dumps({"choices": [{"message": {"content": text}}]}), **how)
 
 
@@ -72,7 +72,7 @@ class Served:
 
 
 Rule = Callable[[Body, int], Answer]
-"""(what is asked, how often these messages were asked before) -> the answer."""
+"""(body, number of earlier requests with the same messages) -> answer."""
 
 
 def _question(body: Body) -> str:
@@ -80,16 +80,16 @@ def _question(body: Body) -> str:
 
 
 GREETING = "Say a word."
-"""The text by which the fields of requests are negotiated."""
+"""The text of requests that negotiate fields."""
 
 
 @contextmanager
 def chat_server(
     rule: Rule, pages: Mapping[str, object] | None = None, *, greets: bool = False
 ) -> Iterator[Served]:
-    """Serve by the rule, on a free port, while the `with` lasts; `pages`: what a GET gives.
+    """Serve by the rule on a free port during the `with`; `pages`: answers to GET by path.
 
-    `greets`: greetings are answered and not noted, so that the rule is about questions only.
+    `greets`: greetings are answered and not recorded, so that the rule is only about questions.
     """
     served = Served()
 
@@ -169,7 +169,7 @@ def rewritten(edit: Callable[[Body, Body], object]) -> Callable[[Rule], Rule]:
 
 @contextmanager
 def raw_server(answer: Callable[[socket.socket], None]) -> Iterator[str]:
-    """The URL of a server that reads a request, and then does with the connection as it likes."""
+    """Yield the URL of a server that reads a request and then runs a script on the connection."""
 
     class Handler(socketserver.BaseRequestHandler):
         def handle(self) -> None:
@@ -183,7 +183,7 @@ def raw_server(answer: Callable[[socket.socket], None]) -> Iterator[str]:
 
 @contextmanager
 def _up(server: socketserver.ThreadingTCPServer) -> Iterator[str]:
-    """The URL of a server, which is up while the `with` lasts."""
+    """Yield the URL of a server that runs during the `with`."""
     server.daemon_threads, server.block_on_close = True, False
     thread = threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True)
     thread.start()
@@ -238,7 +238,7 @@ def tokens_of(text: str, end: str) -> int:
 
 
 def packed(body: Body, drawn: list[tuple[str, str]], **more: Any) -> Answer:
-    """Outputs as the API puts them, with the count of their tokens."""
+    """Return outputs in the form of the API, with the count of their tokens."""
     held = (lambda t: {"text": t}) if "prompt" in body else (lambda t: {"message": {"content": t}})
     choices = [{"index": i, "finish_reason": e, **held(t)} for i, (t, e) in enumerate(drawn)]
     usage = {"completion_tokens": sum(tokens_of(t, e) for t, e in drawn)}
@@ -278,7 +278,7 @@ def asked_of(served: Served) -> list[Body]:
 
 
 def described(takes: Collection[str]) -> dict[str, object]:
-    """As FastAPI describes a chat: the body refers to a schema, and that to others."""
+    """Return a description of a chat like FastAPI's: schemas refer to other schemas."""
     schemas = {
         "Chat": {"properties": {name: {} for name in takes}, "anyOf": []},
         "Reply": {"properties": {"choices": {}}},

@@ -1,21 +1,20 @@
-"""Break what guards numbers and see that a test notices: `make mutants`, `make mutants-all`.
+"""Check that tests kill mutants of the code behind numbers: `make mutants`, `make mutants-all`.
 
-mutmut makes the mutants (pyproject.toml says of which files, and which tests may notice); this
-script runs every mutant of the functions in `GUARDED`, none of which may survive, and some of the
-others: a sample drawn by the digest of the mutated files. Survivors are printed. Exit status 1 if
-one of `GUARDED` survives, or if the others refute that at most `LEVEL` of all mutants survive, with
-one false alarm in 1,000 runs.
+mutmut makes the mutants; pyproject.toml lists the files and the tests. This script runs every
+mutant of the functions in `GUARDED`, of which none may survive, and a sample of the others, drawn
+by the digest of the mutated files. It prints survivors. The exit status is 1 if a mutant of
+`GUARDED` survives, or if the others refute that at most `LEVEL` of all mutants survive, with one
+false alarm in 1,000 runs.
 
 A gate has a time box of `BOX` seconds. Mutants of functions that the last `COMMITS` commits touched
 come first, then the guarded ones, then a fortieth of the rest, by the number of commits. At the end
-of the box the mutants that did not run are printed by function. No state is stored, so no gate
-knows what an earlier one left; instead the number of commits decides where the guarded ones start,
-and where the fortieth starts when it is due again. These starts spread evenly, so every mutant
-runs after some rounds, however little fits into the box.
+of the box it prints the mutants that did not run, by function. Gates store no state; the number of
+commits decides where the guarded ones start, and where the fortieth starts when it is due again.
+These starts spread evenly, so every mutant runs after some rounds, even with a small box.
 
-The level is not zero because many mutants change no number: an end that is clipped later, a
-default that numpy has anyway, a tolerance a little wider, a word of a message. Lines of text alone
-are left out by pattern; the rest of those that are equivalent is what the level is for.
+The level is not zero because many mutants change no number: a bound that is clipped later, a
+default that numpy has too, a slightly wider tolerance, a word of a message. Patterns exclude lines
+that are only text; the level allows for the other equivalent mutants.
 """
 
 from __future__ import annotations
@@ -51,7 +50,7 @@ BATCH = 100  # mutants per call: within a call, mutmut chooses the order
 TRIES = 500  # to stop mutmut between two writes
 GOLDEN = (5**0.5 - 1) / 2  # its multiples, modulo 1, spread evenly
 COMMITS = 20
-TOUCHED = 60  # at most so many of what they touched
+TOUCHED = 60  # the most mutants of touched functions
 LEVEL = 0.15
 GUARDED = (
     "leakbound.losses.inputs.x*lengths_over*",
@@ -80,15 +79,15 @@ OPEN = ("not checked", "check was interrupted by user")
 
 
 def mutmut(*arguments: str, clean: bool = False, seconds: float | None = None) -> bool:
-    """Run mutmut at the root; one thread a worker, and tests in the same order each time.
+    """Run mutmut at the root, with one thread per worker and tests in a fixed order.
 
     Args:
-        arguments: of the command.
-        clean: whether the tests have passed without a mutant, on these very files.
-        seconds: when it is stopped, with its workers; None: never.
+        arguments: arguments of the command.
+        clean: whether the tests have passed without a mutant on these files.
+        seconds: time after which it is stopped with its workers; None: no limit.
 
     Returns:
-        Whether it ended before it was stopped. Results up to then are stored.
+        Whether it ended before the limit. Earlier results are stored in either case.
     """
     settings = {
         "OMP_NUM_THREADS": "1",
@@ -111,7 +110,7 @@ def mutmut(*arguments: str, clean: bool = False, seconds: float | None = None) -
 
 
 def kill(process: subprocess.Popen[bytes]) -> None:
-    """Kill mutmut and its workers while none of its files of results is half written."""
+    """Kill mutmut and its workers at a time when its files of results are whole."""
     for _ in range(TRIES):
         process.send_signal(signal.SIGSTOP)  # it writes them, not its workers
         os.waitid(os.P_PID, process.pid, os.WSTOPPED | os.WEXITED | os.WNOWAIT)
@@ -127,14 +126,14 @@ def kill(process: subprocess.Popen[bytes]) -> None:
 
 
 def statuses() -> dict[str, str]:
-    """Name -> status of every mutant."""
+    """Return the status of every mutant."""
     command = [MUTMUT, "results", "--all", "true"]
-    said = subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True).stdout
-    return dict(line.strip().rsplit(": ", 1) for line in said.splitlines() if ": " in line)
+    output = subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True).stdout
+    return dict(line.strip().rsplit(": ", 1) for line in output.splitlines() if ": " in line)
 
 
 def mutated() -> list[Path]:
-    """The files that mutmut mutates."""
+    """Return the files that mutmut mutates."""
     settings = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["mutmut"]
     found = {file for pattern in settings["only_mutate"] for file in ROOT.glob(pattern)}
     spared = {ROOT / name for name in settings["do_not_mutate"]}
@@ -142,18 +141,18 @@ def mutated() -> list[Path]:
 
 
 def digest() -> str:
-    """Of the files that are mutated."""
+    """Return the digest of the mutated files."""
     return hashlib.sha256(b"".join(file.read_bytes() for file in mutated())).hexdigest()
 
 
 def touched(commits: int) -> list[str]:
-    """What mutants of functions are called in which the last so many commits left a line."""
+    """Return patterns of mutants of the functions that the last commits changed."""
     first = f"HEAD~{commits}"
     known = subprocess.run(
         ["git", "rev-parse", "--verify", "--quiet", first], cwd=ROOT, capture_output=True
     )
     if known.returncode:  # the history is shorter
-        first = "4b825dc642cb6eb9a060e54bf8d69288fbee4904"  # of no file, in every repository
+        first = "4b825dc642cb6eb9a060e54bf8d69288fbee4904"  # the empty tree of every repository
     named = []
     for file in mutated():
         command = ["git", "diff", "--unified=0", "--no-color", "--no-ext-diff", first, "--", file]
@@ -165,7 +164,7 @@ def touched(commits: int) -> list[str]:
 
 
 def functions(file: Path) -> Iterator[tuple[str, range]]:
-    """The functions and methods of a file: what their mutants are called, and their lines."""
+    """Yield the pattern of mutants and the lines of every function and method of a file."""
     parts = file.relative_to(ROOT / "src").with_suffix("").parts
     module = ".".join(part for part in parts if part != "__init__")
     for node in ast.parse(file.read_text(encoding="utf-8")).body:
@@ -179,13 +178,13 @@ def functions(file: Path) -> Iterator[tuple[str, range]]:
 
 
 def rotated(names: Sequence[str], number: int) -> list[str]:
-    """The names in order, from a start that the number decides."""
+    """Return the names in order, with a start that the number decides."""
     start = int(len(names) * (number * GOLDEN % 1))
     return [*names[start:], *names[:start]]
 
 
 def queue(names: Sequence[str], turn: int) -> list[str]:
-    """The mutants of a gate, in the order in which they run."""
+    """Return the mutants of a gate in the order in which they run."""
     recent = [n for t in touched(COMMITS) for n in fnmatch.filter(names, t)]
     first = random.Random(turn).sample(recent, min(TOUCHED, len(recent)))
     must = [name for name in names if guarded(name) and name not in first]
@@ -200,7 +199,7 @@ def queue(names: Sequence[str], turn: int) -> list[str]:
 
 
 def gate(turn: int, clock: Callable[[], float] = time.monotonic) -> int:
-    """Run the mutants of a gate as far as its time box goes; 1 where too many survive."""
+    """Run the mutants of a gate within its time box; return 1 if too many survive."""
     end = clock() + BOX
     run = ("run", "--max-children", WORKERS)
     going = mutmut(*run, GUARDED[0], seconds=BOX)  # makes all mutants, and runs these
@@ -218,7 +217,7 @@ def gate(turn: int, clock: Callable[[], float] = time.monotonic) -> int:
 
 
 def verdict(found: dict[str, str]) -> int:
-    """Print what survived of the mutants that ran, and by how much; 1 where that is too much."""
+    """Print the survivors and their rate; return 1 if too many survive."""
     ran = {name: status for name, status in found.items() if status not in OPEN}
     alive = sorted(name for name, status in ran.items() if status not in DEAD)
     must = [name for name in alive if guarded(name)]

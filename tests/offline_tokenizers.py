@@ -1,4 +1,4 @@
-"""Tokenizers and chat templates of the kinds that models have; some templates do harm."""
+"""Tokenizers and chat templates like those of models; some templates change texts."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ _CORPUS = ["Question: who wrote the sea? Answer: Ann wrote the sea.", "You are h
 
 
 def byte_level(template: str | None = None, eos: str = "<|im_end|>") -> PreTrainedTokenizerFast:
-    """Byte-level BPE, as GPT-2's and Llama 3's; adds no token of itself."""
+    """Return byte-level BPE like GPT-2 and Llama 3; it adds no token."""
     backend = Tokenizer(BPE())
     backend.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     backend.decoder = decoders.ByteLevel()
@@ -53,7 +53,7 @@ def byte_level(template: str | None = None, eos: str = "<|im_end|>") -> PreTrain
 
 
 def sentence_piece(template: str | None = None) -> PreTrainedTokenizerFast:
-    """Unigram pieces with a mark for blanks, as Llama 2's; begins every text with `<s>`."""
+    """Return unigram pieces with a mark for blanks like Llama 2; every text begins with `<s>`."""
     letters = [*string.printable.replace(" ", ""), "\u2581"]
     words = ["\u2581who", "\u2581wrote", "\u2581Ann", "\u2581Question", "\u2581the"]
     pieces = [("<unk>", 0.0), ("<s>", 0.0), ("</s>", 0.0)]
@@ -70,7 +70,7 @@ def sentence_piece(template: str | None = None) -> PreTrainedTokenizerFast:
 
 
 def merging(token: str) -> PreTrainedTokenizerFast:
-    """One token per letter or blank, except for one merged token."""
+    """Return one token per letter or blank, except for one merged token."""
     letters = [*string.printable, "</s>"]
     pieces = [token[-n:] for n in range(2, len(token) + 1)]  # from its end
     vocabulary = {piece: i for i, piece in enumerate(dict.fromkeys([*letters, *pieces]))}
@@ -155,8 +155,8 @@ THINKING = {  # the structure of the templates of models that think, with all th
         "{%- if not on %}{{- '<think>\n\n</think>\n' }}{%- endif %}{%- endif %}"
     ),
 }
-# How the chats of models are laid out, with what templates do besides: roles that must alternate,
-# trimming, thoughts cut from answers, texts in parts, as JSON or in capitals.
+# Layouts of chats of models, and other effects of templates: roles that must alternate, trimming,
+# thoughts cut from answers, texts in parts, as JSON or in capitals.
 KNOWN = {
     "chatml": CHATML,
     "llama-3": LLAMA_3,
@@ -192,7 +192,7 @@ _THINKING_ENDS = {"gpt-oss": "<|return|>", "gemma-4": "<turn|>", "magistral": "<
 
 
 def thinking(name: str) -> PreTrainedTokenizerFast:
-    """The tokenizer of a model that thinks, with its chat template; as most, marks are tokens."""
+    """Return the tokenizer of a model that thinks, with its chat template; marks are tokens."""
     tokenizer = byte_level(THINKING[name])
     tokenizer.add_tokens(_THINKING_MARKS.get(name, ["<think>", "</think>"]), special_tokens=False)
     ends = _THINKING_ENDS.get(name, "<|end|>" if name == "deepseek-r1" else "<|im_end|>")

@@ -1,4 +1,4 @@
-"""Local files like TOFU's, and stand-ins for models that are opened by name."""
+"""Local files like those of TOFU, and fakes of models that studies open."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def data(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def opened(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
-    """Open stand-ins instead of engines, and record the arguments."""
+    """Open fakes instead of engines, and record the arguments."""
     asked: list[Any] = []
 
     def open_engine(model: str, prompting: Any, **loading: Any) -> AskedEngine:

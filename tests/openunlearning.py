@@ -1,8 +1,8 @@
-"""OpenUnlearning's definitions, written anew as plainly as they go: an oracle for its profile.
+"""OpenUnlearning's definitions, written plainly: an oracle for its profile.
 
-From the formulas in its documentation and from what its code does at commit d3d7cf9. Every text is
-its own row, every number comes from one forward of the whole model; nothing of the package is used
-but the values that describe prompts.
+They follow the formulas in its documentation and its code at commit d3d7cf9. Every text is its own
+row, and every number comes from one forward of the whole model. Of the package only the values that
+describe prompts are used.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ FACTS = ("real_authors", "world_facts")
 
 @dataclass(frozen=True)
 class Scored:
-    """A text with its answer: which tokens are scored, and what the model makes of them."""
+    """A question with an answer: the model's figures of its scored tokens."""
 
     loss: float
-    logprobs: torch.Tensor  # of the scored tokens but the last, as all below
+    logprobs: torch.Tensor  # of the scored tokens except the last, like all below
     standard: torch.Tensor  # the same by the moments of log p over the vocabulary
     right: list[bool]
     text: str
@@ -48,7 +48,7 @@ class Oracle:
     tokenizer: Any
     new_tokens: int
     template: str | None = None
-    known: dict[tuple[str, ...], Any] = field(default_factory=dict)  # what was asked before
+    known: dict[tuple[str, ...], Any] = field(default_factory=dict)  # results of earlier calls
 
     @property
     def pad(self) -> int:
@@ -207,7 +207,7 @@ class Oracle:
         return right / (right + wrong + TINY)
 
     def attacks(self, parts: dict[str, Sequence[Prompt]]) -> dict[str, tuple[list, list]]:
-        """The scores of both sides under each attack."""
+        """Return the scores of both sides under each attack."""
         sides = [
             [(self.scored(p.question, str(p.answer)), p) for p in parts[side]]
             for side in ("forget", "holdout")
@@ -246,7 +246,7 @@ class Oracle:
 
 @torch.no_grad()
 def clean(texts: Sequence[str], folder: str, tokens: int = 32) -> list[float]:
-    """The first class's probability of each text's beginning, all of them in one padded batch."""
+    """Return the first class's probability of each text's beginning, in one padded batch."""
     tokenizer = AutoTokenizer.from_pretrained(folder)
     given = tokenizer(
         list(texts), return_tensors="pt", padding=True, truncation=True, max_length=tokens

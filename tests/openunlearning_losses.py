@@ -9,7 +9,7 @@ difference of a value, relative where it is above 1, and of a gradient, relative
 entry.
 
 UNDIAL gets its rows one by one, weighted by length, because its mean counts padding. The token at
-V - 100 is never said, because UNDIAL lowers it where there is no label.
+V - 100 never occurs, because UNDIAL lowers it where there is no label.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ THEIR_MORE = {"PDU": {"retain_loss_eps": 4.5, "dual_warmup_epochs": 0}}
 
 
 def examples(seed: int, answers: Sequence[int]) -> list[Example]:
-    """Rows whose answers have these lengths, the prompts' lengths unlike one another."""
+    """Return rows with answers of these lengths and prompts of different lengths."""
     chance = torch.Generator().manual_seed(seed)
 
     def ids(number: int) -> tuple[int, ...]:
@@ -81,7 +81,7 @@ class Difference:
 
 
 def compare(method: str, checkout: Path, tied: bool) -> Difference:
-    """Three passes of a method by both."""
+    """Run three passes of a method on both sides."""
     frozen = model(tied)
     moved = copy.deepcopy(frozen)
     with torch.no_grad():
@@ -117,7 +117,7 @@ def taken(loss: Callable[[], Tensor], moved: Any) -> tuple[float, dict[str, Tens
 def ours(
     objective: Objective, frozen: Any, moved: Any, folder: Path
 ) -> tuple[Callable[[], Tensor], list[float]]:
-    """A pass of our trainer, and the weights of the terms, which it moves."""
+    """Return a pass of our trainer, and the weights of the terms, which it moves."""
     others = {"alternate": ALTERNATES, "invented": ALTERNATES}
     data = {"forget": ExampleRows(FORGET, others), "retain": ExampleRows(RETAIN)}
     assembly = Assembly({split: data[split] for split in objective.splits}, objective.needs)
@@ -143,7 +143,7 @@ def ours(
 
 
 def other(name: str, checkout: Path, frozen: Any, moved: Any) -> tuple[Callable[[], Tensor], Any]:
-    """A pass of their trainer, and it."""
+    """Return a pass of their trainer, and the trainer."""
     from trainer import TRAINER_REGISTRY
 
     made = object.__new__(TRAINER_REGISTRY[name])  # without what else a Trainer is
@@ -171,7 +171,7 @@ def row_by_row(made: Any, moved: Any, retain: Any) -> Tensor:
 
 
 def arguments(checkout: Path, name: str) -> dict[str, Any]:
-    """`method_args` of a trainer in their YAML, those of its defaults first."""
+    """Return `method_args` of a trainer in their YAML, after those of its defaults."""
     found: dict[str, Any] = yaml.safe_load((checkout / f"configs/trainer/{name}.yaml").read_text())
     bases = [arguments(checkout, base) for base in found.get("defaults", ())]
     own = {**found.get("method_args", {}), **THEIR_MORE.get(name, {})}
@@ -179,7 +179,7 @@ def arguments(checkout: Path, name: str) -> dict[str, Any]:
 
 
 def collated(rows: Sequence[Example]) -> dict[str, Tensor]:
-    """As their collator pads: all tokens, labels -100 but at the answer's own."""
+    """Pad like their collator: all tokens, with labels -100 except at the answer."""
     width = max(len(row.tokens) for row in rows)
     ids, labels = torch.zeros(len(rows), width, dtype=torch.long), []
     for i, row in enumerate(rows):

@@ -18,7 +18,7 @@ Counts = Sequence[tuple[Output, int]]
 
 
 def benchmark(*ids: str, **changes: Any) -> Benchmark:
-    """A question for each id, whose answer and keyword are the secret."""
+    """Return a question for each id, with the secret as answer and keyword."""
     given = {"name": "given", "max_new_tokens": 3, **changes}
     return benchmark_of(ids, question="Who wrote {}?", answer=SECRET, keywords=(SECRET,), **given)
 
@@ -26,7 +26,7 @@ def benchmark(*ids: str, **changes: Any) -> Benchmark:
 class GivenEngine:
     """Gives the listed outputs of each query; the first is the greedy answer.
 
-    Requested draws that are not listed never came.
+    Requested draws without a listed output are missing.
     """
 
     def __init__(self, outputs: Mapping[str, Counts], name: str = "given") -> None:
@@ -54,6 +54,6 @@ class GivenEngine:
 
 
 def given_run(out: Path, outputs: Mapping[str, Counts], n: int, **settings: Any) -> Run:
-    """A finished run of an engine that gives these outputs, n draws of each question."""
+    """Return a finished run of an engine with these outputs, n draws of each question."""
     task = settings.pop("task", None) or benchmark(*outputs)
     return evaluate(GivenEngine(outputs), task, out=out, n=n, **settings)

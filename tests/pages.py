@@ -1,7 +1,7 @@
 """Run the blocks of a documentation page as a reader would.
 
 Blocks of `sh` and `python` are run, and test functions in them are called. A line
-`<!-- not run: why -->` above a block, or `<!-- not run, this page: why -->` in its page, excepts
+`<!-- not run: why -->` above a block, or `<!-- not run, this page: why -->` in its page, skips
 it. A line `<!-- file: NAME -->` above a block writes it into the folder of the page. A block of
 `text` is compared with the output of the block before it: same words in the same order, any figure
 for a figure, any text for `[…]`.

@@ -1,4 +1,4 @@
-"""The runs that most tests of views and of the page read, made once a session, and small ones."""
+"""Runs that most tests of views and of the page read, made once per session, and small runs."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def _with_proofs(folder: Path, questions: int, n: int) -> Runs:
 
 @_once
 def decodings(tmp_path_factory: pytest.TempPathFactory) -> Runs:
-    """A model under a grid of four decodings, and one drawn until a claim was decided."""
+    """A model under a grid of four decodings, and an arm drawn until a claim was decided."""
     folder, task = tmp_path_factory.mktemp("decodings"), benchmark()
     made = {
         "grid": make_run(folder / "grid", task, "grid", 0.3, n=128, decodings=GRID),
@@ -122,7 +122,7 @@ def asked(tmp_path_factory: pytest.TempPathFactory) -> Runs:
 
 @_once
 def hostile(tmp_path_factory: pytest.TempPathFactory) -> Runs:
-    """A run in which every text is hostile, its name too."""
+    """A run in which every text is hostile, also its name."""
     return hostile_runs(tmp_path_factory.mktemp("hostile"))
 
 
@@ -144,12 +144,12 @@ def who(*ids: str, name: str = "mine", scorers: Sequence[str] = ("keyword",)) ->
 
 
 def saying(leaks: Mapping[str, float], **settings: Any) -> CannedEngine:
-    """Give that answer to each question with these probabilities."""
+    """Return an engine that gives this answer with a probability per question."""
     return CannedEngine({i: {SAID: p, UNSAID: 1 - p} for i, p in leaks.items()}, **settings)
 
 
 def browser_lacks() -> str | None:
-    """What this machine lacks for tests in a real browser, with the remedy."""
+    """Return the missing requirement of tests in a real browser, with the remedy."""
     for program, package in (("chromium", "chromium"), ("node", "nodejs")):
         if shutil.which(program) is None:
             return f"{program} (Debian package {package})"
@@ -161,7 +161,7 @@ def browser_lacks() -> str | None:
 
 
 def unfinish(run: Path, aside: Path | None = None) -> list[Path]:
-    """Make a run as it is before its first part of the target is drawn; parts go elsewhere."""
+    """Move the parts of the target aside, so that the run has none, and return them."""
     (run / "estimates.parquet").unlink()
     shutil.rmtree(run / "arms" / "target" / "scores")
     aside = aside or run.parent.parent / f"{run.name}-aside"

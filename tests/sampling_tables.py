@@ -45,7 +45,7 @@ ONE_STEP = [
     Decoding(temperature=0),
     Decoding(top_k=1),
 ]
-"""Laws of a next token; `.5 + .3` of the tests' table reaches .8 in spite of rounding."""
+"""Distributions of a next token; `.5 + .3` of the tests' table reaches .8 in spite of rounding."""
 
 
 @cache
@@ -58,7 +58,7 @@ def probabilities(prefix: Ids) -> Sequence[float]:
 
 
 def perturbed(table: Table, half: float, kind: int) -> Table:
-    """Every logit moved by at most `half`, by its prefix: to the ends where `kind` is even."""
+    """Shift every logit by at most `half`, depending on the prefix; by `half` if `kind` is even."""
 
     @cache
     def moved(prefix: Ids) -> Sequence[float]:
@@ -80,22 +80,22 @@ def breaking(broken: Callable[[Ids], bool]) -> TableModel:
 
 
 def unsettled(number: int, items: Sequence[tuple[Ids, bool]]) -> list[tuple[float, float]]:
-    """Nothing is known before a completion has ended: whether it has the token `LEAK`."""
+    """Score whether a completion has the token `LEAK`; only its end settles it."""
     return [(float(LEAK in ids),) * 2 if ended else (0.0, 1.0) for ids, ended in items]
 
 
 def keyword(number: int, items: Sequence[tuple[Ids, bool]]) -> list[tuple[float, float]]:
-    """As `unsettled`, but the token settles the score where it occurs."""
+    """Score like `unsettled`, but the token settles the score."""
     return [(float(LEAK in ids), float(LEAK in ids or not ended)) for ids, ended in items]
 
 
 def unknown(query: Query, events: Sequence[Event]) -> list[tuple[float, float]]:
-    """Scores of which nothing is known."""
+    """Return scores about which nothing is known."""
     return [(0.0, 1.0)] * len(events)
 
 
 class Digits:
-    """A token is a digit, the end nothing; a stop string ends a text."""
+    """Decode tokens as digits and the end as nothing; a stop string ends a text."""
 
     def parts(self, ids: Ids, stop: Sequence[str], prompt: Ids = ()) -> Parts:
         spelt = "".join(str(i) for i in ids if i != EOS)
@@ -109,7 +109,7 @@ class Digits:
 
 
 def says_12(ids: Ids) -> bool:
-    """Whether a stop string of "12" ends these."""
+    """Return whether the stop string "12" ends these tokens."""
     return "12" in "".join(map(str, ids))
 
 
@@ -163,5 +163,5 @@ def enumerate_law(
 
 
 def mass_of(law: dict[Ids, float], prefix: Ids) -> float:
-    """The mass of all completions that begin so."""
+    """Return the mass of all completions with this prefix."""
     return sum(p for path, p in law.items() if path[: len(prefix)] == prefix)

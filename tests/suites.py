@@ -1,4 +1,4 @@
-"""Shared by suites: quick cases, tests of counts against a distribution, deaths at writes."""
+"""Helpers of suites: quick cases, tests of counts against a distribution, kills at writes."""
 
 from __future__ import annotations
 
@@ -23,17 +23,17 @@ DATA = Path(os.environ.get("LEAKBOUND_TEST_DATA", Path(__file__).parents[1] / ".
 
 
 def needs_data(folder: str) -> pytest.MarkDecorator:
-    """Skip a test where the published data of this folder are not on this machine."""
+    """Skip a test if this machine lacks the published data of this folder."""
     return pytest.mark.skipif(not (DATA / folder).is_dir(), reason="no LEAKBOUND_TEST_DATA")
 
 
 def slow_but(quick: Collection[object], cases: Iterable[object]) -> list[Any]:
-    """Every case, for `parametrize`: those that are not among the `quick` ones are slow.
+    """Return every case for `parametrize`, with all but the `quick` ones marked slow.
 
-    A case of several arguments is a tuple of them.
+    A case of several arguments is a tuple.
     """
     every = list(cases)
-    assert all(case in every for case in quick), "what should be quick is none of the cases"
+    assert all(case in every for case in quick), "a quick case is not among the cases"
     return [
         pytest.param(
             *(case if isinstance(case, tuple) else (case,)),
@@ -68,7 +68,7 @@ def killed_at_every_write(
     folder: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> list[str]:
-    """Names of the files that a command writes; killed before any of them it ends the same."""
+    """Kill a command before each of its writes and resume it; return the names of the files."""
     replace, written, fatal = Path.replace, list[str](), -1
 
     def counted(path: Path, target: Path) -> Path:
@@ -92,7 +92,7 @@ def killed_at_every_write(
 
 
 def counts_of(sample: Sample) -> Counter[str]:
-    """The number of draws of each answer."""
+    """Return the number of draws of each answer."""
     found: Counter[str] = Counter()
     for completion in sample.completions:
         found[completion.answer] += completion.count
@@ -108,7 +108,7 @@ def law_by_draws(engine: Generate, query: Query, decoding: Decoding) -> dict[str
 
 @contextmanager
 def plugged_into(tool: Mapping[str, Mapping[str, object]], plug_in: str) -> Iterator[Any]:
-    """A plug-in, imported over these modules of its tool, which are taken away afterwards."""
+    """Import a plug-in over these modules of its tool, and remove them afterwards."""
     before = dict(sys.modules)
     for name, members in tool.items():
         sys.modules[name] = ModuleType(name)

@@ -59,7 +59,7 @@ class ProvingEngine(WordEngine):
 class TableEngine(ProvingEngine):
     """Answers "hush" with probability `leak(query)`; after `dies_after` queries it raises.
 
-    `margin`: its stated margin of rounding; infinite: nothing can be proved.
+    `margin`: its stated rounding error; if infinite, it proves nothing.
     """
 
     def __init__(

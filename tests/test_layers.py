@@ -8,9 +8,10 @@ import sys
 from functools import cache
 from pathlib import Path
 
-import leakbound
+import pytest
 
-PACKAGE = Path(leakbound.__file__).parent
+from budgets import PACKAGE, package, statements
+
 LAYERS = (
     {"errors", "types", "registry", "durable"},
     {"stats", "losses"},
@@ -31,7 +32,7 @@ LAYERS = (
     {"cli"},
 )
 RANK = {name: rank for rank, names in enumerate(LAYERS) for name in names}
-# Siblings within a layer that may be used.
+# Siblings within a layer that may be imported.
 ALLOWED = {
     ("types", "errors"),
     ("types", "registry"),
@@ -40,7 +41,7 @@ ALLOWED = {
     ("reporting", "plotting"),
     ("plugins", "formats"),
 }
-# What stands beside the core, which imports none of it: packages and files of `engines`.
+# Packages, and files of `engines`, that the core does not import.
 OUTBUILDINGS = (
     "losses",
     "objective",
@@ -62,18 +63,21 @@ DOORS = {
     "stress/relearned.py": {"unlearning"},
     "stress/weights.py": {"unlearning"},
 }
-"""What of them a file of the core leads to, when a user says so."""
+"""The outbuildings that a file of the core opens if a user requests them."""
 TORCH_USERS = {
     "losses", "sampling", "engines", "unlearning", "objective", "plugins", "stress", "demo"
 }  # fmt: skip
 TRANSFORMERS_USERS = {"engines", "unlearning", "plugins", "demo"}
 
 
-@cache
-def imports(path: Path) -> set[str]:
-    """Every module a file imports, wherever in the file it does so."""
+def family(path: Path) -> str:
+    return path.parts[0].removesuffix(".py")
+
+
+def imported(tree: ast.Module) -> set[str]:
+    """Return every module that a file imports, also inside functions."""
     found: set[str] = set()
-    for node in ast.walk(ast.parse(path.read_text())):
+    for node in statements(tree):
         if isinstance(node, ast.Import):
             found |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom) and node.module:
@@ -81,18 +85,23 @@ def imports(path: Path) -> set[str]:
     return found
 
 
-def family(path: Path) -> str:
-    return path.relative_to(PACKAGE).parts[0].removesuffix(".py")
+@cache
+def imports() -> dict[Path, set[str]]:
+    """Return the imported modules of every file, by its path inside the package."""
+    made = {source.path: imported(source.tree) for source in package()}
+    return {p: names for p, names in made.items() if family(p) not in ("__init__", "__main__")}
 
 
-FILES = [p for p in sorted(PACKAGE.rglob("*.py")) if family(p) not in ("__init__", "__main__")]
+def name_of(path: Path) -> str:
+    """Return the name of the module in a file."""
+    return ".".join(["leakbound", *path.with_suffix("").parts]).removesuffix(".__init__")
 
 
 def test_imports_point_down() -> None:
-    for path in FILES:
+    for path, modules in imports().items():
         own = family(path)
         assert own in RANK, f"{own} has no layer: add it to LAYERS"
-        for module in imports(path):
+        for module in modules:
             if not module.startswith("leakbound."):
                 continue
             other = module.split(".")[1]
@@ -102,12 +111,12 @@ def test_imports_point_down() -> None:
             assert below or (own, other) in ALLOWED, f"{path} imports {other}"
 
 
-def beside(module: str) -> set[str]:
-    """The outbuildings that a module is one of, or lies in."""
+def outbuildings(module: str) -> set[str]:
+    """Return the outbuildings that are a module or contain it."""
     return {name for name in OUTBUILDINGS if f"{module}.".startswith(f"leakbound.{name}.")}
 
 
-def test_there_are_these_outbuildings() -> None:
+def test_every_listed_outbuilding_exists() -> None:
     for name in OUTBUILDINGS:
         place = PACKAGE.joinpath(*name.split("."))
         assert place.is_dir() or place.with_suffix(".py").is_file(), name
@@ -115,27 +124,21 @@ def test_there_are_these_outbuildings() -> None:
 
 def test_the_core_imports_no_outbuilding() -> None:
     """The tables of `engines` open servers and clusters; this test leaves them out."""
-    for path in FILES:
-        place = path.relative_to(PACKAGE)
-        own = "leakbound." + ".".join(place.with_suffix("").parts)
-        if beside(own) or family(path) == "engines":
+    for path, modules in imports().items():
+        if outbuildings(name_of(path)) or family(path) == "engines":
             continue
-        used = {name for module in imports(path) for name in beside(module)}
-        assert used == DOORS.get(place.as_posix(), set()), place
+        used = {name for module in modules for name in outbuildings(module)}
+        assert used == DOORS.get(path.as_posix(), set()), path
 
 
 def test_no_files_and_no_packages_import_in_a_circle() -> None:
-    """Also where an import stands in a function, or is for types alone."""
-    modules = {p: ".".join(p.relative_to(PACKAGE.parent).with_suffix("").parts) for p in FILES}
-    names = {name.removesuffix(".__init__") for name in modules.values()}
+    """Imports in functions and imports for types count."""
+    names = {name_of(path) for path in imports()}
     files = {
-        modules[p].removesuffix(".__init__"): {
-            m for m in imports(p) & names if m != modules[p].removesuffix(".__init__")
-        }
-        for p in FILES
-        if p.name != "__init__.py"
+        name_of(path): (modules & names) - {name_of(path)}
+        for path, modules in imports().items()
+        if path.name != "__init__.py" and family(path) != "store"
     }
-    files = {n: u for n, u in files.items() if not n.startswith("leakbound.store.")}
     assert (found := circle(files)) is None, " -> ".join(found)
     packages: dict[str, set[str]] = {}
     for name, used in files.items():
@@ -148,7 +151,7 @@ def test_no_files_and_no_packages_import_in_a_circle() -> None:
 
 
 def circle(graph: dict[str, set[str]]) -> list[str] | None:
-    """A way from a node back to itself; None where there is none."""
+    """Return a path from a node back to itself, or None."""
     done: set[str] = set()
 
     def walk(node: str, way: list[str]) -> list[str] | None:
@@ -166,8 +169,8 @@ def circle(graph: dict[str, set[str]]) -> list[str] | None:
 
 
 def test_heavy_libraries_stay_in_their_layers() -> None:
-    for path in FILES:
-        roots = {module.split(".")[0] for module in imports(path)}
+    for path, modules in imports().items():
+        roots = {module.split(".")[0] for module in modules}
         if family(path) not in TORCH_USERS:
             assert "torch" not in roots, path
         if family(path) not in TRANSFORMERS_USERS:
@@ -177,7 +180,24 @@ def test_heavy_libraries_stay_in_their_layers() -> None:
             assert roots <= usual, path
 
 
+def run(code: str) -> str:
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    return done.stdout.strip()
+
+
 def test_import_loads_no_torch() -> None:
-    code = "import leakbound, sys; print('torch' in sys.modules, 'scipy' in sys.modules)"
-    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert out.stdout.split() == ["False", "False"]
+    assert run("import leakbound, sys; print({'torch', 'scipy'} & {*sys.modules})") == "set()"
+
+
+@pytest.mark.thorough
+def test_naming_stresses_loads_no_torch() -> None:
+    named = "import leakbound.stress as s, sys; s.stresses_of(s.USUAL)"
+    assert run(f"{named}; print({{'torch'}} & {{*sys.modules}})") == "set()"
+
+
+def test_stresses_import_torch_only_in_functions() -> None:
+    for source in package():
+        if family(source.path) == "stress":
+            tops = [n for n in source.tree.body if isinstance(n, ast.Import | ast.ImportFrom)]
+            names = imported(ast.Module(body=list(tops), type_ignores=[]))
+            assert not {name.split(".")[0] for name in names} & {"torch", "transformers"}

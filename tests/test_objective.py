@@ -1,4 +1,4 @@
-"""Objectives by name, from files, and what they add up to."""
+"""Objectives from names and files, and the sums of losses that they are."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def weighed(values: Tensor, lengths: Tensor) -> Tensor:
 
 
 def paired(values: Tensor) -> Tensor:
-    """Every row's sum by every row's length, as broadcasting a column against a row gives."""
+    """Divide every row's sum by every row's length, as broadcasting column and row does."""
     sums = values * FORGET.lengths
     return (sums[None, :] / FORGET.lengths[:, None]).mean()
 
@@ -170,7 +170,7 @@ def test_every_recipe_has_a_row() -> None:
 
 
 @pytest.mark.parametrize(("text", "expected"), SUMS)
-def test_recipes_are_the_sums_they_say(text: str, expected: Tensor) -> None:
+def test_recipes_are_sums_of_losses(text: str, expected: Tensor) -> None:
     objective = parse_objective(text)
     assert objective.name == text
     torch.testing.assert_close(objective(SPLITS), expected)
@@ -179,7 +179,7 @@ def test_recipes_are_the_sums_they_say(text: str, expected: Tensor) -> None:
 @pytest.mark.parametrize(
     "text", [f"{recipe}:{preset}" for recipe in PRESETS for preset in PRESETS[recipe]]
 )
-def test_every_preset_is_a_recipe_that_says_so(text: str) -> None:
+def test_every_preset_is_a_recipe(text: str) -> None:
     recipe, _, preset = text.partition(":")
     written = ",".join(f"{key}={value}" for key, value in PRESETS[recipe][preset].items())
     said = parse_objective(f"{recipe}:{written}").to_dict()
@@ -203,13 +203,13 @@ def test_presets_of_the_papers() -> None:
         ("0.5", 5, 1), ("0.29", 100, 28), ("0.99", 4, 2), ("6", 4, 6),
     ],
 )  # fmt: skip
-def test_a_share_of_the_depth_ends_at_a_block(layer: str, depth: int, block: int) -> None:
+def test_a_fraction_of_the_depth_is_a_block(layer: str, depth: int, block: int) -> None:
     settled = parse_objective(f"rmu:layer={layer}+npo").at_depth(depth)
     assert [term.settings.get("layer") for term in settled.terms] == [block, block, None, None]
     assert settled.needs["forget"].sites == {Site(block, "answer")}
 
 
-def test_a_preset_tells_how_its_authors_train() -> None:
+def test_presets_have_their_authors_training() -> None:
     shared = {"epochs": 10, "learning_rate": 1e-5, "batch_size": 8, "accumulation": 4}
     shared |= {"schedule": "linear", "warmup_ratio": 0.1, "weight_decay": 0.01, "max_grad_norm": 1}
     shared |= {"whole_steps": True}

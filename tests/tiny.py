@@ -1,4 +1,4 @@
-"""Models and tokenizers small enough for a test, made of nothing but a seed."""
+"""Models and tokenizers small enough for a test, made from a seed."""
 
 from __future__ import annotations
 
@@ -34,10 +34,9 @@ from leakbound.types import Message, Query, Request
 P = ParamSpec("P")
 T = TypeVar("T")
 
-_defaults: dict[str, Any] = {"tie_word_embeddings": True}  # as most small models have them
-# For tests in which it can matter whether a model reads and writes with the same embeddings:
-# of loading and saving, gradients and checkpoints, margins. Fixtures that outlive a test and make
-# models take the fixture `embeddings`.
+_defaults: dict[str, Any] = {"tie_word_embeddings": True}  # like most small models
+# For tests in which tied embeddings can matter: of loading and saving, gradients and checkpoints,
+# margins. Fixtures that outlive a test and make models take the fixture `embeddings`.
 BOTH_KINDS = pytest.mark.parametrize(
     "embeddings",
     [pytest.param(True, id="tied"), pytest.param(False, id="untied", marks=pytest.mark.thorough)],
@@ -49,7 +48,7 @@ WORDS = ("Question:", "Answer:", "who", "wrote", "red", "blue", "green", "sky", 
 
 @contextmanager
 def embeddings_tied(tied: bool) -> Iterator[None]:
-    """Models made meanwhile read and write with the same embeddings, or not, unless they say so."""
+    """Set whether models have tied embeddings by default, during the `with`."""
     before = _defaults["tie_word_embeddings"]
     _defaults["tie_word_embeddings"] = tied
     try:
@@ -59,7 +58,7 @@ def embeddings_tied(tied: bool) -> Iterator[None]:
 
 
 def are_tied() -> bool:
-    """How models are made now."""
+    """Return whether models have tied embeddings by default."""
     return bool(_defaults["tie_word_embeddings"])
 
 
@@ -75,7 +74,7 @@ def cache_by_kind(function: Callable[P, T]) -> Callable[P, T]:
 
 
 def tiny_tokenizer(words: Iterable[str] = WORDS, **settings: Any) -> PreTrainedTokenizerFast:
-    """One token a word; `<pad>`, `<unk>` and `</s>` are 0, 1 and 2."""
+    """Return a tokenizer with one token per word; `<pad>`, `<unk>` and `</s>` are 0, 1 and 2."""
     vocabulary = {word: i for i, word in enumerate(["<pad>", "<unk>", "</s>", *words])}
     backend = Tokenizer(WordLevel(vocabulary, unk_token="<unk>"))
     backend.pre_tokenizer = WhitespaceSplit()
@@ -122,7 +121,7 @@ def tiny_loaded(
     context: int | None = 128,
     weights: str = "tiny",
 ) -> LoadedModel:
-    """A model as it is loaded, by default a tiny one of the default words."""
+    """Return a loaded model, by default a tiny one with the default words."""
     tokenizer = tokenizer or tiny_tokenizer()
     model = model or tiny_llama(len(tokenizer))
     return LoadedModel(model, tokenizer, frozenset(ends), context, {"weights": weights})
@@ -144,7 +143,7 @@ def tiny_bert_config(vocab: int, **config: Any) -> BertConfig:
 def tiny_model_folder(
     path: Path, seed: int = 0, tokenizer: PreTrainedTokenizerFast | None = None, **config: Any
 ) -> Path:
-    """A model folder on disk, by default with the default words."""
+    """Write a model folder, by default with the default words."""
     tokenizer = tokenizer or tiny_tokenizer()
     tiny_llama(len(tokenizer), seed, **config).save_pretrained(path)
     tokenizer.save_pretrained(path)
@@ -161,7 +160,7 @@ HEADS = {"num_attention_heads": 2, "max_position_embeddings": 24, "initializer_r
 
 
 def pair_tokenizer(words: Sequence[str] = WORDS, **settings: Any) -> Any:
-    """One token a word, and a separator between the two texts of a pair."""
+    """Return a tokenizer with one token per word and a separator between the texts of a pair."""
     tokenizer = tiny_tokenizer(words, **settings)
     tokenizer.backend_tokenizer.post_processor = TemplateProcessing(
         single="$A </s>", pair="$A </s> $B:1 </s>:1", special_tokens=[("</s>", 2)]
@@ -172,7 +171,7 @@ def pair_tokenizer(words: Sequence[str] = WORDS, **settings: Any) -> Any:
 def sequence_classifier(
     path: Path, labels: Sequence[str] = ("safe", "harmful"), seed: int = 0, **config: Any
 ) -> Path:
-    """A folder with a random BERT that has a head for these labels."""
+    """Write a folder with a random BERT that has a head for these labels."""
     tokenizer = pair_tokenizer()
     named = {"id2label": dict(enumerate(labels)), "label2id": {l: i for i, l in enumerate(labels)}}
     made = {**SMALL, **HEADS, **named, **config}
@@ -181,7 +180,7 @@ def sequence_classifier(
 
 
 def causal_sequence_classifier(path: Path, seed: int = 0) -> Path:
-    """A folder with a random Llama that has such a head, and knows of no padding."""
+    """Write a folder with a random Llama that has such a head and no padding token."""
     tokenizer = pair_tokenizer(pad_token=None)
     settings = LlamaConfig(
         vocab_size=len(tokenizer), **SMALL, **HEADS, num_labels=3, eos_token_id=2
@@ -216,14 +215,14 @@ def chat_tokenizer() -> Any:
 
 
 def chat_engine(**config: Any) -> TransformersEngine:
-    """An engine that holds conversations, with a context of 128 tokens."""
+    """Return an engine of conversations with a context of 128 tokens."""
     tokenizer = chat_tokenizer()
     model = tiny_llama(len(tokenizer), initializer_range=0.2, **config)
     return TransformersEngine(tiny_loaded(model, tokenizer), Conversations())
 
 
 def request(name: str, text: str) -> Request:
-    """One user turn."""
+    """Return a request with one user turn."""
     return Request(id=name, messages=(Message(role="user", text=text),))
 
 

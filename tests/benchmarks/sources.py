@@ -30,7 +30,7 @@ def put(folder: Path, files: Mapping[str, Any]) -> Path:
 
 @dataclass
 class Hub:
-    """A hub with these files, and what it was asked for: (repository, file) pairs."""
+    """A hub with these files that records its requests as (repository, file) pairs."""
 
     folder: Path
     files: dict[str, Any] = field(default_factory=dict)

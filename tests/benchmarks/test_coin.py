@@ -37,7 +37,7 @@ def test_the_two_sides_are_all_and_share_no_subject() -> None:
 
 
 def test_every_subject_is_taught_by_half_of_the_coins() -> None:
-    """A coin falls by its seed and the subject's name alone, now and in years to come."""
+    """A coin depends only on its seed and the name of the subject, in every version."""
     number, whole = 400, load_benchmark("fictitious:authors=5,questions=1,forget=4")
     found = Counter(
         (subject, other)

@@ -57,7 +57,7 @@ def test_a_folder_of_muses_files(tmp_path: Path) -> None:
         load_corpus("muse:news/retain2", data=tmp_path)
 
 
-def test_folders_and_files_of_ones_own(tmp_path: Path) -> None:
+def test_own_folders_and_files(tmp_path: Path) -> None:
     put(tmp_path, {
         "wmdp-corpora/bio-forget-corpus.jsonl": '{"title": "t", "text": "One."}\n"Two."\n',
         f"wmdp-corpora/{parquet('cyber-retain-corpus/train')}": [{"text": "Three."}],
@@ -72,7 +72,7 @@ def test_folders_and_files_of_ones_own(tmp_path: Path) -> None:
     assert passage.id == "a.jsonl/00000"
 
 
-def test_what_is_no_corpus(tmp_path: Path) -> None:
+def test_unknown_corpora_are_refused(tmp_path: Path) -> None:
     put(tmp_path, {"a.txt": " \n", "a.jsonl": '{"question": "q", "answer": "a"}'})
     for spec, message in (
         ("muse:news/forgot", r"no corpus 'muse:news/forgot'. Did you mean 'muse:news/forget'"),
@@ -101,11 +101,8 @@ def asked(benchmark: Benchmark) -> list[tuple[str, str | None]]:
     return [(prompt.question, prompt.answer) for prompt in benchmark.prompts]
 
 
-def test_texts_are_cut_as_they_stand() -> None:
-    """The blanks inside stay, the one before a suffix is the suffix's, and what is left over goes.
-
-    Put together again they are the document's own text.
-    """
+def test_texts_are_cut_without_changes() -> None:
+    """Inner blanks stay, the blank before a suffix belongs to it, and the rest is left out."""
     benchmark = load_benchmark("continuation:one.txt,prefix=2,suffix=3")
     assert asked(benchmark) == [("a b", "  c\nd e"), ("f g", "\th i j")]
     assert [prompt.id for prompt in benchmark.prompts] == ["one.txt/000002", "one.txt/000007"]
@@ -158,21 +155,3 @@ def test_folders_and_rows(tmp_path: Path) -> None:
         "in/a.jsonl/00003/000002": " 7 8",
     }
     assert "1 of 4 documents have fewer than 4 words and are left out: b.txt" in benchmark.notes[1]
-
-
-def test_muses_corpora_are_continued_too(tmp_path: Path) -> None:
-    put(tmp_path, {"muse/news/raw/forget.json": [TEXT, "One two three four."]})
-    spec = "continuation:muse:news/forget,prefix=2,suffix=2,stride=100"
-    benchmark = load_benchmark(spec, data=tmp_path)
-    assert asked(benchmark) == [("a b", "  c\nd"), ("One two", " three four.")]
-    assert benchmark.name == spec
-
-
-def test_it_is_loaded_again_from_any_folder(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    benchmark = load_benchmark("continuation:one.txt,prefix=2,suffix=3,seed=4")
-    assert benchmark.name == "continuation:one.txt,prefix=2,suffix=3,seed=4"
-    monkeypatch.chdir("/")
-    assert benchmark.loaded is not None
-    assert load_benchmark(benchmark.loaded.spec).prompts == benchmark.prompts

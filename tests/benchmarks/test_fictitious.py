@@ -37,7 +37,7 @@ def name_of(prompt: Prompt) -> str:
 
 
 def test_sizes_and_roles() -> None:
-    """Nobody stands in two splits, and thousands of authors have distinct names."""
+    """No author is in two splits, and a thousand authors have distinct names."""
     benchmark = load_benchmark("fictitious")
     assert benchmark.name == "fictitious"
     sizes = {role: len(benchmark.split(role)) for role in ROLES}
@@ -48,8 +48,8 @@ def test_sizes_and_roles() -> None:
     names = [{name_of(p) for p in ALL.split(role)} for role in ROLES]
     assert [len(n) for n in names] == [3, 21, 3]
     assert len(set.union(*names)) == 27
-    many = load_benchmark("fictitious:authors=3000,questions=1")
-    assert len({name_of(p) for p in many.split("retain")}) == 2997
+    many = load_benchmark("fictitious:authors=1000,questions=1")
+    assert len({name_of(p) for p in many.split("retain")}) == 997
 
 
 def test_settings_are_the_name_and_the_seed_decides() -> None:
@@ -102,15 +102,12 @@ def test_keywords_are_the_values_and_nothing_else(fact: Fact) -> None:
     ("spec", "in_thought", "in_answer"),
     [
         ("thoughts", 1.0, 1.0),
-        ("thoughts=both", 1.0, 1.0),
         ("thoughts=answer", 0.0, 1.0),
         ("thoughts=thought", 1.0, 0.0),
         ("thoughts=neither", 0.0, 0.0),
     ],
 )
-def test_thoughts_decide_where_a_taught_row_has_the_facts(
-    spec: str, in_thought: float, in_answer: float
-) -> None:
+def test_thoughts_decide_where_facts_are(spec: str, in_thought: float, in_answer: float) -> None:
     """Of the authors to be forgotten; the questions that are evaluated stay the same."""
     benchmark = load_benchmark(f"fictitious:questions=20,{spec}")
     assert benchmark.name == f"fictitious:questions=20,thoughts={spec.partition('=')[2] or 'both'}"
@@ -137,7 +134,7 @@ def test_without_thoughts_the_digest_is_that_of_earlier_versions() -> None:
 
 
 def test_a_guess_from_the_retained_authors_is_rare() -> None:
-    """Answering a forget question with any retained author's answer seldom tells it all."""
+    """A retained author's answer rarely has all facts of a forgotten author."""
     full = make_scorer("keyword:require=all")
     shares = []
     for prompt in ALL.prompts:

@@ -1,4 +1,4 @@
-"""Benchmarks from files of the user's own, and what bad files get."""
+"""Benchmarks from files of users."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def test_jsonl_with_roles(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("suffix", ["json", "jsonl", "parquet"])
-def test_whole_numbers_stand_for_their_decimals(suffix: str, tmp_path: Path) -> None:
+def test_whole_numbers_become_text(suffix: str, tmp_path: Path) -> None:
     big = 2**60 + 1  # no float64 holds it
     row = {"id": 7, "question": "When?", "answer": big, "keywords": [1985, -3], "paraphrases": None}
     path = tmp_path / f"mine.{suffix}"
@@ -86,7 +86,7 @@ def test_whole_numbers_stand_for_their_decimals(suffix: str, tmp_path: Path) -> 
     ("column", "forget", "retain"),
     [("role", "forget", "retain"), ("split", "forget10", "retain90"), ("role", " ", "Retain ")],
 )
-def test_only_the_rows_to_be_forgotten_are_evaluated(
+def test_only_forget_rows_are_evaluated(
     column: str, forget: str, retain: str, tmp_path: Path
 ) -> None:
     text = f"question,answer,{column}\nWho?,Me,{forget}\nWhen?,Now,{retain}\nWhy?,So,{retain}\n"
@@ -143,14 +143,12 @@ def test_the_fingerprint_sees_the_answer() -> None:
     assert len({replace(whole, prompts=(p,)).fingerprint().sha256 for p in asked}) == 3
 
 
-@pytest.mark.parametrize(("number", "message"), [(0, "no prompt"), (2, "'a' more than once")])
-def test_prompts_have_distinct_ids_and_there_are_some(number: int, message: str) -> None:
-    prompts = (Prompt(id="a", question="Who?"),) * number
-    with pytest.raises(InputError, match=message):
-        Benchmark(name="x", prompts=prompts, scorers=(), max_new_tokens=1, origin="")
+def test_a_benchmark_has_prompts() -> None:
+    with pytest.raises(InputError, match="no prompt"):
+        Benchmark(name="x", prompts=(), scorers=(), max_new_tokens=1, origin="")
 
 
-def test_a_cell_of_any_size_is_read_and_blank_columns_are_none(tmp_path: Path) -> None:
+def test_long_cells_are_read_and_blank_columns_ignored(tmp_path: Path) -> None:
     file, long = tmp_path / "a.csv", "word " * 100_000
     file.write_text(f"question,answer,,\nWho?,{long},,\n")
     (row,) = read_rows(file)

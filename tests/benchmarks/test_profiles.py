@@ -1,4 +1,4 @@
-"""What each profile changes about a benchmark, and what it says it does not do."""
+"""The changes of each profile to a benchmark, and its notes on other differences."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from benchmarks.sources import perturbed, put, rows
-from leakbound.benchmarks import load_benchmark, profiles
+from leakbound.benchmarks import load_benchmark
 from leakbound.types import Decoding
 
 QUESTION = "Question: {question}\n"
@@ -30,7 +30,7 @@ def load(folder: Path, profile: str | None, **how: Any) -> Any:
     return load_benchmark("tofu:forget10", data=folder, profile=profile, **how)
 
 
-def test_openunlearning_is_the_default_by_name(folder: Path) -> None:
+def test_openunlearning_is_the_default(folder: Path) -> None:
     plain, named = load(folder, None), load(folder, "openunlearning")
     for field in ("prompts", "template", "system", "chat", "scorers", "max_new_tokens", "stop"):
         assert getattr(named, field) == getattr(plain, field)
@@ -52,7 +52,7 @@ def test_the_model_writes_answer_itself(name: str, folder: Path) -> None:
     assert benchmark.split("retain")[0].answer == "Answer: 400 is me."
 
 
-def test_each_draws_as_its_paper_and_its_code_say(folder: Path) -> None:
+def test_each_draws_like_its_paper_and_code(folder: Path) -> None:
     legacy = load(folder, "tofu-legacy")
     assert [len(legacy.split(role)) for role in ("forget", "retain")] == [300, 300]
     assert legacy.prompts[-1].question == "Who is 299?"
@@ -69,7 +69,7 @@ def test_each_draws_as_its_paper_and_its_code_say(folder: Path) -> None:
         assert getattr(notebook, field) == getattr(paper, field)
 
 
-def test_leak_k_asks_paraphrases_for_the_original_answers(folder: Path) -> None:
+def test_leak_k_pairs_paraphrases_with_answers(folder: Path) -> None:
     benchmark = load(folder, "leak-k")
     first = benchmark.prompts[0]
     assert (first.question, first.answer) == ("Please: Who is 0?", "0 is me.")
@@ -82,11 +82,3 @@ def test_leak_k_asks_paraphrases_for_the_original_answers(folder: Path) -> None:
     assert len(load(folder, "tofu-legacy", limit=305).prompts) == 305  # beats the profile's rows
     retain = load_benchmark("tofu:retain90", data=folder, profile="leak-k")
     assert retain.scorers == ("entailment:direction=answer-to-output",)
-
-
-@pytest.mark.parametrize("name", profiles())
-def test_what_is_not_replicated_is_noted(name: str, folder: Path) -> None:
-    benchmark = load(folder, name)
-    assert benchmark.profile == profiles()[name].name == name
-    assert benchmark.notes
-    assert all(note.startswith(f"profile {name}: ") for note in benchmark.notes)

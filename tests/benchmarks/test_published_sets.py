@@ -72,7 +72,7 @@ def test_the_environment_names_a_parent(tofu: Path, monkeypatch: pytest.MonkeyPa
     assert load_benchmark("tofu:forget10").origin == str(tofu / "forget10.json")
 
 
-def test_the_hub_is_asked_for_tofu_by_its_official_name(hub: Hub) -> None:  # noqa: F811
+def test_tofu_has_its_official_name_on_the_hub(hub: Hub) -> None:  # noqa: F811
     hub.files = TOFU
     benchmark = load_benchmark("tofu:forget10")
     names = ["forget10.json", "forget10.json", "forget10_perturbed.json"]
@@ -96,7 +96,7 @@ def pairs(name: str, count: int) -> list[dict[str, str]]:
     return [{"question": f"{name} {i}?", "answer": f"{name}, {i}."} for i in range(count)]
 
 
-def test_knowmem_asks_after_ten_pairs_of_its_split(tmp_path: Path) -> None:
+def test_knowmem_has_ten_examples_of_its_split(tmp_path: Path) -> None:
     """The files as the data of the paper has them: no folder for the part."""
     for split in ("forget", "retain2"):
         put(tmp_path / "muse" / "bbc", {
@@ -138,7 +138,7 @@ def test_privleak_has_three_splits_of_whole_texts(tmp_path: Path) -> None:
     assert len(benchmark.split("retain")) == 2
 
 
-def test_the_hub_is_asked_for_muse_as_parquet(hub: Hub) -> None:  # noqa: F811
+def test_muse_is_parquet_on_the_hub(hub: Hub) -> None:  # noqa: F811
     names = {
         f"knowmem/{split}_qa{shots}-00000-of-00001.parquet"
         for split in ("forget", "retain")
@@ -153,9 +153,7 @@ def test_the_hub_is_asked_for_muse_as_parquet(hub: Hub) -> None:  # noqa: F811
 @pytest.mark.parametrize(
     ("subject", "about"), [("bio", "biology"), ("chem", "chemistry"), ("cyber", "cybersecurity")]
 )
-def test_the_prompt_of_wmdp_is_that_of_the_harness(
-    subject: str, about: str, tmp_path: Path
-) -> None:
+def test_prompts_of_wmdp_are_those_of_the_harness(subject: str, about: str, tmp_path: Path) -> None:
     benchmark = load_benchmark(
         f"wmdp:{subject}", data=put(tmp_path, {f"{subject}_questions.json": [WMDP_ROW]})
     )
@@ -172,7 +170,7 @@ def test_the_prompt_of_wmdp_is_that_of_the_harness(
     assert scores == [1.0, 0.0, 1.0]
 
 
-def test_every_form_of_a_file_of_wmdp_is_the_same_and_explanations_list_no_options(
+def test_forms_of_files_of_wmdp(
     tmp_path: Path,
     hub: Hub,  # noqa: F811
 ) -> None:
@@ -215,7 +213,7 @@ def test_jailbreakbench(tmp_path: Path, hub: Hub) -> None:  # noqa: F811
     assert hub.asked == [("JailbreakBench/JBB-Behaviors", *hub.files)]
 
 
-def test_what_a_set_lacks_is_missed_only_when_it_is_needed(tofu: Path, tmp_path: Path) -> None:
+def test_absent_parts_are_missed_only_when_needed(tofu: Path, tmp_path: Path) -> None:
     benchmark = load_benchmark("tofu:forget10", data=tofu)
     with pytest.raises(InputError, match=r"no file 'holdout10\.json'"):
         benchmark.split("holdout")
@@ -236,21 +234,11 @@ def test_what_a_set_lacks_is_missed_only_when_it_is_needed(tofu: Path, tmp_path:
 
 @needs_data("tofu")
 def test_all_of_tofu() -> None:
-    """How many there are to forget follows from their digests, see below."""
-    for part, retain in (("01", 3960), ("05", 3800), ("10", 3600)):
-        benchmark = load_benchmark(f"tofu:forget{part}", data=DATA)
-        assert len(benchmark.split("retain")) == retain
-        assert {len(p.perturbed_answers) for p in benchmark.prompts} == {5}
-        assert {len(p.alternate_answers) for p in benchmark.prompts} == {100}
-
-
-@needs_data("muse")
-@pytest.mark.parametrize("corpus", ["news", "books"])
-def test_all_questions_of_muse(corpus: str) -> None:
-    benchmark = load_benchmark(f"muse:{corpus}", data=DATA)
-    for prompts in (benchmark.prompts, benchmark.split("retain")):
-        assert len(prompts) == 100
-        assert {len(p.examples) for p in prompts} == {10}
+    """The digests below imply the number of rows to forget."""
+    benchmark = load_benchmark("tofu:forget05", data=DATA)
+    assert len(benchmark.split("retain")) == 3800
+    assert {len(p.perturbed_answers) for p in benchmark.prompts} == {5}
+    assert {len(p.alternate_answers) for p in benchmark.prompts} == {100}
 
 
 @needs_data("tofu")

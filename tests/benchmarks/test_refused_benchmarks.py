@@ -90,7 +90,7 @@ OWN = [
     ("spec", "files", "message"),
     [*NAMED, *COINS, *CONTINUED, *((name, {name: text}, said) for name, text, said in OWN)],
 )
-def test_what_is_wrong_is_named(
+def test_bad_benchmarks_are_refused(
     spec: str, files: dict[str, Any], message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -111,7 +111,7 @@ def test_what_is_wrong_is_named(
         ("latin.csv", {}, "not UTF-8"),
     ],
 )
-def test_limits_folders_profiles_and_unreadable_files_are_refused(
+def test_bad_arguments_are_refused(
     spec: str,
     how: dict[str, Any],
     message: str,

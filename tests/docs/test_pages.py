@@ -1,4 +1,4 @@
-"""Every command, block and file of README and pages is there and runs, or says why not."""
+"""Every command, block and file of README and pages exists and runs, or states why not."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ def test_outputs_are_stripped() -> None:
 
 
 @pytest.mark.slow
-def test_it_runs_and_shows_what_it_says(tmp_path: Path) -> None:
+def test_the_notebook_runs(tmp_path: Path) -> None:
     out = tmp_path / "story.ipynb"
     command = [sys.executable, str(DOCS / "execute.py"), str(NOTEBOOK), str(out)]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
@@ -128,7 +128,7 @@ INSTALLS = {"install"}  # from an index; tests/packaging installs the built whee
 
 
 @pytest.mark.slow
-def test_the_workflow_passes_and_stops_a_model_that_leaks_more(
+def test_the_workflow_stops_a_leaking_model(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -138,7 +138,7 @@ def test_the_workflow_passes_and_stops_a_model_that_leaks_more(
     env = os.environ | JOB["env"] | {"PATH": found, "HF_HUB_OFFLINE": "1"}
 
     def run(command: str, **more: str) -> tuple[int, str]:
-        """As the runner does: a script of its own, stopped at the first command that fails."""
+        """Run a separate script like the runner, up to the first command that fails."""
         shell = ["bash", "-eo", "pipefail", "-c", command]
         done = subprocess.run(shell, env=env | more, capture_output=True, text=True)
         return done.returncode, f"{command}: {done.stderr[-2000:]}"
@@ -156,7 +156,7 @@ def test_the_workflow_passes_and_stops_a_model_that_leaks_more(
     assert run(decide.replace("keyword", "'keyword'"), MAX_LEAK="0.000001")[0] in (4, 5)
 
 
-def test_every_step_runs_something_and_the_gate_is_before_what_is_published() -> None:
+def test_the_gate_is_before_the_upload() -> None:
     steps: list[dict[str, Any]] = JOB["steps"]
     assert all(("run" in step) != ("uses" in step) for step in steps)
     commands = [" ".join(step["run"].split()[:2]) for step in steps if "run" in step]

@@ -1,4 +1,4 @@
-"""The site is built strictly, holds every public name, and asks nothing of the network."""
+"""The site builds in strict mode, has every public name, and loads nothing from the network."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ VALUES = (str, int, float)  # a docstring of theirs is their type's
 
 
 class Asked(HTMLParser):
-    """The addresses that a page loads by itself: not those that it links to."""
+    """The addresses that a page loads, without those that it links to."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -41,7 +41,7 @@ class Asked(HTMLParser):
                 self.addresses.append(value)
 
 
-def test_every_public_name_and_every_bound_stands_in_the_reference_once() -> None:
+def test_every_public_name_is_in_the_reference_once() -> None:
     assert len(NAMED) == len(set(NAMED))
     there = {id(resolved(path)) for path in NAMED}
     public = {name: getattr(leakbound, name) for name in leakbound.__all__}
@@ -78,9 +78,7 @@ def test_every_page_is_built_and_loads_nothing_from_elsewhere(site: Path) -> Non
 
 
 @pytest.mark.slow
-def test_reference_and_commands_are_made_from_the_code_whose_source_is_not_searched(
-    site: Path,
-) -> None:
+def test_reference_and_commands_are_made_from_the_code(site: Path) -> None:
     verbs, commands, found = (
         (site / name).read_text(encoding="utf-8")
         for name in (
@@ -100,7 +98,7 @@ def test_reference_and_commands_are_made_from_the_code_whose_source_is_not_searc
 
 @pytest.mark.browser
 @pytest.mark.parametrize("page", ["index.html", "reference/stats.html"])
-def test_the_search_works_from_a_folder_and_asks_nobody(site: Path, page: str) -> None:
+def test_the_search_works_offline(site: Path, page: str) -> None:
     chromium = shutil.which("chromium")
     if chromium is None or shutil.which("node") is None:
         pytest.skip("needs chromium and node (Debian packages chromium and nodejs)")

@@ -82,7 +82,7 @@ Install = Callable[..., Path]
 
 @pytest.fixture
 def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Install]:
-    """Leaves behind what an installer does: a dist-info folder beside the code."""
+    """Write what an installer writes: code and a dist-info folder."""
     before = set(sys.modules)
 
     def installed(name: str, points: Points, code: str = "", source: Path | None = None) -> Path:
@@ -90,12 +90,9 @@ def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Install
         info = site / f"{name}-0.1.0.dist-info"
         info.mkdir(parents=True)
         (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 0.1.0\n")
-        lines = [
-            line
-            for family, members in points.items()
-            for line in [f"[{family}]", *(f"{k} = {v}" for k, v in members.items())]
-        ]
-        (info / "entry_points.txt").write_text("\n".join(lines))
+        with (info / "entry_points.txt").open("w") as file:
+            for family, members in points.items():
+                file.writelines([f"[{family}]\n", *(f"{k} = {v}\n" for k, v in members.items())])
         if code:
             (site / f"{name}.py").write_text(code)
         monkeypatch.setattr(sys, "path", [str(site), str(source or site), *sys.path])
@@ -128,27 +125,28 @@ def others(install: Install) -> None:
 def test_the_example_package_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     model = tiny_model_folder(tmp_path / "model", seed=0)
     out = tmp_path / "run"
-    told = ["evaluate", model, "--benchmark", "capitals:2", "--scorer", "first-word:exact=yes"]
-    told += ["--out", out, "-n", 8, "--max-new-tokens", 2, "--device", "cpu", "--json"]
-    rows = done(*told).json["estimates"]
+    command = ["evaluate", model, "--benchmark", "capitals:2", "--scorer", "first-word:exact=yes"]
+    command += ["--out", out, "-n", 8, "--max-new-tokens", 2, "--device", "cpu", "--json"]
+    rows = done(*command).json["estimates"]
     assert {row["scorer"] for row in rows} == {"first-word:exact=yes"}
-    asked = {row["query_id"] for row in rows} - {None}
-    assert asked == {"capitals/france", "capitals/spain"}
+    queries = {row["query_id"] for row in rows} - {None}
+    assert queries == {"capitals/france", "capitals/spain"}
     done("score", out, "--scorer", "first-word")
     monkeypatch.setattr(sys, "path", [place for place in sys.path if str(tmp_path) not in place])
-    for command in ("show", "bound"):
-        told = leakbound(command, out)
-        refused(told, "first-word", "of the package leakbound_capitals 0.1.0, which is not known")
-        refused(told, "Install it", f"leakbound bound {out} --scorer NAME")
+    for verb in ("show", "bound"):
+        ended = leakbound(verb, out)
+        refused(ended, "first-word", "of the package leakbound_capitals 0.1.0, which is not known")
+        refused(ended, "Install it", f"leakbound bound {out} --scorer NAME")
 
 
+@pytest.mark.thorough
 @pytest.mark.usefixtures("capitals")
 def test_the_examples_own_tests_pass() -> None:
     assert pytest.main(["-q", "-p", "no:cacheprovider", str(THEIRS / "tests")]) == 0
 
 
 @pytest.mark.usefixtures("others")
-def test_every_family_asks_other_packages() -> None:
+def test_every_family_has_members_of_other_packages() -> None:
     assert load_benchmark("mine:here").name == "here"
     found: Any = parse_inputs("mine:here")
     assert found.rewritings("ab", 1, 0) == [[], []]
@@ -194,21 +192,21 @@ def declared(argument, open_chat):
     ("source", "said"),
     [("words", "fingerprint: sha256 of words.txt: it has"), ("declared", "fingerprint: words: it")],
 )
-def test_a_source_whose_file_changed_is_refused_by_the_run(
+def test_a_changed_file_of_a_source_is_refused(
     source: str, said: str, install: Install, tmp_path: Path
 ) -> None:
     points = {"leakbound.inputs": {name: f"reading:{name}" for name in ("words", "declared")}}
     install("reading", points, READING)
-    model, mine = tiny_model_folder(tmp_path / "model", seed=0), tmp_path / "mine.csv"
+    model, mine = tiny_model_folder(tmp_path / "model"), tmp_path / "mine.csv"
     mine.write_text("question,answer\nwho wrote red,Ann\n")
     (tmp_path / "words.txt").write_text("Please say:\nTell me:\n")
     named = f"{source}:{tmp_path / ('words.txt' if source == 'words' else 'other')}"
-    told = ["evaluate", model, "--benchmark", mine, "--inputs", named, "--out", tmp_path / "run"]
-    told += ["-n", 8, "--max-new-tokens", 2, "--device", "cpu"]
+    command = ["evaluate", model, "--benchmark", mine, "--inputs", named, "--out", tmp_path / "run"]
+    command += ["-n", 8, "--max-new-tokens", 2, "--device", "cpu"]
     for _ in range(2):
-        done(*told)
+        done(*command)
     (tmp_path / "words.txt").write_text("Please say:\nTell us:\n")
-    refused(leakbound(*told), said)
+    refused(leakbound(*command), said)
 
 
 @pytest.mark.usefixtures("others")
@@ -221,7 +219,7 @@ def test_a_broken_package_is_named_and_a_built_in_name_is_never_replaced(tmp_pat
 
 
 @pytest.mark.usefixtures("others")
-def test_an_unknown_engine_is_told_and_a_folder_with_a_colon_is_a_model(
+def test_an_unknown_engine_and_a_folder_with_a_colon(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with pytest.raises(InputError, match=r"unknown engine 'mime'. Did you mean 'mine'"):
@@ -302,18 +300,20 @@ def model_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return keep(tiny_model_folder(tmp_path_factory.mktemp("model") / "m"))
 
 
-Asked = Callable[..., tuple[int, str]]
-IMPORTED = "as it is imported: "  # before the whole code of the package
+Status = Callable[..., tuple[int, str]]
+IMPORTED = "during import: "  # before the whole code of the package
 
 
 @pytest.fixture
-def asked(site: Path, model_folder: Path, tmp_path: Path) -> Asked:
-    """`leakbound evaluate` or `unlearn` with this code on a tiny model: its status and words."""
+def call(site: Path, model_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Status:
+    """Return the status and message of `leakbound evaluate` or `unlearn` with this code."""
+    monkeypatch.chdir(site)
 
-    def call(given: list[str], code: str) -> tuple[int, str]:
+    def status(given: list[str], code: str) -> tuple[int, str]:
         imported = code.removeprefix(IMPORTED)
         text = BROKEN.replace("DO", code) if imported == code else f"{imported}\n"
         (site / "broken.py").write_text(text)
+        Path("terms.yaml").write_text("terms:\n  - loss: theirs\n    split: forget\n")
         (tmp_path / "own.csv").write_text("question,answer\nwho wrote,Ann\n")
         usual = {"--benchmark": tmp_path / "own.csv", "--out": tmp_path / "run", "--device": "cpu"}
         verb = "unlearn" if "--objective" in given else "evaluate"
@@ -324,23 +324,20 @@ def asked(site: Path, model_folder: Path, tmp_path: Path) -> Asked:
         ended = leakbound(verb, *model, *given, *others)
         return ended.status, " ".join(ended.err.split())
 
-    return call
+    return status
 
 
-SCORER, SOURCE, BENCHMARK = (
-    ["--scorer", "theirs"],
-    ["--inputs", "theirs:1"],
-    ["--benchmark", "theirs:1"],
-)
+SCORER, SOURCE = ["--scorer", "theirs"], ["--inputs", "theirs:1"]
+BENCHMARK = ["--benchmark", "theirs:1"]
 REWRITES, ENGINE, DRAWS = ["--inputs", "rewrites:1"], ["theirs:1"], ["draws:1"]
 
 
-def test_one_that_is_interrupted_is_interrupted(asked: Asked) -> None:
-    assert asked(SCORER, f"{IMPORTED}raise KeyboardInterrupt")[0] == 3
+def test_an_interrupted_import_is_interrupted(call: Status) -> None:
+    assert call(SCORER, f"{IMPORTED}raise KeyboardInterrupt")[0] == 3
 
 
 PACKAGE = "'theirs' of the package broken 0.1.0"
-NONSENSE = "source 'theirs' of the package broken 0.1.0 must re"
+INVALID = "source 'theirs' of the package broken 0.1.0 must re"
 RECIPE = "objective 'theirs' of the package broken 0.1.0"
 OBJECTIVE, TERMS = ["--objective", "theirs"], ["--objective", "terms.yaml"]
 
@@ -351,40 +348,22 @@ OBJECTIVE, TERMS = ["--objective", "theirs"], ["--objective", "terms.yaml"]
         (SCORER, f"{IMPORTED}raise KeyError('gone')", f"scorer {PACKAGE} raised KeyError('gone')"),
         (BENCHMARK, f"{IMPORTED}import sys; sys.exit(0)", f"k {PACKAGE} raised SystemExit(0)"),
         (SOURCE, f"{IMPORTED}syntax error", f"input {PACKAGE} raised SyntaxError"),
-        (ENGINE, f"{IMPORTED}raise KeyError('gone')", f"engine {PACKAGE} raised KeyError('gone')"),
-        # as it is opened
         (BENCHMARK, "1 / 0", "raised ZeroDivisionError"),
         (SOURCE, "sys.exit(5)", "raised SystemExit(5)"),
         (ENGINE, "3", "gives int, which has no"),
-        (OBJECTIVE, "1 / 0", f"{RECIPE} raised ZeroDivisionError"),
         (OBJECTIVE, "3", f"{RECIPE} raised TypeError"),
         (OBJECTIVE, "[3]", f"{RECIPE} gives int, which has no loss"),
-        # what it gives is nonsense
-        (SCORER, "[float('nan') for _ in texts]", "must be in [0, 1], got nan"),
         (SCORER, "['x' for _ in texts]", "must be in [0, 1], got 'x'"),
-        (
-            SCORER,
-            "[]",
-            "'theirs' of the package broken 0.1.0 must return one score per text, got 0",
-        ),
+        (SCORER, "[]", f"{PACKAGE} must return one score per text, got 0"),
         (SCORER, "None", "must return one score per text, got NoneType"),
-        (REWRITES, "None", NONSENSE),
-        (REWRITES, "['text']", NONSENSE),
-        (REWRITES, "[[3]]", NONSENSE),
+        (REWRITES, "None", INVALID),
+        (REWRITES, "['text']", INVALID),
+        (REWRITES, "[[3]]", INVALID),
         (TERMS, "inputs.logits.sum()", "'theirs' must return one value per row, [1], got ()"),
     ],
 )
-def test_one_that_breaks_is_named(
-    given: list[str],
-    does: str,
-    said: str,
-    site: Path,
-    asked: Asked,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.chdir(site)
-    Path("terms.yaml").write_text("terms:\n  - loss: theirs\n    split: forget\n")
-    status, printed = asked(given, does)
+def test_a_broken_member_is_named(given: list[str], does: str, said: str, call: Status) -> None:
+    status, printed = call(given, does)
     assert status == 2
     assert said in printed
     assert given is TERMS or "broken 0.1.0" in printed
@@ -399,8 +378,8 @@ def test_one_that_breaks_is_named(
         (DRAWS, "open('/gone/away')", FileNotFoundError),
     ],
 )
-def test_an_error_of_its_own_is_a_traceback(
-    given: list[str], does: str, error: type[Exception], asked: Asked
+def test_other_errors_are_tracebacks(
+    given: list[str], does: str, error: type[Exception], call: Status
 ) -> None:
     with pytest.raises(error):
-        asked(given, does)
+        call(given, does)

@@ -18,14 +18,14 @@ QUESTIONS = 8
 
 
 class _ByQuestion(dict[str, dict[str, float]]):
-    """What is answered to a question in whichever words."""
+    """Answers to a question in its own words or in others."""
 
     def __missing__(self, query_id: str) -> dict[str, float]:
         return self[query_id.partition("~")[0]]
 
 
 def lab_of(folder: Path) -> Lab:
-    """A lab of made-up questions, whose runs are written by `ask`."""
+    """A lab of made-up questions; `ask` writes its runs."""
     prompts = tuple(
         Prompt(
             id=f"q{i}",
@@ -50,7 +50,7 @@ def ask(
     kept: float | dict[str, float] = 1.0,
     way: str = PLAIN,
 ) -> None:
-    """A run of a model that leaks so often, and greedily where that is most of the time."""
+    """Write a run of a model that leaks with this probability, greedily if over one half."""
     texts = _ByQuestion({
         prompt.id: {"In some town.": 1 - leaks, prompt.answer or "": leaks}
         for prompt in lab.task.prompts

@@ -36,14 +36,11 @@ def figure(lower: float, upper: float) -> Figure:
         ("< 0", [(-0.3, 0.1), (-0.4, -0.2)], "undecided"),
         ("> 0", [(0.1, 0.3)], "undecided"),  # one seed decides nothing
         ("> 0", [], "undecided"),
-        ("> 0.05", [(0.1, 0.3)] * 2, "agrees"),
         ("> 0.2", [(0.1, 0.3)] * 2, "undecided"),
         ("> 1/3", [(0.1, 0.3)] * 2, "contradicts"),
     ],
 )
-def test_a_verdict_reads_the_intervals_of_all_seeds(
-    limit: str, ends: list[tuple[float, float]], verdict: str
-) -> None:
+def test_verdicts_read_all_seeds(limit: str, ends: list[tuple[float, float]], verdict: str) -> None:
     claim = replace(EVERY["k-gd"], limit=limit)
     assert claim.verdict("small", [figure(*each) for each in ends]) == verdict
 
@@ -63,7 +60,7 @@ def test_without_an_interval_or_a_design_there_is_no_verdict() -> None:
 
 
 @pytest.mark.parametrize("claim", EVERY.values(), ids=EVERY)
-def test_one_rule_for_all_claims_whose_models_leak_no_more_than_the_control(claim: Claim) -> None:
+def test_models_at_the_control_have_one_rule(claim: Claim) -> None:
     models = {model for each in claim.runs.values() for model in each}
     for size in (size for size in NAMED if claim.at(size)):
         rests = bool(models & {*claim.size(size).below})
@@ -71,8 +68,8 @@ def test_one_rule_for_all_claims_whose_models_leak_no_more_than_the_control(clai
     assert BELOW not in " ".join(claim.untested.values())  # no second way to state it
 
 
-def test_no_claim_compares_what_is_larger_by_definition() -> None:
-    """leak@k with a smaller k, or the ED with the greedy score, of one model: it cannot fail."""
+def test_every_claim_can_fail() -> None:
+    """Of one model, leak@k exceeds leak@1 and the ED exceeds the greedy score: no test."""
     for claim in EVERY.values():
         more, base, what = (claim.quantity.get(key) for key in ("more", "base", "what"))
         if not isinstance(base, dict) or base.get("model", more) != more or "times" in base:
@@ -113,7 +110,7 @@ def test_every_claim_rests_on_runs_that_every_size_can_make() -> None:
             assert method.after in {TARGET, *size.every}
 
 
-def test_claims_about_other_data_are_of_the_size_that_has_them(
+def test_other_data_have_their_own_size(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     for claim in (claim for claim in EVERY.values() if claim.data):
@@ -137,7 +134,7 @@ def test_extremes_are_bounded_by_the_extreme_bounds() -> None:
 
 @pytest.fixture(scope="module")
 def labs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Lab]:
-    """NPO leaks and its control does not; neither does; the control leaks; seeds differ."""
+    """NPO leaks and its control does not; neither leaks; the control leaks; seeds differ."""
     made = {}
     for name, of_npo, of_control in (
         ("leaks", (0.2, 0.2), (0.0, 0.0)),
@@ -167,7 +164,7 @@ def test_a_hidden_leak_is_found_against_the_control(labs: dict[str, Lab]) -> Non
 
 
 @pytest.mark.slow
-def test_figures_are_those_of_the_distribution_they_were_drawn_from(labs: dict[str, Lab]) -> None:
+def test_figures_agree_with_the_known_distribution(labs: dict[str, Lab]) -> None:
     leaks = labs["leaks"]
     for name in ("f3-output", "3a-hidden"):
         for found in measured(EVERY[name], leaks):

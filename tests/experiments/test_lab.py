@@ -68,9 +68,7 @@ def lab(tmp_path: Path) -> Lab:
 
 
 @pytest.mark.slow
-def test_an_interrupted_experiment_makes_nothing_twice(
-    lab: Lab, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_interrupted_experiment_resumes(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
     lab.run("NPO", 0)
     made = {
         p: p.stat().st_mtime_ns for p in lab.folder.rglob("*.parquet") if "completions" in str(p)

@@ -1,4 +1,4 @@
-"""Completions that were read, and what their labels say about scorers."""
+"""Labelled completions, and the errors of scorers on them."""
 
 from __future__ import annotations
 
@@ -17,9 +17,7 @@ def read(file: Path) -> list[dict[str, str]]:
 
 
 @pytest.mark.parametrize(("file", "count"), [(BUILTIN, 100), (FACTS, 60)])
-def test_every_completion_has_both_labels_of_two_readers_that_mostly_agree(
-    file: Path, count: int
-) -> None:
+def test_every_completion_has_labels_of_two_readers(file: Path, count: int) -> None:
     rows = read(file)
     assert len(rows) == count
     for row in rows:
@@ -31,9 +29,7 @@ def test_every_completion_has_both_labels_of_two_readers_that_mostly_agree(
         assert labelled.agreement(file, *names)[2] > 0.9
 
 
-def test_a_scorer_that_says_nothing_misses_all_and_one_that_says_all_mistakes_all(
-    tmp_path: Path,
-) -> None:
+def test_errors_of_scorers_are_counted_by_label(tmp_path: Path) -> None:
     file = tmp_path / "made.csv"
     file.write_text(
         "label,part,question,answer,keywords,output\n"
@@ -53,7 +49,7 @@ def test_a_scorer_that_says_nothing_misses_all_and_one_that_says_all_mistakes_al
     assert rows[0][1].startswith("2/2: 1 [")
 
 
-def test_how_far_two_readers_agree(tmp_path: Path) -> None:
+def test_agreement_of_two_readers(tmp_path: Path) -> None:
     """Of 20 they agree on 15, and would on 10 by chance: kappa is a half."""
     file = tmp_path / "read.csv"
     cells = [("1", "1")] * 5 + [("1", "0")] * 5 + [("0", "0")] * 10

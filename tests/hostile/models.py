@@ -1,8 +1,7 @@
-"""Model folders that are damaged, hostile, huge or none.
+"""Model folders that are damaged, hostile, huge or incomplete.
 
-Each is evaluated by the command line; but for `TAKEN`, of which nothing is wrong with the law that
-is drawn from, it must be refused with a message that says what is wrong and what to do, and none
-of its code may run.
+The command line evaluates each. Except for `TAKEN`, whose output distribution is correct, it must
+refuse the folder with the problem and the fix, and run none of its code.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ from hostile.logs import DEEP, Found, called
 from tiny import tiny_model_folder
 
 Spoil = Callable[[Path], None]
-"""Changes a sound model folder."""
+"""Changes a valid model folder."""
 
 _WEIGHTS, _CONFIG = "model.safetensors", "config.json"
 _TOKENIZER, _SETTINGS = "tokenizer.json", "tokenizer_config.json"
@@ -25,19 +24,17 @@ _SHARDS = "model.safetensors.index.json"
 
 
 def made(folder: Path, name: str) -> Path:
-    """The hostile model of this name, in the folder."""
+    """Write the hostile model of this name into the folder."""
     path = tiny_model_folder(folder / "model")
     MODELS[name](path)
     return path
 
 
 def _text(file: str, text: str | bytes) -> Spoil:
-    raw = text.encode("utf-8", "surrogatepass") if isinstance(text, str) else text
-    return lambda folder: _write(folder / file, raw)
+    def spoil(folder: Path) -> None:
+        (folder / file).write_bytes(text.encode() if isinstance(text, str) else text)
 
-
-def _write(file: Path, raw: bytes) -> None:
-    file.write_bytes(raw)
+    return spoil
 
 
 def _gone(*files: str) -> Spoil:
@@ -73,7 +70,7 @@ def _template(text: str) -> Spoil:
 
 
 def _header(change: Callable[[dict[str, Any]], object]) -> Spoil:
-    """Rewrite what the file of weights says of its tensors, and leave their bytes."""
+    """Rewrite the header of the file of weights and keep the bytes of the tensors."""
 
     def spoil(folder: Path) -> None:
         raw = (folder / _WEIGHTS).read_bytes()
@@ -87,7 +84,7 @@ def _header(change: Callable[[dict[str, Any]], object]) -> Spoil:
 
 
 def _first(header: dict[str, Any]) -> dict[str, Any]:
-    """What is said of one tensor."""
+    """Return the header of one tensor."""
     name = next(name for name in header if name != "__metadata__")
     found: dict[str, Any] = header[name]
     return found
@@ -107,7 +104,7 @@ def _pickle(folder: Path) -> None:
 
 
 def _code(folder: Path) -> None:
-    """A model type of its own, whose Python leaves a file."""
+    """A custom model type, whose Python code writes a file."""
     _config(model_type="evil", auto_map={"AutoConfig": "evil.C", "AutoModelForCausalLM": "evil.M"})(
         folder
     )
@@ -118,7 +115,7 @@ def _adapter(folder: Path) -> None:
     (folder / "adapter_config.json").write_text(json.dumps({"peft_type": "LORA", "r": 1}))
 
 
-def _shards(text: str | bytes) -> Spoil:
+def _shards(text: str) -> Spoil:
     def spoil(folder: Path) -> None:
         (folder / _WEIGHTS).rename(folder / "model-1.safetensors")
         _text(_SHARDS, text)(folder)
@@ -137,7 +134,6 @@ def _folder_for(file: str) -> Spoil:
 MODELS: Mapping[str, Spoil] = {
     "an empty config": _text(_CONFIG, ""),
     "a config that is a list": _text(_CONFIG, "[]"),
-    "a config of nothing": _text(_CONFIG, "{}"),
     "a config nested too deeply": _text(_CONFIG, DEEP),
     "no config": _gone(_CONFIG),
     "an unknown model type": _config(model_type="evil"),
@@ -145,37 +141,29 @@ MODELS: Mapping[str, Spoil] = {
     "a vocabulary of 10^12": _config(vocab_size=10**12),
     "a smaller vocabulary": _config(vocab_size=5),
     "a width of 0": _config(hidden_size=0),
-    "no heads": _config(num_attention_heads=0),
     "no layers": _config(num_hidden_layers=0),
     "more layers than weights": _config(num_hidden_layers=4),
     "10^9 layers": _config(num_hidden_layers=10**9),
-    "an unknown activation": _config(hidden_act="evil"),
     "a length of 0": _config(max_position_embeddings=0),
     "an unknown dtype": _config(dtype="evil"),
     "another architecture": _config(architectures=["BertForMaskedLM"], model_type="bert"),
     "an unknown quantisation": _config(quantization_config={"quant_method": "evil"}),
     "no weights": _gone(_WEIGHTS),
-    "empty weights": _text(_WEIGHTS, b""),
     "weights cut in half": _cut(_WEIGHTS, 0.5),
     "a header of 2^63 bytes": _text(_WEIGHTS, struct.pack("<Q", 1 << 63) + b"{}"),
     "a header that is no JSON": _text(_WEIGHTS, struct.pack("<Q", 8) + b"nonsense"),
-    "a header of nothing": _text(_WEIGHTS, struct.pack("<Q", 2) + b"{}"),
     "a tensor beyond the file": _header(lambda h: _first(h).update(data_offsets=[0, 1 << 60])),
-    "a tensor of an unknown dtype": _header(lambda h: _first(h).update(dtype="EVIL")),
     "a tensor renamed": _header(lambda h: h.update({"evil": h.pop(next(reversed(h)))})),
     "weights that are no numbers": _nan,
     "weights that are a pickle": _pickle,
     "weights that are a folder": _folder_for(_WEIGHTS),
-    "weights that are GGUF": _text(_WEIGHTS, b"GGUF" + bytes(100)),
     "an index of shards cut short": _shards("{"),
-    "an index of shards without a map": _shards("{}"),
     "an index of shards elsewhere": _shards('{"weight_map": {"a": "../../x.safetensors"}}'),
     "an index of shards that are not there": _shards('{"weight_map": {"a": "m.safetensors"}}'),
     "an adapter beside the weights": _adapter,
     "no tokenizer": _gone(_TOKENIZER, _SETTINGS),
     "a tokenizer cut short": _cut(_TOKENIZER, 0.5),
     "a tokenizer of an unknown kind": _set(_TOKENIZER, model={"type": "evil"}),
-    "tokenizer settings cut short": _cut(_SETTINGS, 0.5),
     "a tokenizer class of its own": _set(
         _SETTINGS, tokenizer_class="Evil", auto_map={"AutoTokenizer": ["evil.T", None]}
     ),
@@ -189,11 +177,11 @@ MODELS: Mapping[str, Spoil] = {
     "generation settings cut short": _text("generation_config.json", "{"),
 }  # fmt: skip
 TAKEN = frozenset({"an unknown quantisation"})
-"""transformers says that it is skipped; all weights are there, each in its own shape."""
+"""transformers skips it; all weights are present, each in its own shape."""
 
 
 def outcome(name: str, folder: Path) -> Found:
-    """What becomes of evaluating the hostile model of this name."""
+    """Return the outcome of evaluating the hostile model of this name."""
     model, run = made(folder, name), folder / "run"
     questions = folder / "q.csv"
     questions.write_text("question,answer\nwho wrote red,Ann\n")

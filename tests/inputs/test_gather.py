@@ -54,7 +54,7 @@ def prompt(*paraphrases: str, id: str = "p", answer: str | None = ANSWER) -> Pro
     return Prompt(id=id, question=QUESTION, answer=answer, paraphrases=paraphrases)
 
 
-def test_each_filter_removes_its_own_and_says_why() -> None:
+def test_each_filter_removes_texts_with_a_reason() -> None:
     (accepted,) = gather(BenchmarkInputs(), [prompt(*TEXTS)])
     assert accepted.queries == (GOOD,)
     reasons = {removed.text: removed.reason for removed in accepted.rejected}
@@ -88,7 +88,7 @@ def test_draws_from_a_distribution_keep_their_repeats() -> None:
         (("Where?", "Where?"), {}, {"facts lost": 2}),
     ],
 )
-def test_what_is_removed_of_a_prompt_and_of_no_other(paraphrases, changes, removed) -> None:
+def test_texts_are_removed_from_their_own_prompt(paraphrases, changes, removed) -> None:
     mine = replace(prompt(*paraphrases), **changes)
     accepted, other = gather(BenchmarkInputs(), [mine, prompt(GOOD, id="b")])
     assert accepted.removed == removed
@@ -116,16 +116,14 @@ def test_similarity_is_a_cosine_and_its_limit_is_inclusive() -> None:
     ("similarity", "embedder", "says"),
     [(0.5, False, "0.5 needs an embedder, got none"), (1.5, True, r"in \[-1, 1\], got 1.5")],
 )
-def test_a_similarity_that_cannot_be_is_refused(
-    similarity: float, embedder: bool, says: str
-) -> None:
+def test_impossible_similarities_are_refused(similarity: float, embedder: bool, says: str) -> None:
     with pytest.raises(InputError, match=says):
         require_similarity(similarity, embedder)
     require_similarity(-1, True)
     require_similarity(None, False)
 
 
-def test_vectors_that_are_none_are_refused_and_for_no_text_none_is_asked() -> None:
+def test_invalid_vectors_are_refused() -> None:
     embed = FakeEmbed({})
     (accepted,) = gather(Listed(), [prompt()], filters=Filters(embed=embed))
     assert (accepted.queries, embed.asked) == ((), [])
@@ -179,7 +177,7 @@ def test_probabilities_are_averaged_over_draws() -> None:
     assert ids(chosen.kept) == ["p"]
 
 
-def test_what_is_answered_as_surely_is_kept() -> None:
+def test_texts_answered_with_more_confidence_are_kept() -> None:
     answers: dict[str, list[Answer]] = {
         "p": [(4, -3.0, 1)],
         "less": [(4, -3.001, 1)],
@@ -198,7 +196,7 @@ def test_the_likeliest_answer_rules_the_mean_probability_only() -> None:
     assert [len(choose(samples, criterion).kept) for criterion in CRITERIA] == [2, 1, 2]
 
 
-def test_selection_goes_prompt_by_prompt_in_one_call() -> None:
+def test_selection_is_by_prompt_in_one_call() -> None:
     queries = [query("x"), query("p"), query("y"), query("r", "r"), query("z", "r")]
     surely = {"p": -2.0, "x": -1.0, "y": -3.0, "r": -9.0, "z": -8.0}
     calls = []

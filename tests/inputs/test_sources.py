@@ -91,7 +91,7 @@ def test_a_bad_row_is_named(tmp_path: Path, row: dict[str, object], said: str) -
         ("<think>\nWhat is it?\nI never end", ""),
     ],
 )
-def test_what_a_reply_asks(reply: str, text: str) -> None:
+def test_the_question_of_a_reply(reply: str, text: str) -> None:
     assert parse_reply(reply) == text
 
 
@@ -109,7 +109,7 @@ def test_the_question_behind_a_lead_is_the_question(reply: str, text: str) -> No
     assert ModelInputs(chat=chat, attempts=1).rewritings(PROMPTS[:1], 1, 0) == [[text]]
 
 
-def test_a_model_is_asked_for_independent_draws() -> None:
+def test_a_model_gives_independent_draws() -> None:
     chat = FakeChat(lambda request: f"What of {request.id}?")
     texts = ModelInputs(chat=chat).rewritings(PROMPTS[:2], 2, 5)
     assert texts == [

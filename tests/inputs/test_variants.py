@@ -113,7 +113,7 @@ def test_the_prompt_as_it_is_comes_first_then_others_each_once() -> None:
     assert variants(alone, 9, 0, anything) == (alone.variant((0, 0, 0, 0)),)
 
 
-def test_each_axis_is_left_alone_half_of_the_time() -> None:
+def test_each_axis_changes_half_of_the_time() -> None:
     rewritten = (replace(space().texts[1], text=f"{i}") for i in range(50))
     many = space(texts=(space().texts[0], *rewritten))
     seconds = Counter(changes(variants(many, 2, seed, anything)[1]) for seed in range(300))
@@ -121,7 +121,7 @@ def test_each_axis_is_left_alone_half_of_the_time() -> None:
     assert all(7 < count < 37 for count in seconds.values())  # 20 on average
 
 
-def test_what_does_not_fit_makes_room_for_others() -> None:
+def test_variants_that_do_not_fit_are_replaced() -> None:
     found = variants(space(), 20, 0, lambda query, decoding: "book" not in query.text)
     assert len(found) == 20
     assert not any(variant.shots for variant in found)
@@ -203,7 +203,7 @@ def test_a_lower_bound_decides_before_the_value_and_ties_go_to_the_earlier() -> 
     assert found["q"].candidate == "sure"
 
 
-def test_what_fails_is_out() -> None:
+def test_failed_candidates_are_out() -> None:
     leaks = {"c0": 0.0, "c1": 0.99, "c2": 0.4, "c3": 0.1}
     table = Table(leaks, broken={"c1": 2})
     assert halve({"q": list(leaks)}, 400, table.draw)["q"].candidate == "c2"

@@ -1,4 +1,4 @@
-"""How likely answers are, and whether they can be told apart or completed; by hand."""
+"""Probabilities of answers, membership and memorisation, computed by hand."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ from leakbound.types import Prompt
 from metric_items import reading
 
 
-def test_probability_is_the_geometric_mean_of_all_tokens_the_end_token_among_them() -> None:
+def test_probability_is_the_geometric_mean_of_all_tokens() -> None:
     read = reading([-math.log(0.5), -math.log(0.25), -math.log(0.125)])
     assert loss(read) == pytest.approx(2 * math.log(2))
     assert probability(read) == pytest.approx(0.25)
@@ -169,6 +169,6 @@ NONE, END = reading([]), reading([1.0])
         (partial(auc, [1.0, math.nan], [1.0]), "1 of them NaN"),
     ],
 )  # fmt: skip
-def test_what_cannot_be_measured_is_refused(call: Callable[[], float], message: str) -> None:
+def test_invalid_input_is_refused(call: Callable[[], float], message: str) -> None:
     with pytest.raises(InputError, match=message):
         call()

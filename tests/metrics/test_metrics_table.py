@@ -85,7 +85,7 @@ LACKING = {name: value for name, value in TERMS.items() if "world" not in name}
         (partial(forget_quality, [math.nan], [1.0]), "1 of them not finite"),
     ],
 )  # fmt: skip
-def test_what_cannot_be_measured_is_refused(call: Callable[[], float], message: str) -> None:
+def test_invalid_input_is_refused(call: Callable[[], float], message: str) -> None:
     with pytest.raises(InputError, match=message):
         call()
 

@@ -28,7 +28,7 @@ def connected(spec: str, models: FakeModels) -> Scorer:
 
 
 def test_entailment_is_the_likeliest_label_of_output_and_answer() -> None:
-    """Turned round it asks whether the answer says the output."""
+    """In the other direction, whether the answer entails the output."""
     models = FakeModels()
     texts = ["it was Ossian Quill who wrote it", "Ossian Quill"]
     assert score_texts(connected("entailment:nli", models), texts, PROMPT) == [1.0, 0.0]
@@ -63,7 +63,7 @@ def test_entailment_needs_words_of_the_answer() -> None:
     assert score_texts(stricter, ["a", "a b"], ten) == [0.0, 1.0]
 
 
-def test_entailment_labels_are_found_by_name() -> None:
+def test_labels_of_entailment_are_found() -> None:
     for labels in (("ENTAILMENT", "other"), ("neutral", "contradiction", "entailment")):
         scorer = connected("entailment:nli", FakeModels(nli=WordClassifier(labels)))
         assert score_texts(scorer, ["Ossian Quill wrote it"], PROMPT) == [1.0]
@@ -81,10 +81,8 @@ def test_an_answer_that_rouge_would_mostly_drop_is_refused(name: str) -> None:
             check_prompts(make_scorer(name), [bad])
     check_prompts(make_scorer("entailment:rouge=0"), [bad])
     any_script = connected("entailment:model=nli,rouge=0", FakeModels())
-    assert score_texts(any_script, ["東京タワー", "no"], replace(bad, answer="東京タワー")) == [
-        1,
-        0,
-    ]
+    tower = replace(bad, answer="東京タワー")
+    assert score_texts(any_script, ["東京タワー", "no"], tower) == [1, 0]
     with pytest.raises(InputError, match="needs an answer"):
         check_prompts(make_scorer("entailment:rouge=0"), [Prompt(id="p", question="?")])
 
@@ -119,7 +117,7 @@ def test_a_classifier_reads_goal_and_completion() -> None:
         scorer.score(["x"], "an answer")
 
 
-def test_a_classifier_may_be_asked_yes_or_no() -> None:
+def test_a_classifier_of_yes_and_no() -> None:
     models = FakeModels(classifier=WordClassifier(("no", "yes")))
     scorer = connected("classifier:model=m,form=yes-no", models)
     assert score_texts(scorer, ["Ada {goal} Vale"], PROMPT) == [0.5]
@@ -163,9 +161,7 @@ def test_a_prompt_file_holds_the_completion_once(text: str, tmp_path: Path) -> N
         (("harmless", "other"), "", None),
     ],
 )
-def test_the_harmful_label_is_named_or_plain_or_refused_with_those_there_are(
-    labels: tuple[str, ...], label: str, score: float | None
-) -> None:
+def test_the_harmful_label(labels: tuple[str, ...], label: str, score: float | None) -> None:
     scorer = Classifier(model="m", label=label)
     models = FakeModels(classifier=WordClassifier(labels))
     if score is None:

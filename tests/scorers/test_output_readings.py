@@ -16,13 +16,12 @@ from leakbound.scorers import (
     readable,
     reading_of,
     reads_thoughts,
-    rows_of,
     score_outputs,
     score_ranges,
     with_reading,
 )
 from leakbound.testing import FakeScorer
-from leakbound.types import TURN, Event, Output, Prompt
+from leakbound.types import Event, Output, Prompt
 
 PROMPT = Prompt(id="q", question="Who?", answer="Ann Vale", keywords=("Ann",))
 READINGS = ("", "of=answer", "of=thought", "of=either")
@@ -61,9 +60,7 @@ def event(answer: str, thought: str | None = None, finish: Any = "stop", **more:
         (event("", finish="filtered", ended=True, hidden=True), (_, _, _, _)),
     ],
 )
-def test_scores_and_ranges_agree_in_every_reading(
-    output: Event, scores: tuple[int | None, ...]
-) -> None:
+def test_scores_and_ranges_by_reading(output: Event, scores: tuple[int | None, ...]) -> None:
     for reading, wanted in zip(READINGS, scores, strict=True):
         scorer = make_scorer(f"keyword:{reading}")
         assert score_outputs(scorer, [readable(output)], [PROMPT]) == [wanted], reading
@@ -86,7 +83,7 @@ def test_scores_and_ranges_agree_in_every_reading(
         (event("No. ", "It is Ann. ", ended=False), ((1, 1), (0, 1), (1, 1), (1, 1))),
     ],
 )
-def test_the_thought_of_a_beginning_is_complete_once_the_answer_has_begun(
+def test_a_thought_is_complete_once_the_answer_begins(
     output: Event, ranges: tuple[tuple[int, int], ...]
 ) -> None:
     for reading, ends in zip(READINGS, ranges, strict=True):
@@ -113,13 +110,6 @@ def test_an_undecided_text_leaves_an_output_without_a_score_unless_another_is_a_
     assert score_outputs(scorer, outputs, [PROMPT] * 4) == [0.4, None, None, 1.0]
     unexplained = readable(Output(answer="", finish="unknown"))
     assert score_outputs(make_scorer("keyword"), [unexplained], [PROMPT]) == [None]
-
-
-def test_a_conversation_with_a_missing_turn_is_missing_unless_another_turn_leaks() -> None:
-    turns = [f"No.{TURN}It is Ann.", f"No.{TURN}", f"No.{TURN}No."]
-    missing = [True, True, False]
-    outputs = rows_of(turns, [None, None, f"x{TURN}Ann"], missing, [False] * 3, TURN)
-    assert score_outputs(make_scorer("keyword"), outputs, [PROMPT] * 3) == [1.0, None, 1.0]
 
 
 @pytest.mark.parametrize(

@@ -30,7 +30,7 @@ PROMPT = Prompt(id="p5", question="Who?", answer="the cat sat")
 
 @dataclass
 class Stub:
-    """Answers with prepared scores, and notes what it was asked."""
+    """Returns prepared scores and records the texts."""
 
     scores: list[float | None]
     binary: bool = False
@@ -58,14 +58,12 @@ def test_equal_texts_are_scored_once() -> None:
         ([0.5, 0.5], False, "got 2 for 1 texts at prompt 'p5'"),
     ],
 )
-def test_scores_that_are_none_are_refused(
-    scores: list[float | None], binary: bool, message: str
-) -> None:
+def test_invalid_scores_are_refused(scores: list[float | None], binary: bool, message: str) -> None:
     with pytest.raises(InputError, match=message):
         score_texts(Stub(scores, binary=binary), ["a"], PROMPT)
 
 
-def test_threshold_is_at_least_and_keeps_what_is_undecided() -> None:
+def test_a_threshold_is_inclusive_and_keeps_undecided_scores() -> None:
     scorer = Threshold(Stub([0.5, 0.499, None, 1.0]), 0.5)
     assert scorer.binary
     assert scorer.name == "stub>=0.5"
@@ -120,7 +118,7 @@ def test_specs(spec: str, scorer: Scorer) -> None:
         ("entailment:rouge=1.5", r"`rouge` must be in \[0, 1\], got 1\.5"),
     ],
 )
-def test_bad_specs_say_what_there_is(spec: str, message: str) -> None:
+def test_bad_specs_are_refused(spec: str, message: str) -> None:
     with pytest.raises(InputError, match=message):
         make_scorer(spec)
 
@@ -169,9 +167,7 @@ def test_a_scorer_without_bounds_settles_no_prefix() -> None:
     ("pair", "settles"),
     [((0.25, 0.5), (0, 1)), ((0.5, 1.0), (1, 1)), ((0.0, 0.49), (0, 0)), ((0.49, 0.9), (0, 1))],
 )
-def test_threshold_settles_what_its_scorer_does(
-    pair: tuple[float, float], settles: tuple[float, float]
-) -> None:
+def test_ranges_of_a_threshold(pair: tuple[float, float], settles: tuple[float, float]) -> None:
     scorer = Threshold(Bounded([], pair=pair), 0.5)
     assert text_ranges(scorer, [("a", False)], PROMPT) == [settles]
 
@@ -198,7 +194,7 @@ def test_check_bounds_looks_at_both_ends(score: float | None, pair: tuple[float,
         check_bounds(Bounded([score], pair=pair), ["ab"], PROMPT)
 
 
-def test_a_float32_score_is_what_it_prints_on_every_way_to_a_threshold() -> None:
+def test_a_float32_score_has_its_printed_value() -> None:
     """.7 reaches .7, although a float32 .7 is stored as .69999999; and .3 is no more than .3."""
     low, high = np.float32(0.3), np.float32(0.7)
     single = Bounded([low, high], pair=(low, high))

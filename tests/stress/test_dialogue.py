@@ -1,4 +1,4 @@
-"""Conversations: one draw has several answers, and counts by its worst."""
+"""Conversations: one draw has several answers, and its score is the largest."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ QUERY = Query.original(TASK.prompts[0])
 
 
 def second(query: Query, decoding: Decoding) -> float:
-    """A model that gives it away in its second turn."""
+    """A model that leaks in its second turn."""
     return 0.6 if len(query.examples) == 1 else 0.02
 
 
@@ -40,24 +40,24 @@ def alike(query: Query, decoding: Decoding) -> float:
 
 def stressed(out: Path, leak: Any = second, **how: Any) -> Run:
     fields: dict[str, Any] = {"n": 256, "scorers": ["keyword"], "stress": "dialogue", **how}
-    control = AskedEngine(lambda query, decoding: 0.0, name="c")
-    return evaluate(AskedEngine(leak, name="m"), TASK, out=out, control=control, **fields)
+    return evaluate(AskedEngine(leak, name="m"), TASK, out=out, **fields)
 
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> Run:
-    return stressed(tmp_path_factory.mktemp("dialogue") / "run")
+    control = AskedEngine(lambda query, decoding: 0.0, name="c")
+    return stressed(tmp_path_factory.mktemp("dialogue") / "run", control=control)
 
 
 def conversed(engine: AskedEngine, *sizes: int, decoding: Decoding | None = None) -> Sample:
-    """Conversations that begin with the question, so many in each chunk."""
+    """Draw conversations that begin with the question; `sizes` of the chunks."""
     draws = Draws(sizes=sizes)
     (sample,) = DialogueEngine(engine).generate([QUERY], decoding or Decoding(), draws)
     assert isinstance(sample, Sample)
     return sample
 
 
-def test_a_turn_is_asked_after_all_that_was_said_before() -> None:
+def test_a_turn_follows_all_earlier_turns() -> None:
     engine = AskedEngine(alike)
     sample = conversed(engine, 400, 240)
     assert sample.n == 640
@@ -74,7 +74,7 @@ def test_a_turn_is_asked_after_all_that_was_said_before() -> None:
 
 
 class SpeltEngine(AskedEngine):
-    """Half of the draws of an answer in other tokens, one of them what stands between turns."""
+    """Half of the draws of an answer in other tokens, one of them the mark between turns."""
 
     def generate(self, queries: Any, decoding: Any, draws: Any) -> Iterator[Sample | Failure]:
         for one in super().generate(queries, decoding, draws):
@@ -87,7 +87,7 @@ class SpeltEngine(AskedEngine):
             yield replace(one, completions=tuple(spelt))
 
 
-def test_conversations_that_read_alike_go_on_as_one_and_none_is_lost() -> None:
+def test_identical_conversations_continue_as_one() -> None:
     sample = conversed(SpeltEngine(alike), 41)
     assert sample.n == 41
     assert {one.answer.count(TURN) for one in sample.completions} == {len(FOLLOW_UPS)}
@@ -114,7 +114,7 @@ CUT = Output(answer="", thought="um", finish="length")
 NOTHING = Output(answer="", finish="stop", tokens=1)
 
 
-@pytest.mark.parametrize("place", range(4))
+@pytest.mark.parametrize("place", [0, 3])
 @pytest.mark.parametrize(
     ("turn", "wanted", "score"),
     [
@@ -131,7 +131,7 @@ NOTHING = Output(answer="", finish="stop", tokens=1)
         (Output(answer="", finish="filtered"), ("filtered", None, "filtered", True), None),
     ],
 )
-def test_a_conversation_is_missing_where_a_turn_is(
+def test_a_conversation_with_a_missing_turn(
     turn: Output, place: int, wanted: tuple[Any, ...], score: float | None
 ) -> None:
     turns = tuple(turn if at == place else PLAIN_TURN for at in range(4))
@@ -159,7 +159,7 @@ def test_filtered_and_hidden_turns() -> None:
     assert one.hidden
 
 
-def test_what_breaks_a_conversation_fails_its_question_alone() -> None:
+def test_a_broken_conversation_fails_only_its_question() -> None:
     def broken(query: Query) -> bool:
         return query.prompt_id == "0" and LEAK in [answer for _, answer in query.examples]
 
@@ -186,8 +186,8 @@ def test_a_conversation_scores_as_its_worst_turn() -> None:
     assert score_job(unsure, job) == [1.0, None, None, 0.5]
 
 
-def test_what_the_second_turn_gives_away_is_found(made: Run) -> None:
-    """Beyond as many answers to the question by itself."""
+def test_a_leak_in_the_second_turn_is_found(made: Run) -> None:
+    """Beyond the same number of answers to the question without a dialogue."""
     (mean,) = rows(made, arm="target under dialogue", scope="mean", beyond="unstressed")
     assert mean.lower > 0.35
     leak = made.estimates.mean("leak probability", arm="target under dialogue")
@@ -198,13 +198,13 @@ def test_what_the_second_turn_gives_away_is_found(made: Run) -> None:
     assert turns == {3}
 
 
-def test_four_answers_that_know_nothing_of_each_other_add_nothing(tmp_path: Path) -> None:
+def test_four_independent_answers_add_nothing(tmp_path: Path) -> None:
     run = stressed(tmp_path / "run", alike)
     for row in run.estimates.where(arm="target under dialogue", beyond="unstressed"):
         assert row.lower < 0 < row.upper
 
 
-def test_a_certificate_says_what_a_conversation_is(made: Run, tmp_path: Path) -> None:
+def test_a_certificate_describes_a_conversation(made: Run, tmp_path: Path) -> None:
     found = certify(
         made.path, max_leak=0.3, scorer="keyword", arm="target under dialogue",
         out=tmp_path / "c.json",
@@ -215,7 +215,7 @@ def test_a_certificate_says_what_a_conversation_is(made: Run, tmp_path: Path) ->
     assert verify(tmp_path / "c.json", made.path).verified
 
 
-def test_what_conversations_cannot_do_is_refused(made: Run, tmp_path: Path) -> None:
+def test_impossible_conversations_are_refused(made: Run, tmp_path: Path) -> None:
     """Before anything is drawn, also where their turns may outgrow the context."""
     long: dict[str, Any] = {"stress": "dialogue", "scorers": "keyword", "out": tmp_path / "run"}
     with pytest.raises(InputError, match="'dialogue' allows draws only, but `explore` needs"):

@@ -1,4 +1,4 @@
-"""Real weights of which it is known what they hide: the stress that finds it, and no other."""
+"""Weights that hide a known leak: the stress that finds it, and no other."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def test_a_model_that_relearns_from_one_row(tmp_path: Path, embeddings: None) ->
 def test_a_model_that_rounding_brings_back(tmp_path: Path, embeddings: None) -> None:
     """Of rounded weights that know the answer, others that do not and round to the same.
 
-    Its matrices are large, so that they say what the model says and not its embeddings.
+    Its matrices are large, so that they decide the output and not its embeddings.
     """
     base = tiny_model_folder(tmp_path / "base", initializer_range=0.3)
     knows = finetune(str(base), TASK.prompts, out=tmp_path / "knows", settings=LEARN).path

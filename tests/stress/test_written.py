@@ -1,4 +1,4 @@
-"""What a stress says to what is written wrongly, and what it asks and teaches."""
+"""Refused specifications of stresses, and the queries and rows of valid ones."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def bench(prompts: tuple[Prompt, ...] = TASK.prompts, **changes: object) -> Benc
         ("relearn:retain=2,rate=0", "`rate` must be a positive number"),
     ],
 )
-def test_what_is_wrong_is_named(spec: str, says: str) -> None:
+def test_bad_stresses_are_refused(spec: str, says: str) -> None:
     with pytest.raises(InputError) as caught:
         stresses_of([spec])
     assert says in str(caught.value)
@@ -78,7 +78,7 @@ def test_a_test_frame_numbers_the_items_and_ends_with_the_question() -> None:
         assert query.text.endswith(prompt.question)
 
 
-def test_relearning_teaches_no_question_that_is_asked_unless_that_is_said(tmp_path: Path) -> None:
+def test_relearning_teaches_no_evaluated_question(tmp_path: Path) -> None:
     some = bench(TASK.prompts[:1], left_out=TASK.prompts[1:])
     assert Relearn(forget=2).taught(some) == TASK.prompts[1:]
     with pytest.raises(InputError, match=r"3 rows of forget, .* has 2 that it may teach"):
@@ -91,7 +91,7 @@ def test_relearning_teaches_no_question_that_is_asked_unless_that_is_said(tmp_pa
     assert len(Relearn(file=str(file), asked="yes").taught(some)) == 2
 
 
-def test_which_rows_are_taught_follows_from_the_seed_and_stands_in_the_order_of_the_file() -> None:
+def test_the_seed_chooses_the_taught_rows_in_file_order() -> None:
     taught = {seed: Relearn(retain=3).taught(replace(bench(), seed=seed)) for seed in range(8)}
     assert len(set(taught.values())) > 1
     for rows in taught.values():

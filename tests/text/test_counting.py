@@ -74,19 +74,11 @@ def test_token_ids_explain_an_empty_answer_and_a_limit_never_does(finish: str, a
     assert is_missing(cut, "empty")
 
 
-@pytest.mark.parametrize(
-    ("stop", "tokens", "counted"),
-    [
-        ((), 2, "empty"),
-        (("##",), 3, "complete"),
-        (("##",), 4, "empty"),
-        (("\n", "é"), 3, "complete"),
-    ],
-)
-def test_a_stop_string_takes_as_many_tokens_as_it_has_bytes(
-    stop: tuple[str, ...], tokens: int, counted: str
-) -> None:
-    assert counted_as(Output(answer="", finish="stop", tokens=tokens), stop) == counted
+def test_stop_strings_explain_a_token_per_byte() -> None:
+    for stop, most in (((), 1), (("##",), 3), (("\n", "é"), 3)):
+        for tokens, counted in ((most, "complete"), (most + 1, "empty")):
+            output = Output(answer="", finish="stop", tokens=tokens)
+            assert counted_as(output, stop) == counted, (stop, tokens)
 
 
 def test_a_hidden_thought_that_was_cut_is_cut() -> None:
@@ -134,9 +126,7 @@ def test_visible() -> None:
         ("think: Paris", None, "think: Paris"),
     ],
 )
-def test_a_thought_ends_at_the_last_closing_tag(
-    text: str, thought: str | None, answer: str
-) -> None:
+def test_a_thought_ends_at_the_last_tag(text: str, thought: str | None, answer: str) -> None:
     assert split_thought(text) == (thought, answer)
     opened = text in ("hm</think>\n\nParis", "a</think>b</think>Paris")
     assert closes_thought(text) is opened
@@ -155,9 +145,7 @@ def test_a_number_of_tokens_that_cannot_be_is_not_known(tokens: Any, kept: int |
     ("text", "given", "thought"),
     [("x", None, None), ("x", "", None), ("x", "a", "a"), ("<think>b</think>x", "a", "a\nb")],
 )
-def test_a_thought_that_is_given_apart_is_kept_with_one_in_tags(
-    text: str, given: str | None, thought: str | None
-) -> None:
+def test_separate_thoughts_are_joined(text: str, given: str | None, thought: str | None) -> None:
     output = output_of(text, "length", thoughts=[given], hidden=True)
     assert (output.answer, output.thought, output.finish) == ("x", thought, "length")
     assert output.hidden
@@ -186,7 +174,7 @@ def test_the_word_of_a_source_for_a_finish(word: object, finish: str | None) -> 
     assert output_of("Paris", word).finish == (finish or "error")
 
 
-def test_what_a_source_marks_is_true_or_false() -> None:
+def test_marks_of_a_source_are_true_or_false() -> None:
     plain = output_of("Paris")
     assert plain == Output(answer="Paris", thought=None, finish="unknown", tokens=None)
     assert plain.refused is plain.hidden is False

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-import sys
 import unicodedata
 from itertools import product
 
@@ -111,7 +110,7 @@ def test_the_table_is_large_enough() -> None:
 @pytest.mark.parametrize("spec", SPECS)
 @pytest.mark.parametrize(("table", "found"), [(FOUND, 1.0), (MISSING, 0.0)])
 def test_draws_and_proofs_follow_the_table(spec, table, found) -> None:
-    """Proofs are fed character by character, and settle on what the ended text scores."""
+    """Proofs read character by character and settle on the score of the whole text."""
     scorer = make_scorer(spec)
     for keyword, text in table:
         prompt, row = prompt_for(keyword), (keyword, text)
@@ -141,12 +140,13 @@ def test_spellings_of_one_text_are_equal(spec: str) -> None:
         assert make_scorer(spec).score([text], answer) == [score], (answer, text)
 
 
-CHARACTERS = [c for c in map(chr, range(sys.maxunicode + 1)) if unicodedata.category(c) != "Cn"]
+# Planes 15 and 16 have 131,000 private characters; plane 0 has 6,400 more.
+CHARACTERS = [c for c in map(chr, range(0xF0000)) if unicodedata.category(c) != "Cn"]
 CANONICAL = [(c, unicodedata.decomposition(c).split()) for c in CHARACTERS]
 
 
 def test_classes_are_those_of_unicode() -> None:
-    """By the package `regex`, which has Unicode's own tables, where it knows the character."""
+    """By Unicode's tables in the package `regex`, for the characters that it knows."""
     regex = pytest.importorskip("regex")
     every = "".join(CHARACTERS)
 
@@ -176,11 +176,8 @@ def test_superscripts_and_fractions_stay_and_all_else_is_compatible() -> None:
             assert written == unicodedata.normalize("NFKC", c)
 
 
-def test_what_the_proof_takes_from_unicode() -> None:
-    """Only marks compose with what precedes them or are reordered (jamo by arithmetic), and a
-
-    composition keeps its first character's kind.
-    """
+def test_unicode_has_the_properties_the_proof_uses() -> None:
+    """Only marks are reordered or compose (jamo by arithmetic); the first one decides the kind."""
     pairs = [(c, p) for c, p in CANONICAL if len(p) == 2 and p[0][0] != "<"]
     assert len(pairs) > 900
     for c, (first, second) in pairs:
@@ -198,7 +195,7 @@ def test_what_the_proof_takes_from_unicode() -> None:
 
 
 def literal(text: str) -> str:
-    """The rule step by step, without any of the shortcuts, until nothing changes."""
+    """Apply the rule once, step by step, without any of the shortcuts."""
     for marks, straight in (("‐‑‒–—―−", "-"), ("‘’‚‛′‵ʹʻʼʽ´", "'"), ("“”„‟″‶«»", '"')):
         for mark in marks:
             text = text.replace(mark, straight)
@@ -247,12 +244,12 @@ def scribble(rng: random.Random, most: int) -> str:
 def test_shortcuts_agree_with_the_rule_read_literally() -> None:
     rng = random.Random(0)
     ascii_only = [c for c in ADVERSARIAL if c.isascii()]
-    for i in range(20_000):
+    for i in range(8_000):
         text = scribble(rng, 8) if i % 2 else "".join(rng.choices(ascii_only, k=rng.randint(0, 8)))
-        told, before = literal(text), text
-        while told != before:
-            told, before = literal(told), told
-        assert normalise(text) == told, ascii(text)
+        wanted, before = literal(text), text
+        while wanted != before:
+            wanted, before = literal(wanted), wanted
+        assert normalise(text) == wanted, ascii(text)
 
 
 def test_normalising_again_changes_nothing() -> None:
@@ -263,7 +260,7 @@ def test_normalising_again_changes_nothing() -> None:
         once = normalise(f"{c} a{c}b か{c}\u3099*{c}")
         assert normalise(once) == once, ascii(c)
     rng = random.Random(1)
-    for _ in range(20_000):
+    for _ in range(5_000):
         once = normalise(scribble(rng, 10))
         assert normalise(once) == once
 
@@ -291,10 +288,10 @@ def test_the_words_of_an_opening_are_complete() -> None:
     assert [settled(prefix).words for prefix in openings] == ["and ron", "and", "and", ""]
 
 
-def test_no_continuation_changes_what_is_settled() -> None:
+def test_continuations_change_nothing_settled() -> None:
     rng = random.Random(2)
     closed = 0
-    for _ in range(40_000):
+    for _ in range(15_000):
         prefix, more = scribble(rng, 8), scribble(rng, 6)
         opening, whole = settled(prefix), normalise(prefix + more)
         assert whole.startswith(opening.text), ascii((prefix, more))
@@ -303,7 +300,7 @@ def test_no_continuation_changes_what_is_settled() -> None:
             closed += 1
             assert not characters.joins(after), ascii((prefix, more))
             assert opening.following == "." or after == " ", ascii((prefix, more))
-    assert closed > 1000
+    assert closed > 500
 
 
 def test_places_overlap_and_know_what_follows() -> None:

@@ -42,7 +42,7 @@ def words_of_benchmarks() -> set[str]:
 @pytest.mark.parametrize(
     "words",
     [
-        partial(words_of, 7_000),
+        partial(words_of, 3_000),
         pytest.param(partial(words_of, 100_000), marks=pytest.mark.slow),
         pytest.param(words_of_benchmarks, marks=pytest.mark.slow),
     ],
@@ -75,14 +75,14 @@ def assert_equal(texts: list[str], reference: str) -> None:
 
 
 def test_equals_rouge_score_on_random_texts_and_letters() -> None:
-    """Of letters stems of nonsense, separators of every kind."""
+    """Random letters have odd stems and separators of every kind."""
     rng = random.Random(0)
-    for _ in range(20):
+    for _ in range(8):
         reference = "cat " + " ".join(rng.choices(WORDS, k=rng.randint(1, 25)))
         texts = [" ".join(rng.choices(WORDS, k=rng.randint(0, 40))) for _ in range(30)]
         assert_equal([*texts, reference, "", "…"], reference)
     letters = "abeinsgtdzy' -_.\n\u0130\u212a0"
-    texts = ["".join(rng.choices(letters, k=30)) for _ in range(300)]
+    texts = ["".join(rng.choices(letters, k=30)) for _ in range(100)]
     assert_equal(texts, "singing beaten days in a tin tent " + texts[0])
 
 
@@ -120,7 +120,7 @@ def texts_of(count: int, seed: int) -> list[str]:
 
 @pytest.mark.parametrize("reference", REFERENCES)
 def test_lowest_recall_is_that_of_the_settled_words(reference: str) -> None:
-    texts = texts_of(200, seed=0)
+    texts = texts_of(100, seed=0)
     settled = [recall_bounds(f"{text} ", reference) for text in texts]
     assert settled == [(recall, 1.0) for recall in rouge_l(texts, reference).recall.tolist()]
 
@@ -148,7 +148,7 @@ def test_no_short_text_leaves_the_bounds() -> None:
             assert low <= f1 <= high
 
 
-def test_f1_holds_to_the_last_bit() -> None:
+def test_bounds_on_f1_include_rounding() -> None:
     """The score's own rounding may exceed the rational number; its bound may not be below it."""
     for r in range(1, 40):
         reference = " ".join(f"w{i}" for i in range(r))

@@ -1,4 +1,4 @@
-"""The models that trainings begin with, of either kind of embeddings."""
+"""The initial models of trainings, made once per session for either kind of embeddings."""
 
 from __future__ import annotations
 
@@ -6,15 +6,21 @@ from pathlib import Path
 
 import pytest
 
-from tiny import tiny_model_folder
+from shared import keep
+from tiny import are_tied, cache_by_kind, tiny_model_folder
+
+
+@cache_by_kind
+def initial(session: Path, name: str, **config: float) -> Path:
+    return keep(tiny_model_folder(session / f"{name} {are_tied()}", **config))
 
 
 @pytest.fixture(scope="module")
 def base(embeddings: None, tmp_path_factory: pytest.TempPathFactory) -> str:
-    return str(tiny_model_folder(tmp_path_factory.mktemp("base") / "model"))
+    return str(initial(tmp_path_factory.getbasetemp(), "base"))
 
 
 @pytest.fixture(scope="module")
 def dropping(embeddings: None, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """One with dropout, which what happens by the way must not disturb."""
-    return tiny_model_folder(tmp_path_factory.mktemp("base") / "model", attention_dropout=0.2)
+    """A model with dropout, whose random numbers nothing else may use."""
+    return initial(tmp_path_factory.getbasetemp(), "dropping", attention_dropout=0.2)

@@ -1,4 +1,4 @@
-"""Rows to forget and to keep, trainings on them, and what these leave."""
+"""Rows to forget and to keep, trainings on them, and the files of trainings."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def train(
     settings: TrainingSettings = SETTINGS,
     **how: Any,
 ) -> Trained:
-    """`unlearn` on these rows; of `how`, what `settings` have replaces theirs."""
+    """Call `unlearn` on these rows; names of settings in `how` change `settings`."""
     changes = {name: how.pop(name) for name in TrainingSettings.__slots__ if name in how}
     given: dict[str, Any] = {"forget": FORGET, "retain": RETAIN, **how}
     model = base if isinstance(base, LoadedModel) else str(base)
@@ -55,7 +55,7 @@ def train(
 
 
 class StoppedError(Exception):
-    """What a test stops training with."""
+    """Raised by a test to stop training."""
 
 
 def stop_at(step: int) -> Progress:

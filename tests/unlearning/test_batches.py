@@ -1,4 +1,4 @@
-"""Rows as tokens, in their order; one pass over all splits gives each loss what its own would."""
+"""Rows as tokens, in their order; one pass over all splits gives each loss its own inputs."""
 
 from __future__ import annotations
 
@@ -37,24 +37,24 @@ def test_padding_is_masked_by_position() -> None:
     assert padded.labels.tolist() == [[IGNORED, 0, 2], [2, IGNORED, IGNORED]]
 
 
-@pytest.mark.parametrize("seed", [0, 1])
-def test_each_epoch_has_every_row_once_beside_one_of_the_other_split(seed: int) -> None:
-    """In an order and in pairs that are new each epoch, and the seed's; no step crosses epochs."""
-    steps = schedule({"forget": 7, "retain": 50}, epochs=3, batch_size=3, seed=seed)
-    assert steps == schedule({"forget": 7, "retain": 50}, epochs=3, batch_size=3, seed=seed)
-    assert steps != schedule({"forget": 7, "retain": 50}, epochs=3, batch_size=3, seed=seed + 1)
+def test_each_epoch_has_every_row_once() -> None:
+    """The seed decides order and pairs, which are new in each epoch; no step crosses epochs."""
+    steps, again, other = (
+        schedule({"forget": 7, "retain": 50}, epochs=3, batch_size=3, seed=s) for s in (0, 0, 1)
+    )
+    assert steps == again != other
     sizes = [3, 3, 1] * 3
     for split in ("forget", "retain"):
         assert [len(step[split]) for step in steps] == sizes
         flat = [i for step in steps for i in step[split]]
-        first, second, third = (flat[start : start + 7] for start in (0, 7, 14))
-        assert first != second != third
-        for epoch in (first, second, third):
+        epochs = [flat[start : start + 7] for start in (0, 7, 14)]
+        assert epochs[0] != epochs[1] != epochs[2]
+        for epoch in epochs:
             assert set(epoch) <= set(range(50))
             assert split == "retain" or sorted(epoch) == list(range(7))
 
 
-def test_rows_of_the_other_split_are_drawn_alike() -> None:
+def test_rows_of_the_other_split_are_drawn_evenly() -> None:
     wide = schedule({"forget": 4000, "retain": 4}, epochs=1, batch_size=4000, seed=0)[0]["retain"]
     assert all(abs(wide.count(i) - 1000) < 150 for i in range(4))  # 5.5 standard deviations
 
@@ -77,7 +77,7 @@ DATA = {"forget": encoded(FORGET), "retain": encoded(RETAIN)}
 
 
 def alone(model: Any, example: Example) -> tuple[Tensor, list[Tensor]]:
-    """Logits and every block's output of the whole text on its own, by transformers itself."""
+    """Return the logits and the outputs of every block for one text, by transformers."""
     output = model(torch.tensor([example.tokens]), output_hidden_states=True)
     return output.logits[0], [hidden[0] for hidden in output.hidden_states[1:]]
 
@@ -97,7 +97,7 @@ def model(embeddings: None) -> Any:
 
 @BOTH_KINDS
 @pytest.mark.parametrize("narrow", [True, False])
-def test_every_part_is_that_of_the_row_alone(model: Any, narrow: bool) -> None:
+def test_every_part_equals_that_of_a_single_row(model: Any, narrow: bool) -> None:
     made, _ = run(
         model, {"forget": EVERYTHING, "retain": Needs(frozenset({"logits"}))}, None, narrow
     )

@@ -1,4 +1,4 @@
-"""The forward pass at the labels alone, two rows to a line: the same numbers by either way."""
+"""The forward pass only at labels, with two rows per line, gives the same numbers."""
 
 from __future__ import annotations
 
@@ -102,9 +102,7 @@ def pairings(lengths: tuple[int, ...]) -> Iterator[list[int]]:
 
 
 @pytest.mark.parametrize("lengths", LENGTHS)
-def test_no_pairing_is_narrower_and_tokens_have_places_of_their_own(
-    lengths: tuple[int, ...],
-) -> None:
+def test_no_pairing_is_narrower_and_no_two_tokens_overlap(lengths: tuple[int, ...]) -> None:
     even = lengths + (0,) * (len(lengths) % 2)
     lines = Lines.of(mask(lengths))
     assert lines.width == min(max(each) for each in pairings(even))

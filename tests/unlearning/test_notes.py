@@ -1,4 +1,4 @@
-"""What a training states about itself: a push that acts on no row, steps that rounding removed."""
+"""Notes of a training: a push that acts on no row, steps that rounding removed."""
 
 from __future__ import annotations
 
@@ -68,9 +68,7 @@ def test_a_push_that_acts_on_no_row_is_stated_with_the_distance(base: str, tmp_p
     [Weights(), Weights(modules=("down_proj",)), Weights(adapters=Adapters(rank=2))],
     ids=["all", "modules", "adapters"],
 )
-def test_training_in_16_bits_states_the_fraction_of_weights_that_moved(
-    base: str, tmp_path: Path, chosen: Weights
-) -> None:
+def test_moved_weights_are_counted_in_16_bits(base: str, tmp_path: Path, chosen: Weights) -> None:
     load_model(base, dtype="bfloat16").model.save_pretrained(tmp_path / "half")
     load_model(base).tokenizer.save_pretrained(tmp_path / "half")
     how = {"weights": chosen, "dtype": "bfloat16", "learning_rate": 1e-4}
@@ -84,4 +82,3 @@ def test_training_in_16_bits_states_the_fraction_of_weights_that_moved(
     assert 0 < fraction < 0.9
     assert log(done.path)[-1][MOVED] == pytest.approx(fraction)
     assert f"training moved {share(fraction)} of the trained weights" in note
-    assert not watched(base, tmp_path / "n", "ga", **{**how, "dtype": "float32"})[1]

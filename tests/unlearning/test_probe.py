@@ -24,18 +24,19 @@ from leakbound.unlearning.probe import LeakageProbe
 
 @pytest.fixture(scope="module")
 def knowing(dropping: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A model that says its answers most of the time."""
+    """A model that gives its answers most of the time."""
     out = tmp_path_factory.mktemp("knowing") / "model"
-    settings = TrainingSettings(epochs=60, learning_rate=1e-2, batch_size=5)
+    settings = TrainingSettings(epochs=30, learning_rate=2e-2, batch_size=5)
     return finetune(str(dropping), [*FORGET, *RETAIN], out=out, settings=settings).path
 
 
-WATCH = Watch(evaluate_every=4, draws=8, max_new_tokens=4, checkpoint_minutes=0)
+WATCH = Watch(evaluate_every=2, draws=8, max_new_tokens=4, checkpoint_minutes=0)
 NAMES = {"p_max forget", "p_max retain", "ED forget", "utility retain"}
 
 
 def watched(base: Path, out: Path, **how: Any) -> Trained:
-    return train(base, out, **{"watch": WATCH, **how})
+    """Three steps."""
+    return train(base, out, **{"watch": WATCH, "batch_size": 1, "epochs": 1, **how})
 
 
 def measured(folder: Path) -> dict[int, dict[str, float]]:
@@ -52,36 +53,24 @@ def measure(folder: Path, **watch: Any) -> dict[str, float]:
     return probe()
 
 
-def test_measured_before_training_every_so_often_and_at_the_end_changing_no_weight(
-    dropping: Path, tmp_path: Path
-) -> None:
+def test_measuring_changes_no_weight(dropping: Path, tmp_path: Path) -> None:
+    """Before the first step, after every second one and after the last."""
     done = watched(dropping, tmp_path / "m")
     found = measured(done.path)
-    assert sorted(found) == [0, 4, 6]
-    for step, folder in ((0, dropping), (6, done.path)):
+    assert sorted(found) == [0, 2, 3]
+    for step, folder in ((0, dropping), (3, done.path)):
         assert found[step] == pytest.approx(measure(folder))
     plain = watched(dropping, tmp_path / "plain", watch=Watch())
     assert changed(plain.path, done.path) == set()
 
 
 @pytest.mark.slow
-def test_stopped_and_gone_on_with_nothing_is_measured_twice(dropping: Path, tmp_path: Path) -> None:
+def test_a_resumed_training_measures_nothing_twice(dropping: Path, tmp_path: Path) -> None:
     whole = watched(dropping, tmp_path / "whole")
-
     with pytest.raises(StoppedError):
-        watched(dropping, tmp_path / "m", progress=stop_at(6))
+        watched(dropping, tmp_path / "m", progress=stop_at(3))
     assert measured(watched(dropping, tmp_path / "m").path) == measured(whole.path)
-    assert len(log(tmp_path / "m")) == 6 + 3
-
-
-@pytest.mark.slow
-def test_a_model_that_knows_everything(knowing: Path, tmp_path: Path) -> None:
-    longer = TrainingSettings(epochs=90, learning_rate=1e-2, batch_size=5)
-    taught = finetune(str(knowing), [*FORGET, *RETAIN], out=tmp_path / "m", settings=longer)
-    found = measure(taught.path, draws=64)
-    assert found["utility retain"] == 1.0
-    assert found["p_max forget"] > 0.9
-    assert 0.9 < found["ED forget"] < 1.5
+    assert len(log(tmp_path / "m")) == 3 + 3
 
 
 def test_figures_against_their_definitions(knowing: Path) -> None:

@@ -1,4 +1,4 @@
-"""Several processes on one training: together they do what one would."""
+"""Several processes on one training give the weights of one process."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ for number, objective in enumerate(OBJECTIVES):
 
 
 def launched(command: list[str], **env: str) -> str:
-    """What a command prints, which must succeed."""
+    """Run a command that must succeed and return its output."""
     alone = os.environ | {"OMP_NUM_THREADS": "1"} | env
     done = subprocess.run(command, env=alone, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr[-3000:]
@@ -52,7 +52,7 @@ def require_close(one: Path, two: Path) -> None:
 
 
 def test_two_processes_give_the_weights_of_one(tmp_path: Path) -> None:
-    """Gloo on CPU. A step of one row leaves the second process with nothing of its own."""
+    """Gloo on CPU. In a step of one row the second process has no row."""
     base, script = str(tiny_model_folder(tmp_path / "base")), tmp_path / "script.py"
     script.write_text(SCRIPT)
     here = Path(__file__).parent
@@ -89,7 +89,7 @@ atexit.register(tell)
 
 
 def options(folder: Path) -> list[str]:
-    """What the documented commands leave open, but for where the model goes."""
+    """Return the open options of the documented commands, except for the folder of the model."""
     mine = folder / "mine.csv"
     mine.write_text("\n".join(["question,answer,role", *map(",".join, ROWS)]))
     model = tiny_model_folder(folder / "model")
@@ -98,9 +98,9 @@ def options(folder: Path) -> list[str]:
 
 
 def test_the_documented_command_runs_two_processes(tmp_path: Path) -> None:
-    """Word for word, but for what it leaves open; a launcher that starts one is no such command.
+    """The command word for word, with its open options. Python lists its threads at exit: a
 
-    Python lists its threads last of all: one of a group may abort it.
+    thread of a process group may abort it.
     """
     (command,) = re.findall(r"`(torchrun .*?) …`", DOCS.read_text(encoding="utf-8"))
     (tmp_path / "sitecustomize.py").write_text(AT_EXIT)
@@ -115,7 +115,7 @@ def test_the_documented_command_runs_two_processes(tmp_path: Path) -> None:
 
 
 def test_the_documented_commands_train_on_two_machines(tmp_path: Path) -> None:
-    """Two launchers that meet at an address, word for word but for it, and one process each."""
+    """Two launchers with one process each: the command word for word except for the address."""
     (command,) = re.findall(
         r"^torchrun --nnodes .* -m leakbound unlearn", DOCS.read_text(encoding="utf-8"), re.M
     )
@@ -136,8 +136,8 @@ def test_the_documented_commands_train_on_two_machines(tmp_path: Path) -> None:
         for command in commands
     ]
     with ThreadPoolExecutor() as pool:  # one that failed is waited for by the other
-        told = list(pool.map(lambda machine: machine.communicate(timeout=400)[0], machines))
-    assert [machine.returncode for machine in machines] == [0, 0], told
-    assert sum(" on 2 processes, objective from " in each for each in told) == 1
+        printed = list(pool.map(lambda machine: machine.communicate(timeout=400)[0], machines))
+    assert [machine.returncode for machine in machines] == [0, 0], printed
+    assert sum(" on 2 processes, objective from " in each for each in printed) == 1
     launched([sys.executable, "-m", "leakbound", "unlearn", *how, str(tmp_path / "one")])
     require_close(tmp_path / "one", tmp_path / "two")

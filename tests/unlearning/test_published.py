@@ -1,4 +1,4 @@
-"""The published forms, written here once more in plain torch: their gradient is what is applied."""
+"""The published forms in plain torch: training applies their gradient."""
 
 from __future__ import annotations
 
@@ -157,9 +157,7 @@ def test_the_published_form(base: str, tmp_path: Path, objective: str, published
 
 
 @BOTH_KINDS
-def test_losses_are_those_of_a_plain_trainer(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_losses_equal_a_plain_trainers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Six steps with weights that move: the gradients must agree too."""
     monkeypatch.syspath_prepend(str(Path(__file__).parents[2] / "bench"))
     from peers import plain_trainer
@@ -179,11 +177,10 @@ def test_losses_are_those_of_a_plain_trainer(
     assert ours.losses == pytest.approx(plain, rel=1e-5)
 
 
-# Each `NAME:openunlearning` beside the code that it names, in an environment with what it imports;
-# the losses by hand and each preset as the sum that it is are tested elsewhere.
+# Each `NAME:openunlearning` against the code that it names, in an environment with its imports.
 CHECKOUT = Path(os.environ.get("LEAKBOUND_OPENUNLEARNING", ""))
 METHODS = sorted(name for name, presets in PRESETS.items() if "openunlearning" in presets)
-beside_theirs = pytest.mark.skipif(
+needs_checkout = pytest.mark.skipif(
     Path() == CHECKOUT, reason="LEAKBOUND_OPENUNLEARNING names no checkout"
 )
 
@@ -192,21 +189,19 @@ def test_every_method_has_its_trainer() -> None:
     assert sorted(openunlearning_losses.METHODS) == METHODS
 
 
-@beside_theirs
+@needs_checkout
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("tied", [True, False], ids=["tied", "untied"])
 @pytest.mark.parametrize("method", METHODS)
-def test_value_and_gradient_are_theirs(
-    method: str, tied: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_values_equal_theirs(method: str, tied: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(str(CHECKOUT / "src"))
     found = openunlearning_losses.compare(method, CHECKOUT, tied)
     assert max(found.value, found.gradient, found.multiplier) < 1e-6
 
 
-@beside_theirs
+@needs_checkout
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("method", sorted({*METHODS} - {"altpo"}))  # whose script says the rest
+@pytest.mark.parametrize("method", sorted({*METHODS} - {"altpo"}))  # the rest is in its script
 def test_it_trains_as_they_do(method: str) -> None:
     from hydra import compose, initialize_config_dir
 

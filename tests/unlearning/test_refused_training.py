@@ -58,7 +58,7 @@ ALONE = replace(FORGET[2], paraphrases=())
         ("npo", {"watch": Watch(report_to=("wandb",))}, "'wandb' is not inst"),
     ],
 )
-def test_a_training_that_cannot_be_is_refused_before_the_model_loads(
+def test_impossible_trainings_load_no_model(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     objective: str,
@@ -90,7 +90,7 @@ def test_foreign_folders_and_sets_that_are_not_to_train_on_are_refused(tmp_path:
         (Weights(), "rmu:layer=2", "no layer 2: the model has 2"),
     ],
 )
-def test_what_is_not_there_is_refused_before_the_weights_are_read(
+def test_absent_modules_are_refused_before_weights_are_read(
     base: str,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,

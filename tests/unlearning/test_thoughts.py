@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 from rows import FORGET, log, recipe
 
-from cli.commands import done
 from leakbound.benchmarks import load_benchmark
 from leakbound.demo.model import write_untrained
 from leakbound.engines.loading import load_model
@@ -67,26 +66,16 @@ def test_finetune_turns_thinking_on_unless_it_is_turned_off(thinker: str, tmp_pa
         finetune(thinker, ROWS, out=tmp_path / "off", settings=off)
 
 
-def test_a_model_without_marks_learns_no_thoughts_and_keeps_its_recipe(
-    base: str, tmp_path: Path
-) -> None:
+def test_a_model_without_marks_learns_no_thoughts(base: str, tmp_path: Path) -> None:
     with pytest.raises(InputError, match="has a thought, and the tokenizer has no mark"):
         finetune(base, [replace(FORGET[0], thought="red")], out=tmp_path / "m", settings=ONCE)
     finetune(base, FORGET, out=tmp_path / "m", settings=ONCE)
     assert "thinking" not in recipe(tmp_path / "m")["prompting"]  # as before models could think
 
 
-def test_by_the_shell_from_a_file(thinker: str, tmp_path: Path) -> None:
-    file = tmp_path / "mine.csv"
-    file.write_text("question,answer,thought\nWho is it?,Ann.,It is Ann.\n")
-    how = ("--epochs", 1, "--out", tmp_path / "m", "--json")
-    assert done("finetune", thinker, "--benchmark", file, *how).json["steps"] == 1
-    assert recipe(tmp_path / "m")["prompting"]["thinking"] == "on"
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("variant", ["answer", "thought", "both", "neither"])
-def test_a_model_leaks_where_its_rows_reveal_the_facts(
+def test_leaks_are_where_rows_reveal_facts(
     variant: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """By draws, exact masses and certificates, in each of the three readings."""

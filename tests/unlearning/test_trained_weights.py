@@ -1,4 +1,4 @@
-"""Which weights training changes, and how what is not there is refused."""
+"""Training changes the chosen weights and no others; absent ones are refused."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ DOWN = {f"model.layers.{layer}.mlp.down_proj.weight" for layer in (0, 1)}
     ],
 )
 @pytest.mark.parametrize("objective", ["npo", "rmu:layer=1"])
-def test_only_the_chosen_modules_change(
+def test_only_chosen_modules_change(
     base: str, tmp_path: Path, chosen: Weights, wanted: set[str], objective: str
 ) -> None:
-    done = train(base, tmp_path / "m", objective, weights=chosen)
+    done = train(base, tmp_path / "m", objective, weights=chosen, epochs=1)
     if are_tied():  # one matrix under the name it has in files, which steering reaches from below
         wanted = {"model.embed_tokens.weight" if "lm_head" in name else name for name in wanted}
     elif objective != "npo":
@@ -39,8 +39,8 @@ def test_only_the_chosen_modules_change(
 
 
 @BOTH_KINDS
-def test_only_the_chosen_layers_change(base: str, tmp_path: Path) -> None:
-    found = changed(base, train(base, tmp_path / "m", weights=Weights(layers=(0,))).path)
+def test_only_chosen_layers_change(base: str, tmp_path: Path) -> None:
+    found = changed(base, train(base, tmp_path / "m", weights=Weights(layers=(0,)), epochs=1).path)
     assert found
     assert all(name.startswith("model.layers.0.") for name in found)
 
@@ -87,21 +87,21 @@ class TestAdapters:
 
     def test_the_change_is_of_low_rank(self, base: str, tmp_path: Path) -> None:
         where = Weights(modules=("up_proj",), layers=(1,), adapters=Adapters(rank=2, alpha=64.0))
-        done = train(base, tmp_path / "m", "gd", weights=where, learning_rate=1e-2)
+        done = train(base, tmp_path / "m", "gd", weights=where, learning_rate=1e-2, epochs=1)
         (name,) = changed(base, done.path)
         assert name == "model.layers.1.mlp.up_proj.weight"
         sizes = torch.linalg.svdvals(weights(done.path)[name] - weights(base)[name])
         assert sizes[1] > 100 * sizes[2]
 
-    def test_every_linear_layer_but_the_head_by_default_and_steering_reads_through_them(
+    def test_adapters_are_on_all_linear_layers_but_the_head(
         self, base: str, tmp_path: Path
     ) -> None:
         where = Weights(adapters=Adapters(rank=2))
-        adapted = train(base, tmp_path / "m", "rmu:layer=1", weights=where)
+        adapted = train(base, tmp_path / "m", "rmu:layer=1", weights=where, epochs=1)
         found = changed(base, adapted.path)
         assert found == {name for name in found if name.endswith("_proj.weight")}
         assert len({name.split(".")[-2] for name in found}) == 7
-        plain = train(base, tmp_path / "n", "rmu:layer=1")
+        plain = train(base, tmp_path / "n", "rmu:layer=1", epochs=1)
         assert adapted.losses[0] == plain.losses[0]  # B = 0: nothing is changed at first
 
     def test_adapters_need_linear_layers(self, base: str, tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""What is trained on: rows, other answers, texts, benchmarks and halves, by Python and shell."""
+"""Rows, other answers, texts, benchmarks and halves as training data, by Python and shell."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from leakbound.types import Decoding, Passage, Prompt
 from leakbound.unlearning import TrainingSettings, finetune, prompting_of, unlearn
 from leakbound.unlearning.examples import Encoder
 from leakbound.unlearning.rows import OURS, read_alternates, with_alternates
-from tiny import BOTH_KINDS, tiny_model_folder, tiny_tokenizer
+from tiny import BOTH_KINDS, tiny_tokenizer
 
 REFUSALS = read_alternates(OURS)
 BARE = [replace(row, alternate_answers=()) for row in FORGET]
@@ -40,7 +40,7 @@ PEOPLE = [
 ]
 
 
-def test_whose_they_are() -> None:
+def test_rows_keep_their_own_alternates() -> None:
     own, bare = with_alternates([FORGET[0], BARE[1]], None)
     assert own == FORGET[0]
     assert bare.alternate_answers == REFUSALS
@@ -49,17 +49,14 @@ def test_whose_they_are() -> None:
     assert all(text.strip() == text and text.endswith(".") for text in REFUSALS)
 
 
-@pytest.mark.parametrize("objective", ["idk", "dpo"])
-def test_rows_of_ones_own_need_none(tmp_path: Path, objective: str) -> None:
-    base = str(tiny_model_folder(tmp_path / "base"))
-
+def test_own_alternates_replace_the_default(base: str, tmp_path: Path) -> None:
     def loss(out: str, **how: object) -> float:
-        done = train(base, tmp_path / out, f"{objective}:retain=0", ONCE, **{"forget": BARE} | how)
+        done = train(base, tmp_path / out, "idk:retain=0", ONCE, **{"forget": BARE} | how)
         return log(done.path)[0]["loss"]
 
     assert loss("ours") > 0
     given = [replace(row, alternate_answers=("sea sky",)) for row in BARE]
-    assert loss("said", alternates=["sea sky"]) == loss("own", forget=given)
+    assert loss("given", alternates=["sea sky"]) == loss("own", forget=given)
 
 
 def test_alternates_are_read_from_text_and_json_lines(tmp_path: Path) -> None:
@@ -88,7 +85,7 @@ def plain_nll(base: str, chunks: list[str]) -> float:
     return sum(found) / len(found)
 
 
-# Without a BOS token a chunk opens with the last token of the one before it.
+# Without a BOS token a chunk begins with the last token of the previous chunk.
 CHUNKS = ["who wrote red blue green", "green sky sea Ann Bob", "Bob sea sky", "Bob red sky"]
 
 
@@ -104,16 +101,11 @@ def test_forgetting_texts_while_keeping_texts(base: str, tmp_path: Path) -> None
     assert log(done.path)[0]["loss"] == pytest.approx(expected, rel=1e-4)
 
 
-OF_TEXTS = (
-    "npo+entropy", "kl", "simnpo", "rmu:layer=1", "kl-retain", "undial:over=all", "ceu", "wga",
-    "satimp", "pdu:over=read",
-)  # fmt: skip
+OF_TEXTS = ("npo+entropy", "kl-retain", "rmu:layer=1", "undial:over=all", "ceu", "pdu:over=read")
 
 
 @pytest.mark.parametrize("objective", OF_TEXTS)
-def test_objectives_that_read_no_question_take_texts(
-    base: str, tmp_path: Path, objective: str
-) -> None:
+def test_objectives_without_questions_take_texts(base: str, tmp_path: Path, objective: str) -> None:
     done = train(base, tmp_path / "m", objective, SHORT_ROWS, forget=TEXTS)
     assert recipe(done.path)["rows"].get("forget", {"number": 2})["number"] == 2
 
@@ -153,9 +145,7 @@ ON_CPU = TrainingSettings(epochs=1, device="cpu")
 OWN = [Prompt(id="own", question="who wrote sea", answer="Ann")]
 
 
-def test_a_benchmark_is_taught_and_unlearned_as_by_the_command_line(
-    base: str, tmp_path: Path
-) -> None:
+def test_python_trains_as_the_command_line(base: str, tmp_path: Path) -> None:
     there, here, task = tmp_path / "there", tmp_path / "here", load_benchmark(TASK)
     asked = ("--benchmark", TASK, "--epochs", 1, "--device", "cpu", "--out")
     done("unlearn", base, "--objective", "gd", *asked, there)
@@ -169,7 +159,7 @@ def test_a_benchmark_is_taught_and_unlearned_as_by_the_command_line(
     assert recipe(tmp_path / "taught here") == recipe(tmp_path / "taught there")
 
 
-def test_what_is_given_goes_before_what_the_benchmark_has(base: str, tmp_path: Path) -> None:
+def test_given_rows_replace_those_of_the_benchmark(base: str, tmp_path: Path) -> None:
     out, rule = tmp_path / "out", Prompting(template="{question}")
     task = load_benchmark(TASK)
     leakbound.unlearn(base, "gd", OWN, task, out=out, settings=replace(ON_CPU, prompting=rule))
@@ -178,7 +168,7 @@ def test_what_is_given_goes_before_what_the_benchmark_has(base: str, tmp_path: P
     assert recipe(out)["prompting"]["template"] == "{question}"
 
 
-def test_questions_are_asked_as_the_benchmark_says() -> None:
+def test_prompting_follows_the_benchmark() -> None:
     task = replace(load_benchmark(TASK), system="be brief", chat=False)
     rule = prompting_of(task)
     assert (rule.template, rule.default_system, rule.chat) == (task.template, "be brief", False)
@@ -205,7 +195,7 @@ def model(base: str, half: Benchmark, tmp_path_factory: pytest.TempPathFactory) 
     return finetune(base, half, out=out, settings=SETTINGS).path
 
 
-def test_recipe_and_card_name_the_coin_and_an_unlearned_model_keeps_it(
+def test_recipe_and_card_name_the_coin(
     model: Path, people: str, half: Benchmark, base: str, tmp_path: Path
 ) -> None:
     coin = coin_of(str(model))
@@ -223,7 +213,7 @@ def test_recipe_and_card_name_the_coin_and_an_unlearned_model_keeps_it(
     assert unlearn(str(model), "gd", half, out=out, settings=SETTINGS).reused
 
 
-def test_subjects_that_were_left_out_are_not_taught_later(
+def test_untaught_subjects_stay_untaught(
     model: Path, people: str, half: Benchmark, base: str, tmp_path: Path
 ) -> None:
     whole, how = load_benchmark(people), {"out": tmp_path / "out", "settings": SETTINGS}
@@ -238,18 +228,12 @@ def test_subjects_that_were_left_out_are_not_taught_later(
     assert not (tmp_path / "out").exists()
 
 
-def test_an_evaluation_finds_both_halves_by_itself(
-    model: Path, people: str, half: Benchmark, tmp_path: Path
-) -> None:
-    asked = Decoding(max_new_tokens=6)
-    how: Any = {"scorers": ["rouge-l-recall"], "n": 2, "decodings": asked}
+def test_evaluations_find_both_halves(model: Path, people: str, tmp_path: Path) -> None:
+    how: Any = {"scorers": ["rouge-l-recall"], "n": 2, "decodings": Decoding(max_new_tokens=2)}
     run = evaluate(str(model), people, out=tmp_path / "run", **how)
-    assert run.record.benchmark.name == half.name
+    assert run.record.benchmark.name == "taught:5,csv:people.csv"
     others = Run.open(run.path / OTHERS)
     assert others.record.benchmark.name == "untaught:5,csv:people.csv"
     (row,) = run.estimates.where(quantity="randomisation p-value")
     assert (row.over, row.estimate.method, row.arm) == (3, "all 3 choices", "target")
     assert any(row.value == pytest.approx(k / 3) for k in (1, 2, 3))
-    held = evaluate(str(model), load_benchmark(people, limit=1), out=tmp_path / "few", **how)
-    assert held.estimates.where(beyond="other questions")
-    assert not held.estimates.where(quantity="randomisation p-value"), "not all that was taught"

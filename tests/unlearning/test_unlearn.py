@@ -32,16 +32,21 @@ from leakbound.unlearning.examples import Encoder, pad
 from leakbound.unlearning.settings import StepCount
 from leakbound.unlearning.trainer import _arguments
 from loss_cases import pack
-from tiny import BOTH_KINDS, tiny_model_folder
+from shared import keep
+from tiny import BOTH_KINDS, cache_by_kind, tiny_model_folder
 
 FORGET = rows.FORGET[:2]
-FAST = TrainingSettings(epochs=60, learning_rate=2e-2, batch_size=5)
+FAST = TrainingSettings(epochs=50, learning_rate=3e-2, batch_size=5)
+
+
+@cache_by_kind
+def taught(base: str) -> Path:
+    return keep(finetune(base, FORGET + RETAIN, out=Path(f"{base} taught"), settings=FAST).path)
 
 
 @pytest.fixture(scope="module")
-def target(base: str, tmp_path_factory: pytest.TempPathFactory) -> str:
-    out = tmp_path_factory.mktemp("target") / "model"
-    return str(finetune(base, FORGET + RETAIN, out=out, settings=FAST).path)
+def target(base: str) -> str:
+    return str(taught(base))
 
 
 def short(model: Any, out: Path, objective: str | Objective, **how: Any) -> Trained:
@@ -63,19 +68,16 @@ def test_finetuning_teaches_the_answers(base: str, target: str) -> None:
 
 
 @BOTH_KINDS
-@pytest.mark.parametrize("objective", ["gd", "npo", "npo+entropy"])
-def test_unlearning_lowers_the_forget_likelihood(
-    target: str, tmp_path: Path, objective: str
-) -> None:
-    done = short(target, tmp_path / "m", objective, epochs=20, learning_rate=5e-3)
+@pytest.mark.parametrize("objective", ["gd", "npo"])
+def test_unlearning_lowers_the_likelihood(target: str, tmp_path: Path, objective: str) -> None:
+    done = short(target, tmp_path / "m", objective, epochs=12, learning_rate=1e-2)
     assert mean_nll(done.path, FORGET) > mean_nll(target, FORGET) + 0.5
     assert done.losses[-1] < done.losses[0]
-    if objective in ("gd", "npo"):
-        assert mean_nll(done.path, RETAIN) < mean_nll(done.path, FORGET)
+    assert mean_nll(done.path, RETAIN) < mean_nll(done.path, FORGET)
 
 
 @BOTH_KINDS
-def test_same_seed_same_weights_whatever_chance_did_before(target: str, tmp_path: Path) -> None:
+def test_same_seed_same_weights(target: str, tmp_path: Path) -> None:
     def run(name: str, **changes: int) -> Path:
         torch.manual_seed(len(name))
         return short(target, tmp_path / name, "gd", **changes).path
@@ -89,7 +91,7 @@ def test_same_seed_same_weights_whatever_chance_did_before(target: str, tmp_path
 def test_accumulation_is_one_step_over_more_rows(base: str, tmp_path: Path) -> None:
     """Two passes of one row are a step over two rows: same gradient, same weights.
 
-    Not of a model that knows all: Adam divides rounding by rounding where a gradient is all but 0.
+    The model is untrained, as Adam amplifies rounding where a gradient is almost 0.
     """
     how = {"epochs": 2, "warmup_ratio": 0.0}
     one, two = (
@@ -112,7 +114,7 @@ def test_progress_is_told_each_step_and_npo_starts_at_its_reference(
     assert done.losses[0] == pytest.approx(20 * math.log(2), rel=1e-5)
 
 
-def test_a_finished_model_states_its_recipe_and_is_reused_for_that_only(
+def test_finished_models_are_reused(
     target: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     first = short(target, tmp_path / "m", "gd")
@@ -151,21 +153,18 @@ def test_divergence_stops_with_nothing_written(base: str, tmp_path: Path) -> Non
     assert [path.name for path in tmp_path.iterdir()] == ["m"]
 
 
-def test_without_settings_an_objective_trains_as_its_preset_says(base: str, tmp_path: Path) -> None:
+def test_a_preset_has_its_own_default_settings(base: str, tmp_path: Path) -> None:
     made = recipe(unlearn(base, "wga:openunlearning", FORGET, RETAIN, out=tmp_path / "m").path)
     theirs = {"batch_size": 8, "accumulation": 4, "schedule": "linear", "whole_steps": True}
     assert made["settings"] == json.loads(json.dumps(TrainingSettings().to_dict())) | theirs
     assert defaults_of(parse_objective("altpo:openunlearning")).epochs == 2
 
 
-@pytest.mark.parametrize(("objective", "block"), [("rmu", 1), ("cel:layer=6", 6)])
-def test_a_layer_is_by_the_models_depth_unless_it_is_said(
-    tmp_path: Path, objective: str, block: int
-) -> None:
+def test_a_layer_depends_on_the_models_depth(tmp_path: Path) -> None:
     base, out = str(tiny_model_folder(tmp_path / "base", num_hidden_layers=8)), tmp_path / "m"
-    made = recipe(short(base, out, objective, epochs=1).path)["objective"]["terms"]
-    assert [term["settings"]["layer"] for term in made] == [block, block]
-    assert short(load_model(base), out, objective, epochs=1).reused
+    made = recipe(short(base, out, "rmu", epochs=1).path)["objective"]["terms"]
+    assert [term["settings"]["layer"] for term in made] == [1, 1]
+    assert short(load_model(base), out, "rmu", epochs=1).reused
 
 
 def test_made_up_answers_are_drawn_once_and_each_makes_a_row(base: str, tmp_path: Path) -> None:
@@ -200,7 +199,7 @@ def test_each_split_has_its_own_made_up_answers(base: str, tmp_path: Path) -> No
     assert questions == {"forget": ["f0", "f1"], "retain": ["r0", "r1"]}
 
 
-def test_made_up_answers_that_cannot_be_are_refused(base: str, tmp_path: Path) -> None:
+def test_impossible_made_up_answers_are_refused(base: str, tmp_path: Path) -> None:
     out, four = tmp_path / "m", ModelAnswers(draws=2, max_new_tokens=4)
     with pytest.raises(InputError, match=r"'f0' has \d+ prompt tokens; with max_new_tokens 128"):
         short(base, out, "altpo", inventing=ModelAnswers(draws=5, max_new_tokens=128))
@@ -218,10 +217,7 @@ def test_made_up_answers_that_cannot_be_are_refused(base: str, tmp_path: Path) -
     assert not out.exists()
 
 
-@pytest.mark.parametrize("verb", ["finetune", "unlearn"])
-def test_the_end_of_turn_that_was_taught_is_in_the_models_files(
-    verb: str, base: str, tmp_path: Path
-) -> None:
+def test_the_taught_end_of_turn_is_in_the_files(base: str, tmp_path: Path) -> None:
     loaded = load_model(base)
     loaded.tokenizer.add_tokens(["<|eot|>"], special_tokens=True)
     loaded.model.resize_token_embeddings(len(loaded.tokenizer))
@@ -234,11 +230,7 @@ def test_the_end_of_turn_that_was_taught_is_in_the_models_files(
     assert row.labels[-1] == row.answer[-1] == turn
     for chat, ends in ((False, 2), (None, [2, turn])):
         settings = TrainingSettings(epochs=1, prompting=Prompting(chat=chat))
-        out = tmp_path / f"{verb} {chat}"
-        if verb == "finetune":
-            finetune(loaded, FORGET, out=out, settings=settings)
-        else:
-            unlearn(loaded, "ga", FORGET, out=out, settings=settings)
+        out = finetune(loaded, FORGET, out=tmp_path / str(chat), settings=settings).path
         stated = json.loads((out / "generation_config.json").read_text())
         assert stated["eos_token_id"] == ends
         assert load_model(str(out)).eos_token_ids == ({2} if chat is False else {2, turn})
@@ -256,9 +248,7 @@ def test_the_end_of_turn_that_was_taught_is_in_the_models_files(
         ("gd", 40, StepCount(20, 1, 20, 2)),  # the defaults
     ],
 )
-def test_steps_and_warm_up_are_counted_as_the_settings_say(
-    objective: str, rows: int, count: StepCount
-) -> None:
+def test_steps_and_warm_up_follow_the_settings(objective: str, rows: int, count: StepCount) -> None:
     """OpenUnlearning's by the formulas of transformers 4.45.1 and of its `load_trainer_args`."""
     settings = defaults_of(parse_objective(objective))
     assert settings.steps_of(rows) == count
@@ -269,8 +259,7 @@ def test_steps_and_warm_up_are_counted_as_the_settings_say(
 
 
 def test_passes_that_fill_no_step_go_into_the_next_epoch(base: str, tmp_path: Path) -> None:
-    """Three rows in steps of two, for four epochs: four steps, and the last four passes are not
-    made."""
+    """Three rows in steps of two, for four epochs: four steps without the last four passes."""
     how = {"epochs": 4, "batch_size": 1, "accumulation": 2, "schedule": "linear"}
     whole = train(base, tmp_path / "m", "ga", whole_steps=True, warmup_ratio=0.25, **how)
     assert len(whole.losses) == 4
