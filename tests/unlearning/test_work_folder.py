@@ -13,7 +13,7 @@ from rows import StoppedError, changed, log, stop_at, train
 
 from leakbound.engines.loading import load_model
 from leakbound.errors import IncompleteError, InputError, MixError
-from leakbound.types import Headway, Prompt
+from leakbound.types import Prompt
 from leakbound.unlearning import Adapters, Trained, TrainingSettings, Watch, Weights, finetune
 from leakbound.unlearning.work_folder import WorkFolder
 from suites import slow_but
@@ -69,17 +69,6 @@ def test_a_resumed_training_ends_the_same(
     one, two = ([line.get("multiplier retain nll") for line in log(m.path)] for m in (whole, done))
     assert one == two
     assert [path.name for path in sorted(tmp_path.iterdir())] == ["m", "whole"]
-
-
-def test_steps_taken_are_not_taken_again(dropping: Path, tmp_path: Path) -> None:
-    stopped(dropping, tmp_path / "m", 5)
-    told: list[Headway] = []
-    going(dropping, tmp_path / "m", progress=told.append)
-    assert [now.done for now in told if now.unit] == [5, 6]
-    lines = log(tmp_path / "m")
-    assert [line["step"] for line in lines] == [1, 2, 3, 4, 5, 6]
-    seconds = [line["seconds"] for line in lines]
-    assert seconds == sorted(seconds)
 
 
 def test_a_checkpoint_that_was_being_written_is_not_used(dropping: Path, tmp_path: Path) -> None:
