@@ -16,7 +16,7 @@ from leakbound.cli import verbs
 from leakbound.engines.openai import ServedEngine
 from leakbound.evaluation import summary
 from leakbound.formats.importing import import_run
-from leakbound.plugins.draws import ToolDraws
+from leakbound.plugins.draws import drawn_by_tool
 from leakbound.presenting.table import interval
 from leakbound.presenting.verdict import run_verdicts
 from leakbound.presenting.view import read_view
@@ -159,5 +159,7 @@ def test_a_plug_in_has_the_bounds_of_the_run(runs: Runs) -> None:
         )
     }
     n = max(map(len, drawn.values()))
-    tool = ToolDraws.of(drawn, n, tool="a tool", scorer="keyword", binary=True)
-    assert ends(tool.worst()) == ends(run.estimates.worst("leak probability", scorer="keyword"))
+    tool = drawn_by_tool(drawn, n, tool="a tool", scorer="keyword", binary=True)
+    assert ends(tool.worst(confidence=0.99)) == ends(
+        run.estimates.worst("leak probability", scorer="keyword")
+    )
