@@ -10,13 +10,13 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from itertools import chain, islice, pairwise
 
-from leakbound import stats
 from leakbound.benchmarks import Benchmark, made_again
 from leakbound.benchmarks.benchmark import digest_of, published, row_digests
 from leakbound.certificate.certificate import Check, Difference, differences, mark
 from leakbound.drawing.queries import named, share
 from leakbound.errors import LeakboundError
 from leakbound.inputs import Filters, gather
+from leakbound.planning.plan import looks_of
 from leakbound.store import Arm, ExploredDraws, ImportedDraws, Run, StoppedDraws
 from leakbound.store.files import as_read
 from leakbound.store.plan import Plan
@@ -159,7 +159,7 @@ def _plan(run: Run, arm: Arm) -> Iterator[str]:
     if isinstance(draws, ExploredDraws) != (spec.plan == Plan.exploring()):
         yield "its draws have both a fixed number and an exploration"
     if isinstance(draws, StoppedDraws):
-        rule = stats.Looks(stats.parse_claim(draws.claim), spec.plan.n, draws.confidence)
+        rule = looks_of(draws, spec.plan.n)
         if draws.first != rule.first:
             yield f"its first look was after {draws.first:,} draws, the plan has {rule.first:,}"
         if arm.unlooked():

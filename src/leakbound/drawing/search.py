@@ -27,7 +27,6 @@ from leakbound import stats
 from leakbound.benchmarks import Benchmark
 from leakbound.drawing.plans import ArmPlan, Evaluation, arm_plans
 from leakbound.drawing.prove import (
-    answers_of,
     is_proved,
     note_failures,
     prove_arm,
@@ -52,7 +51,7 @@ from leakbound.inputs.variants import (
 from leakbound.planning.plan import arm_keys
 from leakbound.scoring.antichain import leaking_masses
 from leakbound.scoring.ordering import Order
-from leakbound.scoring.score import score_arm, slug
+from leakbound.scoring.score import answers_of, score_arm, slug
 from leakbound.store import (
     ATTACK,
     Arm,

@@ -21,7 +21,7 @@ from leakbound.store.scores import ArmScores, Scores
 from leakbound.store.tables import DRAWN_AGAIN, DrawnRow, EventRow
 from leakbound.text.counting import Ledger, visible
 from leakbound.text.shown import many
-from leakbound.types import Query, Usage, object_of
+from leakbound.types import Completion, Query, Usage, object_of
 
 MOST_CUT = 0.05  # sentences mention a larger fraction of cut outputs
 
@@ -258,6 +258,18 @@ class Arm:
             DamagedError: the file is absent or was changed.
         """
         return self.drawn.table(part)
+
+    def drawn_by_query(self, parts: Sequence[Part]) -> dict[str, list[Completion]]:
+        """Return the completions in these parts that were drawn at least once, by query id.
+
+        Raises DamagedError for an absent or damaged part.
+        """
+        drawn: dict[str, list[Completion]] = {}
+        for part in parts:
+            for query_id, completion in tables.completions_of(self.completions(part)):
+                if completion.count:
+                    drawn.setdefault(query_id, []).append(completion)
+        return drawn
 
     @property
     def ledger(self) -> Ledger:
