@@ -12,7 +12,7 @@ from leakbound.errors import InputError, LeakboundError
 from leakbound.presenting.draws import DrawnScores, drawn_scores
 from leakbound.presenting.table import Interval
 from leakbound.presenting.templates import quantity
-from leakbound.presenting.view import ArmView, View
+from leakbound.presenting.view import View
 from leakbound.registry import suggestion
 from leakbound.store import EstimateRow
 from leakbound.store.trained import TrainedFolder
@@ -154,12 +154,6 @@ class Material:
     def scores(self) -> Mapping[str, Mapping[str, DrawnScores]]:
         """The scores of every model's draws, by label and question."""
         return {model.label: drawn_scores(model.arm, self.scorer) for model in self.view.models}
-
-    def greedy(self, model: ArmView) -> dict[str, float]:
-        """Return the scores of the greedy answers to the questions that were sampled."""
-        rows = model.greedy(self.scorer)
-        scores = {question: rows.get(question) for question in model.questions(self.scorer)}
-        return {q: row.value for q, row in scores.items() if row and row.value is not None}
 
     @cached_property
     def labels(self) -> list[tuple[str, bool]]:

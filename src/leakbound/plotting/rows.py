@@ -72,7 +72,7 @@ def _questions(material: Material) -> Iterator[ChartRow]:
     """Every question's leakage with its bounds, sorted, with its greedy answer."""
     scorer, ids = material.scorer, [question.id for question in material.view.questions]
     for model in material.view.targets:
-        control, greedy = material.view.control_of(model), material.greedy(model)
+        control, greedy = material.view.control_of(model), model.greedy_scores(material.scorer)
         leakage = {q: row for q in ids if (row := model.leakage(scorer, q))}
         for q in sorted(leakage, key=lambda q: (leakage[q].value or 0.0, leakage[q].upper)):
             yield ChartRow(model.label, material.quantity, *stated(leakage[q]), q)
@@ -97,7 +97,7 @@ def _histogram(material: Material) -> Iterator[ChartRow]:
             for left, share in zip(edges, drawn.histogram(edges), strict=False):
                 yield ChartRow(model.label, "draws", share, question=at, x=left)
             yield ChartRow(model.label, "mean", drawn.mean, question=at)
-            if at in (greedy := material.greedy(model)):
+            if at in (greedy := model.greedy_scores(material.scorer)):
                 yield ChartRow(model.label, GREEDY, greedy[at], question=at)
 
 
@@ -114,7 +114,7 @@ def _tail(material: Material) -> Iterator[ChartRow]:
 def _answers(material: Material) -> Iterator[ChartRow]:
     """Every question's draws as quantiles, with its greedy answer."""
     for model in material.view.targets if not material.scorer.binary else ():
-        drawn, greedy = material.scores[model.label], material.greedy(model)
+        drawn, greedy = material.scores[model.label], model.greedy_scores(material.scorer)
         for question in sorted(drawn, key=lambda q: (drawn[q].mean, q)):
             p5, p25, median, p75, p95 = drawn[question].quantiles(QUANTILES)
             yield ChartRow(model.label, MOST, median, p5, p95, question=question)

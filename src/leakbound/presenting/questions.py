@@ -82,13 +82,13 @@ def by_question(view: View, scorer: Scorer) -> tuple[list[str], list[QuestionRow
     headings = ["Question"]
     cells: dict[str, list[Shown]] = {question.id: [] for question in view.questions}
     for model in view.models:
-        greedy, bounded = model.greedy(scorer), set(model.questions(scorer))
+        greedy, bounded = model.greedy_scores(scorer), set(model.questions(scorer))
         claims = [row.about.claimed for row in model.per_question(scorer, quantity=CLAIMS) if row]
         excess = ["beyond the control"] if controlled == [model] else []
         names = ["greedy", quantity(scorer), *dict.fromkeys(claims), *excess]
         headings += [f"{model.label}: {name}" for name in names]
         for question, own in cells.items():
-            own.append(greedy[question].value if question in bounded & greedy.keys() else None)
+            own.append(greedy.get(question) if question in bounded else None)
             own.append(model.leakage(scorer, question) or "not sampled")
             claim = model.first(scorer, question, quantity=CLAIMS)
             after = Cell(f"{decision(claim)} after {claim.n:,}", claim.n) if claim else None
@@ -114,7 +114,7 @@ def by_question(view: View, scorer: Scorer) -> tuple[list[str], list[QuestionRow
 def _traits(targets: list[ArmView], scorer: Scorer, question: str) -> tuple[Trait, ...]:
     has = dict.fromkeys(TRAITS, False)
     for model in targets:
-        leakage, answer = model.leakage(scorer, question), model.greedy(scorer).get(question)
+        leakage, score = model.leakage(scorer, question), model.greedy_scores(scorer).get(question)
         if texts := model.texts.get(question):
             has["shown"] |= any(text.leaks for text in texts.shown)
         if leakage is None:
@@ -122,7 +122,6 @@ def _traits(targets: list[ArmView], scorer: Scorer, question: str) -> tuple[Trai
             continue
         excess = model.leakage(scorer, question, beyond="control", jointly=True)
         has["beyond"] |= excess is not None and excess.lower > 0
-        score = answer.value if answer else None
         has["hidden"] |= score is not None and leakage.lower > score
         claim = model.first(scorer, question, quantity=CLAIMS)
         has["open"] |= claim is not None and claim.value is None

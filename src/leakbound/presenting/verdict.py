@@ -9,7 +9,7 @@ questions in their own words. The statements about a model and its control are v
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
@@ -25,7 +25,7 @@ from leakbound.scorers import with_reading
 from leakbound.stats.about import Beyond
 from leakbound.store import CERTIFICATE, ExploredDraws, Run
 from leakbound.store.files import digest_of, read_json
-from leakbound.text.shown import as_html, as_lines, many, number
+from leakbound.text.shown import Displayed, many, number
 from leakbound.types import Prompt, Scorer
 
 Kind = Literal[
@@ -57,7 +57,7 @@ class LeakingAnswer:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
-class Verdict:
+class Verdict(Displayed):
     """The verdict of a run on one model.
 
     Attributes:
@@ -138,11 +138,8 @@ class Verdict:
             fields["number"] = {"value": value, "lower": lower, "upper": upper}
         return {"headline": self.headline, **fields}
 
-    def __repr__(self) -> str:
-        return as_lines(f"{self.model}: {self.headline}", zip(self.lines[1:]))
-
-    def _repr_html_(self) -> str:
-        return as_html(f"{self.model}: {self.headline}", zip(self.lines[1:]))
+    def _shown(self) -> Iterator[tuple[str]]:
+        return zip([f"{self.model}: {self.headline}", *self.lines[1:]])
 
 
 def show(run: Run, *, texts: bool = False) -> Verdict:
@@ -293,7 +290,7 @@ def _seen(model: ArmView, scorer: Scorer) -> str:
 
 def _with_greedy(model: ArmView, scorer: Scorer, seen: str) -> str:
     """State the number of draws and greedy answers that leak, for a binary scorer."""
-    scores = sentences.greedy_scores(model, scorer)
+    scores = [*model.greedy_scores(scorer).values()]
     if not scorer.binary or not scores:
         return seen
     leak = scores.count(1.0)

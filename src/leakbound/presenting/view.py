@@ -129,6 +129,11 @@ class ArmView:
         rows = self.estimates.matching(arm=arm, scorer=scorer.name, quantity="greedy score")
         return {row.query_id: row for row in rows}
 
+    def greedy_scores(self, scorer: Scorer) -> dict[str | None, float]:
+        """Return the scores of the greedy answers that have one, by question."""
+        rows = self.greedy(scorer).items()
+        return {question: row.value for question, row in rows if row.value is not None}
+
     @cached_property
     def estimates(self) -> Estimates:
         """All statements of the run."""
