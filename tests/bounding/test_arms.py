@@ -132,19 +132,28 @@ def test_a_greedy_answer_is_one_exact_score_and_anything_without_one(tmp_path: P
     assert ends == [("greedy score", 1, "exact", 0, 0, 0)] * 3
 
 
-@pytest.mark.parametrize(("questions", "said"), [(1, {32}), (7, {32}), (8, {32, 256})])
-def test_few_blocks_say_nothing_of_leak_at_k(
-    tmp_path: Path, questions: int, said: set[int]
+@pytest.mark.parametrize(
+    ("questions", "single", "largest"), [(1, {32}, 32), (7, {32}, 128), (8, {32, 256}, 128)]
+)
+def test_leak_at_k_needs_eight_blocks(
+    tmp_path: Path, questions: int, single: set[int], largest: int
 ) -> None:
     ids = [f"q{i}" for i in range(questions)]
     engine = CannedEngine({key: {"the secret": 0.5, "secret too": 0.5} for key in ids})
     run = evaluate(engine, benchmark(ids), out=tmp_path / "r", n=256)
-    found = [r for r in run.estimates if r.query_id is None and r.quantity == "leak@k"]
-    assert {r.parameter for r in found} == said
-    assert all(r.lower > 0.5 for r in found)
+    means = run.estimates.where(query_id=None, quantity="leak@k")
+    alone, band = means.matching(family="single"), means.matching(family="leak@k")
+    assert {row.parameter for row in alone} == single
+    assert all(row.lower > 0.5 for row in alone)
+    sizes = [2**i for i in range(largest.bit_length())]
+    target = drawn_of(run.arms["target"], make_scorer("keyword"))
+    joint = stats.bound(target.evidence, stats.leak_at(sizes).mean(), seed=target.keys)
+    ends = zip(sizes, joint.lower.tolist(), joint.upper.tolist(), strict=True)
+    assert [(row.parameter, row.lower, row.upper) for row in band] == [*ends]
+    assert all(row.about.jointly and row.confidence == 0.99 for row in band)
     note = "\n".join(table.note for table in summary(run))
     assert f"{questions} of {many(questions, 'question')} leaked in 256 draws" in note
-    assert ("leak@256, mean" in note) == (256 in said)
+    assert ("leak@256, mean" in note) == (256 in single)
 
 
 def excesses(run: Run) -> dict[str | None, dict[str, Any]]:

@@ -85,7 +85,7 @@ def test_the_table_has_a_row_for_each_part_of_both_models(run: Run) -> None:
     assert all(row[4] == "–" for row in table.texts[3:])
     assert "answer, thought and either are valid simultaneously, 99 %" in table.note
     estimates = [row.to_dict() for row in run.estimates]
-    named = {row["estimand"] for row in estimates if "jointly in answer" in row["target"]}
+    named = {row["estimand"] for row in estimates if row["family"] == "readings"}
     assert "excess leak probability in the thought, largest of 1" in named
 
 

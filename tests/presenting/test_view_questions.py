@@ -17,7 +17,6 @@ from leakbound import stats
 from leakbound.bounding.claims import clean_questions
 from leakbound.errors import InputError
 from leakbound.evaluation import clean_table, evaluate, sample, score_run, scorers_for
-from leakbound.presenting.draws import in_order
 from leakbound.presenting.questions import by_question
 from leakbound.presenting.texts import (
     Tally,
@@ -28,10 +27,8 @@ from leakbound.presenting.texts import (
     pieces,
 )
 from leakbound.presenting.view import View, read_view
-from leakbound.scorers import make_scorer
-from leakbound.scoring.ordering import Order
 from leakbound.scoring.score import slug
-from leakbound.store import ArmScores, Run
+from leakbound.store import Run
 from leakbound.study import Until
 from leakbound.types import Prompt, Scorer
 from report_runs import saying, who
@@ -182,18 +179,6 @@ def test_clean_questions_are_those_that_holm_proves(run: Run, name: str) -> None
     assert np.array_equal(clean.holds, stats.clean_questions(0.05, p, confidence=0.99).holds)
     verdicts = dict(zip(ids, clean.holds.tolist(), strict=True))
     assert [verdicts[question] for question in ("p0", "p1", "p2")] == [True, True, False]
-
-
-def test_the_order_is_the_runs_own_and_every_questions(run: Run) -> None:
-    arm, scorer = run.arms["target"], make_scorer("contains")
-    tallies = {"a": {0.0: 100, 1.0: 100}, "b": {0.0: 100, 1.0: 100}}
-    scores = ArmScores.tallied(tallies, {})
-    order = Order.of(arm, scorer)
-    first, second = (in_order(scores, row, order) for row in (0, 1))
-    assert not np.array_equal(first, second)
-    assert np.array_equal(first, in_order(scores, 0, order))
-    assert not np.array_equal(first, in_order(scores, 0, Order(7, "contains")))
-    assert first.sum() == second.sum() == 100
 
 
 def test_the_table_names_what_is_not_proved(run: Run) -> None:

@@ -24,7 +24,7 @@ from leakbound.stats import (
     proof_of_leak,
     tail,
 )
-from leakbound.stats.order import Keys, one_by_one
+from leakbound.stats.order import ONE_BY_ONE
 
 COINS = np.array([0.0, 1.0])
 
@@ -122,13 +122,13 @@ def test_float32_points_and_ranges_are_the_decimals_that_they_print_as() -> None
     assert proof_of_leak([0.5], low, tail(0.1)).lower == 0
 
 
-def test_draws_are_taken_one_by_one_in_an_order_of_their_own() -> None:
-    """By key, apart from the order of bets; what has no score has its place among the others."""
-    scores, counts = np.array([0.0, 0.5, 1.0]), np.array([3, 2, 1])
+def test_draws_for_display_have_an_order_of_their_own() -> None:
+    """A draw without a score has a place among the others."""
+    rows = Rows.of(np.array([0.0, 0.5, 1.0]), np.array([3, 2, 1]), 2)
     nan = float("nan")
-    np.testing.assert_array_equal(
-        one_by_one(scores, counts, 2, 7), [0.5, 1.0, nan, 0.0, 0.5, nan, 0.0, 0.0]
-    )
-    np.testing.assert_array_equal(one_by_one(scores, counts, 0, 8), [0.5, 0.5, 0.0, 0.0, 1.0, 0.0])
-    bets = Keys.read([8], 1).permuted(np.repeat(scores, counts)[None])[0]
-    assert not np.array_equal(one_by_one(scores, counts, 0, 8), bets)
+    (shown,) = rows.ordered([7], ONE_BY_ONE).shuffled(missing=nan)
+    np.testing.assert_array_equal(shown, [0.5, 1.0, nan, 0.0, 0.5, nan, 0.0, 0.0])
+    (shown,) = rows.scored().ordered([8], ONE_BY_ONE).shuffled(missing=nan)
+    np.testing.assert_array_equal(shown, [0.5, 0.5, 0.0, 0.0, 1.0, 0.0])
+    (bets,) = rows.scored().ordered([8]).shuffled(missing=nan)
+    assert not np.array_equal(shown, bets)

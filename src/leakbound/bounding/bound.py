@@ -31,7 +31,7 @@ from leakbound.store import ALL, Arm, DamagedError, EstimateRow, Run, holding, r
 from leakbound.store.files import digest_of
 from leakbound.types import Headway, Progress, Scorer, silent
 
-_OF_ONE_ARM = ("single", "claim", "simultaneous")
+_OF_ONE_ARM = ("single", "leak@k", "claim", "simultaneous")
 """The families whose rows use the draws of one arm only, unless `beyond` names a reference."""
 
 
@@ -184,5 +184,6 @@ def _drawn_rows(
         yield from rows_of(*place, *draws.each_query(confidence))
     if draws.complete:
         yield from rows_of(*place, ALL, *draws.together(confidence))
+        yield from rows_of(*place, ALL, *draws.band(confidence), family="leak@k")
         if judged is not None:
             yield from rows_of(*place, ALL, judged.correct(draws.mean, confidence))

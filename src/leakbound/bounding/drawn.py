@@ -19,7 +19,7 @@ settled, the interval is wider. All bounds assume the measured margin
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
@@ -41,9 +41,11 @@ from leakbound.bounding.rows import (
 from leakbound.scoring.ordering import BY_QUESTION, Order
 from leakbound.stats.about import Inputs, Quantity
 from leakbound.stats.leak_at_k import FEWEST_GROUPS
+from leakbound.stats.order import ONE_BY_ONE
 from leakbound.store import Arm, ArmScores
 from leakbound.study import RHO
 
+FEWEST_DRAWS = 8  # the first step of the bounds from a question's first draws
 AS_FOUND: Inputs = "as found"
 """The `inputs` of questions whose input a search found."""
 
@@ -161,6 +163,40 @@ class Drawn:
         sizes = sorted({min(TOGETHER_K, n), *([n] if self.binary else [])})
         at_k = [Stated(stats.leak_at(k).mean()) for k in sizes if self.blocks(k) >= FEWEST_BLOCKS]
         yield from self._stated(at_k, confidence)
+
+    def band(self, confidence: float) -> Iterator[stats.Estimate]:
+        """Yield the mean leak@k at several k, jointly; nothing if there are too few blocks."""
+        fewest = int(self.scores.n.min())
+        sizes = [k for k in STANDARD_K if k <= fewest and self.blocks(k) >= FEWEST_BLOCKS]
+        if sizes:
+            for band in self._stated([Stated(stats.leak_at(sizes).mean())], confidence):
+                yield replace(band, about=replace(band.about, jointly=True))
+
+    def growing(
+        self, query_id: str, confidence: float
+    ) -> Iterator[tuple[int, Sequence[stats.Estimate]]]:
+        """Yield n, and bounds on a question's mean and deviation from its first n draws.
+
+        n is 8, 16, … and the number of all draws. Each bound is valid individually. Nothing is
+        yielded unless n was fixed and every draw has a score.
+        """
+        if self.rows is None or query_id not in self.query_ids:
+            return
+        drawn = self.scores.of((query_id,)).rows(binary=self.binary)
+        if drawn.missing.any():
+            return
+        keys = self.order.keys((query_id,))
+        draws = drawn.ordered(keys, ONE_BY_ONE).shuffled(missing=np.nan)
+        sizes = [FEWEST_DRAWS << i for i in range(drawn.size.bit_length())]
+        for n in (*(size for size in sizes if size < drawn.size), drawn.size):
+            first = stats.Rows.of(draws[:, :n], binary=self.binary)
+            yield (
+                n,
+                [
+                    stats.bound(first, quantity, confidence=confidence, seed=keys)
+                    for quantity in (stats.LEAKAGE, stats.SD)
+                ],
+            )
 
     def blocks(self, k: int) -> int:
         """Return the number of blocks of k draws over all questions; 0 for k = 0."""

@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
+from leakbound.bounding.evidence import drawn_of
 from leakbound.plotting.material import Chart, ChartRow, Material, stated
 from leakbound.presenting.compared import front, moved
-from leakbound.presenting.draws import growing
 from leakbound.presenting.overall import (
     FAR,
     Overall,
@@ -19,6 +19,7 @@ from leakbound.presenting.overall import (
     proved_leak_at_k,
 )
 from leakbound.presenting.summary import metrics_of
+from leakbound.presenting.table import Interval
 from leakbound.presenting.view import ArmView
 from leakbound.stats.about import Quantity, Scope
 from leakbound.store import ALL, EstimateRow
@@ -200,10 +201,10 @@ def _convergence(material: Material) -> Iterator[ChartRow]:
     """Mean and standard deviation of one question against the number of draws, with bounds."""
     at = material.question
     for model in material.view.models:
-        grown = growing(model.arm, material.scorer, at, material.view.confidence)
-        for n, bounds in grown.items():
+        evidence = drawn_of(model.arm, material.scorer)
+        for n, bounds in evidence.growing(at, material.view.confidence):
             for quantity, bound in zip((material.quantity, DEVIATION), bounds, strict=True):
-                yield ChartRow(model.label, quantity, *bound, at, quantity, n)
+                yield ChartRow(model.label, quantity, *Interval.of(bound), at, quantity, n)
 
 
 @chart(
@@ -220,7 +221,7 @@ def _leak_at_k(material: Material) -> Iterator[ChartRow]:
     """
     scorer = material.scorer
     for model in material.view.models:
-        for k, figure in mean_leak_at_k(model, scorer, material.view.confidence).items():
+        for k, figure in mean_leak_at_k(model, scorer).items():
             yield ChartRow(model.label, "leak@k", *figure, group=MEAN, x=k)
             if (proof := proved_leak_at_k(model, scorer, k)) is not None:
                 yield ChartRow(model.label, PROVED, lower=proof, group=MEAN, x=k)

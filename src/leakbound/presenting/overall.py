@@ -17,12 +17,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from leakbound import stats
-from leakbound.bounding.evidence import drawn_of
-from leakbound.bounding.rows import ALL_K, EACH, FEWEST_BLOCKS, LEAKAGE, STANDARD_K
+from leakbound.bounding.rows import ALL_K, EACH, LEAKAGE, STANDARD_K
 from leakbound.presenting.table import Interval
 from leakbound.presenting.view import ArmView
 from leakbound.stats.about import Quantity, Scope
-from leakbound.store import Arm, EstimateRow
+from leakbound.store import EstimateRow
 from leakbound.store.estimates import Fields
 from leakbound.types import Scorer
 
@@ -73,13 +72,15 @@ def largest(model: ArmView, scorer: Scorer, quantity: Quantity) -> Interval | No
     return Interval(max(values), None, max(row.upper for row in rows), rows[0].confidence)
 
 
-def mean_leak_at_k(model: ArmView, scorer: Scorer, confidence: float) -> dict[int, Interval]:
+def mean_leak_at_k(model: ArmView, scorer: Scorer) -> dict[int, Interval]:
     """Return the mean leak@k by k, with bounds that are valid at all k simultaneously.
 
-    There are no bounds if n was not fixed, or if there are too few blocks of k draws.
+    There are no bounds if the run has no such statements, unless each question's leak@k is exact.
     """
-    complete = len(model.questions(scorer)) == len(model.run.questions)
-    bounds = _mean_leak_at_k(model.arm, scorer, confidence) if complete else {}
+    band = model.estimates.matching(
+        arm=str(model.key), scorer=scorer.name, family="leak@k", quantity="leak@k", scope="mean"
+    )
+    bounds = {row.parameter: Interval.of(row.estimate) for row in band}
     figures = {}
     for k in STANDARD_K:
         rows = each(model, scorer, "leak@k", k)
@@ -88,22 +89,10 @@ def mean_leak_at_k(model: ArmView, scorer: Scorer, confidence: float) -> dict[in
             figures[k] = bounds[k]._replace(value=value)
         elif rows and all(row.confidence == 1 for row in rows):  # exact, so their mean is exact
             lower, upper = (sum(getattr(row, end) for row in rows) for end in ("lower", "upper"))
-            figures[k] = Interval(value, lower / len(rows), upper / len(rows), confidence)
+            figures[k] = Interval(value, lower / len(rows), upper / len(rows), 1)
         elif value is not None:
             figures[k] = Interval(value)
     return figures
-
-
-def _mean_leak_at_k(arm: Arm, scorer: Scorer, confidence: float) -> dict[int, Interval]:
-    evidence = drawn_of(arm, scorer)
-    if evidence.rows is None:
-        return {}
-    n = evidence.scores.n
-    sizes = [k for k in STANDARD_K if k <= n.min() and evidence.blocks(k) >= FEWEST_BLOCKS]
-    if not sizes:
-        return {}
-    bound = evidence.bound(stats.leak_at(sizes).mean(), confidence=confidence, side="both")
-    return {k: Interval.of(bound, i) for i, k in enumerate(sizes)}
 
 
 def proved_leak_at_k(model: ArmView, scorer: Scorer, k: int) -> float | None:

@@ -263,7 +263,7 @@ class DecodingGrid:
     def of(cls, label: str, run: Run, scorer: str) -> DecodingGrid | None:
         """Return a scorer's statements about a run's decodings; None unless they form a grid."""
         arms, rows = run.arms, run.estimates.where(scorer=scorer)
-        cells = rows.matching(scope="mean", jointly=True, quantity=(*LEAKAGE, "leak@k"))
+        cells = rows.matching(family="grid", scope="mean", quantity=(*LEAKAGE, "leak@k"))
         most = rows.first(scope="most-leaking decoding")
         if most is None or axes_of([arms[n].decoding for n in {row.arm for row in cells}]) is None:
             return None

@@ -197,9 +197,7 @@ class About:
             return f"under that of {self.over} stresses under which it leaks most"
         if self.inputs == "as found":
             return "under the decodings found"
-        if " in " in self.quantity:
-            return "under this decoding, jointly in answer, thought and either"
-        return "under every decoding, jointly" if self.jointly else "under this decoding"
+        return "under this decoding, jointly" if self.jointly else "under this decoding"
 
     @property
     def _subject(self) -> str:

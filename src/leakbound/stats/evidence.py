@@ -190,9 +190,13 @@ class Rows:
         """Replace X by 1 - X: a lower bound is 1 minus an upper bound of the mirrored scores."""
         return replace(self, values=1 - self.values[:, ::-1], counts=self.counts[:, ::-1])
 
-    def ordered(self, seed: Seed) -> Rows:
-        """Return the same draws with the keys of their order: see `leakbound.stats.order`."""
-        return replace(self, keys=Keys.read(seed, len(self.n)))
+    def ordered(self, seed: Seed, purpose: int | None = None) -> Rows:
+        """Return the same draws with the keys of their order: see `leakbound.stats.order`.
+
+        A `purpose` makes the order independent of the order in which bets use the draws.
+        """
+        keys = Keys.read(seed, len(self.n))
+        return replace(self, keys=keys if purpose is None else keys.apart(purpose))
 
     def shuffled(self, *, missing: float) -> Array:
         """Return the draws of rows with the same n, in the order of their keys: (Q, n).

@@ -29,7 +29,7 @@ from leakbound.errors import InputError
 from leakbound.stats.arrays import whole_numbers
 from leakbound.stats.estimate import Array, Counts
 
-ONE_BY_ONE = 2  # purpose of the order that shows draws one by one
+ONE_BY_ONE = 2  # purpose of the order that shows draws one by one, independent of the bets' order
 SHUFFLE = 0x5B0F  # keeps the shuffle independent of other uses of the caller's seed
 BITS = 63  # bits of a key: it fits a signed column of a table
 
@@ -142,15 +142,3 @@ class Keys:
     def generators(self) -> list[np.random.Generator]:
         """Return one random generator per row, seeded by the row's key."""
         return [np.random.default_rng([SHUFFLE, *key]) for key in self.rows.tolist()]
-
-
-def one_by_one(scores: Array, counts: Counts, missing: int, key: int) -> Array:
-    """Return a question's draws in the order for display, NaN for a draw without a score: (n,).
-
-    `scores`, `counts`: its distinct scores, ascending, and their counts. `key`: the key of its
-    bets; the order here is independent of the bets' order. The first m draws are m independent
-    draws, and every page about a run shows the same order.
-    """
-    draws = np.concatenate([np.repeat(scores, counts), np.full(missing, np.nan)])
-    (ordered,) = Keys.read([key], 1).apart(ONE_BY_ONE).permuted(draws[None])
-    return np.asarray(ordered)

@@ -26,6 +26,7 @@ Family = Literal[
     "excess",
     "gaps",
     "grid",
+    "leak@k",
     "readings",
     "stresses",
     "models",
@@ -36,11 +37,12 @@ Family = Literal[
 
 For one arm and scorer: "single", only this row; "questions", the statements about every question;
 "excess", the mean and the largest excess over the control; "gaps", the largest gap and the number
-of gaps; "readings", the answer, the thought and either; "claim", one claim that was recorded before
-its draws, with each bound at the full alpha, because at most one bound can decide wrongly. For one
-scorer: "grid", all decodings; "stresses", all effects of stresses; "models", all differences from a
-baseline. For all arms and all binary scorers of a run: "simultaneous", the mean and the worst
-question, so that any limit can be judged after the results are known.
+of gaps; "leak@k", the mean leak@k at several k; "readings", the answer, the thought and either;
+"claim", one claim that was recorded before its draws, with each bound at the full alpha, because at
+most one bound can decide wrongly. For one scorer: "grid", all decodings; "stresses", all effects of
+stresses; "models", all differences from a baseline. For all arms and all binary scorers of a run:
+"simultaneous", the mean and the worst question, so that any limit can be judged after the results
+are known.
 """
 DECIDING: tuple[Family, Family] = ("claim", "simultaneous")
 """The families on which certificates rest."""
