@@ -254,10 +254,9 @@ def test_few_draws_and_stopped_ones_are_bounded_by_themselves(tmp_path: Path) ->
     few = run_of(tmp_path / "f", n=31, control=clean())
     apart = (BY_THEMSELVES, "stratified Fisher test")
     assert all(method.startswith(apart) for method in methods(few))
-    pair = [few.arms[name].scores(slug(make_scorer("keyword"))) for name in ("target", "control")]
-    wanted = stats.excess(
-        *(stats.bound(stats.Rows.of_hits(s.hits, s.n), confidence=0.995, side="both") for s in pair)
-    )
+    name = slug(make_scorer("keyword"))
+    arms = (few.arms[model].scores(name, binary=True).rows for model in ("target", "control"))
+    wanted = stats.excess(*(stats.bound(rows, confidence=0.995, side="both") for rows in arms))
     for i, query_id in enumerate(IDS):
         row = excesses(few)[query_id]
         assert row.lower == pytest.approx(wanted.lower[i], abs=1e-12)  # type: ignore[index]

@@ -52,7 +52,7 @@ def first_scores(arm: Arm, scorer: Scorer) -> ArmScores:
                 tallies[query_id][score] += count
     order = [query.id for query in arm.queries if query.id in tallies]
     drawn = {q: tallies[q] for q in order if tallies[q] or missing[q]}
-    return ArmScores.tallied(drawn, missing)
+    return ArmScores.tallied(drawn, missing, binary=scorer.binary)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -242,13 +242,13 @@ def _so_far(arm: Arm, scorer: Scorer, confidence: float) -> ArmSoFar:
     if not models_of(scorer):
         scores = first_scores(arm, scorer)
     elif arm.looks and arm.scored.model(slug(scorer)) is not None:
-        scores = arm.scores(slug(scorer), rounds=len(arm.looks))
+        scores = arm.scores(slug(scorer), binary=scorer.binary, rounds=len(arm.looks))
     else:
         return replace(lacking, why_not="this scorer needs a model; bounds follow once it has run")
     if not scores.query_ids:
         return replace(lacking, why_not="nothing is drawn yet")
     order = Order.of(arm, scorer)
-    evidence = Drawn.stopped(scores, scorer.binary, arm.plan.n, order=order)
+    evidence = Drawn.stopped(scores, arm.plan.n, order=order)
     return ArmSoFar(
         arm=arm.name,
         scorer=scorer,

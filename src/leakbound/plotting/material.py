@@ -9,11 +9,12 @@ from pathlib import Path
 from typing import Any
 
 from leakbound.errors import InputError, LeakboundError
-from leakbound.presenting.draws import DrawnScores, drawn_scores
+from leakbound.presenting.draws import drawn_scores
 from leakbound.presenting.table import Interval
 from leakbound.presenting.templates import quantity
 from leakbound.presenting.view import View
 from leakbound.registry import suggestion
+from leakbound.stats import Rows
 from leakbound.store import EstimateRow
 from leakbound.store.trained import TrainedFolder
 from leakbound.text.rows import csv_of
@@ -151,7 +152,7 @@ class Material:
         raise LackingError("no question could be sampled")
 
     @cached_property
-    def scores(self) -> Mapping[str, Mapping[str, DrawnScores]]:
+    def scores(self) -> Mapping[str, Mapping[str, Rows]]:
         """The scores of every model's draws, by label and question."""
         return {model.label: drawn_scores(model.arm, self.scorer) for model in self.view.models}
 

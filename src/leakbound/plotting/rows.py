@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from leakbound.bounding.evidence import drawn_of
 from leakbound.plotting.material import Chart, ChartRow, Material, stated
 from leakbound.presenting.compared import front, moved
+from leakbound.presenting.draws import histogram, quantiles
 from leakbound.presenting.overall import (
     FAR,
     Overall,
@@ -22,6 +23,7 @@ from leakbound.presenting.summary import metrics_of
 from leakbound.presenting.table import Interval
 from leakbound.presenting.view import ArmView
 from leakbound.stats.about import Quantity, Scope
+from leakbound.stats.evidence import sample_mean
 from leakbound.store import ALL, EstimateRow
 
 KINDS: dict[str, Chart] = {}
@@ -95,9 +97,9 @@ def _histogram(material: Material) -> Iterator[ChartRow]:
     at = material.question
     for model in material.view.models if not material.scorer.binary else ():
         if drawn := material.scores[model.label].get(at):
-            for left, share in zip(edges, drawn.histogram(edges), strict=False):
+            for left, share in zip(edges, histogram(drawn, edges), strict=False):
                 yield ChartRow(model.label, "draws", share, question=at, x=left)
-            yield ChartRow(model.label, "mean", drawn.mean, question=at)
+            yield ChartRow(model.label, "mean", sample_mean(drawn).item(), question=at)
             if at in (greedy := model.greedy_scores(material.scorer)):
                 yield ChartRow(model.label, GREEDY, greedy[at], question=at)
 
@@ -116,11 +118,12 @@ def _answers(material: Material) -> Iterator[ChartRow]:
     """Every question's draws as quantiles, with its greedy answer."""
     for model in material.view.targets if not material.scorer.binary else ():
         drawn, greedy = material.scores[model.label], model.greedy_scores(material.scorer)
-        for question in sorted(drawn, key=lambda q: (drawn[q].mean, q)):
-            p5, p25, median, p75, p95 = drawn[question].quantiles(QUANTILES)
+        means = {question: sample_mean(draws).item() for question, draws in drawn.items()}
+        for question in sorted(means, key=lambda q: (means[q], q)):
+            p5, p25, median, p75, p95 = quantiles(drawn[question], QUANTILES)
             yield ChartRow(model.label, MOST, median, p5, p95, question=question)
             yield ChartRow(model.label, HALF, median, p25, p75, question=question)
-            yield ChartRow(model.label, "mean", drawn[question].mean, question=question)
+            yield ChartRow(model.label, "mean", means[question], question=question)
             if question in greedy:
                 yield ChartRow(model.label, GREEDY, greedy[question], question=question)
 

@@ -121,11 +121,12 @@ def drawn_by_tool(
             f"that {tool} draws."
         )
     undrawn = {id: (stopped or {}).get(id, n) - len(own) for id, own in scores.items()}
-    drawn = ArmScores.tallied({id: Counter(map(_known, scores[id])) for id in scores}, undrawn)
+    tallies = {id: Counter(map(_known, own)) for id, own in scores.items()}
+    drawn = ArmScores.tallied(tallies, undrawn, binary=binary)
     order = Order(seed_of(seed), scorer)
     if stopped is None:
-        return Drawn.fixed(drawn, binary, order=order)
-    return Drawn.stopped(drawn, binary, n, order=order)
+        return Drawn.fixed(drawn, order=order)
+    return Drawn.stopped(drawn, n, order=order)
 
 
 def _known(score: float | None) -> float | None:

@@ -209,7 +209,7 @@ class _Settings:
         def bounds(scores: list[SampleScore]) -> dict[str, float]:
             drawn = self.draws(scores)
             made = drawn.bound(quantity, confidence=self.confidence, side="both")
-            missing = drawn.scores.missing.sum() / drawn.scores.n.sum()
+            missing = drawn.draws.missing.sum() / drawn.draws.n.sum()
             values = {name: made.value, f"{name} lower": made.lower, f"{name} upper": made.upper}
             values |= {"missing": missing} if missing else {}
             values |= {} if made.seed is None else {"seed": drawn.order.draws}

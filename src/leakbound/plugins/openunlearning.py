@@ -84,7 +84,7 @@ def certified_leak(model: Any, **kwargs: Any) -> dict[str, Any]:
     )
     how: dict[str, Any] = {"confidence": confidence, "side": "both"}
     mean, worst, by_question = drawn.mean(**how), drawn.worst(**how), drawn.leakage(**how)
-    lost = drawn.scores.missing
+    lost = drawn.draws.missing
     columns = map(np.atleast_1d, (by_question.value, by_question.lower, by_question.upper))
     rows = {
         index: {

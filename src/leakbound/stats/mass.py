@@ -170,6 +170,11 @@ class Masses:
         return cls(tuple(sure), rest)
 
     @property
+    def draws(self) -> Rows:
+        """Return the draws of each question, which are from its remainder."""
+        return self.rest
+
+    @property
     def binary(self) -> bool:
         """Return the scorer's declared range."""
         return self.rest.binary

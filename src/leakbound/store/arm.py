@@ -371,7 +371,7 @@ class Arm:
         digests = [scores, ranges if self.explored else None, self.proofs.stored.digest(slug)]
         return [digest for digest in digests if digest is not None]
 
-    def scores(self, slug: str, rounds: int | None = None) -> ArmScores:
+    def scores(self, slug: str, *, binary: bool, rounds: int | None = None) -> ArmScores:
         """Return the distinct scores, with counts, of every query that has completions.
 
         Args:
@@ -396,7 +396,7 @@ class Arm:
         there = {*pc.unique(table["query_id"]).to_pylist(), *undrawn}
         there.update(self.masses.explored().remainder)  # a fully explored tree has no draws
         ids = tuple(q.id for q in self.queries if q.id in there and q.id not in failed)
-        return ArmScores.stored(table, ids, undrawn)
+        return ArmScores.stored(table, ids, undrawn, binary=binary, empty=self.explored)
 
     @property
     def _stored(self) -> tuple[Artifact[EventRow] | Artifact[DrawnRow], ...]:
