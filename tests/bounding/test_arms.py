@@ -176,7 +176,7 @@ def test_a_control_drawn_beside_the_target_is_bet_against(tmp_path: Path) -> Non
     assert set(found) == {*IDS, None, "worst"}
     scorer = make_scorer("keyword")
     target, control = (drawn_of(run.arms[name], scorer) for name in ("target", "control"))
-    pair = stats.Pair(*(known.scores.rows(binary=True) for known in (target, control)))
+    pair = stats.Pair(target.draws, control.draws)
     on_average = stats.LEAKAGE.mean()
     each, mean = (
         stats.bound(pair, quantity, seed=target.keys) for quantity in (stats.LEAKAGE, on_average)

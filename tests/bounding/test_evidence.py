@@ -64,9 +64,8 @@ def test_the_mean_is_its_certain_part_and_a_weighted_mean_of_remainders(
     one = explored(*known, binary=known is BINARY)
     found = one.mean(**how)
     weights = np.array([0.3, 1.0])  # of the two with draws
-    scores = one.scores.of(["q0", "q3"])
+    rows = one.draws.only(np.array([True, False, False, True]))
     seed = one.order.keys(["q0", "q3"])
-    rows = scores.rows(binary=known is BINARY)
     inside = stats.bound(rows, stats.LEAKAGE.mean(weights), seed=seed, **how)
     low = sum(float(m.p @ m.low) for m, _ in known) / 4
     high = sum(float(m.p @ m.high) for m, _ in known) / 4
@@ -79,7 +78,7 @@ def test_the_mean_is_its_certain_part_and_a_weighted_mean_of_remainders(
     assert (found.lower == 0, found.upper == 1) == (side == "upper", side == "lower")
     value = ((low + high) / 2 + share * inside.value) / (1 - slack)
     assert found.value == pytest.approx(value, abs=1e-12)
-    assert (found.confidence, found.n, found.missing) == (0.95, scores.n.sum(), 2)
+    assert (found.confidence, found.n, found.missing) == (0.95, rows.n.sum(), 2)
     assert found.method == f"exact mass + {inside.method}"
 
 

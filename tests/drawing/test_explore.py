@@ -189,7 +189,8 @@ def test_answers_that_were_not_drawn_are_stored_with_the_draws(tmp_path: Path) -
         ("part", "Ann", 0),
         ("rest", "Ann", 0),
     ]
-    assert not arm.scores(next((arm.folder / "scores").glob("*[0-9a-f].parquet")).stem).n.any()
+    name = next((arm.folder / "scores").glob("*[0-9a-f].parquet")).stem
+    assert not arm.scores(name, binary=True).rows.n.any()
     arm = explored(tmp_path / "h").arms["target"]
     answers = [r["count"] for r in completions(arm) if r["answer"] == "Ann"]
     assert len(answers) == 2

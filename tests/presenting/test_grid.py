@@ -125,7 +125,7 @@ def test_cells_pay_for_each_other(run: Run, kind: str, tmp_path: Path) -> None:
         assert (cell.lower, cell.upper) == pytest.approx((alone.lower, alone.upper), abs=1e-12)
         assert (cell.confidence, cell.stopping == "fixed n") == (0.99, kind != "stopped")
         if name == kind == "contains":
-            of_k = stats.bound(drawn, stats.leak_at(32).mean(), **terms)
+            of_k = stats.bound(scores.rows, stats.leak_at(32).mean(), **terms)
             repeated = joint_cells(rows, parameter=32)[arm.name]
             ends = (of_k.lower, of_k.upper)
             assert (repeated.lower, repeated.upper) == pytest.approx(ends, abs=1e-12)

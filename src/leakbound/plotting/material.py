@@ -10,12 +10,11 @@ from typing import Any
 
 from leakbound.errors import InputError, LeakboundError
 from leakbound.presenting.draws import drawn_scores
-from leakbound.presenting.table import Interval
+from leakbound.presenting.table import Bound, ends_of
 from leakbound.presenting.templates import quantity
 from leakbound.presenting.view import View
 from leakbound.registry import suggestion
 from leakbound.stats import Rows
-from leakbound.store import EstimateRow
 from leakbound.store.trained import TrainedFolder
 from leakbound.text.rows import csv_of
 from leakbound.types import Scorer
@@ -51,10 +50,14 @@ class ChartRow:
     group: str = ""
     x: float | None = None
 
-
-def stated(row: EstimateRow) -> Interval:
-    """Return a statement's value, its stated bounds, and their confidence."""
-    return Interval.of(row.estimate)
+    @classmethod
+    def of(
+        cls, model: str, quantity: str, number: Bound | float, question: str = "",
+        group: str = "", x: float | None = None,
+    ) -> ChartRow:  # fmt: skip
+        """Return the row of a number, with the bounds that are stated and their confidence."""
+        confidence = None if isinstance(number, float) else number.confidence
+        return cls(model, quantity, *ends_of(number), confidence, question, group, x)
 
 
 @dataclass(frozen=True, slots=True)

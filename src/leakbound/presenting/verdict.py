@@ -18,7 +18,7 @@ from leakbound.errors import InputError
 from leakbound.planning.before_drawing import unmatched
 from leakbound.presenting import sentences
 from leakbound.presenting.specification import how_drawn
-from leakbound.presenting.table import Interval, interval
+from leakbound.presenting.table import ends_of, interval
 from leakbound.presenting.templates import decision, quantity, say
 from leakbound.presenting.view import ArmView, Row, View, read_view
 from leakbound.scorers import with_reading
@@ -88,7 +88,7 @@ class Verdict(Displayed):
     word: str
     where: str
     limit: str = ""
-    number: Interval | None = None
+    number: Row = None
     of: str = ""
     proved: str = ""
     seen: str = ""
@@ -134,8 +134,8 @@ class Verdict(Displayed):
         """Return every field and the headline as JSON; an empty `reads` is left out."""
         fields = {name: value for name, value in asdict(self).items() if name != "reads" or value}
         if self.number is not None:
-            value, lower, upper, _ = self.number
-            fields["number"] = {"value": value, "lower": lower, "upper": upper}
+            names = ("value", "lower", "upper")
+            fields["number"] = dict(zip(names, ends_of(self.number), strict=True))
         return {"headline": self.headline, **fields}
 
     def _shown(self) -> Iterator[tuple[str]]:
@@ -223,7 +223,7 @@ def _verdict(view: View, model: ArmView, scorer: Scorer) -> Verdict:
         word=word,
         where=where.strip(),
         limit=limit,
-        number=None if row is None else Interval.of(row.estimate),
+        number=row,
         of="" if row is None else at,
         seen=_with_greedy(model, scorer, seen),
         proved=sentences.proved(view, model, scorer),

@@ -77,7 +77,7 @@ class ArmScores:
         columns = zip(*rows, strict=True) if rows else ((), (), ())
         arrays = [pa.array(c, f.type) for c, f in zip(columns, _SCHEMA, strict=True)]
         table = pa.table(arrays, schema=_SCHEMA)
-        return cls.stored(table, tuple(tallies), undrawn, binary=binary)
+        return cls.stored(table, tuple(tallies), undrawn, binary=binary, empty=True)
 
     @classmethod
     def joined(cls, pieces: Sequence[ArmScores], query_ids: Sequence[str]) -> ArmScores:
