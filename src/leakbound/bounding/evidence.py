@@ -16,7 +16,7 @@ from leakbound.bounding.drawn import AS_FOUND, Drawn
 from leakbound.bounding.pooled import Pooled
 from leakbound.scoring.ordering import Order
 from leakbound.scoring.score import slug
-from leakbound.store import Arm, ArmKey, ArmSpec, ExploredDraws, QueryShares, Run
+from leakbound.store import Arm, ArmKey, Run
 from leakbound.store.record import claim_of
 from leakbound.study import RHO
 from leakbound.types import Scorer
@@ -33,15 +33,11 @@ def drawn_of(arm: Arm, scorer: Scorer, rho: float = RHO) -> Drawn:
         return Drawn.stopped(scores, arm.plan.n, **how)
     if arm.key.asks == "attack":
         return Drawn.fixed(scores, inputs=AS_FOUND, **how)
-    match arm.spec:
-        case ArmSpec() if arm.decoding.greedy:
-            return Drawn.fixed(scores, **how)
-        case ArmSpec(draws=ExploredDraws()):
-            return Drawn.explored(scores, arm.masses.by_query(slug(scorer)), **how)
-        case ArmSpec(shares=QueryShares() as shares):
-            return Pooled.of(scores, arm.queries, shares, **how)
-        case _:
-            return Drawn.fixed(scores, **how)
+    if arm.explored:
+        return Drawn.explored(scores, arm.masses.by_query(slug(scorer)), **how)
+    if arm.spec.shares is not None:
+        return Pooled.of(scores, arm.queries, arm.spec.shares, **how)
+    return Drawn.fixed(scores, **how)
 
 
 class RunEvidence:

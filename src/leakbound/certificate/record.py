@@ -20,7 +20,7 @@ from leakbound.planning.plan import looks_of
 from leakbound.store import Arm, ExploredDraws, ImportedDraws, Run, StoppedDraws
 from leakbound.store.files import as_read
 from leakbound.store.plan import Plan
-from leakbound.store.tables import completions_of
+from leakbound.store.tables import cells_of, completions_of
 from leakbound.study import Rewritings
 from leakbound.text.counting import counted_as, is_missing
 from leakbound.types import BenchmarkRecord, Prompt, Query, object_of
@@ -197,14 +197,14 @@ def _outputs(arm: Arm) -> Iterator[str]:
         drawn = Counter[str](meta.missing)
         chunks = range(part.first_chunk, part.first_chunk + len(part.sizes))
         table = arm.completions(part)
-        columns = (table[name].to_pylist() for name in ("counted", "unanswered"))
-        for (query_id, output), *stored in zip(completions_of(table), *columns, strict=True):
+        classes = cells_of(table, "counted", "unanswered")
+        for (query_id, output), stored in zip(completions_of(table), classes, strict=True):
             drawn[query_id] += output.count
             unplanned = output.count > 0 and part.sizes and output.chunk not in chunks
             if unplanned or output.count < 0:  # a count of 0: a reference answer
                 yield f"part {part.number} has an unplanned output of {query_id!r}"
             counted = counted_as(output, stop)
-            if stored != [counted, is_missing(output, counted)]:
+            if stored != (counted, is_missing(output, counted)):
                 yield f"an output of {query_id!r} in part {part.number} is in the wrong class"
         if table.num_rows != meta.rows:
             yield f"part {part.number} has {table.num_rows:,} rows, the record has {meta.rows:,}"

@@ -22,6 +22,7 @@ from leakbound.scorers import make_scorer, models_of
 from leakbound.scoring.ordering import Order
 from leakbound.scoring.score import in_reading_of, score_part, scorers_of, slug
 from leakbound.store import Arm, ArmScores, FixedDraws, Holder, Run, StoppedDraws, holder_of
+from leakbound.store.tables import cells_of
 from leakbound.text.counting import Ledger
 from leakbound.text.shown import share
 from leakbound.types import JsonObject, Scorer, object_of
@@ -46,8 +47,8 @@ def first_scores(arm: Arm, scorer: Scorer) -> ArmScores:
             tallies.setdefault(query_id, Counter())
             missing[query_id] += meta.missing.get(query_id, 0)
         table = arm.completions(part)
-        columns = (table[name].to_pylist() for name in ("query_id", "count"))
-        for query_id, count, score in zip(*columns, score_part(arm, scorer, table), strict=True):
+        rows, scores = cells_of(table, "query_id", "count"), score_part(arm, scorer, table)
+        for (query_id, count), score in zip(rows, scores, strict=True):
             if count and query_id not in ended:
                 tallies[query_id][score] += count
     order = [query.id for query in arm.queries if query.id in tallies]
