@@ -155,8 +155,7 @@ def test_mean_leak_at_several_k_shares_alpha_and_grows_with_k(side: Side) -> Non
     assert made.about.parameter == (8.0, 2.0, 40.0)
     assert (made.confidence, made.side, made.n, made.seed) == (0.9, side, 480, 3)
     assert made.method == (
-        "betting in rounds, over the largest of each 2 or betting in rounds, over the largest of "
-        "each 8 or portfolio mixture, over the largest of each 40, Bonferroni over k"
+        "betting in rounds or portfolio mixture, over the largest of each k, Bonferroni over k"
     )
     usual = bound(ROWS, leak_at(sizes).mean(), seed=3)
     assert (usual.confidence, usual.side) == (0.99, "both")

@@ -136,13 +136,14 @@ def _of_all(scope: Scope, model: ArmView, scorer: Scorer) -> Shown:
 
 
 def _repeated(k: int, model: ArmView, scorer: Scorer) -> Shown:
-    """Return the mean leak@k as an estimate, or as a statement if a question has no estimate."""
+    """Return the statement about the mean leak@k, or the mean of the estimates if there is none."""
+    of_mean = Fields(quantity="leak@k", scope="mean", parameter=k)
+    together = of_mean | Fields(family="leak@k", jointly=True)
+    row = model.first(scorer, **of_mean) or model.first(scorer, **together)
     rows = each(model, scorer, "leak@k", k)
-    value = mean_of(rows)
-    row = model.first(scorer, quantity="leak@k", scope="mean", parameter=k)
     if row is None and len(rows) == 1:
         row = rows[0]
-    return row if value is None else value
+    return row or mean_of(rows)
 
 
 def typical_k(view: View, scorer: Scorer) -> int:

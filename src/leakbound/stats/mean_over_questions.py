@@ -56,6 +56,7 @@ SETS_PILOTED = 64  # the same for two sets of questions, where Hoeffding's form 
 LEAST_PILOT = 2  # rounds of the pilot: fewer show no spread within a question
 GAIN = 1.12  # rounds must be predicted this much narrower, as they use alpha less exactly
 BY_PILOT = f"{HOEFFDING}, or {ROUNDS}, chosen by a pilot"
+_LARGEST = ", over the largest of each"
 BLOCKS = 1  # the order of blocks is independent of the order that cut them
 
 
@@ -121,6 +122,7 @@ def largest_over_questions(rows: Rows, quantity: Quantity, terms: Terms) -> Esti
     lower = np.maximum.accumulate([float(bound.lower) for bound in bounds])
     upper = np.minimum.accumulate([float(bound.upper) for bound in bounds[::-1]])[::-1]
     place = np.searchsorted(np.sort(sizes), sizes)
+    methods = dict.fromkeys(bound.method.partition(_LARGEST)[0] for bound in bounds)
     return replace(
         bounds[0],
         about=replace(bounds[0].about, parameter=quantity.at),
@@ -128,7 +130,7 @@ def largest_over_questions(rows: Rows, quantity: Quantity, terms: Terms) -> Esti
         lower=lower[place],
         upper=upper[place],
         confidence=terms.confidence,
-        method=f"{' or '.join(dict.fromkeys(bound.method for bound in bounds))}, Bonferroni over k",
+        method=f"{' or '.join(methods)}{_LARGEST} k, Bonferroni over k",
     )
 
 
@@ -143,7 +145,7 @@ def _mean_largest(rows: Rows, k: int, terms: Terms) -> Estimate:
         value=_mean_unbiased(rows, np.array(k)),
         n=int(rows.n.sum()),
         missing=int(rows.missing.sum()),
-        method=f"{bound.method}, over the largest of each {k}",
+        method=f"{bound.method}{_LARGEST} {k}",
         seed=rows.keys.one,
     )
 
