@@ -197,9 +197,9 @@ def test_every_question_has_both_ways_and_the_worst_query(
     assert number.text == "3"
     assert r.value == pytest.approx(-0.99, abs=0.01)  # the surest answers never leak
     assert [row[-1].text for row in rows][2] == "–"
-    own, *_ = queries_of(model, KEYWORD, "author-00")
-    assert (own.query.id, own.query.source) == ("author-00", "original")
-    assert own.leakage == bound(run, "author-00", scope="query")
+    (own, leakage), *_ = queries_of(model, KEYWORD, "author-00")
+    assert (own.id, own.source) == ("author-00", "original")
+    assert leakage == bound(run, "author-00", scope="query")
 
 
 @pytest.mark.slow
@@ -212,7 +212,7 @@ def test_a_query_without_outputs_is_no_point(tmp_path: Path) -> None:
     assert [count for name, count in table.texts if name.startswith("author-01")] == ["4"]
     drawn = queries_of(model, KEYWORD, "author-01")
     assert 1 <= len(drawn) <= 2
-    assert all(query.leakage.n for query in drawn)
+    assert all(leakage.n for _, leakage in drawn)
 
 
 def test_an_estimate_outside_its_interval_is_shown_at_its_end() -> None:
