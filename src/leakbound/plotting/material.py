@@ -8,8 +8,11 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
+from leakbound.bounding.drawn import Drawn
+from leakbound.bounding.evidence import drawn_of
 from leakbound.errors import InputError, LeakboundError
-from leakbound.presenting.draws import drawn_scores
 from leakbound.presenting.table import Bound, ends_of
 from leakbound.presenting.templates import quantity
 from leakbound.presenting.view import View
@@ -155,9 +158,18 @@ class Material:
         raise LackingError("no question could be sampled")
 
     @cached_property
-    def scores(self) -> Mapping[str, Mapping[str, Rows]]:
-        """The scores of every model's draws, by label and question."""
-        return {model.label: drawn_scores(model.arm, self.scorer) for model in self.view.models}
+    def drawn(self) -> Mapping[str, Drawn]:
+        """The evidence of every model's draws, by its label."""
+        return {model.label: drawn_of(model.arm, self.scorer) for model in self.view.models}
+
+    def scores(self, label: str) -> Mapping[str, Rows]:
+        """Return the scored draws of each question of a model; none if it was explored."""
+        drawn = self.drawn[label]
+        if drawn.arm.explored:
+            return {}
+        rows, ids = drawn.draws.scored(), np.array(drawn.query_ids)
+        every = zip(drawn.query_ids, rows.n.tolist(), strict=True)
+        return {query_id: rows.only(ids == query_id) for query_id, n in every if n}
 
     @cached_property
     def labels(self) -> list[tuple[str, bool]]:

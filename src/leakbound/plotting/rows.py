@@ -6,10 +6,11 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from leakbound.bounding.evidence import drawn_of
+import numpy as np
+
+from leakbound import stats
 from leakbound.plotting.material import Chart, ChartRow, Material
 from leakbound.presenting.compared import front, moved
-from leakbound.presenting.draws import histogram, quantiles
 from leakbound.presenting.overall import (
     FAR,
     Overall,
@@ -97,9 +98,10 @@ def _histogram(material: Material) -> Iterator[ChartRow]:
     edges = [i / BINS for i in range(BINS + 1)]
     at = material.question
     for model in material.view.models if not material.scorer.binary else ():
-        if drawn := material.scores[model.label].get(at):
-            for left, share in zip(edges, histogram(drawn, edges), strict=False):
-                yield ChartRow(model.label, "draws", share, question=at, x=left)
+        if drawn := material.scores(model.label).get(at):
+            counts, _ = np.histogram(drawn.values[0], edges, weights=drawn.counts[0])
+            for left, share in zip(edges, counts / drawn.size, strict=False):
+                yield ChartRow(model.label, "draws", float(share), question=at, x=left)
             yield ChartRow(model.label, "mean", sample_mean(drawn).item(), question=at)
             if at in (greedy := model.greedy_scores(material.scorer)):
                 yield ChartRow(model.label, GREEDY, greedy[at], question=at)
@@ -118,15 +120,22 @@ def _tail(material: Material) -> Iterator[ChartRow]:
 def _answers(material: Material) -> Iterator[ChartRow]:
     """Every question's draws as quantiles, with its greedy answer."""
     for model in material.view.targets if not material.scorer.binary else ():
-        drawn, greedy = material.scores[model.label], model.greedy_scores(material.scorer)
+        drawn, greedy = material.scores(model.label), model.greedy_scores(material.scorer)
         means = {question: sample_mean(draws).item() for question, draws in drawn.items()}
         for question in sorted(means, key=lambda q: (means[q], q)):
-            p5, p25, median, p75, p95 = quantiles(drawn[question], QUANTILES)
+            p5, p25, median, p75, p95 = _quantiles(drawn[question])
             yield ChartRow(model.label, MOST, median, p5, p95, question=question)
             yield ChartRow(model.label, HALF, median, p25, p75, question=question)
             yield ChartRow(model.label, "mean", means[question], question=question)
             if question in greedy:
                 yield ChartRow(model.label, GREEDY, greedy[question], question=question)
+
+
+def _quantiles(draws: stats.Rows) -> list[float]:
+    """Return for each f in `QUANTILES` the least score that a fraction f of draws do not exceed."""
+    wanted = np.ceil(np.array(QUANTILES) * draws.size - 1e-9)
+    places = np.searchsorted(np.cumsum(draws.counts[0]), wanted)
+    return [float(score) for score in draws.values[0, places]]
 
 
 @chart(
@@ -205,8 +214,7 @@ def _convergence(material: Material) -> Iterator[ChartRow]:
     """Mean and standard deviation of one question against the number of draws, with bounds."""
     at = material.question
     for model in material.view.models:
-        evidence = drawn_of(model.arm, material.scorer)
-        for n, bounds in evidence.growing(at, material.view.confidence):
+        for n, bounds in material.drawn[model.label].growing(at, material.view.confidence):
             for quantity, bound in zip((material.quantity, DEVIATION), bounds, strict=True):
                 yield ChartRow.of(model.label, quantity, bound, at, quantity, n)
 
