@@ -119,7 +119,7 @@ def test_another_scorer_than_the_one_that_steered_is_wider_never_wrong(tmp_path:
         alike = replace(known, order=BY_QUESTION)  # each scorer has an order of its own
         found.append(alike.leakage(confidence=0.99, side="both"))
     steered, other, undecided = found
-    q = drawn_of(arm, RECALL).scores.query_ids.index("part")
+    q = drawn_of(arm, RECALL).query_ids.index("part")
     for bound in found:
         assert bound.lower[q] <= LEAKS["part"] <= bound.upper[q]  # recall of "Ann" is 0 or 1
     assert other.lower[q] < steered.lower[q] + 1e-12

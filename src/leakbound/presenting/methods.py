@@ -30,6 +30,11 @@ class MethodStanding:
     median: Estimate
     seeds: Mapping[str, float | None]
 
+    @property
+    def values(self) -> list[float]:
+        """The values of the seeds."""
+        return [value for value in self.seeds.values() if value is not None]
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MethodComparison:
@@ -58,12 +63,12 @@ class MethodComparison:
         for scorer, standings in self.standings.items():
             rows: list[list[Shown]] = []
             for standing in sorted(standings, key=lambda row: float(row.median.value)):
-                values = [value for value in standing.seeds.values() if value is not None]
+                values, median = standing.values, standing.median
                 spread = stdev(values) if len(values) > 1 else 0.0
                 mean = f"{number(fmean(values))} ± {number(spread)}" if spread else None  # no bound
                 listed = Cell(", ".join(map(number, sorted(values))), prose=True)
                 seeds = len(standing.seeds)
-                rows.append([standing.method, seeds, standing.median, listed, mean])
+                rows.append([standing.method, seeds, median, listed, mean])
             title = f"{scorer}: methods by their median {kind}{under}"
             yield Table.plain(title, columns, rows, f"{note}\n{counted(self.ledgers)}")
 
