@@ -16,10 +16,10 @@ from pathlib import Path
 from typing import Literal
 
 from hostile.servers import DRIPS, head, sends
-from leakbound.engines.openai import ServedEngine
-from leakbound.engines.server import Patience
 from leakbound.errors import IncompleteError, LeakboundError
 from leakbound.evaluation import evaluate
+from leakbound.served.openai import ServedEngine
+from leakbound.served.server import Patience
 from misbehaving import (
     LISTED,
     Answer,

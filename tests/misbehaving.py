@@ -22,8 +22,8 @@ from itertools import count
 from typing import Any
 
 from leakbound.engines import Prompting
-from leakbound.engines.openai import ServedEngine
-from leakbound.engines.server import Patience
+from leakbound.served.openai import ServedEngine
+from leakbound.served.server import Patience
 from leakbound.testing import FakeEngine
 from leakbound.types import Decoding, Draws, Query, Sample
 

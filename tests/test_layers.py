@@ -17,6 +17,7 @@ LAYERS = (
     {"sampling", "text"},
     {"scorers", "inputs", "metrics", "objective"},
     {"engines", "benchmarks"},
+    {"served"},
     {"study"},
     {"store"},
     {"unlearning"},
@@ -51,12 +52,9 @@ OUTBUILDINGS = (
     "testing",
     "cli.extras",
     "cli.unlearn",
-    "engines.replies",
-    "engines.endpoint",
-    "engines.openai",
     "engines.ray_workers",
-    "engines.server",
     "engines.vllm",
+    "served",
 )
 DOORS = {
     "cli/parsed.py": {"engines.ray_workers"},  # --ray

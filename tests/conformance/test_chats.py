@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from leakbound.engines.chats import TransformersChat
-from leakbound.engines.endpoint import EndpointChat
 from leakbound.errors import InputError
+from leakbound.served.endpoint import EndpointChat
 from leakbound.types import Chat, Decoding
 from misbehaving import Answer, Body, fails, judge_server, says
 from tiny import chat_engine, request

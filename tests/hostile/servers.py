@@ -17,10 +17,10 @@ from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
-from leakbound.engines import server
-from leakbound.engines.endpoint import EndpointChat
-from leakbound.engines.server import Patience
 from leakbound.errors import IncompleteError, ModelError
+from leakbound.served import server
+from leakbound.served.endpoint import EndpointChat
+from leakbound.served.server import Patience
 from leakbound.types import Decoding
 from misbehaving import raw_server, says
 from tiny import request

@@ -13,7 +13,6 @@ import leakbound
 from leakbound import compare
 from leakbound.bounding.rows import LEAKAGE
 from leakbound.cli import verbs
-from leakbound.engines.openai import ServedEngine
 from leakbound.evaluation import summary
 from leakbound.formats.importing import import_run
 from leakbound.plugins.draws import drawn_by_tool
@@ -22,6 +21,7 @@ from leakbound.presenting.verdict import run_verdicts
 from leakbound.presenting.view import read_view
 from leakbound.scorers import make_scorer
 from leakbound.scoring.score import slug
+from leakbound.served.openai import ServedEngine
 from leakbound.store import EstimateRow, Run
 from leaky import leaky_run
 from lies import LAWS, QUESTION

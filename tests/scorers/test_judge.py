@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 
 from fake_models import FakeChat, FakeModels, Reply
-from leakbound.engines.endpoint import EndpointChat
 from leakbound.engines.models import open_scorer
-from leakbound.engines.server import Patience
 from leakbound.errors import IncompleteError
 from leakbound.scorers import connect, make_scorer, score_pairs, score_texts
+from leakbound.served.endpoint import EndpointChat
+from leakbound.served.server import Patience
 from leakbound.types import Prompt, Request
 from misbehaving import Answer, Body, fails, judge_server, says
 

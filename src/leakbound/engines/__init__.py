@@ -23,26 +23,38 @@ from leakbound.types import Generate, Query
 
 @dataclass(frozen=True, slots=True)
 class Engine:
-    """A row of `ENGINES`: a class of this package, imported with the first model.
+    """A row of `ENGINES`: a class of leakbound, imported with the first model.
 
     Attributes:
-        module: its module, in this package.
+        module: its module.
         kind: its class, with the function `open`.
         extra: the extra that installs it.
-        local: whether it loads the model here; if not, the model is on a server.
+        chats: the module and the class of chat models on a server; None if the engine loads the
+            model here.
     """
 
     module: str
     kind: str
     extra: str = "models"
-    local: bool = True
+    chats: tuple[str, str] | None = None
+
+    @property
+    def local(self) -> bool:
+        """Return whether the engine loads the model here; if not, the model is on a server."""
+        return self.chats is None
+
+    def chat_class(self) -> Any:
+        """Import and return the class of chat models on the engine's server."""
+        assert self.chats is not None, "a local engine has no server"
+        module, kind = self.chats
+        return getattr(import_module(f"leakbound.{module}"), kind)
 
     def __call__(self, location: str, prompting: Prompting, **loading: Any) -> Generate:
         # Importing makes a million permanent objects: exclude them from garbage collection.
         collects = gc.isenabled()
         gc.disable()
         try:
-            module = import_module(f"{__name__}.{self.module}")
+            module = import_module(f"leakbound.{self.module}")
         finally:
             if not gc.get_freeze_count():  # objects that others froze stay frozen
                 gc.freeze()
@@ -54,9 +66,11 @@ class Engine:
 
 
 ENGINES: dict[str, Engine] = {
-    "transformers": Engine("hf", "TransformersEngine"),
-    "vllm": Engine("vllm", "VllmEngine", extra="vllm"),
-    "openai": Engine("openai", "ServedEngine", extra="judge", local=False),
+    "transformers": Engine("engines.hf", "TransformersEngine"),
+    "vllm": Engine("engines.vllm", "VllmEngine", extra="vllm"),
+    "openai": Engine(
+        "served.openai", "ServedEngine", extra="judge", chats=("served.endpoint", "EndpointChat")
+    ),
 }
 
 

@@ -7,6 +7,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+from leakbound.engines import ENGINES
 from leakbound.engines.addresses import require_named, server_of, servers_of
 from leakbound.engines.chats import TransformersChat
 from leakbound.errors import needing
@@ -155,6 +156,7 @@ def open_chat(name: str, **loading: Any) -> Chat:
     """
     if server_of(name) is None:
         return TransformersChat.open(name.removeprefix("transformers:"), **loading)
+    engine, _, location = name.partition(":")
     with needing("a chat endpoint", "judge"):
-        from leakbound.engines.endpoint import EndpointChat
-    return EndpointChat.open(name.partition(":")[2], **loading)
+        chat: Chat = ENGINES[engine].chat_class().open(location, **loading)
+    return chat

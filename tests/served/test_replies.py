@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from leakbound.engines.replies import OutputRequest, read_reply
+from leakbound.served.replies import OutputRequest, read_reply
 from leakbound.text.counting import counted_as
 from leakbound.types import Output
 

@@ -33,12 +33,12 @@ from itertools import count
 from typing import Any, TypeAlias
 
 from leakbound.engines.addresses import key_for, located
-from leakbound.engines.negotiation import Options, RequestFormat, negotiate, require_supported
 from leakbound.engines.prompting import Prompting
-from leakbound.engines.replies import has_thought
-from leakbound.engines.server import LostError, NoReplyError, Patience, RefusedError, Server
-from leakbound.engines.trial import require_draws
 from leakbound.errors import IncompleteError, InputError
+from leakbound.served.negotiation import Options, RequestFormat, negotiate, require_supported
+from leakbound.served.replies import has_thought
+from leakbound.served.server import LostError, NoReplyError, Patience, RefusedError, Server
+from leakbound.served.trial import require_draws
 from leakbound.text.counting import counted_as, is_missing, visible
 from leakbound.text.rows import json_object
 from leakbound.types import (

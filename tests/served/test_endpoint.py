@@ -16,13 +16,13 @@ from typing import Any
 import pytest
 
 from hostile.servers import REASONS, SERVERS, TAKEN, outcome
-from leakbound.engines import server
 from leakbound.engines.addresses import UnnamedServerError, key_for, servers_of
-from leakbound.engines.endpoint import EndpointChat, ReplyCache, default_folder
 from leakbound.engines.models import OpenModels, open_chat
-from leakbound.engines.server import Patience
 from leakbound.errors import IncompleteError, InputError, ModelError
 from leakbound.scorers import connect, make_scorer
+from leakbound.served import server
+from leakbound.served.endpoint import EndpointChat, ReplyCache, default_folder
+from leakbound.served.server import Patience
 from leakbound.types import Decoding, Message, Request
 from misbehaving import (
     GREETING,

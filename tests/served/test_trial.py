@@ -9,8 +9,8 @@ from itertools import product
 import pytest
 from scipy.stats import binom
 
-from leakbound.engines import trial
-from leakbound.engines.trial import Draw, find_fault, prompt_of
+from leakbound.served import trial
+from leakbound.served.trial import Draw, find_fault, prompt_of
 from suites import slow_but
 
 WORDS = [str(i) for i in range(50)]

@@ -36,10 +36,10 @@ from math import ceil
 import numpy as np
 from numpy.typing import NDArray
 
-from leakbound.engines.negotiation import RequestFormat
-from leakbound.engines.replies import Reply, has_thought
-from leakbound.engines.server import Server
 from leakbound.errors import ModelError
+from leakbound.served.negotiation import RequestFormat
+from leakbound.served.replies import Reply, has_thought
+from leakbound.served.server import Server
 from leakbound.text.counting import counted_as, is_missing
 from leakbound.text.keywords import normalise
 from leakbound.types import Decoding, Output

@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from leakbound.engines import Prompting
-from leakbound.engines.openai import ServedEngine
 from leakbound.errors import IncompleteError, InputError, ModelError
+from leakbound.served.openai import ServedEngine
 from leakbound.store.artifact import Journal
 from leakbound.text.counting import counted_as
 from leakbound.types import Decoding, Draws, Explores, Failure, Query, Retraces, Sample

@@ -17,9 +17,9 @@ from pathlib import Path
 from typing import Any
 
 from leakbound.engines.chats import Conversations, conversation_of, replies_of
-from leakbound.engines.openai import ServedEngine
-from leakbound.engines.server import Patience
 from leakbound.errors import InputError
+from leakbound.served.openai import ServedEngine
+from leakbound.served.server import Patience
 from leakbound.types import Decoding, Json, JsonObject, Query, Request
 
 _FOLDER_MODE = 0o700  # replies quote the requests: forget-set answers are secrets

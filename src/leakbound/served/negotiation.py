@@ -23,10 +23,10 @@ from typing import Literal
 from urllib.parse import parse_qsl
 
 from leakbound.engines.prompting import Prompting
-from leakbound.engines.replies import OutputRequest, Reply, read_reply
-from leakbound.engines.server import RefusedError, Server
 from leakbound.errors import InputError, ModelError
 from leakbound.registry import suggestion
+from leakbound.served.replies import OutputRequest, Reply, read_reply
+from leakbound.served.server import RefusedError, Server
 from leakbound.text.counting import visible
 from leakbound.types import Decoding, Json, JsonObject, Thinking, from_json
 
