@@ -189,7 +189,7 @@ class Drawn:
         draws = drawn.ordered(keys, ONE_BY_ONE).shuffled(missing=np.nan)
         sizes = [FEWEST_DRAWS << i for i in range(drawn.size.bit_length())]
         for n in (*(size for size in sizes if size < drawn.size), drawn.size):
-            first = stats.Rows.of(draws[:, :n], binary=self.binary)
+            first = stats.Rows.of(draws[0, :n], binary=self.binary)
             yield (
                 n,
                 [
