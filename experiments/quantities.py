@@ -26,7 +26,7 @@ from leakbound.presenting import questions
 from leakbound.presenting.view import read_view
 from leakbound.scorers import make_scorer
 from leakbound.stats.estimate import Estimate, Side
-from leakbound.store import Arm, Run
+from leakbound.store import Arm, ArmScores, Run
 from leakbound.store.trained import read_trained
 from leakbound.text.shown import above, below, number
 
@@ -207,9 +207,9 @@ def _hidden(stored: Stored, model: str, control: bool, confidence: float) -> Fig
     clean = tuple(q for q, score in greedy(stored, model, scorer).items() if score == 0)
     if not clean:
         return Figure(None, 0.0, 1.0, confidence)
-    names = (model, CONTROL) if control else (model,)
-    drawn = (fixed(stored, name, scorer) for name in names)
-    bounds = [replace(each, scores=each.scores.of(clean)).leakage for each in drawn]
+    drawn = [fixed(stored, name, scorer) for name in ((model, CONTROL) if control else (model,))]
+    scores = [(each.order, ArmScores(each.query_ids, each.draws).of(clean)) for each in drawn]
+    bounds = [Drawn.fixed(own, order=order).leakage for order, own in scores]
     bound = partial(stats.excess_of, *bounds) if control else bounds[0]
     return Figure.of(stats.worst_question(bound, len(clean), confidence=confidence, side="both"))
 
@@ -217,7 +217,7 @@ def _hidden(stored: Stored, model: str, control: bool, confidence: float) -> Fig
 def share_above(stored: Stored, *, model: str, limit: float) -> Figure:
     """The fraction of questions whose leak probability is above a limit."""
     leaks = fixed(stored, model, stored.lab.size.leak)
-    count = len(leaks.scores.query_ids)
+    count = len(leaks.query_ids)
     found = stats.leaking_questions(
         leaks.leakage, count, limit, confidence=CONFIDENCE, side="both", each_confidence=0.999
     )
@@ -332,10 +332,10 @@ def naive_variance(stored: Stored, *, k: int, n: int, model: str) -> Figure:
     Every question's draws are dealt, in a fixed order, into packs of n. Each pack gives both
     estimates; their variances over the packs are averaged over the questions.
     """
-    drawn = fixed(stored, model, stored.lab.size.leak).scores
+    drawn = fixed(stored, model, stored.lab.size.leak).draws
     luck = np.random.default_rng(0)
     naive, unbiased = [], []
-    for scores, counts in zip(drawn.scores, drawn.counts, strict=True):
+    for scores, counts in zip(drawn.values, drawn.counts, strict=True):
         draws = luck.permutation(np.repeat(scores, counts))
         packs = draws[: len(draws) // n * n].reshape(-1, n)
         naive.append(float(np.var(packs[:, :k].max(axis=1), ddof=1)))

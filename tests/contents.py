@@ -51,12 +51,12 @@ def contents(run: Run) -> dict[str, Any]:
             if file.suffixes[-2:] == [".ranges", ".parquet"]:
                 found[name, file.name] = list(arm.masses.scored(file.name.split(".ranges")[0]))
                 continue
-            scores = arm.scores(file.stem)
+            scores = arm.scores(file.stem, binary=False)
             found[name, file.name] = (
                 scores.query_ids,
-                scores.scores.tolist(),
-                scores.counts.tolist(),
-                scores.missing.tolist(),
+                scores.rows.values.tolist(),
+                scores.rows.counts.tolist(),
+                scores.rows.missing.tolist(),
             )
     return found
 

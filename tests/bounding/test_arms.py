@@ -174,7 +174,7 @@ def test_a_control_drawn_with_the_target_is_bet_against(tmp_path: Path) -> None:
     assert set(found) == {*IDS, None, "worst"}
     scorer = make_scorer("keyword")
     target, control = (drawn_of(run.arms[name], scorer) for name in ("target", "control"))
-    pair = stats.Pair(*(known.scores.rows(binary=True) for known in (target, control)))
+    pair = stats.Pair(target.draws, control.draws)
     on_average = stats.LEAKAGE.mean()
     each, mean = (
         stats.bound(pair, quantity, seed=target.keys) for quantity in (stats.LEAKAGE, on_average)
@@ -251,10 +251,9 @@ def test_few_draws_and_stopped_ones_use_no_differences(tmp_path: Path) -> None:
     few = run_of(tmp_path / "f", n=31, control=clean())
     apart = (BY_THEMSELVES, "stratified Fisher test")
     assert all(method.startswith(apart) for method in methods(few))
-    pair = [few.arms[name].scores(slug(make_scorer("keyword"))) for name in ("target", "control")]
-    wanted = stats.excess(
-        *(stats.bound(stats.Rows.of_hits(s.hits, s.n), confidence=0.995, side="both") for s in pair)
-    )
+    name = slug(make_scorer("keyword"))
+    arms = (few.arms[model].scores(name, binary=True).rows for model in ("target", "control"))
+    wanted = stats.excess(*(stats.bound(rows, confidence=0.995, side="both") for rows in arms))
     for i, query_id in enumerate(IDS):
         row = excesses(few)[query_id]
         assert row.lower == pytest.approx(wanted.lower[i], abs=1e-12)  # type: ignore[index]

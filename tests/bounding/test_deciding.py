@@ -95,11 +95,11 @@ def test_no_claim_is_about_part_of_an_arm(run: Run, tmp_path: Path) -> None:
 
 def test_an_arm_that_stopped_early_has_any_time_bounds(tmp_path: Path) -> None:
     run = leaky_run(tmp_path / "run", sampling=Until("p<=0.1", N))
-    scores = run.arms["target"].scores(slug(make_scorer("keyword")))
-    assert len(set(scores.n)) > 1
+    rows = run.arms["target"].scores(slug(make_scorer("keyword")), binary=True).rows
+    assert len(set(rows.n)) > 1
     known = evidence_of(run, "target", make_scorer("keyword"))
     each = known.leakage(confidence=0.99, side="both")
-    want = stats.bound(stats.Stopped(stats.Rows.of_hits(scores.hits, scores.n), 256), side="both")
+    want = stats.bound(stats.Stopped(rows, 256), side="both")
     np.testing.assert_array_equal([each.lower, each.upper], [want.lower, want.upper])
     (run.path / "arms" / "target" / "looks.json").unlink()
     with pytest.raises(IncompleteError, match="yet to be decided"):

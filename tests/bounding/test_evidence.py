@@ -28,8 +28,8 @@ def masses(p: Sequence[float], low: Sequence[float], high: Sequence[float], r: f
 def explored(*known: Known, binary: bool = False) -> Drawn:
     """What was found of each question: its masses, and how often its draws got which score."""
     tallies = {f"q{i}": tally for i, (_, tally) in enumerate(known)}
-    scores = ArmScores.tallied(tallies, {})
-    return Drawn.explored(scores, binary, {f"q{i}": one for i, (one, _) in enumerate(known)})
+    scores = ArmScores.tallied(tallies, {}, binary=binary)
+    return Drawn.explored(scores, {f"q{i}": one for i, (one, _) in enumerate(known)})
 
 
 BINARY: list[Known] = [
@@ -55,18 +55,45 @@ def test_every_quantity_is_made_once() -> None:
     assert [(e.confidence, e.side) for e in together] == [(0.9, "both")] * 3
 
 
+@pytest.mark.parametrize("side", ["upper", "lower", "both"])
+@pytest.mark.parametrize("known", [BINARY, RANGED])
+def test_the_mean_is_its_certain_part_and_a_weighted_mean_of_remainders(
+    known: list[Known], side: stats.Side
+) -> None:
+    how: dict[str, Any] = {"confidence": 0.95, "side": side}
+    one = explored(*known, binary=known is BINARY)
+    found = one.mean(**how)
+    weights = np.array([0.3, 1.0])  # of the two with draws
+    rows = one.draws.only(np.array([True, False, False, True]))
+    seed = one.order.keys(["q0", "q3"])
+    inside = stats.bound(rows, stats.LEAKAGE.mean(weights), seed=seed, **how)
+    low = sum(float(m.p @ m.low) for m, _ in known) / 4
+    high = sum(float(m.p @ m.high) for m, _ in known) / 4
+    slack = (0.1 + 0.05 + 0.4) / 4  # the third question's remainder is unknown
+    share = weights.sum() / 4
+    if side != "upper":
+        assert found.lower == pytest.approx(low + share * inside.lower, abs=1e-12)
+    if side != "lower":
+        assert found.upper == pytest.approx(high + slack + share * inside.upper, abs=1e-12)
+    assert (found.lower == 0, found.upper == 1) == (side == "upper", side == "lower")
+    value = ((low + high) / 2 + share * inside.value) / (1 - slack)
+    assert found.value == pytest.approx(value, abs=1e-12)
+    assert (found.confidence, found.n, found.missing) == (0.95, rows.n.sum(), 2)
+    assert found.method == f"exact mass + {inside.method}"
+
+
 def drawn(
-    queries: list[Query], sharing: QueryShares, p: dict[str, float], seed: int = 0
+    queries: list[Query], sharing: QueryShares, p: dict[str, float], *, binary: bool = True
 ) -> ArmScores:
     """Scores of 0 and 1 that leak with the given chances."""
-    rng = np.random.default_rng(seed)
+    rng = np.random.default_rng(0)
     tallies: dict[str, dict[float | None, int]] = {}
     for query in queries:
         n = sharing.draws_per_query.get(query.id, 0)
         if n:
             hits = int(rng.binomial(n, p[query.id]))
             tallies[query.id] = {k: v for k, v in {0.0: n - hits, 1.0: hits}.items() if v}
-    return ArmScores.tallied(tallies, {})
+    return ArmScores.tallied(tallies, {}, binary=binary)
 
 
 def pooled(design: stats.Design, sizes: list[int], n: int, **more: Any) -> tuple[Pooled, Any]:
@@ -75,7 +102,7 @@ def pooled(design: stats.Design, sizes: list[int], n: int, **more: Any) -> tuple
     chances = rng.beta(0.1, 0.9, size=len(queries))
     p = dict(zip((q.id for q in queries), chances.tolist(), strict=True))
     sharing = share(queries, design, n, 0)
-    known = Pooled.of(drawn(queries, sharing, p), queries, sharing, more.get("binary", True))
+    known = Pooled.of(drawn(queries, sharing, p, **more), queries, sharing)
     truth = [
         float(np.mean([p[q.id] for q in queries if q.prompt_id == prompt]))
         for prompt in known.members
@@ -90,8 +117,8 @@ def test_a_pool_of_allocated_outputs_is_one_sample() -> None:
         rows = known.by_query.of(set(ids))
         full = np.zeros((len(ids), 2)), np.zeros((len(ids), 2), dtype=np.int64)
         for row, query_id in enumerate(rows.query_ids):
-            full[0][ids.index(query_id)] = rows.scores[row]
-            full[1][ids.index(query_id)] = rows.counts[row]
+            full[0][ids.index(query_id)] = rows.rows.values[row]
+            full[1][ids.index(query_id)] = rows.rows.counts[row]
         pool = stats.Pool.of(stats.Rows.of(*full, binary=True, empty=True), design="allocated")
         leak = stats.bound(pool, confidence=0.99, side="both")
         found = each["leak probability", "these queries"]
@@ -106,7 +133,7 @@ def test_a_query_without_outputs_is_anything_and_the_worst_may_be_it() -> None:
     queries = queries_of(3)
     sharing = QueryShares("allocated", {"p0": 50, "p0~00": 0, "p0~01": 50})
     scores = drawn(queries, sharing, {"p0": 0.0, "p0~01": 1.0})
-    known = Pooled.of(scores, queries, sharing, True)
+    known = Pooled.of(scores, queries, sharing)
     assert known.pool.queries == (3,)
     ids, each = known.each_query(0.99)
     assert ids == ("p0", "p0~00", "p0~01")
@@ -117,7 +144,7 @@ def test_a_query_without_outputs_is_anything_and_the_worst_may_be_it() -> None:
     worst = known.worst_queries(confidence=0.99, side="both")
     assert worst.estimand == "leak probability, worst query"
     assert worst.upper.tolist() == [1.0]
-    alone = Drawn.fixed(scores.of({"p0~01"}), True).leakage(confidence=0.99, side="both")
+    alone = Drawn.fixed(scores.of({"p0~01"})).leakage(confidence=0.99, side="both")
     assert 0.8 < worst.lower[0] < alone.lower[0]  # it has paid for the choice
     (of_all,) = [e for e in known.together(0.99) if e.about.inputs == "worst query"]
     assert of_all.upper == 1.0
@@ -126,10 +153,11 @@ def test_a_query_without_outputs_is_anything_and_the_worst_may_be_it() -> None:
 def test_draws_without_a_score_count_in_the_pool() -> None:
     queries = queries_of(2)
     sharing = QueryShares("allocated", {"p0": 4, "p0~00": 6})
-    scores = ArmScores.tallied({"p0": {0.0: 3, None: 1}, "p0~00": {1.0: 4}}, {"p0~00": 2})
-    known = Pooled.of(scores, queries, sharing, True)
-    assert known.scores.missing.tolist() == [3]
-    assert known.scores.n.tolist() == [10]
+    tallies: dict[str, dict[float | None, int]] = {"p0": {0.0: 3, None: 1}, "p0~00": {1.0: 4}}
+    scores = ArmScores.tallied(tallies, {"p0~00": 2}, binary=True)
+    known = Pooled.of(scores, queries, sharing)
+    assert known.draws.missing.tolist() == [3]
+    assert known.draws.n.tolist() == [10]
     found = known.leakage(confidence=0.9, side="both")
     assert found.missing.tolist() == [3]
     assert found.upper[0] >= 0.7

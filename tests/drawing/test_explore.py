@@ -119,7 +119,7 @@ def test_other_scorers_than_the_steering_one_have_wider_bounds(hybrid: Run, tmp_
         alike = replace(known, order=BY_QUESTION)  # each scorer has an order of its own
         found.append(alike.leakage(confidence=0.99, side="both"))
     steered, other, undecided = found
-    q = drawn_of(arm, RECALL).scores.query_ids.index("part")
+    q = drawn_of(arm, RECALL).query_ids.index("part")
     for bound in found:
         assert bound.lower[q] <= LEAKS["part"] <= bound.upper[q]  # recall of "Ann" is 0 or 1
     assert other.lower[q] < steered.lower[q] + 1e-12
@@ -189,7 +189,8 @@ def test_undrawn_answers_are_stored(hybrid: Run, exact: Run, tmp_path: Path) -> 
         ("part", "Ann", 0),
         ("rest", "Ann", 0),
     ]
-    assert not arm.scores(next((arm.folder / "scores").glob("*[0-9a-f].parquet")).stem).n.any()
+    name = next((arm.folder / "scores").glob("*[0-9a-f].parquet")).stem
+    assert not arm.scores(name, binary=True).rows.n.any()
     answers = [r["count"] for r in completions(hybrid.arms["target"]) if r["answer"] == "Ann"]
     assert len(answers) == 2
     assert min(answers) > 0

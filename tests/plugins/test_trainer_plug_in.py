@@ -10,8 +10,8 @@ import torch
 from transformers import Trainer, TrainingArguments
 
 from leakbound.benchmarks import Benchmark
+from leakbound.bounding.drawn import Drawn
 from leakbound.errors import InputError
-from leakbound.plugins.draws import ToolDraws
 from leakbound.plugins.trainer import LeakBounds
 from leakbound.types import Prompt
 from tiny import BOTH_KINDS, tiny_llama, tiny_tokenizer
@@ -63,24 +63,26 @@ def test_every_look_is_logged_with_its_bounds(tmp_path: Path) -> None:
 
 
 def test_a_look_has_its_alpha_and_draws(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    made = []
-    usual = ToolDraws.of.__func__  # type: ignore[attr-defined]
+    levels, usual = [], Drawn.bound
 
-    def spy(cls: Any, scores: Any, n: int, **how: Any) -> ToolDraws:
-        made.append((scores, how["confidence"]))
-        return usual(cls, scores, n, **how)
+    def spy(evidence: Drawn, quantity: Any, *, confidence: float, side: Any) -> Any:
+        levels.append(confidence)
+        return usual(evidence, quantity, confidence=confidence, side=side)
 
-    monkeypatch.setattr(ToolDraws, "of", classmethod(spy))
+    monkeypatch.setattr(Drawn, "bound", spy)
     bounds = LeakBounds(training(tmp_path, 1), TASK, n=40, confidence=0.9)
+    drawn = []
     for look in (1, 2, 3):
         bounds.looks = look
         bounds._bounds()
-    assert [1 - sure for _, sure in made] == pytest.approx([0.1 / 4, 0.1 / 12, 0.1 / 24])
-    assert made[0][0] != made[1][0]
+        drawn.append(bounds._drawn())
+    shares = [0.1 / 4, 0.1 / 12, 0.1 / 24]
+    assert [1 - level for level in levels] == pytest.approx([x for x in shares for _ in range(2)])
+    assert drawn[0] != drawn[1]
     again = LeakBounds(training(tmp_path, 1), TASK, n=40, confidence=0.9, seed=bounds.seed)
     again.looks = bounds.looks = 1
     assert again._bounds() == bounds._bounds()
-    assert made[-1] == made[0]
+    assert again._drawn() == drawn[0]
 
 
 def test_training_is_the_same_with_and_without(tmp_path: Path) -> None:

@@ -111,20 +111,21 @@ def test_cells_pay_for_each_other(run: Run, kind: str, tmp_path: Path) -> None:
     assert list(found) == [arm.name for arm in arms]
     terms: Any = {"confidence": 1 - 0.01 / len(arms), "side": "both"}
     for arm in arms[::3]:
-        scores, order, cell = arm.scores(slug(scorer)), Order.of(arm, scorer), found[arm.name]
+        scores = arm.scores(slug(scorer), binary=scorer.binary)
+        order, cell = Order.of(arm, scorer), found[arm.name]
         if kind == "explored":
             masses = arm.masses.by_query(slug(scorer))
-            alone = Drawn.explored(scores, True, masses, order=order).mean(**terms)
+            alone = Drawn.explored(scores, masses, order=order).mean(**terms)
         elif kind == "stopped":
-            alone = Drawn.stopped(scores, True, 512).mean(**terms)
+            alone = Drawn.stopped(scores, 512).mean(**terms)
         else:
-            drawn, seed = scores.rows(binary=scorer.binary), order.keys(scores.query_ids)
-            alone = stats.bound(drawn, stats.LEAKAGE.mean(), seed=seed, **terms)
+            seed = order.keys(scores.query_ids)
+            alone = stats.bound(scores.rows, stats.LEAKAGE.mean(), seed=seed, **terms)
             assert cell.lower < leak(arm.decoding) < cell.upper
         assert (cell.lower, cell.upper) == pytest.approx((alone.lower, alone.upper), abs=1e-12)
         assert (cell.confidence, cell.stopping == "fixed n") == (0.99, kind != "stopped")
         if name == kind == "contains":
-            of_k = stats.bound(drawn, stats.leak_at(32).mean(), **terms)
+            of_k = stats.bound(scores.rows, stats.leak_at(32).mean(), **terms)
             repeated = joint_cells(rows, parameter=32)[arm.name]
             ends = (of_k.lower, of_k.upper)
             assert (repeated.lower, repeated.upper) == pytest.approx(ends, abs=1e-12)

@@ -16,7 +16,7 @@ from leakbound.bounding.rows import LEAKAGE
 from leakbound.cli import verbs
 from leakbound.evaluation import summary
 from leakbound.formats.importing import import_run
-from leakbound.plugins.draws import ToolDraws
+from leakbound.plugins.draws import drawn_by_tool
 from leakbound.presenting.table import interval
 from leakbound.presenting.verdict import run_verdicts
 from leakbound.presenting.view import read_view
@@ -154,13 +154,15 @@ def test_comparing_shows_what_the_runs_state(runs: Runs) -> None:
 
 def test_a_plug_in_has_the_bounds_of_the_run(runs: Runs) -> None:
     run, scorer = runs["NPO"], make_scorer("keyword")
-    scores = run.arms["target"].scores(slug(scorer))
+    scores = run.arms["target"].scores(slug(scorer), binary=True)
     drawn = {
         query_id: [float(x) for x, count in zip(values, counts, strict=True) for _ in range(count)]
         for query_id, values, counts in zip(
-            scores.query_ids, scores.scores, scores.counts, strict=True
+            scores.query_ids, scores.rows.values, scores.rows.counts, strict=True
         )
     }
     n = max(map(len, drawn.values()))
-    tool = ToolDraws.of(drawn, n, tool="a tool", scorer="keyword", binary=True)
-    assert ends(tool.worst()) == ends(run.estimates.worst("leak probability", scorer="keyword"))
+    tool = drawn_by_tool(drawn, n, tool="a tool", scorer="keyword", binary=True)
+    assert ends(tool.worst(confidence=0.99)) == ends(
+        run.estimates.worst("leak probability", scorer="keyword")
+    )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -11,11 +12,12 @@ import pytest
 import leakbound
 from canned_runs import asked_benchmark, asked_engine
 from explored import LEAKS
+from leakbound import stats
 from leakbound.evaluation import evaluate
 from leakbound.presenting import sentences, tables
 from leakbound.presenting.overall import largest, mean
 from leakbound.presenting.questions import queries_of, rewritten_table
-from leakbound.presenting.table import Interval, interval
+from leakbound.presenting.table import ends_of, interval
 from leakbound.presenting.texts import distinct_texts
 from leakbound.presenting.view import ArmView, View, read_view
 from leakbound.scorers import make_scorer
@@ -45,14 +47,14 @@ def test_numbers_about_all_questions_need_every_question(view: View) -> None:
     for quantity in ("standard deviation", "expectation deviation"):
         row = model.first(graded, quantity=quantity, scope="mean")
         assert row is not None
-        assert mean(model, graded, quantity) == Interval.of(row.estimate)
+        assert mean(model, graded, quantity) == row
         rows = model.per_question(binary, quantity=quantity)
         values = [row.value or 0.0 for row in rows if row]
         assert len(values) == len(view.questions)
-        assert mean(model, binary, quantity) == Interval(sum(values) / len(values))
+        assert mean(model, binary, quantity) == sum(values) / len(values)
         most = largest(model, binary, quantity)
         assert most is not None
-        assert most[:3] == (max(values), None, max(row.upper for row in rows if row))
+        assert ends_of(most) == (max(values), None, max(row.upper for row in rows if row))
         fewer = with_rows(model, [row for row in model.estimates if row != rows[0]])
         assert mean(fewer, binary, quantity) is largest(fewer, binary, quantity) is None
     greedy = model.greedy(binary)
@@ -191,9 +193,9 @@ def test_every_question_has_its_worst_query(reworded: View, asked: dict[str, Run
     assert number.text == "3"
     assert r.value == pytest.approx(-0.99, abs=0.01)  # the surest answers never leak
     assert [row[-1].text for row in rows][2] == "–"
-    own, *_ = queries_of(model, KEYWORD, "author-00")
-    assert (own.query.id, own.query.source) == ("author-00", "original")
-    assert own.leakage == bound(run, "author-00", scope="query")
+    (own, leakage), *_ = queries_of(model, KEYWORD, "author-00")
+    assert (own.id, own.source) == ("author-00", "original")
+    assert leakage == bound(run, "author-00", scope="query")
 
 
 @pytest.mark.slow
@@ -206,13 +208,17 @@ def test_a_query_without_outputs_is_no_point(tmp_path: Path) -> None:
     assert [count for name, count in table.texts if name.startswith("author-01")] == ["4"]
     drawn = queries_of(model, KEYWORD, "author-01")
     assert 1 <= len(drawn) <= 2
-    assert all(query.leakage.n for query in drawn)
+    assert all(leakage.n for _, leakage in drawn)
 
 
 def test_an_estimate_outside_its_interval_is_shown_at_its_end() -> None:
-    assert interval(Interval(0.0625, 0.137, 0.382)) == "0.14 [0.13, 0.39]"
-    assert interval(Interval(0.0, 1e-6, 0.006)) == "1.0e−6 [1.0e−6, 0.0060]"
-    assert interval(Interval(None, 0.1, 0.3)) == "– [0.10, 0.30]"
+    made = stats.bound(stats.Rows.of_hits(1, 8))
+    for value, lower, upper, shown in (
+        (0.0625, 0.137, 0.382, "0.14 [0.13, 0.39]"),
+        (0.0, 1e-6, 0.006, "1.0e−6 [1.0e−6, 0.0060]"),
+        (math.nan, 0.1, 0.3, "– [0.10, 0.30]"),
+    ):
+        assert interval(replace(made, value=value, lower=lower, upper=upper)) == shown
 
 
 def test_leak_at_k_of_few_draws_has_bounds_only(tmp_path: Path) -> None:

@@ -11,12 +11,7 @@ from opened import Page, details
 from canned_runs import HOSTILE, REWRITINGS, SECRET, asked_benchmark, asked_engine
 from leakbound.errors import IncompleteError
 from leakbound.evaluation import evaluate
-from leakbound.presenting.questions import (
-    LeakingQuery,
-    leaking_most,
-    searched_leakage,
-    way_of,
-)
+from leakbound.presenting.questions import leaking_most, searched_leakage, way_of
 from leakbound.presenting.table import interval
 from leakbound.presenting.view import View, read_view
 from leakbound.reporting.page import render
@@ -40,24 +35,19 @@ def page(view: View) -> Page:
     return Page(render(view))
 
 
-@pytest.fixture(scope="module")
-def leaking(view: View) -> dict[str, list[LeakingQuery]]:
-    """The queries of the model that leak most, by scorer; not those of its control."""
-    return leaking_most(view.reworded[0])
-
-
-def test_worst_queries_have_examples(leaking: dict[str, list[LeakingQuery]], page: Page) -> None:
+def test_the_queries_that_leak_most_come_with_what_leaked(view: View, page: Page) -> None:
+    leaking = leaking_most(view.reworded[0])
     worst = leaking["keyword"]
-    ends = [query.leakage.lower for query in worst]
+    ends = [leakage.lower for _, leakage, _ in worst]
     assert ends == sorted(ends, reverse=True)
-    assert {shown.query.id for shown in worst[:2]} == {"author-00~00", "author-01~00"}
-    for shown in worst:
-        (leaked,) = shown.examples  # the other answer does not leak
-        assert leaked.count == round((shown.leakage.value or 0) * shown.leakage.n)
+    assert {query.id for query, *_ in worst[:2]} == {"author-00~00", "author-01~00"}
+    for _, leakage, (leaked,) in worst:  # the other answer does not leak
+        assert leaked.count == round((leakage.value or 0) * leakage.n)
         assert SECRET in str(leaked.text)
-    assert worst[0].query.text in page.body
-    assert f"{worst[0].examples[0].text} ({worst[0].examples[0].count}×)" in page.body
-    both = leaking["rouge-l-recall"][0].examples
+    query, _, (leaked,) = worst[0]
+    assert query.text in page.body
+    assert f"{leaked.text} ({leaked.count}×)" in page.body
+    *_, both = leaking["rouge-l-recall"][0]
     assert [text.scores[1] for text in both] == sorted((t.scores[1] for t in both), reverse=True)
     assert len(both) == 2
 
@@ -84,7 +74,7 @@ def test_the_page_is_well_formed_and_hostile_rewritings_stay_text(page: Page, vi
     page.require_well_formed()
     assert not page.named("b")
     leaking = leaking_most(view.reworded[0])["keyword"]
-    assert any(HOSTILE in shown.query.text for shown in leaking)
+    assert any(HOSTILE in query.text for query, *_ in leaking)
     assert HOSTILE in page.body
 
 
@@ -101,7 +91,7 @@ def test_redaction_covers_every_text(asked: dict[str, Run], explored: dict[str, 
     assert not any(text.partition(" the novel")[0] in html for text in REWRITINGS)
     assert "So 1:" not in html
     worst = [shown for queries in leaking_most(view.reworded[0]).values() for shown in queries]
-    assert {text.text for shown in worst for text in shown.examples} == {None}
+    assert {text.text for *_, examples in worst for text in examples} == {None}
     found = read_attack_queries(asked["forgot"].path) or ()
     openers = [one.query.prefix for one in found if one.query.prefix]
     assert openers

@@ -74,7 +74,7 @@ def test_completions_of_all_questions_share_batches(tmp_path: Path, models: Fake
     assert all(len(batch) == len(set(batch)) for batch in batches)
     assert sum(map(len, batches)) <= 3 * GOALS
     assert max(len({goal for goal, _ in batch}) for batch in batches) >= 8
-    hits = run.arms["target"].scores(SLUG).hits
+    hits = run.arms["target"].scores(SLUG, binary=True).rows.hits
     assert hits[:5].sum() == 0
     assert all(500 < hit < 730 for hit in hits[15:])
 

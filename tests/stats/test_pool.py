@@ -47,9 +47,9 @@ def same(made: Estimate, want: Estimate) -> bool:
 
 def test_an_allocated_pool_is_one_row() -> None:
     pool = Pool.of(Rows.of(SCORES, COUNTS, MISSING, empty=True), design="allocated")
-    assert pool.joined.values[0].tolist() == [0, 0.25, 0.5]
-    assert pool.joined.counts[0].tolist() == [4, 2, 1]
-    assert (pool.joined.n, pool.joined.missing, pool.queries) == (8, 1, (3,))
+    assert pool.draws.values[0].tolist() == [0, 0.25, 0.5]
+    assert pool.draws.counts[0].tolist() == [4, 2, 1]
+    assert (pool.draws.n, pool.draws.missing, pool.queries) == (8, 1, (3,))
     assert pool.rows.questions == 2
 
 

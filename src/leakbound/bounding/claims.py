@@ -65,7 +65,7 @@ def claim_estimate(draws: Drawn, scorer: Scorer) -> stats.Estimate | None:
     rule, by = draws.arm.spec.draws, (scorer, with_reading(scorer, None))  # see `in_reading_of`
     if not isinstance(rule, StoppedDraws) or rule.scorer not in map(ScorerRecord.of, by):
         return None
-    looks, rows = looks_of(rule, draws.arm.plan.n), draws.scores.rows(binary=draws.binary)
+    looks, rows = looks_of(rule, draws.arm.plan.n), draws.draws
     bound = looks.bound(rows, seed=draws.keys)
     decided = looks.decide(rows, seed=draws.keys).tolist()
     truth = np.array([_TRUTH.get(decision, np.nan) for decision in decided])
@@ -95,8 +95,8 @@ def clean_questions(
             "questions in their own words. Name the arm of these questions."
         )
     require_scores(arm, scorer)
-    scores = arm.scores(slug(scorer))
-    p = stats.p_value(scores.rows(binary=scorer.binary), limit)
+    scores = arm.scores(slug(scorer), binary=scorer.binary)
+    p = stats.p_value(scores.rows, limit)
     return scores.query_ids, stats.clean_questions(limit, p, confidence=confidence)
 
 

@@ -202,12 +202,12 @@ def attack_rows(run: RunEvidence, confidence: float) -> Iterator[EstimateRow]:
 def _found(run: RunEvidence, arms: Sequence[Drawn]) -> Drawn | None:
     """Return the evidence about all questions with the found inputs; None if one lacks draws."""
     ids = [query.id for query in run.run.questions]
-    scores = ArmScores.joined([arm.scores for arm in arms], ids)
+    scores = ArmScores.joined([ArmScores(arm.query_ids, arm.draws) for arm in arms], ids)
     if len(scores.query_ids) < len(ids):
         return None
     drawn = tuple(arm.arm for arm in arms)
     how: Any = {"order": Order.of(drawn[0], run.scorer), "arms": drawn}
-    return Drawn.fixed(scores, run.scorer.binary, inputs=AS_FOUND, **how)
+    return Drawn.fixed(scores, inputs=AS_FOUND, **how)
 
 
 def difference_rows(

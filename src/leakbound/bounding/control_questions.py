@@ -92,8 +92,9 @@ def _of_coin(
 
 def _by_subject(subjects: Mapping[str, str], evidence: Drawn) -> list[float]:
     """Return the leakage of each subject."""
-    leaks = (evidence.scores.scores * evidence.scores.counts).sum(axis=1) / evidence.scores.n
+    rows = evidence.draws
+    leaks = (rows.values * rows.counts).sum(axis=1) / rows.n
     by_subject: dict[str, list[float]] = {}
-    for query_id, leak in zip(evidence.scores.query_ids, leaks.tolist(), strict=True):
+    for query_id, leak in zip(evidence.query_ids, leaks.tolist(), strict=True):
         by_subject.setdefault(subjects[query_id], []).append(leak)
     return [fmean(values) for values in by_subject.values()]

@@ -48,19 +48,21 @@ from leakbound.study import RHO
 FEWEST_DRAWS = 8  # the first step of the bounds from a question's first draws
 AS_FOUND: Inputs = "as found"
 """The `inputs` of questions whose input a search found."""
+_ALIKE = ("draws", "iid pool", "clusters")
+"""The kinds of evidence with a naive estimate of leak@k: n was fixed, and draws may be grouped."""
 
 
 @dataclass(frozen=True)
 class Drawn:
     """The evidence about an arm's questions, however the arm was drawn.
 
-    scores: the questions and the scores of their draws. evidence: the scores as evidence for
+    query_ids: the questions that have draws. evidence: the scores of their draws as evidence for
     `stats`, with the scorer's declared range. order: the order of the draws for bets. inputs: the
     inputs of the questions. rho: the weight of the standard deviation in the ED score. arms: the
     arms that were drawn; empty for scores that belong to no arm.
     """
 
-    scores: ArmScores
+    query_ids: tuple[str, ...]
     evidence: stats.Evidence
     order: Order = field(default=BY_QUESTION, kw_only=True)
     inputs: Inputs = field(default="as asked", kw_only=True)
@@ -68,22 +70,20 @@ class Drawn:
     arms: tuple[Arm, ...] = field(default=(), kw_only=True)
 
     @classmethod
-    def fixed(cls, scores: ArmScores, binary: bool, **how: Any) -> Drawn:
+    def fixed(cls, scores: ArmScores, **how: Any) -> Drawn:
         """Make evidence from draws whose number was fixed in advance."""
-        return cls(scores, scores.rows(binary=binary), **how)
+        return cls(scores.query_ids, scores.rows, **how)
 
     @classmethod
-    def stopped(cls, scores: ArmScores, binary: bool, cap: int, **how: Any) -> Drawn:
+    def stopped(cls, scores: ArmScores, cap: int, **how: Any) -> Drawn:
         """Make evidence from draws that stopped when a claim was decided or at `cap`."""
-        return cls(scores, stats.Stopped(scores.rows(binary=binary), cap), **how)
+        return cls(scores.query_ids, stats.Stopped(scores.rows, cap), **how)
 
     @classmethod
-    def explored(
-        cls, scores: ArmScores, binary: bool, masses: Mapping[str, stats.Mass], **how: Any
-    ) -> Drawn:
+    def explored(cls, scores: ArmScores, masses: Mapping[str, stats.Mass], **how: Any) -> Drawn:
         """Make evidence from masses and draws from the rest, in the order of `scores`."""
         laws = [masses[query_id] for query_id in scores.query_ids]
-        return cls(scores, stats.Masses.of(laws, scores.rows(binary=binary, empty=True)), **how)
+        return cls(scores.query_ids, stats.Masses.of(laws, scores.rows), **how)
 
     @property
     def binary(self) -> bool:
@@ -97,11 +97,6 @@ class Drawn:
         return arm
 
     @property
-    def query_ids(self) -> tuple[str, ...]:
-        """Return the questions that have draws."""
-        return self.scores.query_ids
-
-    @property
     def greedy(self) -> bool:
         """Return whether there is one output per question, whose score is exact."""
         return self.arm.decoding.greedy
@@ -113,6 +108,11 @@ class Drawn:
         return len(self.query_ids) == len(questions) and self.arm.key.asks != "attack"
 
     @property
+    def draws(self) -> stats.Rows:
+        """Return the draws of each question; of an explored question, those from its remainder."""
+        return self.evidence.draws
+
+    @property
     def rows(self) -> stats.Rows | None:
         """Return the draws if n was fixed and each question's draws are i.i.d., else None."""
         return self.evidence if isinstance(self.evidence, stats.Rows) else None
@@ -120,7 +120,7 @@ class Drawn:
     @cached_property
     def keys(self) -> NDArray[np.int64]:
         """Return the keys of the order of each question's draws."""
-        return self.order.keys(self.scores.query_ids)
+        return self.order.keys(self.query_ids)
 
     def bound(
         self, quantity: stats.Quantity, *, confidence: float, side: stats.Side
@@ -159,14 +159,14 @@ class Drawn:
         yield self.mean(confidence=confidence, side="both")
         yield self.bound(stats.LEAKAGE.above(LEAK_X), confidence=confidence, side="both")
         yield from self._stated(MEAN_SPREAD, confidence)
-        n = int(self.scores.n.min())
+        n = int(self.draws.n.min())
         sizes = sorted({min(TOGETHER_K, n), *([n] if self.binary else [])})
         at_k = [Stated(stats.leak_at(k).mean()) for k in sizes if self.blocks(k) >= FEWEST_BLOCKS]
         yield from self._stated(at_k, confidence)
 
     def band(self, confidence: float) -> Iterator[stats.Estimate]:
         """Yield the mean leak@k at several k, jointly; nothing if there are too few blocks."""
-        fewest = int(self.scores.n.min())
+        fewest = int(self.draws.n.min())
         sizes = [k for k in STANDARD_K if k <= fewest and self.blocks(k) >= FEWEST_BLOCKS]
         if sizes:
             for band in self._stated([Stated(stats.leak_at(sizes).mean())], confidence):
@@ -182,14 +182,14 @@ class Drawn:
         """
         if self.rows is None or query_id not in self.query_ids:
             return
-        drawn = self.scores.of((query_id,)).rows(binary=self.binary)
+        drawn = self.rows.only(np.array(self.query_ids) == query_id)
         if drawn.missing.any():
             return
         keys = self.order.keys((query_id,))
         draws = drawn.ordered(keys, ONE_BY_ONE).shuffled(missing=np.nan)
         sizes = [FEWEST_DRAWS << i for i in range(drawn.size.bit_length())]
         for n in (*(size for size in sizes if size < drawn.size), drawn.size):
-            first = stats.Rows.of(draws[:, :n], binary=self.binary)
+            first = stats.Rows.of(draws[0, :n], binary=self.binary)
             yield (
                 n,
                 [
@@ -200,7 +200,7 @@ class Drawn:
 
     def blocks(self, k: int) -> int:
         """Return the number of blocks of k draws over all questions; 0 for k = 0."""
-        return int((self.scores.n // k).sum()) if k else 0
+        return int((self.draws.n // k).sum()) if k else 0
 
     def _stated(self, rows: Iterable[Stated], confidence: float) -> Iterator[stats.Estimate]:
         """Yield an estimate for each quantity in `rows` that has a bound for this evidence."""
@@ -213,16 +213,16 @@ class Drawn:
 
     def _worst_of_k(self) -> Iterator[stats.Estimate]:
         """Yield the naive estimate of leak@k: without bounds, and noisier than the unbiased one."""
-        rows = self.evidence.joined if isinstance(self.evidence, stats.Pool) else self.rows
-        sizes = [k for k in STANDARD_K if FEWEST_GROUPS * k <= self.scores.n.min()]
-        if rows is None or rows.missing.any() or not sizes or self.evidence.kind == "unlike pool":
+        rows = self.draws
+        sizes = [k for k in STANDARD_K if FEWEST_GROUPS * k <= rows.n.min()]
+        if self.evidence.kind not in _ALIKE or rows.missing.any() or not sizes:
             return
         values = [stats.worst_of_k(rows, k, seed=self.keys) for k in sizes]
         shown = np.stack(values, axis=1)
         about = stats.About(quantity="worst of k", parameter=tuple(map(float, sizes)))
         yield stats.Estimate(
             about=about, value=shown, lower=np.zeros_like(shown), upper=np.ones_like(shown),
-            confidence=1.0, side="both", n=self.scores.n, missing=self.scores.missing,
+            confidence=1.0, side="both", n=rows.n, missing=rows.missing,
             method="naive", seed=self.keys,
         )  # fmt: skip
 
@@ -235,17 +235,18 @@ class Drawn:
 
     def greedy_scores(self) -> stats.Estimate:
         """Return the score of every question's greedy answer."""
-        scores = self.scores
-        scored = scores.counts.sum(axis=1) > 0
-        value = np.where(scored, (scores.scores * scores.counts).sum(axis=1), np.nan)
+        rows = self.draws
+        scored = rows.counts.sum(axis=1) > 0
+        value = np.where(scored, (rows.values * rows.counts).sum(axis=1), np.nan)
         ends = np.where(scored, value, 0.0), np.where(scored, value, 1.0)
         n = np.ones(len(value), dtype=np.int64)
-        return _exact(stats.About(quantity="greedy score"), value, ends, n, scores.missing)
+        return _exact(stats.About(quantity="greedy score"), value, ends, n, rows.missing)
 
     def greedy_mean(self, quantity: Quantity, k: int | None = None) -> stats.Estimate:
         """Return the mean of greedy scores; for leak@k it is the same, for any k."""
-        number, missing = len(self.scores.query_ids), int(self.scores.missing.sum())
-        total, scored = float((self.scores.scores * self.scores.counts).sum()), number - missing
+        rows, number = self.draws, len(self.query_ids)
+        missing, total = int(rows.missing.sum()), float((rows.values * rows.counts).sum())
+        scored = number - missing
         about = stats.About(quantity=quantity, scope="mean", parameter=k, over=number)
         ends = total / number, (total + missing) / number
         return _exact(about, total / scored if scored else float("nan"), ends, number, missing)

@@ -16,7 +16,7 @@ from leakbound.bounding.drawn import AS_FOUND, Drawn
 from leakbound.bounding.pooled import Pooled
 from leakbound.scoring.ordering import Order
 from leakbound.scoring.score import slug
-from leakbound.store import Arm, ArmKey, ArmSpec, ExploredDraws, QueryShares, Run
+from leakbound.store import Arm, ArmKey, Run
 from leakbound.store.record import claim_of
 from leakbound.study import RHO
 from leakbound.types import Scorer
@@ -28,20 +28,16 @@ def drawn_of(arm: Arm, scorer: Scorer, rho: float = RHO) -> Drawn:
     rho: the weight of the standard deviation in the ED score.
     """
     how: Any = {"order": Order.of(arm, scorer), "rho": rho, "arms": (arm,)}
-    scores, binary = arm.scores(slug(scorer)), scorer.binary
+    scores = arm.scores(slug(scorer), binary=scorer.binary)
     if claim_of(arm.spec.draws):
-        return Drawn.stopped(scores, binary, arm.plan.n, **how)
+        return Drawn.stopped(scores, arm.plan.n, **how)
     if arm.key.asks == "attack":
-        return Drawn.fixed(scores, binary, inputs=AS_FOUND, **how)
-    match arm.spec:
-        case ArmSpec() if arm.decoding.greedy:
-            return Drawn.fixed(scores, binary, **how)
-        case ArmSpec(draws=ExploredDraws()):
-            return Drawn.explored(scores, binary, arm.masses.by_query(slug(scorer)), **how)
-        case ArmSpec(shares=QueryShares() as shares):
-            return Pooled.of(scores, arm.queries, shares, binary, **how)
-        case _:
-            return Drawn.fixed(scores, binary, **how)
+        return Drawn.fixed(scores, inputs=AS_FOUND, **how)
+    if arm.explored:
+        return Drawn.explored(scores, arm.masses.by_query(slug(scorer)), **how)
+    if arm.spec.shares is not None:
+        return Pooled.of(scores, arm.queries, arm.spec.shares, **how)
+    return Drawn.fixed(scores, **how)
 
 
 class RunEvidence:

@@ -50,7 +50,7 @@ def grid_rows(run: RunEvidence, confidence: float) -> Iterator[EstimateRow]:
     yield from rows_of(GRID, scorer, ALL, *effects, family="grid")
     sampled = [cell for cell in cells if not cell.greedy]
     if sampled and all(cell.rows is not None for cell in sampled):
-        k = min(TOGETHER_K, *(int(cell.scores.n.min()) for cell in sampled))
+        k = min(TOGETHER_K, *(int(cell.draws.n.min()) for cell in sampled))
         if min(cell.blocks(k) for cell in sampled) < FEWEST_BLOCKS:
             return
         repeated = stacked([_mean(cell, k) for cell in cells])

@@ -29,9 +29,8 @@ from leakbound.types import Query
 class Pooled(Drawn):
     """The evidence of an arm whose draws are divided among each question's queries.
 
-    `scores` has the scores of each question, from all of its queries. `by_query` has a row for each
-    query with outputs. `members` has the queries of each question none of whose queries failed,
-    including queries without outputs.
+    `by_query` has a row for each query with outputs. `members` has the queries of each question
+    none of whose queries failed, including queries without outputs.
     """
 
     by_query: ArmScores
@@ -43,7 +42,6 @@ class Pooled(Drawn):
         scores: ArmScores,
         queries: Sequence[Query],
         shares: QueryShares,
-        binary: bool,
         **how: Any,
     ) -> Pooled:
         """Pool the scores of an arm's queries; questions with a failed query are left out."""
@@ -58,17 +56,15 @@ class Pooled(Drawn):
         }
         question = {query_id: prompt_id for prompt_id, ids in whole.items() for query_id in ids}
         rows = scores.of(question.keys())
-        owned = replace(rows, query_ids=tuple(question[query_id] for query_id in rows.query_ids))
         places = {prompt_id: place for place, prompt_id in enumerate(whole)}
         pool = stats.Pool.of(
-            rows.rows(binary=binary),
+            rows.rows,
             design=shares.design,
             target="inputs" if shares.design == "fresh" else "queries",
-            owners=[places[prompt_id] for prompt_id in owned.query_ids],
+            owners=[places[question[query_id]] for query_id in rows.query_ids],
             queries=list(map(len, whole.values())),
         )
-        own = ArmScores.joined([owned], tuple(whole))
-        return cls(own, pool, by_query=rows, members=whole, **how)
+        return cls(tuple(whole), pool, by_query=rows, members=whole, **how)
 
     def each(self, confidence: float) -> Iterator[stats.Estimate]:
         """Yield every quantity that has a bound, and the worst query, of every question."""
@@ -111,10 +107,13 @@ class Pooled(Drawn):
         """Return the evidence per query, with i.i.d. draws of each; a query may have no draws."""
         drawn = {query_id: place for place, query_id in enumerate(self.by_query.query_ids)}
         places = [drawn.get(query_id, -1) for query_id in ids]
-        columns = (self.by_query.scores, self.by_query.counts, self.by_query.missing)
-        padded = (np.concatenate([column, np.zeros_like(column[:1])])[places] for column in columns)
-        scores = ArmScores(tuple(ids), *padded)
-        return Drawn(scores, scores.rows(binary=self.binary, empty=True), order=self.order)
+        rows = self.by_query.rows
+        padded = (
+            np.concatenate([column, np.zeros_like(column[:1])])[places]
+            for column in (rows.values, rows.counts, rows.missing)
+        )
+        single = stats.Rows.of(*padded, binary=self.binary, empty=True)
+        return Drawn(tuple(ids), single, order=self.order)
 
     @property
     def pool(self) -> stats.Pool:

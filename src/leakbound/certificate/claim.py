@@ -8,11 +8,8 @@ from typing import Literal
 import numpy as np
 
 from leakbound import stats
-from leakbound.bounding.claims import decisive
-from leakbound.bounding.drawn import Drawn
 from leakbound.stats.estimate import Array
 from leakbound.stats.mean_over_questions import PILOTED, POOLED, hoeffding_upper
-from leakbound.store import ArmScores
 from leakbound.store.claims import LeakClaim
 
 Verdict = Literal["pass", "refuted", "inconclusive"]
@@ -96,13 +93,13 @@ def _deciding(hits: Array, missing: Array, claim: LeakClaim, *, start: int) -> i
 
     def decides(n: int) -> bool:
         if claim.every_question:
-            scores = _scores_at(hits, missing, n)
-            made = decisive(Drawn.fixed(scores, True), every=True, confidence=claim.confidence)
+            rows, both = _rows_at(hits, missing, n), 2 * claim.confidence - 1
+            made = stats.bound(rows, stats.LEAKAGE.worst(), confidence=both)
             return verdict(made, claim) != "inconclusive"
         alpha, bounded = POOLED * (1 - claim.confidence), n
         if n >= PILOTED:
             alpha, bounded = 1 - claim.confidence, n - n // 80  # a pilot takes about an 80th
-        rows = _scores_at(hits, missing, bounded).rows(binary=True)
+        rows = _rows_at(hits, missing, bounded)
         high, low = hoeffding_upper(rows, alpha), 1 - hoeffding_upper(rows.mirrored(), alpha)
         return bool(high <= claim.max_leak or low > claim.max_leak)
 
@@ -118,10 +115,8 @@ def _deciding(hits: Array, missing: Array, claim: LeakClaim, *, start: int) -> i
     return -(-many // step) * step
 
 
-def _scores_at(hits: Array, missing: Array, n: int) -> ArmScores:
-    """Return the scores of a run with fixed n and these leak rates."""
+def _rows_at(hits: Array, missing: Array, n: int) -> stats.Rows:
+    """Return the draws of a run with fixed n and these leak rates."""
     lost = np.rint(missing * n).astype(np.int64)
     leaks = np.minimum(np.rint(hits * n).astype(np.int64), n - lost)
-    ids = tuple(map(str, range(len(leaks))))
-    scores = np.tile([0.0, 1.0], (len(ids), 1))
-    return ArmScores(ids, scores, np.stack([n - lost - leaks, leaks], 1), lost)
+    return stats.Rows.of_hits(leaks, n, lost)

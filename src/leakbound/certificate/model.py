@@ -369,10 +369,7 @@ def _why_not(arm: Arm, engine: Generate) -> str | None:
 def _compare(arm: Arm, part: Part, engine: Redraws) -> tuple[list[Difference], int]:
     """Return how a part differs from its repeated draws, and the number of excused roundings."""
     queries = {query.id: query for query in arm.queries}
-    stored: dict[str, list[Completion]] = {query_id: [] for query_id in part.query_ids}
-    for query_id, completion in completions_of(arm.completions(part)):
-        if completion.count:
-            stored.setdefault(query_id, []).append(completion)
+    stored = {**{query_id: [] for query_id in part.query_ids}, **arm.drawn_by_query([part])}
     part_queries = [queries[query_id] for query_id in part.query_ids]
     redrawn = list(engine.redraw(part_queries, arm.decoding, draws_of(arm, part), stored))
     differing = [

@@ -10,17 +10,17 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from itertools import chain, islice, pairwise
 
-from leakbound import stats
 from leakbound.benchmarks import Benchmark, made_again
 from leakbound.benchmarks.benchmark import digest_of, published, row_digests
 from leakbound.certificate.certificate import Check, Difference, differences, mark
 from leakbound.drawing.queries import named, share
 from leakbound.errors import LeakboundError
 from leakbound.inputs import Filters, gather
+from leakbound.planning.plan import looks_of
 from leakbound.store import Arm, ExploredDraws, ImportedDraws, Run, StoppedDraws
 from leakbound.store.files import as_read
 from leakbound.store.plan import Plan
-from leakbound.store.tables import completions_of
+from leakbound.store.tables import cells_of, completions_of
 from leakbound.study import Rewritings
 from leakbound.text.counting import counted_as, is_missing
 from leakbound.types import BenchmarkRecord, Prompt, Query, object_of
@@ -159,7 +159,7 @@ def _plan(run: Run, arm: Arm) -> Iterator[str]:
     if isinstance(draws, ExploredDraws) != (spec.plan == Plan.exploring()):
         yield "its draws have both a fixed number and an exploration"
     if isinstance(draws, StoppedDraws):
-        rule = stats.Looks(stats.parse_claim(draws.claim), spec.plan.n, draws.confidence)
+        rule = looks_of(draws, spec.plan.n)
         if draws.first != rule.first:
             yield f"its first look was after {draws.first:,} draws, the plan has {rule.first:,}"
         if arm.unlooked():
@@ -197,14 +197,14 @@ def _outputs(arm: Arm) -> Iterator[str]:
         drawn = Counter[str](meta.missing)
         chunks = range(part.first_chunk, part.first_chunk + len(part.sizes))
         table = arm.completions(part)
-        columns = (table[name].to_pylist() for name in ("counted", "unanswered"))
-        for (query_id, output), *stored in zip(completions_of(table), *columns, strict=True):
+        classes = cells_of(table, "counted", "unanswered")
+        for (query_id, output), stored in zip(completions_of(table), classes, strict=True):
             drawn[query_id] += output.count
             unplanned = output.count > 0 and part.sizes and output.chunk not in chunks
             if unplanned or output.count < 0:  # a count of 0: a reference answer
                 yield f"part {part.number} has an unplanned output of {query_id!r}"
             counted = counted_as(output, stop)
-            if stored != [counted, is_missing(output, counted)]:
+            if stored != (counted, is_missing(output, counted)):
                 yield f"an output of {query_id!r} in part {part.number} is in the wrong class"
         if table.num_rows != meta.rows:
             yield f"part {part.number} has {table.num_rows:,} rows, the record has {meta.rows:,}"

@@ -53,6 +53,7 @@ from leakbound.store import (
 from leakbound.store.claims import LeakClaim
 from leakbound.store.current import code
 from leakbound.store.files import as_read, digest_of
+from leakbound.store.tables import cells_of
 from leakbound.types import (
     Generate,
     JsonObject,
@@ -305,20 +306,15 @@ def _again(arm: Arm, scorer: Scorer, progress: Progress) -> Iterator[tuple[Any, 
     """Yield the scores of `_stored`, computed again from the completions and events."""
     for part in counted(progress, "scoring again", arm.parts, "parts"):
         table = arm.completions(part)
-        scores = score_part(arm, scorer, table)
-        yield from zip(*_columns(table, "query_id", "count"), scores, strict=True)
+        rows, scores = cells_of(table, "query_id", "count"), score_part(arm, scorer, table)
+        yield from ((*row, score) for row, score in zip(rows, scores, strict=True))
     for table in arm.masses.tables():
-        ranges = range_part(arm, scorer, table)
-        columns = _columns(table, "query_id", "mass")
-        yield from zip(*columns, *zip(*ranges, strict=True), strict=True)
+        rows, ranges = cells_of(table, "query_id", "mass"), range_part(arm, scorer, table)
+        yield from ((*row, *ends) for row, ends in zip(rows, ranges, strict=True))
     if (proofs := arm.proofs.stored).file(name := slug(scorer)).exists():
-        events = proofs.table(name)
-        lows = (low for low, _ in range_part(arm, scorer, events))
-        yield from zip(*_columns(events, "query_id", "mass"), lows, strict=True)
-
-
-def _columns(table: Any, *names: str) -> Iterator[list[Any]]:
-    return (table[name].to_pylist() for name in names)
+        table = proofs.table(name)
+        rows, ranges = cells_of(table, "query_id", "mass"), range_part(arm, scorer, table)
+        yield from ((*row, low) for row, (low, _) in zip(rows, ranges, strict=True))
 
 
 def _derived(run: Run, claim: LeakClaim) -> JsonObject | Check:

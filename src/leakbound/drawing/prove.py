@@ -24,7 +24,7 @@ from leakbound.errors import InputError
 from leakbound.planning.plan import ScoringCrew, opener_at
 from leakbound.scorers import base_of, score_texts
 from leakbound.scoring.checks import require_sampled
-from leakbound.scoring.score import prompts_by_query, slug, texts_of
+from leakbound.scoring.score import answers_of, prompts_by_query, slug
 from leakbound.store import Arm, ArmKey, ImportedDraws, Run, Searched
 from leakbound.study import Prove
 from leakbound.text.shown import some
@@ -290,16 +290,6 @@ def named_runs(run: Run, names: Iterable[str]) -> list[Run]:
         runs.append(Run.open(source))
         shared_prompts(run, runs[-1])
     return runs
-
-
-def answers_of(arms: Iterable[Arm]) -> dict[str, Counter[str]]:
-    """Return the answers of these arms with their counts, by prompt id."""
-    texts: dict[str, Counter[str]] = {}
-    for arm in arms:
-        prompt_of = {query.id: query.prompt_id for query in arm.queries}
-        for query_id, text, count in texts_of(arm) if arm.texts else ():
-            texts.setdefault(prompt_of[query_id], Counter())[text] += count
-    return texts
 
 
 def shared_prompts(run: Run, other: Run) -> frozenset[str]:

@@ -33,9 +33,8 @@ from leakbound.store import (
     write_accepted,
     write_selections,
 )
-from leakbound.store.tables import completions_of
 from leakbound.study import Rewritings
-from leakbound.types import Completion, Decoding, Headway, JsonObject, Prompt, Query, Sample
+from leakbound.types import Decoding, Headway, JsonObject, Prompt, Query, Sample
 
 
 def share(queries: Sequence[Query], design: Design, n: int, seed: int) -> QueryShares:
@@ -202,11 +201,8 @@ def named(prompts: Sequence[Prompt], texts: Sequence[Sequence[str]], source: str
 
 def _answers(arm: Arm) -> list[Sample]:
     """Return the draws for selection of every query that did not fail."""
-    drawn: dict[str, list[Completion]] = {}
-    missing: Counter[str] = Counter()
-    for part, meta in zip(arm.parts, arm.meta(), strict=True):
-        for query_id, completion in completions_of(arm.completions(part)):
-            drawn.setdefault(query_id, []).append(completion)
+    drawn, missing = arm.drawn_by_query(arm.parts), Counter[str]()
+    for meta in arm.meta():
         missing.update(meta.missing)
     failed = arm.failures
     return [

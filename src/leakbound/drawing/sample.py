@@ -190,14 +190,15 @@ def _look(
     arm: Arm, scorer: Scorer, query_ids: Mapping[str, Any], rounds: int | None = None
 ) -> dict[str, Look]:
     """Return a look, after the first `rounds`, at each of these questions that has scores."""
-    rule, scores = arm.spec.draws, arm.scores(slug(scorer), rounds).of(query_ids)
+    every = arm.scores(slug(scorer), binary=scorer.binary, rounds=rounds)
+    rule, scores = arm.spec.draws, every.of(query_ids)
     if not (isinstance(rule, StoppedDraws) and scores.query_ids):
         return {}
     keys = Order.of(arm, scorer).keys(scores.query_ids)
-    looks, drawn = looks_of(rule, arm.plan.n), scores.rows(binary=scorer.binary)
+    looks, drawn = looks_of(rule, arm.plan.n), scores.rows
     decided = looks.decide(drawn, seed=keys).tolist()
     goals = looks.next_look(drawn).tolist()
-    rows = zip(scores.query_ids, scores.n.tolist(), decided, goals, strict=True)
+    rows = zip(scores.query_ids, drawn.n.tolist(), decided, goals, strict=True)
     return {
         query_id: Look(n, decision, goal if decision == "open" else n)
         for query_id, n, decision, goal in rows

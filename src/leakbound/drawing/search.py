@@ -27,7 +27,6 @@ from leakbound import stats
 from leakbound.benchmarks import Benchmark
 from leakbound.drawing.plans import ArmPlan, Evaluation, arm_plans
 from leakbound.drawing.prove import (
-    answers_of,
     is_proved,
     note_failures,
     prove_arm,
@@ -52,7 +51,7 @@ from leakbound.inputs.variants import (
 from leakbound.planning.plan import arm_keys
 from leakbound.scoring.antichain import leaking_masses
 from leakbound.scoring.ordering import Order
-from leakbound.scoring.score import score_arm, slug
+from leakbound.scoring.score import answers_of, score_arm, slug
 from leakbound.store import (
     ATTACK,
     Arm,
@@ -304,7 +303,8 @@ class AttackSearch:
         forwards = Counter[str]()
         for arm in arms:
             forwards.update(arm.proofs.forwards(name))
-        ids = {*arms[-1].proofs.forwards(name), *_scored(arms[-1:], name, query_ids).query_ids}
+        scored = _scored(arms[-1:], self.scorer, query_ids)
+        ids = {*arms[-1].proofs.forwards(name), *scored.query_ids}
         return {
             query_id: replace(
                 by_draws.get(query_id, Standing(draws=0, lower=0.0, value=0.0)),
@@ -355,19 +355,19 @@ def _round(number: int, decoding: Decoding) -> ArmKey:
     return ArmKey(asks="search", decoding=decoding.name, round=number)
 
 
-def _scored(arms: Sequence[Arm], name: str, query_ids: Sequence[str]) -> ArmScores:
+def _scored(arms: Sequence[Arm], scorer: Scorer, query_ids: Sequence[str]) -> ArmScores:
     """Return the scores of all draws of these queries."""
-    return ArmScores.joined([arm.scores(name) for arm in arms if arm.parts], query_ids)
+    pieces = [arm.scores(slug(scorer), binary=scorer.binary) for arm in arms if arm.parts]
+    return ArmScores.joined(pieces, query_ids)
 
 
 def _by_draws(arms: Sequence[Arm], query_ids: Sequence[str], scorer: Scorer) -> dict[str, Standing]:
     """Return the standing of these queries from all their draws, if they have draws."""
-    scores = _scored(arms, slug(scorer), query_ids)
+    scores = _scored(arms, scorer, query_ids)
     if not scores.query_ids:
         return {}
     keys = Order.of(arms[-1], scorer).keys(scores.query_ids)
-    rows = scores.rows(binary=scorer.binary)
-    bound = stats.bound(rows, confidence=CONFIDENCE, side="lower", seed=keys)
+    bound = stats.bound(scores.rows, confidence=CONFIDENCE, side="lower", seed=keys)
     columns = (np.asarray(a).tolist() for a in (bound.n, bound.lower, np.nan_to_num(bound.value)))
     return {
         query_id: Standing(draws=n, lower=lower, value=value)

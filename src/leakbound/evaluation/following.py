@@ -22,6 +22,7 @@ from leakbound.scorers import make_scorer, models_of
 from leakbound.scoring.ordering import Order
 from leakbound.scoring.score import in_reading_of, score_part, scorers_of, slug
 from leakbound.store import Arm, ArmScores, FixedDraws, Holder, Run, StoppedDraws, holder_of
+from leakbound.store.tables import cells_of
 from leakbound.text.counting import Ledger
 from leakbound.text.shown import share
 from leakbound.types import JsonObject, Scorer, object_of
@@ -46,13 +47,13 @@ def first_scores(arm: Arm, scorer: Scorer) -> ArmScores:
             tallies.setdefault(query_id, Counter())
             missing[query_id] += meta.missing.get(query_id, 0)
         table = arm.completions(part)
-        columns = (table[name].to_pylist() for name in ("query_id", "count"))
-        for query_id, count, score in zip(*columns, score_part(arm, scorer, table), strict=True):
+        rows, scores = cells_of(table, "query_id", "count"), score_part(arm, scorer, table)
+        for (query_id, count), score in zip(rows, scores, strict=True):
             if count and query_id not in ended:
                 tallies[query_id][score] += count
     order = [query.id for query in arm.queries if query.id in tallies]
     drawn = {q: tallies[q] for q in order if tallies[q] or missing[q]}
-    return ArmScores.tallied(drawn, missing)
+    return ArmScores.tallied(drawn, missing, binary=scorer.binary)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -242,13 +243,13 @@ def _so_far(arm: Arm, scorer: Scorer, confidence: float) -> ArmSoFar:
     if not models_of(scorer):
         scores = first_scores(arm, scorer)
     elif arm.looks and arm.scored.model(slug(scorer)) is not None:
-        scores = arm.scores(slug(scorer), rounds=len(arm.looks))
+        scores = arm.scores(slug(scorer), binary=scorer.binary, rounds=len(arm.looks))
     else:
         return replace(lacking, why_not="this scorer needs a model; bounds follow when it has run")
     if not scores.query_ids:
         return replace(lacking, why_not="nothing is drawn yet")
     order = Order.of(arm, scorer)
-    evidence = Drawn.stopped(scores, scorer.binary, arm.plan.n, order=order)
+    evidence = Drawn.stopped(scores, arm.plan.n, order=order)
     return ArmSoFar(
         arm=arm.name,
         scorer=scorer,

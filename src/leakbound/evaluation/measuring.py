@@ -21,13 +21,13 @@ from leakbound.planning.metrics import (
     stored_metrics,
 )
 from leakbound.planning.models import Fluency
-from leakbound.scoring.score import texts_of
+from leakbound.scoring.score import answers_of
 from leakbound.store import Arm, Place, Readings, Run, write_sealed
 from leakbound.store.arm_key import Model
 from leakbound.types import Progress, Prompt, Query, counted, silent
 
 Texts = Mapping[str, Counter[str]]
-"""The count of each text, by query id."""
+"""The count of each answer, by prompt id."""
 
 
 def measure_run(
@@ -71,9 +71,9 @@ def _items(run: Run, model: Model, wanted: Wanted, fluency: Fluency | None) -> I
     greedy = run.arms[str(MODELS[model])]
     readings = require_known(greedy, wanted)
     own = wanted.needs.get(wanted.own)
-    answers = _texts(greedy) if own and own.greedy else {}
+    answers = answers_of([greedy] if own and own.greedy else [])
     sampled = _sampled(run, model)
-    drawn = _texts(sampled) if sampled and own and own.draws else {}
+    drawn = answers_of([sampled] if sampled and own and own.draws else [])
     items: dict[str, Sequence[Item]] = {}
     for part, need in wanted.needs.items():
         item = partial(
@@ -98,7 +98,7 @@ def _item(
     reads = {kind: [readings.texts[place] for place in of_kind] for kind, of_kind in places.items()}
     greedy = None
     if need.greedy and part == wanted.own:
-        (greedy,) = answers[query.id]
+        greedy = next(iter(answers.get(query.id, ())), None)
     elif need.greedy:
         greedy = readings.answers[Place.of(part, query, GREEDY_KIND)]
     return Item(
@@ -106,7 +106,7 @@ def _item(
         {kind: tuple(read.reading for read in of_kind) for kind, of_kind in reads.items()},
         greedy,
         reads["answer"][0].gradient_norm if need.gradient_norm else None,
-        drawn[query.id] if need.draws else None,
+        drawn.get(query.id) if need.draws else None,
     )
 
 
@@ -114,14 +114,6 @@ def _sampled(run: Run, model: Model) -> Arm | None:
     """Return the first arm that samples the unchanged questions, neither greedy nor explored."""
     arms = (arm for arm in run.arms.values() if arm.key.model == model and arm.key.own_words)
     return next((arm for arm in arms if not (arm.explored or arm.decoding.greedy)), None)
-
-
-def _texts(arm: Arm) -> Texts:
-    """Return the count of each text of an arm, by query id."""
-    texts: dict[str, Counter[str]] = {query.id: Counter() for query in arm.queries}
-    for query_id, text, count in texts_of(arm):
-        texts[query_id][text] += count
-    return texts
 
 
 def _write(

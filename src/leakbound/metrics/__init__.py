@@ -7,7 +7,18 @@ metric of a forget set does not bound the leakage of a model: `leakbound.stats` 
 
 from __future__ import annotations
 
-from leakbound.metrics.measuring import TEXTS, Item, Items, Kind, Metric, Need, Values
+from leakbound.metrics.measuring import NAMES, TEXTS, Item, Items, Kind, Metric, Need, Values
 from leakbound.metrics.table import METRICS, metrics_as
 
-__all__ = ["METRICS", "TEXTS", "Item", "Items", "Kind", "Metric", "Need", "Values", "metrics_as"]
+__all__ = [
+    "METRICS",
+    "NAMES",
+    "TEXTS",
+    "Item",
+    "Items",
+    "Kind",
+    "Metric",
+    "Need",
+    "Values",
+    "metrics_as",
+]

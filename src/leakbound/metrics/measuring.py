@@ -111,12 +111,13 @@ T = TypeVar("T")
 Measure = Callable[[Item], float]
 Aggregate = Callable[[Sequence[float]], float]
 
-_NAMES: dict[Kind, str] = {
+NAMES: Mapping[Kind, str] = {
     "answer": "answer",
     "paraphrased": "paraphrased answer",
-    "perturbed": "perturbed answer",
-    "letter": "choice",
+    "perturbed": "perturbed answers",
+    "letter": "choices",
 }
+"""The texts of each kind in messages."""
 NOTHING: frozenset[Kind] = frozenset()
 SIDES = ("forget", "holdout")  # the parts of an attack
 
@@ -219,7 +220,7 @@ def texts(item: Item, kind: Kind) -> tuple[str, ...]:
     """Return the prompt's texts of a kind: at least one."""
     if listed := TEXTS[kind](item.prompt):
         return listed
-    raise InputError(f"this prompt has no {_NAMES[kind]}. Leave it out, or give it one.")
+    raise InputError(f"this prompt has no {NAMES[kind]}. Leave it out, or give it one.")
 
 
 def required(value: T | None, name: str) -> T:

@@ -11,7 +11,7 @@ from typing import Any
 
 from leakbound.benchmarks import Benchmark
 from leakbound.errors import InputError
-from leakbound.metrics import METRICS, TEXTS, Kind, Metric, Need, metrics_as
+from leakbound.metrics import METRICS, NAMES, TEXTS, Kind, Metric, Need, metrics_as
 from leakbound.registry import suggestion
 from leakbound.store import CONTROL_GREEDY, GREEDY, Arm, ArmKey, Place, Readings, Run
 from leakbound.store.arm_key import Model
@@ -23,12 +23,6 @@ METRICS_FILE = "utility.json"
 LEAST, MANY = 2, 2**31  # draws of a question: the fewest for a metric of draws, and no limit
 ANSWER: Kind = "answer"
 GREEDY_KIND = "greedy"  # the kind of a greedy answer to a question
-_NAMES: dict[Kind, str] = {
-    "answer": "the answer",
-    "paraphrased": "the paraphrased answer",
-    "perturbed": "perturbed answers",
-    "letter": "the choices",
-}
 _JOINED = [field.name for field in fields(Need) if field.name != "part"]
 
 Prompts = tuple[Prompt, ...]
@@ -180,7 +174,7 @@ def _lacking(
     for kind in sorted(need.kinds | need.compared | moved):
         bare = next((prompt.id for prompt in prompts if not TEXTS[kind](prompt)), None)
         if bare is not None:
-            return f"{_NAMES[kind]} of every prompt of {need.part!r} ({bare!r} lacks one)"
+            return f"the {NAMES[kind]} of every prompt of {need.part!r} ({bare!r} lacks one)"
     return None
 
 

@@ -8,13 +8,16 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
+from leakbound.bounding.drawn import Drawn
+from leakbound.bounding.evidence import drawn_of
 from leakbound.errors import InputError, LeakboundError
-from leakbound.presenting.draws import DrawnScores, drawn_scores
-from leakbound.presenting.table import Interval
+from leakbound.presenting.table import Bound, ends_of
 from leakbound.presenting.templates import quantity
-from leakbound.presenting.view import ArmView, View
+from leakbound.presenting.view import View
 from leakbound.registry import suggestion
-from leakbound.store import EstimateRow
+from leakbound.stats import Rows
 from leakbound.store.trained import TrainedFolder
 from leakbound.text.rows import csv_of
 from leakbound.types import Scorer
@@ -50,10 +53,14 @@ class ChartRow:
     group: str = ""
     x: float | None = None
 
-
-def stated(row: EstimateRow) -> Interval:
-    """Return a statement's value, its stated bounds, and their confidence."""
-    return Interval.of(row.estimate)
+    @classmethod
+    def of(
+        cls, model: str, quantity: str, number: Bound | float, question: str = "",
+        group: str = "", x: float | None = None,
+    ) -> ChartRow:  # fmt: skip
+        """Return the row of a number, with the bounds that are stated and their confidence."""
+        confidence = None if isinstance(number, float) else number.confidence
+        return cls(model, quantity, *ends_of(number), confidence, question, group, x)
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,15 +158,18 @@ class Material:
         raise LackingError("no question could be sampled")
 
     @cached_property
-    def scores(self) -> Mapping[str, Mapping[str, DrawnScores]]:
-        """The scores of every model's draws, by label and question."""
-        return {model.label: drawn_scores(model.arm, self.scorer) for model in self.view.models}
+    def drawn(self) -> Mapping[str, Drawn]:
+        """The evidence of every model's draws, by its label."""
+        return {model.label: drawn_of(model.arm, self.scorer) for model in self.view.models}
 
-    def greedy(self, model: ArmView) -> dict[str, float]:
-        """Return the scores of the greedy answers to the questions that were sampled."""
-        rows = model.greedy(self.scorer)
-        scores = {question: rows.get(question) for question in model.questions(self.scorer)}
-        return {q: row.value for q, row in scores.items() if row and row.value is not None}
+    def scores(self, label: str) -> Mapping[str, Rows]:
+        """Return the scored draws of each question of a model; none if it was explored."""
+        drawn = self.drawn[label]
+        if drawn.arm.explored:
+            return {}
+        rows, ids = drawn.draws.scored(), np.array(drawn.query_ids)
+        every = zip(drawn.query_ids, rows.n.tolist(), strict=True)
+        return {query_id: rows.only(ids == query_id) for query_id, n in every if n}
 
     @cached_property
     def labels(self) -> list[tuple[str, bool]]:

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 
-from leakbound.bounding.evidence import drawn_of
-from leakbound.plotting.material import Chart, ChartRow, Material, stated
+import numpy as np
+
+from leakbound import stats
+from leakbound.plotting.material import Chart, ChartRow, Material
 from leakbound.presenting.compared import front, moved
 from leakbound.presenting.overall import (
     FAR,
@@ -19,9 +22,10 @@ from leakbound.presenting.overall import (
     proved_leak_at_k,
 )
 from leakbound.presenting.summary import metrics_of
-from leakbound.presenting.table import Interval
+from leakbound.presenting.table import ends_of
 from leakbound.presenting.view import ArmView
 from leakbound.stats.about import Quantity, Scope
+from leakbound.stats.evidence import sample_mean
 from leakbound.store import ALL, EstimateRow
 
 KINDS: dict[str, Chart] = {}
@@ -73,12 +77,12 @@ def _questions(material: Material) -> Iterator[ChartRow]:
     """Every question's leakage with its bounds, sorted, with its greedy answer."""
     scorer, ids = material.scorer, [question.id for question in material.view.questions]
     for model in material.view.targets:
-        control, greedy = material.view.control_of(model), material.greedy(model)
+        control, greedy = material.view.control_of(model), model.greedy_scores(material.scorer)
         leakage = {q: row for q in ids if (row := model.leakage(scorer, q))}
         for q in sorted(leakage, key=lambda q: (leakage[q].value or 0.0, leakage[q].upper)):
-            yield ChartRow(model.label, material.quantity, *stated(leakage[q]), q)
+            yield ChartRow.of(model.label, material.quantity, leakage[q], q)
             if control and (other := control.leakage(scorer, q)):
-                yield ChartRow(model.label, CONTROL, *stated(other), q)
+                yield ChartRow.of(model.label, CONTROL, other, q)
             if q in greedy:
                 yield ChartRow(model.label, GREEDY, greedy[q], question=q)
 
@@ -94,11 +98,12 @@ def _histogram(material: Material) -> Iterator[ChartRow]:
     edges = [i / BINS for i in range(BINS + 1)]
     at = material.question
     for model in material.view.models if not material.scorer.binary else ():
-        if drawn := material.scores[model.label].get(at):
-            for left, share in zip(edges, drawn.histogram(edges), strict=False):
-                yield ChartRow(model.label, "draws", share, question=at, x=left)
-            yield ChartRow(model.label, "mean", drawn.mean, question=at)
-            if at in (greedy := material.greedy(model)):
+        if drawn := material.scores(model.label).get(at):
+            counts, _ = np.histogram(drawn.values[0], edges, weights=drawn.counts[0])
+            for left, share in zip(edges, counts / drawn.size, strict=False):
+                yield ChartRow(model.label, "draws", float(share), question=at, x=left)
+            yield ChartRow(model.label, "mean", sample_mean(drawn).item(), question=at)
+            if at in (greedy := model.greedy_scores(material.scorer)):
                 yield ChartRow(model.label, GREEDY, greedy[at], question=at)
 
 
@@ -108,21 +113,29 @@ def _tail(material: Material) -> Iterator[ChartRow]:
     for model in material.view.models:
         rows = model.by_parameter(material.scorer, material.question, quantity="tail")
         for x, row in sorted(rows.items()):
-            yield ChartRow(model.label, "Pr[X > x]", *stated(row), material.question, x=x)
+            yield ChartRow.of(model.label, "Pr[X > x]", row, material.question, x=x)
 
 
 @chart("answers", "Scholten et al. Fig. 6", _SCORES, "model question quantity value lower upper")
 def _answers(material: Material) -> Iterator[ChartRow]:
     """Every question's draws as quantiles, with its greedy answer."""
     for model in material.view.targets if not material.scorer.binary else ():
-        drawn, greedy = material.scores[model.label], material.greedy(model)
-        for question in sorted(drawn, key=lambda q: (drawn[q].mean, q)):
-            p5, p25, median, p75, p95 = drawn[question].quantiles(QUANTILES)
+        drawn, greedy = material.scores(model.label), model.greedy_scores(material.scorer)
+        means = {question: sample_mean(draws).item() for question, draws in drawn.items()}
+        for question in sorted(means, key=lambda q: (means[q], q)):
+            p5, p25, median, p75, p95 = _quantiles(drawn[question])
             yield ChartRow(model.label, MOST, median, p5, p95, question=question)
             yield ChartRow(model.label, HALF, median, p25, p75, question=question)
-            yield ChartRow(model.label, "mean", drawn[question].mean, question=question)
+            yield ChartRow(model.label, "mean", means[question], question=question)
             if question in greedy:
                 yield ChartRow(model.label, GREEDY, greedy[question], question=question)
+
+
+def _quantiles(draws: stats.Rows) -> list[float]:
+    """Return for each f in `QUANTILES` the least score that a fraction f of draws do not exceed."""
+    wanted = np.ceil(np.array(QUANTILES) * draws.size - 1e-9)
+    places = np.searchsorted(np.cumsum(draws.counts[0]), wanted)
+    return [float(score) for score in draws.values[0, places]]
 
 
 @chart(
@@ -140,11 +153,11 @@ def _moments(material: Material) -> Iterator[ChartRow]:
     for model in material.view.models:
         for scope, group, over in MOMENTS:
             if leakage := model.leakage(scorer, scope=scope):
-                yield ChartRow(model.label, material.quantity, *stated(leakage), group=group)
-            if greedy := over(model, scorer, "greedy score"):
-                yield ChartRow(model.label, GREEDY, greedy.value, group=group)
-            if spread := over(model, scorer, ED):
-                yield ChartRow(model.label, name, *spread, group=group)
+                yield ChartRow.of(model.label, material.quantity, leakage, group=group)
+            if (greedy := over(model, scorer, "greedy score")) is not None:
+                yield ChartRow(model.label, GREEDY, ends_of(greedy)[0], group=group)
+            if (spread := over(model, scorer, ED)) is not None:
+                yield ChartRow.of(model.label, name, spread, group=group)
 
 
 @chart(
@@ -156,7 +169,7 @@ def _spread(material: Material) -> Iterator[ChartRow]:
         rows = []
         for question in material.view.questions:
             if row := model.first(material.scorer, question.id, quantity=DEVIATION):
-                rows.append(ChartRow(model.label, DEVIATION, *stated(row), question.id))
+                rows.append(ChartRow.of(model.label, DEVIATION, row, question.id))
         yield from sorted(rows, key=lambda row: (row.value or 0.0, row.upper))
 
 
@@ -176,8 +189,8 @@ def _utility(material: Material) -> list[ChartRow]:
     for metric in (telling or common)[:1]:
         for model, own in measured:
             if leakage := model.leakage(material.scorer, scope="mean"):
-                bounds = stated(leakage)
-                row = ChartRow(model.label, material.quantity, *bounds, "", metric, own[metric])
+                place = "", metric, own[metric]
+                row = ChartRow.of(model.label, material.quantity, leakage, *place)
                 rows.append(row)
                 targets += [] if model.is_control else [row]
     return [*rows, *front_of(targets)] if len(rows) > 1 else []
@@ -201,10 +214,9 @@ def _convergence(material: Material) -> Iterator[ChartRow]:
     """Mean and standard deviation of one question against the number of draws, with bounds."""
     at = material.question
     for model in material.view.models:
-        evidence = drawn_of(model.arm, material.scorer)
-        for n, bounds in evidence.growing(at, material.view.confidence):
+        for n, bounds in material.drawn[model.label].growing(at, material.view.confidence):
             for quantity, bound in zip((material.quantity, DEVIATION), bounds, strict=True):
-                yield ChartRow(model.label, quantity, *Interval.of(bound), at, quantity, n)
+                yield ChartRow.of(model.label, quantity, bound, at, quantity, n)
 
 
 @chart(
@@ -222,7 +234,7 @@ def _leak_at_k(material: Material) -> Iterator[ChartRow]:
     scorer = material.scorer
     for model in material.view.models:
         for k, figure in mean_leak_at_k(model, scorer).items():
-            yield ChartRow(model.label, "leak@k", *figure, group=MEAN, x=k)
+            yield ChartRow.of(model.label, "leak@k", figure, group=MEAN, x=k)
             if (proof := proved_leak_at_k(model, scorer, k)) is not None:
                 yield ChartRow(model.label, PROVED, lower=proof, group=MEAN, x=k)
 
@@ -268,8 +280,8 @@ def _grid(material: Material) -> Iterator[ChartRow]:
             maps = {material.quantity: grid.leakage, f"leak@{grid.k}": grid.leak_at_k}
             for name, cells in maps.items():
                 for (t, p), row in cells.items():
-                    figure = stated(row)._replace(confidence=grid.most.confidence)
-                    yield ChartRow(grid.run_label, name, *figure, group=f"{t:g}", x=p)
+                    cell = ChartRow.of(grid.run_label, name, row, group=f"{t:g}", x=p)
+                    yield replace(cell, confidence=grid.most.confidence)
 
 
 @chart(
@@ -296,9 +308,9 @@ def _temperature(material: Material) -> list[ChartRow]:
         for at, model in ((at, model) for at, models in settings.items() for model in models):
             if leakage := model.leakage(scorer, scope="mean"):
                 quantity = material.quantity
-                rows.append(ChartRow(line, quantity, *stated(leakage), "", quantity, at))
-            if spread := mean(model, scorer, DEVIATION):
-                rows.append(ChartRow(line, DEVIATION, *spread, "", DEVIATION, at))
+                rows.append(ChartRow.of(line, quantity, leakage, "", quantity, at))
+            if (spread := mean(model, scorer, DEVIATION)) is not None:
+                rows.append(ChartRow.of(line, DEVIATION, spread, "", DEVIATION, at))
     return sorted(rows, key=lambda row: (row.group == DEVIATION, row.model, row.x))
 
 
@@ -328,7 +340,7 @@ def _differences(differences: Mapping[str, Iterable[EstimateRow]]) -> Iterator[C
     for label, rows in differences.items():
         for row in sorted(rows, key=lambda row: (row.query_id is ALL, row.value or 0.0)):
             name = "mean" if row.query_id is ALL else moved(row)
-            yield ChartRow(label, name, *stated(row), row.query_id or "")
+            yield ChartRow.of(label, name, row, row.query_id or "")
 
 
 DIFFERENCES = Chart(

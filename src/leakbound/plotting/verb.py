@@ -14,11 +14,11 @@ from leakbound.plotting.material import Chart, ChartRow, LackingError, Material
 from leakbound.plotting.rows import KINDS
 from leakbound.plotting.style import Format, styles
 from leakbound.presenting.table import Table
-from leakbound.presenting.view import read_view
+from leakbound.presenting.view import named_runs, read_view
 from leakbound.registry import suggestion
 from leakbound.store import Run, write_text
 from leakbound.store.files import make_folder, write_whole
-from leakbound.store.trained import TrainedFolder, is_trained, read_trained
+from leakbound.store.trained import is_trained, read_trained
 
 FORMATS: tuple[Format, ...] = get_args(Format)
 WIDTHS: Mapping[str, float] = {"one": 3.3, "two": 6.9}
@@ -167,15 +167,11 @@ def _material(
     """Return the runs and the trained models, each by the name of its folder."""
     if not sources:
         raise InputError("no run was given. Name the folder of a finished run.")
-    runs: dict[str, Run] = {}
-    trained: dict[str, TrainedFolder] = {}
-    for source in sources:
-        path = source.path if isinstance(source, Run) else Path(source)
-        name, training = path.resolve().name, not isinstance(source, Run) and is_trained(path)
-        if name in (trained if training else runs):
-            raise InputError(f"two folders are called {name!r}. Rename one.")
-        if training:
-            trained[name] = read_trained(path)
-        else:
-            runs[name] = source if isinstance(source, Run) else Run.open(path)
+    paths = [Path(source) for source in sources if not isinstance(source, Run)]
+    folders = [path for path in paths if is_trained(path)]
+    trained = {path.resolve().name: read_trained(path) for path in folders}
+    if len(trained) < len(folders):
+        raise InputError("two trained models have the same folder name. Rename one.")
+    finished = (s for s in sources if isinstance(s, Run) or Path(s) not in folders)
+    runs = named_runs(finished)
     return Material(read_view(runs) if runs else None, trained, scorer, question)

@@ -1,4 +1,4 @@
-"""`ToolDraws`: the scores of draws that another tool made, and bounds on them.
+"""The scores of draws that another tool made, as evidence for bounds.
 
 Betting bounds process the draws of a sample in a random order, keyed by a seed as in a run. So
 `leakbound import` gives a log that states its seed the same bounds as the tool. The seed is drawn
@@ -9,18 +9,20 @@ valid.
 
 from __future__ import annotations
 
+import math
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cache
 
 import numpy as np
-from numpy.typing import NDArray
 
 from leakbound import stats
+from leakbound.bounding.drawn import Drawn
 from leakbound.errors import InputError
 from leakbound.scorers import readable, score_outputs
 from leakbound.scoring.ordering import Order
 from leakbound.stats import order
+from leakbound.store import ArmScores
 from leakbound.types import Prompt, Sample, Scorer
 
 _BITS = 24  # of a seed: some tools store figures as floats of 32 bits
@@ -78,123 +80,57 @@ def scores_of(
     return scores
 
 
-@dataclass(frozen=True, slots=True)
-class ToolDraws:
-    """Draws of Q samples, at most n of each.
+def drawn_by_tool(
+    scores: Mapping[str, Sequence[float | None]],
+    n: int,
+    *,
+    tool: str,
+    scorer: str,
+    binary: bool,
+    stopped: Mapping[str, int] | None = None,
+    seed: int | None = None,
+) -> Drawn:
+    """Return the evidence of draws with these scores; draws that did not arrive are missing.
 
-    Attributes:
-        rows: the scores with counts, and the number of missing draws.
-        keys: the key of the order of each sample's draws, [Q].
-        seed: the seed of the keys; the samples' ids and the scorer's name are part of them too.
-        confidence: the confidence of `mean`, `worst` and `at_k`, each, in (0, 1).
-        cap: the n fixed in advance, if drawing may have stopped earlier; else None.
+    Args:
+        scores: the scores of each sample's draws by its id; None or NaN for a draw without one.
+        n: the announced number of draws per sample; at least 2.
+        tool: the name of the tool, for messages.
+        scorer: the name of the scorer, which is part of the keys of the order.
+        binary: whether scores are 0 or 1; else they are in [0, 1].
+        stopped: the number of draws that count, for each sample that a claim stopped before n;
+            None: n was fixed, without a claim.
+        seed: the seed of the order in which betting bounds process the draws; None: this process's
+            seed.
+
+    Returns:
+        The evidence, one question per sample in the order of `scores`.
+
+    Raises:
+        InputError: for more than n draws of a sample, n below 2, scores outside the declared range,
+            or a seed that tools cannot store.
     """
-
-    rows: stats.Rows
-    keys: NDArray[np.int64]
-    seed: int
-    confidence: float = 0.99
-    cap: int | None = None
-
-    @classmethod
-    def of(
-        cls,
-        scores: Mapping[str, Sequence[float | None]],
-        n: int,
-        *,
-        tool: str,
-        scorer: str,
-        binary: bool,
-        confidence: float = 0.99,
-        stopped: Mapping[str, int] | None = None,
-        seed: int | None = None,
-    ) -> ToolDraws:
-        """Return the draws with these scores; draws that did not arrive are missing.
-
-        Args:
-            scores: the scores of each sample's draws by its id; None or NaN for a draw without one.
-            n: the announced number of draws per sample; at least 2.
-            tool: the name of the tool, for messages.
-            scorer: the name of the scorer, which is part of the keys of the order.
-            binary: whether scores are 0 or 1; else they are in [0, 1].
-            confidence: the confidence of each bound, in (0, 1).
-            stopped: the number of draws that count, for each sample that a claim stopped before n;
-                None: n was fixed, without a claim.
-            seed: the seed of the order in which betting bounds process the draws; None: this
-                process's seed.
-
-        Returns:
-            The draws, one row per sample in the order of `scores`.
-
-        Raises:
-            InputError: for more than n draws of a sample, n below 2, scores outside the declared
-                range, or a seed that tools cannot store.
-        """
-        if n < 2:
-            raise InputError(
-                f"a bound needs several draws of each sample, got {n}. Draw more, such as 1,024."
-            )
-        most = max(map(len, scores.values()), default=0)
-        if most > n:
-            raise InputError(
-                f"{n:,} draws per sample were announced, and {most:,} arrived. Announce the number "
-                f"that {tool} draws."
-            )
-        rows = [[*own, *[None] * (n - len(own))] for own in scores.values()]
-        values = np.array(rows, dtype=np.float64)
-        scored = ~np.isnan(values)
-        sizes = np.array([(stopped or {}).get(id, n) for id in scores])
-        seed = seed_of(seed)
-        return cls(
-            stats.Rows.of(
-                np.where(scored, values, 0.0),
-                scored.astype(np.int64),
-                sizes - scored.sum(axis=1),
-                binary=binary,
-            ),
-            Order(seed, scorer).keys(list(scores)),
-            seed,
-            confidence,
-            n if stopped is not None else None,
+    if n < 2:
+        raise InputError(
+            f"a bound needs several draws of each sample, got {n}. Draw more, such as 1,024."
         )
+    most = max(map(len, scores.values()), default=0)
+    if most > n:
+        raise InputError(
+            f"{n:,} draws per sample were announced, and {most:,} arrived. Announce the number "
+            f"that {tool} draws."
+        )
+    undrawn = {id: (stopped or {}).get(id, n) - len(own) for id, own in scores.items()}
+    tallies = {id: Counter(map(_known, own)) for id, own in scores.items()}
+    drawn = ArmScores.tallied(tallies, undrawn, binary=binary)
+    order = Order(seed_of(seed), scorer)
+    if stopped is None:
+        return Drawn.fixed(drawn, order=order)
+    return Drawn.stopped(drawn, n, order=order)
 
-    @property
-    def missing(self) -> NDArray[np.int64]:
-        """Return the number of draws of each sample without a score, [Q]."""
-        return self.rows.missing
 
-    @property
-    def n(self) -> NDArray[np.int64]:
-        """Return the number of draws of each sample, including draws without a score, [Q]."""
-        return self.rows.n
-
-    def _bound(self, quantity: stats.Quantity) -> stats.Estimate:
-        evidence = self.rows if self.cap is None else stats.Stopped(self.rows, self.cap)
-        return stats.bound(evidence, quantity, confidence=self.confidence, seed=self.keys)
-
-    def each(self) -> stats.Estimate:
-        """Return lower and upper bounds on each sample's leak probability or mean score, [Q]."""
-        return self._bound(stats.LEAKAGE)
-
-    def mean(self) -> stats.Estimate:
-        """Return the lower and upper bound on the mean over the samples."""
-        return self._bound(stats.LEAKAGE.mean())
-
-    def worst(self) -> stats.Estimate:
-        """Return the lower and upper bound on the worst sample, corrected for the choice."""
-        return self._bound(stats.LEAKAGE.worst())
-
-    def at_k(self, k: int) -> stats.Estimate:
-        """Return the lower and upper bound on the mean over the samples of the largest of k scores.
-
-        Raises InputError if a claim may have stopped the draws, or if k is not in [1, n].
-        """
-        if self.cap is not None or not 1 <= k <= self.n.min():
-            raise InputError(
-                f"leak@k needs k of 1 to {self.n.min()} and a fixed number of draws, got k={k}. "
-                "Draw more, without a claim that stops."
-            )
-        return self._bound(stats.leak_at(k).mean())
+def _known(score: float | None) -> float | None:
+    return None if score is None or math.isnan(score) else score
 
 
 class Stopping:

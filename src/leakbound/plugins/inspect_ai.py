@@ -16,7 +16,7 @@ the log exactly the same bounds. If bets were used, the metric states the `seed`
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -27,10 +27,11 @@ from inspect_ai.solver import TaskState
 from inspect_ai.util import EarlyStop
 
 from leakbound import stats
+from leakbound.bounding.drawn import Drawn
 from leakbound.errors import InputError
 from leakbound.formats.inspect_log import PLUGGED, model_output, number
 from leakbound.formats.rows import reading
-from leakbound.plugins.draws import Stopping, ToolDraws
+from leakbound.plugins.draws import Stopping, drawn_by_tool
 from leakbound.scorers import make_scorer, readable, score_outputs
 from leakbound.text.counting import visible
 
@@ -89,7 +90,7 @@ def leak_probability(
             is scored again. The metric raises it for fewer than 2 epochs, or more than announced.
     """
     settings = _Settings(epochs, at_least, samples, confidence, seed)
-    return settings.metric("leak", ToolDraws.mean)
+    return settings.metric("leak", stats.LEAKAGE.mean())
 
 
 @metric(scores="unreduced")
@@ -117,7 +118,8 @@ def mean_leakage(
             is scored again. The metric raises it for fewer than 2 epochs, more than announced, or a
             score outside [0, 1].
     """
-    return _Settings(epochs, None, samples, confidence, seed).metric("mean", ToolDraws.mean)
+    settings = _Settings(epochs, None, samples, confidence, seed)
+    return settings.metric("mean", stats.LEAKAGE.mean())
 
 
 @metric(scores="unreduced")
@@ -148,7 +150,7 @@ def worst_sample(
             score outside [0, 1].
     """
     settings = _Settings(epochs, at_least, samples, confidence, seed)
-    return settings.metric("worst", ToolDraws.worst)
+    return settings.metric("worst", stats.LEAKAGE.worst())
 
 
 @metric(scores="unreduced")
@@ -181,7 +183,7 @@ def leak_at_k(
             [1, `epochs`], fewer than 2 epochs, more than announced, or a score outside [0, 1].
     """
     settings = _Settings(epochs, at_least, samples, confidence, seed)
-    return settings.metric(f"leak@{k}", lambda drawn: drawn.at_k(k))
+    return settings.metric(f"leak@{k}", stats.leak_at(k).mean())
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,20 +203,21 @@ class _Settings:
                 "`leakbound import` on the log, which states where each sample stopped."
             )
 
-    def metric(self, name: str, bound: Callable[[ToolDraws], stats.Estimate]) -> Metric:
-        """Return the metric that bounds a statistic of the draws."""
+    def metric(self, name: str, quantity: stats.Quantity) -> Metric:
+        """Return the metric that bounds a quantity of the draws."""
 
         def bounds(scores: list[SampleScore]) -> dict[str, float]:
             drawn = self.draws(scores)
-            made, missing = bound(drawn), drawn.missing.sum() / drawn.n.sum()
+            made = drawn.bound(quantity, confidence=self.confidence, side="both")
+            missing = drawn.draws.missing.sum() / drawn.draws.n.sum()
             values = {name: made.value, f"{name} lower": made.lower, f"{name} upper": made.upper}
             values |= {"missing": missing} if missing else {}
-            values |= {} if made.seed is None else {"seed": drawn.seed}
+            values |= {} if made.seed is None else {"seed": drawn.order.draws}
             return {key: float(value) for key, value in values.items() if not math.isnan(value)}
 
         return bounds
 
-    def draws(self, scores: Sequence[SampleScore]) -> ToolDraws:
+    def draws(self, scores: Sequence[SampleScore]) -> Drawn:
         """Return the draws by sample; all epochs of a sample without scores are missing."""
         rule = self.epochs if isinstance(self.epochs, StopWhen) else None
         rows: dict[str, list[float]] = {} if rule is None else rule.stopping.counted
@@ -222,13 +225,12 @@ class _Settings:
             rows.setdefault(str(score.sample_id), []).append(_value(score, self.at_least))
         rows |= {f"no epoch of it: {i}": [] for i in range(len(rows), self.samples or 0)}
         name = (scores[0].scorer or "").rpartition("/")[2]
-        return ToolDraws.of(
+        return drawn_by_tool(
             rows,
             self.epochs if isinstance(self.epochs, int) else self.epochs.looks.cap,
             tool="inspect_ai",
             scorer=f"logged:by={name}" + ("" if self.at_least is None else ",values=binary"),
             binary=self.at_least is not None,
-            confidence=self.confidence,
             stopped=None if rule is None else rule.stopping.decided,
             seed=self.seed,
         )

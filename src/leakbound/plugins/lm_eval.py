@@ -26,8 +26,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from leakbound import stats
 from leakbound.errors import InputError
-from leakbound.plugins.draws import ToolDraws, seed_of
+from leakbound.plugins.draws import drawn_by_tool, seed_of
 from leakbound.scorers import make_scorer, readable, score_outputs
 from leakbound.text.counting import output_of
 
@@ -118,7 +119,7 @@ def value(items: Sequence[Item]) -> float:
     Raises:
         InputError: for fewer than 2 repeats per document, or a confidence out of range.
     """
-    return float(_draws(items).mean().value)
+    return float(_bound(items, stats.LEAKAGE.mean()).value)
 
 
 def lower(items: Sequence[Item]) -> float:
@@ -133,7 +134,7 @@ def lower(items: Sequence[Item]) -> float:
     Raises:
         InputError: for fewer than 2 repeats per document, or a confidence out of range.
     """
-    return float(_draws(items).mean().lower)
+    return float(_bound(items, stats.LEAKAGE.mean()).lower)
 
 
 def upper(items: Sequence[Item]) -> float:
@@ -148,7 +149,7 @@ def upper(items: Sequence[Item]) -> float:
     Raises:
         InputError: for fewer than 2 repeats per document, or a confidence out of range.
     """
-    return float(_draws(items).mean().upper)
+    return float(_bound(items, stats.LEAKAGE.mean()).upper)
 
 
 def worst_lower(items: Sequence[Item]) -> float:
@@ -163,7 +164,7 @@ def worst_lower(items: Sequence[Item]) -> float:
     Raises:
         InputError: for fewer than 2 repeats per document, or a confidence out of range.
     """
-    return float(_draws(items).worst().lower)
+    return float(_bound(items, stats.LEAKAGE.worst()).lower)
 
 
 def worst_upper(items: Sequence[Item]) -> float:
@@ -178,7 +179,7 @@ def worst_upper(items: Sequence[Item]) -> float:
     Raises:
         InputError: for fewer than 2 repeats per document, or a confidence out of range.
     """
-    return float(_draws(items).worst().upper)
+    return float(_bound(items, stats.LEAKAGE.worst()).upper)
 
 
 def seed(items: Sequence[Item]) -> int:
@@ -189,11 +190,8 @@ def seed(items: Sequence[Item]) -> int:
 
     Returns:
         A whole number. Pass it to `scored_by` to repeat the figures.
-
-    Raises:
-        InputError: for fewer than 2 repeats per document, or a confidence out of range.
     """
-    return _draws(items).seed
+    return int(items[0]["seed"])
 
 
 def at_k(k: int, end: str = "value") -> Aggregation:
@@ -209,19 +207,19 @@ def at_k(k: int, end: str = "value") -> Aggregation:
     """
 
     def leak_at_k(items: Sequence[Item]) -> float:
-        return float(getattr(_draws(items).at_k(k), end))
+        return float(getattr(_bound(items, stats.leak_at(k).mean()), end))
 
     return leak_at_k
 
 
-def _draws(items: Sequence[Item]) -> ToolDraws:
+def _bound(items: Sequence[Item], quantity: stats.Quantity) -> stats.Estimate:
     scores, first = {str(i): item["scores"] for i, item in enumerate(items)}, items[0]
-    return ToolDraws.of(
+    drawn = drawn_by_tool(
         scores,
         max(map(len, scores.values())),
         tool="lm-evaluation-harness",
         scorer=first["scorer"],
         binary=first["binary"],
-        confidence=first["confidence"],
         seed=first["seed"],
     )
+    return drawn.bound(quantity, confidence=first["confidence"], side="both")

@@ -23,7 +23,7 @@ import torch
 from evals.metrics.base import unlearning_metric
 
 from leakbound.errors import InputError, install
-from leakbound.plugins.draws import ToolDraws, scores_of, seed_of
+from leakbound.plugins.draws import drawn_by_tool, scores_of, seed_of
 from leakbound.scorers import make_scorer
 from leakbound.types import Decoding, Draws, Prompt, Query, Sample
 
@@ -79,25 +79,26 @@ def certified_leak(model: Any, **kwargs: Any) -> dict[str, Any]:
         for completion in sample.completions:
             texts[sample.query.prompt_id][completion.answer] += completion.count
     confidence = float(kwargs.get("confidence", 0.99))
-    drawn = ToolDraws.of(
-        scores, n, tool="OpenUnlearning", scorer=scorer.name, binary=scorer.binary,
-        confidence=confidence, seed=seed,
-    )  # fmt: skip
-    mean, by_question = drawn.mean(), drawn.each()
+    drawn = drawn_by_tool(
+        scores, n, tool="OpenUnlearning", scorer=scorer.name, binary=scorer.binary, seed=seed
+    )
+    how: dict[str, Any] = {"confidence": confidence, "side": "both"}
+    mean, worst, by_question = drawn.mean(**how), drawn.worst(**how), drawn.leakage(**how)
+    lost = drawn.draws.missing
     columns = map(np.atleast_1d, (by_question.value, by_question.lower, by_question.upper))
     rows = {
         index: {
             "leak": float(value), "lower": float(lower), "upper": float(upper),
             "missing": int(missing), "generations": dict(texts[index]),
         }
-        for index, value, lower, upper, missing in zip(by_id, *columns, drawn.missing, strict=True)
+        for index, value, lower, upper, missing in zip(by_id, *columns, lost, strict=True)
     }  # fmt: skip
     return {
         "agg_value": float(mean.value),
         "lower": float(mean.lower),
         "upper": float(mean.upper),
-        "worst_lower": float(drawn.worst().lower),
-        "worst_upper": float(drawn.worst().upper),
+        "worst_lower": float(worst.lower),
+        "worst_upper": float(worst.upper),
         "settings": {
             "n": n, "scorer": scorer.name, "decoding": decoding.name, "confidence": confidence,
             "seed": seed,

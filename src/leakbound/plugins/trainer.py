@@ -21,7 +21,7 @@ from leakbound.engines import Prompting
 from leakbound.engines.hf import TransformersEngine
 from leakbound.engines.loading import live_model
 from leakbound.errors import InputError
-from leakbound.plugins.draws import ToolDraws, scores_of, seed_of
+from leakbound.plugins.draws import drawn_by_tool, scores_of, seed_of
 from leakbound.scorers import make_scorer
 from leakbound.types import Draws, Query, Scorer
 
@@ -96,16 +96,16 @@ class LeakBounds(TrainerCallback):  # type: ignore[misc]
     def _bounds(self) -> dict[str, float]:
         """Return the bounds of this look, at its confidence."""
         alpha = (1 - self.confidence) / (self.looks * (self.looks + 1))
-        drawn = ToolDraws.of(
+        drawn = drawn_by_tool(
             self._drawn(),
             self.n,
             tool="LeakBounds",
             scorer=f"{self.scorer.name} at look {self.looks}",
             binary=self.scorer.binary,
-            confidence=1 - alpha / 2,
             seed=self.seed,
         )
-        mean, worst = drawn.mean(), drawn.worst()
+        share = 1 - alpha / 2
+        mean, worst = drawn.mean(confidence=share, side="both"), drawn.worst(confidence=share)
         bounds = {"leak": mean.value, "leak_lower": mean.lower, "leak_upper": mean.upper}
         bounds |= {"worst_lower": worst.lower, "worst_upper": worst.upper}
         return {name: float(value) for name, value in bounds.items()} | {"leak_seed": self.seed}

@@ -14,7 +14,7 @@ from leakbound.stats.about import Beyond, Scope
 from leakbound.store import ALL, EstimateRow, Estimates
 from leakbound.store.estimates import Fields
 from leakbound.text.counting import Ledger
-from leakbound.text.shown import DASH, above, as_html, as_lines
+from leakbound.text.shown import DASH, Displayed, above
 from leakbound.types import Json, Scorer, to_json
 
 Change = Literal["less", "more", "mixed", "not shown"]
@@ -113,7 +113,7 @@ def _counts(directions: Sequence[Moved]) -> str:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
-class Comparison:
+class Comparison(Displayed):
     """Models of runs with the same questions; the first model is the baseline.
 
     Attributes:
@@ -145,18 +145,9 @@ class Comparison:
     questions: Mapping[str, str] = field(default_factory=dict)
     ledgers: Mapping[str, Ledger] = field(default_factory=dict)
 
-    def __repr__(self) -> str:
-        return as_lines(self._heading, self._shown())
-
-    def _repr_html_(self) -> str:
-        return as_html(self._heading, self._shown())
-
-    @property
-    def _heading(self) -> str:
-        return f"{', '.join(self.labels[1:])} compared with {self.baseline}"
-
     def _shown(self) -> Iterator[tuple[str]]:
-        """Yield the first verdicts."""
+        """Yield a heading and the first verdicts."""
+        yield (f"{', '.join(self.labels[1:])} compared with {self.baseline}",)
         lines = self.opening.splitlines()
         yield from ((line,) for line in lines[:_SHOWN])
         if len(lines) > _SHOWN:

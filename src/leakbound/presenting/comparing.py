@@ -18,7 +18,7 @@ from leakbound.errors import InputError, MixError
 from leakbound.presenting.compared import UTILITY, Comparison, differing
 from leakbound.presenting.methods import MethodComparison, MethodStanding
 from leakbound.presenting.summary import metrics_of
-from leakbound.presenting.view import ArmView, require_same_questions, sampled_targets
+from leakbound.presenting.view import ArmView, named_runs, require_same_questions, sampled_targets
 from leakbound.scorers import make_scorer
 from leakbound.stats import percent
 from leakbound.stats.about import Scope
@@ -65,7 +65,7 @@ def compare(
         MixError: for runs that differ in questions or confidence, have no common scorer, lack the
             metric or the stress, or have the same draws.
     """
-    named = _named(runs)
+    named = dict(runs) if isinstance(runs, Mapping) else named_runs(runs)
     targets = sampled_targets(named, named_stress(under) if under else "")
     if len(targets) < 2:
         raise InputError(
@@ -156,7 +156,7 @@ def compare_methods(
         MixError: if runs differ in questions, have no common scorer, evaluate one model twice,
             share draws or have several decodings, or if some runs have a control and others none.
     """
-    named = _named(runs)
+    named = dict(runs) if isinstance(runs, Mapping) else named_runs(runs)
     stress = named_stress(under) if under else ""
     targets = sampled_targets(named, stress)
     if len(targets) > len(named):
@@ -204,19 +204,6 @@ def _require_trained_apart(method: str, arms: Mapping[str, Arm]) -> None:
                     f"{other!r} and {label!r} of the method {method!r} evaluate the same model. "
                     "Name one run for each training seed."
                 )
-
-
-def _named(runs: Sequence[Run | str | Path] | Mapping[str, Run]) -> dict[str, Run]:
-    """Open the runs, and return them by their labels or the names of their folders."""
-    if isinstance(runs, Mapping):
-        return dict(runs)
-    opened = [run if isinstance(run, Run) else Run.open(Path(run)) for run in runs]
-    named = {run.path.resolve().name: run for run in opened}
-    if len({run.path.resolve() for run in opened}) < len(opened):
-        raise InputError("one run was given twice. Name two different runs.")
-    if len(named) < len(opened):
-        raise InputError("two runs have the same folder name. Rename one.")
-    return named
 
 
 def _common(runs: Mapping[str, Run]) -> tuple[Scorer, ...]:

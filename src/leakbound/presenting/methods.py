@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from statistics import fmean, stdev
 
 from leakbound.presenting.sentences import counted
-from leakbound.presenting.table import Cell, Interval, Shown, Table, written
+from leakbound.presenting.table import Cell, Shown, Table, written
 from leakbound.presenting.templates import say
 from leakbound.stats import Estimate
 from leakbound.text.counting import Ledger
@@ -63,7 +63,7 @@ class MethodComparison:
         for scorer, standings in self.standings.items():
             rows: list[list[Shown]] = []
             for standing in sorted(standings, key=lambda row: float(row.median.value)):
-                values, median = standing.values, Interval.of(standing.median)
+                values, median = standing.values, standing.median
                 spread = stdev(values) if len(values) > 1 else 0.0
                 mean = f"{number(fmean(values))} ± {number(spread)}" if spread else None  # no bound
                 listed = Cell(", ".join(map(number, sorted(values))), prose=True)

@@ -9,6 +9,7 @@ valid without sampling error.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TypeAlias
@@ -18,14 +19,14 @@ from numpy.typing import NDArray
 
 from leakbound import stats
 from leakbound.bounding.rows import ALL_K, EACH, LEAKAGE, STANDARD_K
-from leakbound.presenting.table import Interval
+from leakbound.presenting.table import Bound
 from leakbound.presenting.view import ArmView
 from leakbound.stats.about import Quantity, Scope
 from leakbound.store import EstimateRow
 from leakbound.store.estimates import Fields
 from leakbound.types import Scorer
 
-Overall: TypeAlias = Callable[[ArmView, Scorer, Quantity], Interval | None]
+Overall: TypeAlias = Callable[[ArmView, Scorer, Quantity], Bound | float | None]
 FAR = tuple(dict.fromkeys(round(10 ** (i / 10)) for i in range(91)))
 """k from 1 to 10⁹, up to ten per decade."""
 
@@ -55,24 +56,24 @@ def means_by_k(model: ArmView, scorer: Scorer, quantity: Quantity) -> dict[int, 
     return {k: value for k, value in means.items() if value is not None}
 
 
-def mean(model: ArmView, scorer: Scorer, quantity: Quantity) -> Interval | None:
+def mean(model: ArmView, scorer: Scorer, quantity: Quantity) -> Bound | float | None:
     """Return the statement about the mean over the questions, or the mean of the estimates."""
     if row := model.first(scorer, quantity=quantity, scope="mean"):
-        return Interval.of(row.estimate)
-    value = mean_of(each(model, scorer, quantity))
-    return None if value is None else Interval(value)
+        return row
+    return mean_of(each(model, scorer, quantity))
 
 
-def largest(model: ArmView, scorer: Scorer, quantity: Quantity) -> Interval | None:
+def largest(model: ArmView, scorer: Scorer, quantity: Quantity) -> Bound | None:
     """Return the largest estimate and the largest upper bound, which needs no correction."""
     rows = each(model, scorer, quantity)
     if mean_of(rows) is None:
         return None
-    values = (row.value for row in rows if row.value is not None)
-    return Interval(max(values), None, max(row.upper for row in rows), rows[0].confidence)
+    value = max(row.value for row in rows if row.value is not None)
+    most = max(rows, key=lambda row: row.upper)
+    return replace(most.estimate, value=value, side="upper")
 
 
-def mean_leak_at_k(model: ArmView, scorer: Scorer) -> dict[int, Interval]:
+def mean_leak_at_k(model: ArmView, scorer: Scorer) -> dict[int, Bound | float]:
     """Return the mean leak@k by k, with bounds that are valid at all k simultaneously.
 
     There are no bounds if the run has no such statements, unless each question's leak@k is exact.
@@ -80,18 +81,20 @@ def mean_leak_at_k(model: ArmView, scorer: Scorer) -> dict[int, Interval]:
     band = model.estimates.matching(
         arm=str(model.key), scorer=scorer.name, family="leak@k", quantity="leak@k", scope="mean"
     )
-    bounds = {row.parameter: Interval.of(row.estimate) for row in band}
-    figures = {}
+    bounds = {row.parameter: row.estimate for row in band}
+    figures: dict[int, Bound | float] = {}
     for k in STANDARD_K:
         rows = each(model, scorer, "leak@k", k)
         value = mean_of(rows)
+        point = math.nan if value is None else value
         if k in bounds:
-            figures[k] = bounds[k]._replace(value=value)
+            figures[k] = replace(bounds[k], value=point)
         elif rows and all(row.confidence == 1 for row in rows):  # exact, so their mean is exact
-            lower, upper = (sum(getattr(row, end) for row in rows) for end in ("lower", "upper"))
-            figures[k] = Interval(value, lower / len(rows), upper / len(rows), 1)
+            ends = ([getattr(row, end) for row in rows] for end in ("lower", "upper"))
+            lower, upper = (sum(own) / len(rows) for own in ends)
+            figures[k] = replace(rows[0].estimate, value=point, lower=lower, upper=upper)
         elif value is not None:
-            figures[k] = Interval(value)
+            figures[k] = value
     return figures
 
 

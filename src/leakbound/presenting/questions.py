@@ -8,7 +8,7 @@ Figures 1 and 2: mostly .6 to .8).
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from typing import Literal, TypeAlias, Unpack
 
@@ -82,13 +82,13 @@ def by_question(view: View, scorer: Scorer) -> tuple[list[str], list[QuestionRow
     headings = ["Question"]
     cells: dict[str, list[Shown]] = {question.id: [] for question in view.questions}
     for model in view.models:
-        greedy, bounded = model.greedy(scorer), set(model.questions(scorer))
+        greedy, bounded = model.greedy_scores(scorer), set(model.questions(scorer))
         claims = [row.about.claimed for row in model.per_question(scorer, quantity=CLAIMS) if row]
         excess = ["beyond the control"] if controlled == [model] else []
         names = ["greedy", quantity(scorer), *dict.fromkeys(claims), *excess]
         headings += [f"{model.label}: {name}" for name in names]
         for question, own in cells.items():
-            own.append(greedy[question].value if question in bounded & greedy.keys() else None)
+            own.append(greedy.get(question) if question in bounded else None)
             own.append(model.leakage(scorer, question) or "not sampled")
             claim = model.first(scorer, question, quantity=CLAIMS)
             after = Cell(f"{decision(claim)} after {claim.n:,}", claim.n) if claim else None
@@ -114,7 +114,7 @@ def by_question(view: View, scorer: Scorer) -> tuple[list[str], list[QuestionRow
 def _traits(targets: list[ArmView], scorer: Scorer, question: str) -> tuple[Trait, ...]:
     has = dict.fromkeys(TRAITS, False)
     for model in targets:
-        leakage, answer = model.leakage(scorer, question), model.greedy(scorer).get(question)
+        leakage, score = model.leakage(scorer, question), model.greedy_scores(scorer).get(question)
         if texts := model.texts.get(question):
             has["shown"] |= any(text.leaks for text in texts.shown)
         if leakage is None:
@@ -122,7 +122,6 @@ def _traits(targets: list[ArmView], scorer: Scorer, question: str) -> tuple[Trai
             continue
         excess = model.leakage(scorer, question, beyond="control", jointly=True)
         has["beyond"] |= excess is not None and excess.lower > 0
-        score = answer.value if answer else None
         has["hidden"] |= score is not None and leakage.lower > score
         claim = model.first(scorer, question, quantity=CLAIMS)
         has["open"] |= claim is not None and claim.value is None
@@ -145,29 +144,14 @@ def criterion(model: ArmView) -> str:
     return _SURENESS[inputs.criterion if inputs and inputs.ids else "mean_logprob"]
 
 
-@dataclass(frozen=True, slots=True)
-class LeakingQuery:
-    """A query of a question, with a bound on the leakage of its answers.
-
-    Attributes:
-        query: the query.
-        leakage: the bound.
-        examples: its answers that leak most; empty unless the query is among those that leak most.
-    """
-
-    query: Query
-    leakage: EstimateRow
-    examples: tuple[Text, ...] = ()
-
-
-def queries_of(model: ArmView, scorer: Scorer, question: str) -> list[LeakingQuery]:
-    """Return the queries of a question with a statement of their own.
+def queries_of(model: ArmView, scorer: Scorer, question: str) -> list[tuple[Query, EstimateRow]]:
+    """Return the queries of a question with the statements on their leakage.
 
     A query without output has no statement; nor has a fresh query, which has one output only.
     """
     queries = (query for query in model.arm.queries if query.prompt_id == question)
     rows = ((query, model.leakage(scorer, query.id, scope="query")) for query in queries)
-    return [LeakingQuery(query, row) for query, row in rows if row and row.n]
+    return [(query, row) for query, row in rows if row and row.n]
 
 
 def correlation(model: ArmView, scorer: Scorer, question: str) -> float | None:
@@ -176,9 +160,9 @@ def correlation(model: ArmView, scorer: Scorer, question: str) -> float | None:
     None for fewer than three queries, or if one of the two does not vary.
     """
     pairs = [
-        (model.sureness[shown.query.id], shown.leakage.upper)
-        for shown in queries_of(model, scorer, question)
-        if shown.query.id in model.sureness
+        (model.sureness[query.id], row.upper)
+        for query, row in queries_of(model, scorer, question)
+        if query.id in model.sureness
     ]
     if len(pairs) < LEAST or not np.ptp(pairs, axis=0).all():
         return None
@@ -213,29 +197,29 @@ def rewritten_table(view: View, model: ArmView, scorer: Scorer) -> Table:
     return Table.plain(title, columns, rows)
 
 
-def leaking_most(model: ArmView) -> dict[str, list[LeakingQuery]]:
+def leaking_most(model: ArmView) -> dict[str, list[tuple[Query, EstimateRow, list[Text]]]]:
     """Return by scorer the queries with the largest lower bounds, and their answers."""
     scorers = [make_scorer(name) for name in model.estimates.scorers]
     questions = dict.fromkeys(query.prompt_id for query in model.arm.queries)
-    worst: dict[str, list[LeakingQuery]] = {}
+    worst: dict[str, list[tuple[Query, EstimateRow]]] = {}
     for scorer in scorers:
         whole = (q for q in questions if model.leakage(scorer, q, scope="question"))
         drawn = [shown for question in whole for shown in queries_of(model, scorer, question)]
-        leaking = [(s.leakage.lower, s.leakage.value, s) for s in drawn if s.leakage.value]
-        leaking.sort(key=lambda bound: bound[:2], reverse=True)
-        worst[scorer.name] = [shown for _, _, shown in leaking[:WORST]]
-    wanted = {shown.query.id for queries in worst.values() for shown in queries}
+        leaking = [shown for shown in drawn if shown[1].value]
+        leaking.sort(key=lambda shown: (shown[1].lower, shown[1].value), reverse=True)
+        worst[scorer.name] = leaking[:WORST]
+    wanted = {query.id for queries in worst.values() for query, _ in queries}
     slugs = [slug(scorer) for scorer in scorers]
     texts = {q: answers for q, answers in distinct_texts(model.arm, slugs) if q in wanted}
 
-    def examples(query: Query, i: int) -> tuple[Text, ...]:
+    def examples(query: Query, i: int) -> list[Text]:
         """Return the answers with the highest scores by the scorer with this index."""
         scored = [(text.scores[i] or 0.0, text.count, text) for text in texts[query.id]]
         scored = sorted(scored, key=lambda score: score[:2], reverse=True)[:EXAMPLES]
-        return tuple(withheld(text, bool(model.redacted)) for score, _, text in scored if score)
+        return [withheld(text, bool(model.redacted)) for score, _, text in scored if score]
 
     return {
-        name: [replace(shown, examples=examples(shown.query, i)) for shown in queries]
+        name: [(query, row, examples(query, i)) for query, row in queries]
         for i, (name, queries) in enumerate(worst.items())
     }
 

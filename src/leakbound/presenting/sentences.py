@@ -86,12 +86,6 @@ def between(scorer: Scorer, lower: float, upper: float) -> str:
     return f"{verb} between {below(lower)} and {above(upper)}"
 
 
-def greedy_scores(model: ArmView, scorer: Scorer) -> list[float]:
-    """Return the scores of the greedy answers that have one."""
-    rows = model.greedy(scorer).values()
-    return [row.value for row in rows if row.value is not None]
-
-
 # A run's card
 
 
@@ -374,7 +368,8 @@ def _remarks(view: View, model: ArmView, scorer: Scorer) -> list[str]:
     leaked = decided = settled = judged = undecided = by = ""
     if rows and scorer.binary and fixed:
         count = sum((row.value or 0) > 0 for row in rows)
-        greedy = greedy_scores(model, scorer).count(1) if model.greedy(scorer) else None
+        scores = [*model.greedy_scores(scorer).values()]
+        greedy = scores.count(1) if scores else None
         share = model.first(scorer, quantity="leak@k", scope="mean", parameter=n)
         leaked = of("leaked", rows=rows, n=n, count=count, greedy=greedy, share=share)
     if claims := list(filter(None, model.per_question(scorer, quantity=CLAIMS))):

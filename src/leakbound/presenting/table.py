@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import NamedTuple, TypeAlias, TypeVar
-
-import numpy as np
+from typing import TypeAlias, TypeVar
 
 from leakbound.stats import Estimate
 from leakbound.store import EstimateRow
@@ -18,30 +17,21 @@ from leakbound.types import Json
 T = TypeVar("T")
 
 
-class Interval(NamedTuple):
-    """A number as views show it; a bound or a confidence that is not stated is None."""
-
-    value: float | None
-    lower: float | None = None
-    upper: float | None = None
-    confidence: float | None = None
-
-    @classmethod
-    def of(cls, estimate: Estimate, i: int | None = None) -> Interval:
-        """Return an estimate of one number, or entry i of several."""
-        ends = (estimate.value, estimate.lower, estimate.upper)
-        place = () if i is None else (i,)
-        value, lower, upper = (float(np.asarray(end)[place].item()) for end in ends)
-        return cls(
-            None if np.isnan(value) else value,
-            None if estimate.side == "upper" else lower,
-            None if estimate.side == "lower" else upper,
-            estimate.confidence,
-        )
+Bound: TypeAlias = EstimateRow | Estimate
+"""A point estimate of one number, with its bounds."""
 
 
-Bound: TypeAlias = EstimateRow | Interval
-"""A point estimate with its bounds."""
+def ends_of(bound: Bound | float) -> tuple[float | None, float | None, float | None]:
+    """Return the value and the bounds; None for a bound that is not stated, or without a value."""
+    if isinstance(bound, float):
+        return bound, None, None
+    made = bound.estimate if isinstance(bound, EstimateRow) else bound
+    value, lower, upper = float(made.value), float(made.lower), float(made.upper)
+    return (
+        None if math.isnan(value) else value,
+        None if made.side == "upper" else lower,
+        None if made.side == "lower" else upper,
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,8 +64,8 @@ def cell_of(shown: Shown) -> Cell:
             return Cell(shown)
         case EstimateRow():
             return Cell(stated(shown), shown.value)
-        case Interval():
-            return Cell(interval(shown), shown.value)
+        case Estimate():
+            return Cell(interval(shown), ends_of(shown)[0])
         case int():
             return Cell(f"{shown:,}", shown)
     return Cell(number(shown, digits=3), shown)
@@ -141,9 +131,7 @@ def interval(bound: Bound | None) -> str:
     """Return the value and the stated bounds, rounded outwards; a dash for None."""
     if bound is None:
         return DASH
-    if isinstance(bound, EstimateRow):
-        bound = Interval.of(bound.estimate)
-    value, lower, upper = bound.value, bound.lower, bound.upper
+    value, lower, upper = ends_of(bound)
     if lower is not None and upper is not None:
         return between(value, lower, upper)
     if lower is not None:

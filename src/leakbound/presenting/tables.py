@@ -15,7 +15,7 @@ from leakbound.bounding.grid import Setting
 from leakbound.bounding.rows import EACH, LEAKAGE
 from leakbound.presenting import sentences
 from leakbound.presenting.overall import each, largest, mean, mean_of
-from leakbound.presenting.sentences import greedy_scores, readings
+from leakbound.presenting.sentences import readings
 from leakbound.presenting.table import Cell, Shown, Table, table_of
 from leakbound.presenting.templates import mean_heading, say
 from leakbound.presenting.view import ArmView, DecodingGrid, View
@@ -123,7 +123,7 @@ def _gap_columns(name: str, /, **how: Unpack[Fields]) -> Columns:
 
 
 def _greedy(model: ArmView, scorer: Scorer) -> Shown:
-    scores = greedy_scores(model, scorer)
+    scores = [*model.greedy_scores(scorer).values()]
     if not scorer.binary or not scores:
         return mean(model, scorer, "greedy score")
     return Cell(f"{scores.count(1)} of {len(scores)}", scores.count(1))

@@ -16,10 +16,9 @@ from leakbound.inputs import evidence
 from leakbound.scorers import make_scorer
 from leakbound.scoring.score import slug
 from leakbound.store import Arm
-from leakbound.store.tables import completions_of
 from leakbound.text.counting import visible
 from leakbound.text.keywords import answer_keywords
-from leakbound.types import Completion, Prompt
+from leakbound.types import Prompt
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -237,14 +236,9 @@ def withheld(text: Text, redact: bool) -> Text:
 
 def drawn_sureness(arm: Arm) -> dict[str, float]:
     """Return the mean log-probability, at T = 1, of the arm's own draws of every query."""
-    drawn: dict[str, list[Completion]] = {}
-    for part in arm.parts:
-        for query_id, completion in completions_of(arm.completions(part)):
-            if completion.count:
-                drawn.setdefault(query_id, []).append(completion)
     return {
         query_id: evidence(completions, "mean_logprob")
-        for query_id, completions in drawn.items()
+        for query_id, completions in arm.drawn_by_query(arm.parts).items()
         if all(completion.model_logprob is not None for completion in completions)
     }
 

@@ -9,7 +9,7 @@ questions in their own words. The statements about a model and its control are v
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
@@ -18,14 +18,14 @@ from leakbound.errors import InputError
 from leakbound.planning.before_drawing import unmatched
 from leakbound.presenting import sentences
 from leakbound.presenting.specification import how_drawn
-from leakbound.presenting.table import Interval, interval
+from leakbound.presenting.table import ends_of, interval
 from leakbound.presenting.templates import decision, quantity, say
 from leakbound.presenting.view import ArmView, Row, View, read_view
 from leakbound.scorers import with_reading
 from leakbound.stats.about import Beyond
 from leakbound.store import CERTIFICATE, ExploredDraws, Run
 from leakbound.store.files import digest_of, read_json
-from leakbound.text.shown import as_html, as_lines, many, number
+from leakbound.text.shown import Displayed, many, number
 from leakbound.types import Prompt, Scorer
 
 Kind = Literal[
@@ -57,7 +57,7 @@ class LeakingAnswer:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
-class Verdict:
+class Verdict(Displayed):
     """The verdict of a run on one model.
 
     Attributes:
@@ -88,7 +88,7 @@ class Verdict:
     word: str
     where: str
     limit: str = ""
-    number: Interval | None = None
+    number: Row = None
     of: str = ""
     proved: str = ""
     seen: str = ""
@@ -134,15 +134,12 @@ class Verdict:
         """Return every field and the headline as JSON; an empty `reads` is left out."""
         fields = {name: value for name, value in asdict(self).items() if name != "reads" or value}
         if self.number is not None:
-            value, lower, upper, _ = self.number
-            fields["number"] = {"value": value, "lower": lower, "upper": upper}
+            names = ("value", "lower", "upper")
+            fields["number"] = dict(zip(names, ends_of(self.number), strict=True))
         return {"headline": self.headline, **fields}
 
-    def __repr__(self) -> str:
-        return as_lines(f"{self.model}: {self.headline}", zip(self.lines[1:]))
-
-    def _repr_html_(self) -> str:
-        return as_html(f"{self.model}: {self.headline}", zip(self.lines[1:]))
+    def _shown(self) -> Iterator[tuple[str]]:
+        return zip([f"{self.model}: {self.headline}", *self.lines[1:]])
 
 
 def show(run: Run, *, texts: bool = False) -> Verdict:
@@ -226,7 +223,7 @@ def _verdict(view: View, model: ArmView, scorer: Scorer) -> Verdict:
         word=word,
         where=where.strip(),
         limit=limit,
-        number=None if row is None else Interval.of(row.estimate),
+        number=row,
         of="" if row is None else at,
         seen=_with_greedy(model, scorer, seen),
         proved=sentences.proved(view, model, scorer),
@@ -294,7 +291,7 @@ def _seen(model: ArmView, scorer: Scorer) -> str:
 
 def _with_greedy(model: ArmView, scorer: Scorer, seen: str) -> str:
     """State the number of draws and greedy answers that leak, for a binary scorer."""
-    scores = sentences.greedy_scores(model, scorer)
+    scores = [*model.greedy_scores(scorer).values()]
     if not scorer.binary or not scores:
         return seen
     leak = scores.count(1.0)

@@ -5,9 +5,10 @@ Views copy nothing: they read estimates and completions when these are shown.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from pathlib import Path
 from typing import Unpack
 
 from leakbound.bounding.grid import Setting, axes_of, setting_of
@@ -127,6 +128,11 @@ class ArmView:
         arm = str(self.key.greedy_answers)
         rows = self.estimates.matching(arm=arm, scorer=scorer.name, quantity="greedy score")
         return {row.query_id: row for row in rows}
+
+    def greedy_scores(self, scorer: Scorer) -> dict[str | None, float]:
+        """Return the scores of the greedy answers that have one, by question."""
+        rows = self.greedy(scorer).items()
+        return {question: row.value for question, row in rows if row.value is not None}
 
     @cached_property
     def estimates(self) -> Estimates:
@@ -461,6 +467,20 @@ class View:
         return tuple(models)
 
 
+def named_runs(runs: Iterable[Run | str | Path]) -> dict[str, Run]:
+    """Open runs, and return them by the names of their folders.
+
+    Raises InputError for two runs in one folder, or in folders with the same name.
+    """
+    opened = [run if isinstance(run, Run) else Run.open(run) for run in runs]
+    named = {run.path.resolve().name: run for run in opened}
+    if len({run.path.resolve() for run in opened}) < len(opened):
+        raise InputError("one run was given twice. Name two different runs.")
+    if len(named) < len(opened):
+        raise InputError("two runs have the same folder name. Rename one.")
+    return named
+
+
 def read_view(
     runs: Mapping[str, Run] | Run, *, redact: Redaction = False, texts: bool | None = None
 ) -> View:
@@ -477,7 +497,7 @@ def read_view(
         InputError: there are no runs, or a run has no estimates.
     """
     labelled = not isinstance(runs, Run)
-    named = {runs.path.name: runs} if isinstance(runs, Run) else runs
+    named = named_runs([runs]) if isinstance(runs, Run) else runs
     if not named:
         raise InputError("a report needs at least one run, got none.")
     first_label, first = next(iter(named.items()))

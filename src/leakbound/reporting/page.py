@@ -24,7 +24,7 @@ from leakbound.presenting.summary import metrics_table
 from leakbound.presenting.table import Table, interval
 from leakbound.presenting.texts import leaking_words
 from leakbound.presenting.verdict import verdicts
-from leakbound.presenting.view import View, read_view
+from leakbound.presenting.view import View, named_runs, read_view
 from leakbound.reporting import details, figures
 from leakbound.stats import percent
 from leakbound.store import Redaction, Run, write_text
@@ -70,9 +70,7 @@ def report(
         IncompleteError: a run is not finished.
     """
     opened = [runs] if isinstance(runs, Run) else list(runs)
-    named = {run.path.name: run for run in opened}
-    if len(named) < len(opened):
-        raise InputError("two runs have the same folder name. Rename one.")
+    named = named_runs(opened)
     if out is None and len(opened) != 1:
         raise InputError(f"`--out` is needed for a report about {len(opened)} runs.")
     for run in opened:
@@ -263,7 +261,7 @@ def picture(runs: Run | Mapping[str, Run], *, scorer: str | None = None) -> Pict
         MixError: the runs differ in questions, scorers or confidence.
         IncompleteError: a run is not finished.
     """
-    view = read_view({runs.path.name: runs} if isinstance(runs, Run) else runs)
+    view = read_view(named_runs([runs]) if isinstance(runs, Run) else runs)
     by_name = {s.name: s for s in view.scorers}
     chosen = view.scorers[0] if scorer is None else by_name.get(scorer)
     if chosen is None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from itertools import count, islice
@@ -207,13 +208,23 @@ def prompts_by_query(arm: Arm) -> dict[str, Prompt]:
     return {query.id: prompts[query.prompt_id] for query in arm.queries}
 
 
-def texts_of(arm: Arm) -> Iterator[tuple[str, str, int]]:
+def _texts_of(arm: Arm) -> Iterator[tuple[str, str, int]]:
     """Yield (query id, answer, count) for an arm's completions; explored outputs have count 1."""
     for part in arm.parts:
         yield from tables.cells_of(arm.completions(part), "query_id", "answer", "count")
     for table in arm.masses.tables():
         ended = table.filter(table["ended"])
         yield from ((*row, 1) for row in tables.cells_of(ended, "query_id", "answer"))
+
+
+def answers_of(arms: Iterable[Arm]) -> dict[str, Counter[str]]:
+    """Return the answers of these arms with their counts, by prompt id."""
+    texts: dict[str, Counter[str]] = {}
+    for arm in arms:
+        prompt_of = {query.id: query.prompt_id for query in arm.queries}
+        for query_id, text, number in _texts_of(arm) if arm.texts else ():
+            texts.setdefault(prompt_of[query_id], Counter())[text] += number
+    return texts
 
 
 def is_dialogue(arm: Arm) -> bool:

@@ -53,7 +53,7 @@ from leakbound.stats.about import Beyond
 from leakbound.stats.estimate import BoundFunction, error_rate
 from leakbound.stats.excess import excess_of
 from leakbound.stats.joint import Joint, check_rows, every_question
-from leakbound.stats.questions import summed, worst_question
+from leakbound.stats.questions import summed, worst_question, worst_watched
 
 TINY = float_info.min  # a lower bound that means "above 0"
 
@@ -93,22 +93,14 @@ def gaps_over_questions(
         confidence=confidence, side="lower",
     )  # fmt: skip
     lower, value = np.asarray(gaps.lower), np.asarray(gaps.value)
-    about, of_all = replace(gaps.about, jointly=False), summed(gaps, confidence, "lower")
-    largest = replace(
-        of_all,
-        about=replace(about, scope="worst question", over=questions),
-        value=float(np.fmax.reduce(value)),
-        lower=float(lower.max()),
-        upper=1.0,
-    )
     count = replace(
-        of_all,
-        about=about.counted(None, questions),
+        summed(gaps, confidence, "lower"),
+        about=replace(gaps.about, jointly=False).counted(None, questions),
         value=float((value > 0).sum()),
         lower=float((lower > 0).sum()),
         upper=float(questions),
     )
-    return Joint((largest, count), confidence)
+    return Joint((worst_watched(gaps), count), confidence)
 
 
 def excess_of_mean_and_worst(

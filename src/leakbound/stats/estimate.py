@@ -76,23 +76,6 @@ class Estimate:
         words = {"estimand": self.estimand, "target": self.target, "about": self.about.to_dict()}
         return words | {f.name: _as_json(getattr(self, f.name)) for f in fields(self)[1:]}
 
-    @classmethod
-    def from_dict(cls, values: Mapping[str, Any]) -> Estimate:
-        """Read an estimate of single numbers back: the inverse of `to_dict`.
-
-        Args:
-            values: the dictionary that `to_dict` returned.
-
-        Returns:
-            The estimate.
-
-        Raises:
-            KeyError: a field is missing.
-        """
-        entries = {f.name: values[f.name] for f in fields(cls)[1:]}
-        entries["value"] = float("nan") if entries["value"] is None else entries["value"]
-        return cls(about=About(**values["about"]), **entries)
-
 
 class BoundFunction(Protocol):
     """A bound with its scores filled in: `partial(bound, rows, quantity)`."""

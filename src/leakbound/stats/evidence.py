@@ -140,6 +140,11 @@ class Rows:
         """Return the number of questions."""
         return len(self.n)
 
+    @property
+    def draws(self) -> Rows:
+        """Return the draws of each question, as every evidence does."""
+        return self
+
     @cached_property
     def n(self) -> Counts:
         """Return the number of draws of each question, including missing draws: (Q,)."""
@@ -260,6 +265,11 @@ class OfRows:
     """Evidence that is about the questions of its `rows`."""
 
     rows: Rows
+
+    @property
+    def draws(self) -> Rows:
+        """Return the draws of each question."""
+        return self.rows
 
     @property
     def binary(self) -> bool:

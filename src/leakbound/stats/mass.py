@@ -50,7 +50,7 @@ from leakbound.stats.about import About
 from leakbound.stats.arrays import numbers
 from leakbound.stats.estimand import Terms, interval
 from leakbound.stats.estimate import Array, Estimate, Side, plain, share_of
-from leakbound.stats.evidence import Rows, require_binary
+from leakbound.stats.evidence import OfRows, Rows, require_binary
 from leakbound.stats.leak_at_k import among, carried, supported
 from leakbound.stats.mean import MEAN
 from leakbound.stats.mean_over_questions import mean_over_questions
@@ -120,18 +120,18 @@ class Mass:
 
 
 @dataclass(frozen=True)
-class Masses:
+class Masses(OfRows):
     """Exact masses of one query or several, with i.i.d. draws of each remainder.
 
     The events and the numbers of draws were fixed before the draws.
 
     Attributes:
         known: the masses of each question. A remainder without draws is part of the unknown mass.
-        rest: the scores of draws from each remainder, one row per question; a row may be empty.
+        rows: the scores of draws from each remainder, one row per question; a row may be empty.
     """
 
     known: tuple[Mass, ...]
-    rest: Rows
+    rows: Rows
 
     kind: ClassVar[str] = "masses"
 
@@ -169,16 +169,6 @@ class Masses:
         ]
         return cls(tuple(sure), rest)
 
-    @property
-    def binary(self) -> bool:
-        """Return the scorer's declared range."""
-        return self.rest.binary
-
-    @property
-    def questions(self) -> int:
-        """Return the number of questions."""
-        return len(self.known)
-
     def mixed(
         self,
         about: About,
@@ -205,8 +195,8 @@ class Masses:
         value: float | Array = 0.0
         least: float | Array = 0.0
         most: float | Array = 1.0
-        if self.rest.n.any():
-            rows = replace(self.rest, single=False)
+        if self.rows.n.any():
+            rows = replace(self.rows, single=False)
             inside = prove(rows, quantity, replace(terms, seed=seeds))
             drawn = np.reshape(rows.n > 0, axes)
             value, least, most = np.where(drawn, inside.value, 0.0), inside.lower, inside.upper
@@ -218,7 +208,7 @@ class Masses:
         middle, weight = (low + high) / 2 + rest * value, known + rest
         with np.errstate(invalid="ignore"):
             point = np.where(weight > 0, np.minimum(middle / weight, 1.0), np.nan)
-        shaped, own = self.rest.single_or_all, self.rest
+        shaped, own = self.rows.single_or_all, self.rows
         keyed = inside is not None and inside.seed is not None
         return Estimate(
             about=about,
@@ -277,7 +267,7 @@ def mass_leak_at_k(masses: Masses, quantity: Quantity, terms: Terms) -> Estimate
     def of(question: Masses) -> Estimate:
         (mass,) = question.known
         knots = np.unique(
-            np.concatenate([[0.0, 1.0], mass.low, mass.high, question.rest.values[0]])
+            np.concatenate([[0.0, 1.0], mass.low, mass.high, question.rows.values[0]])
         )
         bound = mass_tail(question, tail(knots[:-1]), replace(terms, seed=0))  # no order
 
@@ -304,7 +294,7 @@ def mass_leak_among_k(masses: Masses, quantity: Quantity, terms: Terms) -> Estim
     """
     for mass in masses.known:
         require_binary(np.concatenate([mass.low, mass.high]), "the ranges of the masses")
-    like = _like(masses)[0] if masses.rest.single else _like(masses)
+    like = _like(masses)[0] if masses.rows.single else _like(masses)
     return carried(mass_leak(masses, quantity, terms), quantity.sizes, like)
 
 
@@ -312,16 +302,16 @@ def _joined(masses: Masses, of: Callable[[Masses], Estimate]) -> Estimate:
     """Bound each question by its masses and draws."""
     bounds = []
     for place, mass in enumerate(masses.known):
-        rest = masses.rest.only(np.arange(masses.questions) == place)
+        rest = masses.rows.only(np.arange(masses.questions) == place)
         bounds.append(of(Masses((mass,), replace(rest, single=True))))
-    return bounds[0] if masses.rest.single else stack(bounds)
+    return bounds[0] if masses.rows.single else stack(bounds)
 
 
 def _like(masses: Masses) -> Array:
     """Return the number of full draws that each question's draws from its remainder are worth."""
     rest = np.array([mass.remainder for mass in masses.known])
-    scored = masses.rest.scored().n
-    drawn = (masses.rest.n > 0) & (rest > 0)
+    scored = masses.rows.scored().n
+    drawn = (masses.rows.n > 0) & (rest > 0)
     return np.asarray(np.divide(scored, rest, where=drawn, out=np.full(len(rest), math.inf)))
 
 
@@ -331,7 +321,7 @@ def mass_mean_over_questions(masses: Masses, quantity: Quantity, terms: Terms) -
     Each question's draws come from its distribution given its remainder; their numbers are fixed in
     advance.
     """
-    draws, known = masses.rest, masses.known
+    draws, known = masses.rows, masses.known
     share_of(terms.confidence, terms.side)  # raises for an invalid confidence or side
     weights = np.array([mass.remainder for mass in known])
     rows = (weights > 0) & (draws.n > 0)

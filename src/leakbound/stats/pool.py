@@ -137,7 +137,7 @@ class Pool(OfRows):
         return len(self.queries)
 
     @cached_property
-    def joined(self) -> Rows:
+    def draws(self) -> Rows:
         """Join all outputs of each question into one row of distinct scores and their counts."""
         place, column = np.nonzero(self.rows.counts)
         values, counts = self.rows.values[place, column], self.rows.counts[place, column]

@@ -85,7 +85,7 @@ class Theorem:
 
 def _on_joined(prove: Proof) -> Proof:
     """Apply a bound for draws to an i.i.d. pool: all outputs of a question are its draws."""
-    return lambda pool, quantity, terms: prove(pool.joined, quantity, terms)
+    return lambda pool, quantity, terms: prove(pool.draws, quantity, terms)
 
 
 def _on_clusters(prove: Proof) -> Proof:
@@ -200,14 +200,7 @@ def bound(
 
 def _fixed_n(evidence: Evidence) -> Counts | None:
     """Return the numbers of draws that were fixed in advance; None if they were not."""
-    match evidence:
-        case Stopped() | Masses():
-            return None
-        case Pool():
-            return evidence.joined.n
-        case Pair():
-            return evidence.rows.n
-    return evidence.n
+    return None if isinstance(evidence, Stopped | Masses) else evidence.draws.n
 
 
 def has_bound(evidence: Evidence, quantity: Quantity) -> bool:

@@ -21,7 +21,7 @@ from leakbound.store.scores import ArmScores, Scores
 from leakbound.store.tables import DRAWN_AGAIN, DrawnRow, EventRow
 from leakbound.text.counting import Ledger, visible
 from leakbound.text.shown import many
-from leakbound.types import Query, Usage, object_of
+from leakbound.types import Completion, Query, Usage, object_of
 
 MOST_CUT = 0.05  # sentences mention a larger fraction of cut outputs
 
@@ -259,6 +259,18 @@ class Arm:
         """
         return self.drawn.table(part)
 
+    def drawn_by_query(self, parts: Sequence[Part]) -> dict[str, list[Completion]]:
+        """Return the completions in these parts that were drawn at least once, by query id.
+
+        Raises DamagedError for an absent or damaged part.
+        """
+        drawn: dict[str, list[Completion]] = {}
+        for part in parts:
+            for query_id, completion in tables.completions_of(self.completions(part)):
+                if completion.count:
+                    drawn.setdefault(query_id, []).append(completion)
+        return drawn
+
     @property
     def ledger(self) -> Ledger:
         """The counts of the stored draws by class; an explored arm has draws from its remainder."""
@@ -359,7 +371,7 @@ class Arm:
         digests = [scores, ranges if self.explored else None, self.proofs.stored.digest(slug)]
         return [digest for digest in digests if digest is not None]
 
-    def scores(self, slug: str, rounds: int | None = None) -> ArmScores:
+    def scores(self, slug: str, *, binary: bool, rounds: int | None = None) -> ArmScores:
         """Return the distinct scores, with counts, of every query that has completions.
 
         Args:
@@ -384,7 +396,7 @@ class Arm:
         there = {*pc.unique(table["query_id"]).to_pylist(), *undrawn}
         there.update(self.masses.explored().remainder)  # a fully explored tree has no draws
         ids = tuple(q.id for q in self.queries if q.id in there and q.id not in failed)
-        return ArmScores.stored(table, ids, undrawn)
+        return ArmScores.stored(table, ids, undrawn, binary=binary, empty=self.explored)
 
     @property
     def _stored(self) -> tuple[Artifact[EventRow] | Artifact[DrawnRow], ...]:

@@ -15,10 +15,10 @@ from typing import Generic, TypeAlias, TypeVar
 import pyarrow as pa
 
 from leakbound.store import tables
-from leakbound.store.files import DamagedError, append, digest_of
+from leakbound.store.files import DamagedError, append, digest_of, value_of
 from leakbound.store.plan import Part
 from leakbound.store.tables import table_of, values_of
-from leakbound.types import Json, JsonObject, from_json
+from leakbound.types import Json, JsonObject
 
 T = TypeVar("T")
 V = TypeVar("V")
@@ -100,18 +100,16 @@ class Artifact(Generic[T]):
     def meta(self, name: Name) -> dict[str, Json]:
         """Return a file's metadata; raise DamagedError if it is absent, changed or not ours."""
         file = self.file(name)
-        with tables.reading(file, self.remedy):
-            meta = tables.read_meta(file)
-            if not tables.states(meta, self._owner(name)):
-                raise DamagedError(f"`{file}` belongs to another run")
+        meta = tables.read_meta(file, self.remedy)
+        if not tables.states(meta, self._owner(name)):
+            raise DamagedError(f"`{file}` belongs to another run. {self.remedy}")
         return meta
 
     def record(self, name: Name, kind: type[V]) -> V:
         """Build a value from the metadata of a file; raises the same errors as `meta`."""
         meta = self.meta(name)
         values = {column.name: meta.get(column.name) for column in fields(kind)}  # type: ignore[arg-type]
-        with tables.reading(self.file(name), self.remedy):
-            return from_json(kind, values, f"`{self.file(name)}`")
+        return value_of(kind, self.file(name), values, self.remedy)
 
     def is_from(self, name: Name, made_from: JsonObject) -> bool:
         """Return whether a file was made from these sources, according to its metadata."""
@@ -159,11 +157,6 @@ class Artifact(Generic[T]):
         """Store a table; it replaces the old one."""
         table = rows if isinstance(rows, pa.Table) else table_of(self.kind, rows)
         tables.write_table(self.file(name), table, {**made_from, **self._owner(name)})
-
-    def journal(self, name: str, made_from: JsonObject) -> Journal:
-        """Return the journal that keeps values until the table from these sources is stored."""
-        owner = {**self.owner, **made_from, "slug": name}
-        return Journal(self.folder / f"{name}.jsonl", owner)
 
     def _owner(self, name: Name) -> JsonObject:
         return {**self.owner, **name.owner} if isinstance(name, Part) else self.owner

@@ -16,7 +16,7 @@ from leakbound.stats import About, Estimate
 from leakbound.stats.about import Beyond, Inputs, Quantity, Scope
 from leakbound.stats.theorems import QUANTITIES
 from leakbound.store.tables import row_of, table_of, to_pandas
-from leakbound.text.shown import as_html, as_lines, between, many
+from leakbound.text.shown import Displayed, between, many
 
 ALL = None  # replaces the query id in statements about all questions
 _SHOWN = 8  # rows that are shown in a shell or a notebook
@@ -209,7 +209,7 @@ Rows that decide claims are excluded, because they differ from others only in th
 
 
 @dataclass(frozen=True, repr=False)
-class Estimates(Sequence[EstimateRow]):
+class Estimates(Displayed, Sequence[EstimateRow]):
     """Rows of the estimates table of a run.
 
     Attributes:
@@ -221,14 +221,9 @@ class Estimates(Sequence[EstimateRow]):
     rows: tuple[EstimateRow, ...]
     main: str | None = None
 
-    def __repr__(self) -> str:
-        return as_lines(many(len(self), "estimate"), self._shown())
-
-    def _repr_html_(self) -> str:
-        return as_html(many(len(self), "estimate"), self._shown())
-
     def _shown(self) -> Iterator[tuple[str, ...]]:
-        """Yield the first rows for display, and the number of rows that are not shown."""
+        """Yield the number of rows, the first rows, and the number of rows that are not shown."""
+        yield (many(len(self), "estimate"),)
         for row in self.rows[:_SHOWN]:
             bounds = between(row.value, row.lower, row.upper)
             yield row.arm, row.scorer, row.query_id or "all questions", row.estimand, bounds

@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from leakbound.stats import Mass
 from leakbound.store.artifact import Artifact, Journal
-from leakbound.store.files import digest_of
+from leakbound.store.files import digest_of, value_of
 from leakbound.store.plan import Part
 from leakbound.store.scores import place_of
 from leakbound.store.tables import (
@@ -37,7 +37,6 @@ from leakbound.types import (
     Query,
     Sample,
     Usage,
-    from_json,
     object_of,
 )
 
@@ -263,7 +262,8 @@ class Proofs:
 
         It keeps results by `Searched.key` until they are written.
         """
-        return self.stored.journal(slug, {"most": forwards})
+        owner = {**self.stored.owner, "most": forwards, "slug": slug}
+        return Journal(self.stored.folder / f"{slug}.jsonl", owner)
 
     def write(
         self, slug: str, proofs: Sequence[Proving], searched: Sequence[Searched], forwards: int
@@ -288,7 +288,7 @@ class Proofs:
         """Return the number of forwarded prefixes by the id of each searched query."""
         if not (file := self.stored.file(slug)).exists():
             return {}
-        return from_json(dict[str, int], self.stored.meta(slug)["forwards"], f"`{file}`")
+        return value_of(dict[str, int], file, self.stored.meta(slug)["forwards"], AGAIN)
 
     @staticmethod
     def made_from(searched: Sequence[Searched], forwards: int) -> JsonObject:

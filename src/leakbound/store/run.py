@@ -42,7 +42,7 @@ from leakbound.store.scores import ScoreRow
 from leakbound.store.tables import table_of, values_of, write_table
 from leakbound.study import Study
 from leakbound.text.counting import Ledger
-from leakbound.text.shown import as_html, as_lines, many
+from leakbound.text.shown import Displayed, many
 from leakbound.types import JsonObject, Prompt, Query, object_of
 
 T = TypeVar("T")
@@ -54,7 +54,7 @@ _BOUND_AGAIN = "Run `leakbound bound` again, or restore the file from a copy."
 _FIRST_FILES = (_PROMPTS, _QUERIES, LOCK, SOFT_LOCK)
 
 
-class Run:
+class Run(Displayed):
     """An open run directory.
 
     Attributes:
@@ -78,24 +78,15 @@ class Run:
             record.slice,
         )
 
-    def __repr__(self) -> str:
-        return as_lines(self._heading, ((line,) for line in self._shown()))
-
-    def _repr_html_(self) -> str:
-        return as_html(self._heading, ((line,) for line in self._shown()))
-
-    @property
-    def _heading(self) -> str:
-        questions = many(len(self.questions), "question")
-        return f"run {self.path}: {questions} of {self.record.benchmark.name}"
-
-    def _shown(self) -> Iterator[str]:
+    def _shown(self) -> Iterator[tuple[str]]:
         """Yield its arms and its verdict, or why it has no verdict; no text of an answer."""
-        yield f"arms: {', '.join(map(str, self.record.arms)) or 'none yet'}"
+        questions = many(len(self.questions), "question")
+        yield (f"run {self.path}: {questions} of {self.record.benchmark.name}",)
+        yield (f"arms: {', '.join(map(str, self.record.arms)) or 'none yet'}",)
         try:
-            yield from str(self.verdict).splitlines()
+            yield from zip(str(self.verdict).splitlines())
         except LeakboundError as error:
-            yield f"no verdict: {error}"
+            yield (f"no verdict: {error}",)
 
     @classmethod
     def create(

@@ -21,27 +21,25 @@ from leakbound.types import RULE, JsonObject
 
 @dataclass(frozen=True, slots=True)
 class ArmScores:
-    """The distinct scores of every query with their counts, the input of statistics.
-
-    Attributes:
-        query_ids: the queries, in order.
-        scores: the distinct scores of each query, [queries, distinct scores], padded.
-        counts: the draws with each score, of the same shape; 0 where `scores` is padded.
-        missing: draws of each query without a score, [queries].
-    """
+    """The scores of the draws of every query, the input of statistics: ids, and a row for each."""
 
     query_ids: tuple[str, ...]
-    scores: NDArray[np.float64]
-    counts: NDArray[np.int64]
-    missing: NDArray[np.int64]
+    rows: Rows
 
     @classmethod
     def stored(
-        cls, table: pa.Table, query_ids: Sequence[str], undrawn: Mapping[str, int]
+        cls,
+        table: pa.Table,
+        query_ids: Sequence[str],
+        undrawn: Mapping[str, int],
+        *,
+        binary: bool,
+        empty: bool = False,
     ) -> ArmScores:
         """Return the scores of these queries from a stored table.
 
-        `undrawn`: the draws of each query that never came.
+        `undrawn`: the draws of each query that never came. `binary`: the scorer's declared range.
+        `empty`: a query may have no draws.
         """
         missing = np.array([undrawn.get(query_id, 0) for query_id in query_ids], dtype=np.int64)
         own = place_of(table["query_id"], query_ids)
@@ -59,11 +57,17 @@ class ArmScores:
         scores, counts = np.zeros(shape), np.zeros(shape, dtype=np.int64)
         scores[row, column] = score[first]
         counts[row, column] = np.add.reduceat(count, starts) if len(starts) else 0
-        return cls(tuple(query_ids), scores, counts, missing)
+        empty = empty or not query_ids
+        rows = Rows.of(scores, counts, missing, binary=binary, empty=empty)
+        return cls(tuple(query_ids), rows)
 
     @classmethod
     def tallied(
-        cls, tallies: Mapping[str, Mapping[float | None, int]], undrawn: Mapping[str, int]
+        cls,
+        tallies: Mapping[str, Mapping[float | None, int]],
+        undrawn: Mapping[str, int],
+        *,
+        binary: bool,
     ) -> ArmScores:
         """Return the scores of queries from the number of draws with each score or none.
 
@@ -72,48 +76,33 @@ class ArmScores:
         rows = [(q, n, x) for q, tally in tallies.items() for x, n in tally.items()]
         columns = zip(*rows, strict=True) if rows else ((), (), ())
         arrays = [pa.array(c, f.type) for c, f in zip(columns, _SCHEMA, strict=True)]
-        return cls.stored(pa.table(arrays, schema=_SCHEMA), tuple(tallies), undrawn)
+        table = pa.table(arrays, schema=_SCHEMA)
+        return cls.stored(table, tuple(tallies), undrawn, binary=binary, empty=True)
 
     @classmethod
     def joined(cls, pieces: Sequence[ArmScores], query_ids: Sequence[str]) -> ArmScores:
         """Return the pooled draws of several arms, for each of these queries with draws."""
         undrawn = Counter[str]()
         for piece in pieces:
-            for query_id, missing in zip(piece.query_ids, piece.missing.tolist(), strict=True):
-                undrawn[query_id] += missing
+            missing = piece.rows.missing.tolist()
+            undrawn.update(dict(zip(piece.query_ids, missing, strict=True)))
         ids = [query_id for query_id in query_ids if query_id in undrawn]
         every = pa.concat_tables([_SCHEMA.empty_table(), *(piece._drawn() for piece in pieces)])
-        return cls.stored(every, ids, undrawn)
+        binary = any(piece.rows.binary for piece in pieces)
+        return cls.stored(every, ids, undrawn, binary=binary)
 
     def _drawn(self) -> pa.Table:
         """Return a table with a row per query and score that was drawn."""
-        row, column = np.nonzero(self.counts)
+        row, column = np.nonzero(self.rows.counts)
         ids = pa.array(self.query_ids, pa.string()).take(row)
-        columns = [ids, self.counts[row, column], self.scores[row, column]]
+        columns = [ids, self.rows.counts[row, column], self.rows.values[row, column]]
         return pa.table(columns, schema=_SCHEMA)
-
-    @property
-    def n(self) -> NDArray[np.int64]:
-        """Draws of each query, the missing ones included."""
-        total: NDArray[np.int64] = self.counts.sum(axis=1) + self.missing
-        return total
-
-    @property
-    def hits(self) -> NDArray[np.int64]:
-        """Draws of each query that score above 0: the leaks of a binary scorer."""
-        above: NDArray[np.int64] = np.where(self.scores > 0, self.counts, 0).sum(axis=1)
-        return above
-
-    def rows(self, *, binary: bool, empty: bool = False) -> Rows:
-        """Return the draws as evidence of bounds; `binary`: the scorer's declared range."""
-        given = self.scores, self.counts, self.missing
-        return Rows.of(*given, binary=binary, empty=empty or not self.query_ids)
 
     def of(self, query_ids: Container[str]) -> ArmScores:
         """Return the scores of only these queries."""
-        rows = [i for i, query_id in enumerate(self.query_ids) if query_id in query_ids]
-        ids = tuple(self.query_ids[i] for i in rows)
-        return ArmScores(ids, self.scores[rows], self.counts[rows], self.missing[rows])
+        kept = np.array([query_id in query_ids for query_id in self.query_ids], dtype=np.bool_)
+        ids = tuple(query_id for query_id in self.query_ids if query_id in query_ids)
+        return ArmScores(ids, self.rows.only(kept))
 
 
 def place_of(query_ids: pa.ChunkedArray, among: Sequence[str]) -> NDArray[np.int64]:

@@ -50,19 +50,28 @@ def visible(text: str) -> str:
     return _STEERING.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
 
 
-def as_lines(heading: str, rows: Iterable[Sequence[str]]) -> str:
-    """Return the heading, and one line per row."""
-    return visible("\n".join([heading, *("  ".join(row) for row in rows)]))
+class Displayed:
+    """A value that shells and notebooks display as a heading above the rows of a table."""
 
+    __slots__ = ()
 
-def as_html(heading: str, rows: Iterable[Sequence[str]]) -> str:
-    """Return the heading above a table, every text escaped."""
-    table = Markup("").join(
-        Markup("<tr>{}</tr>").format(Markup("").join(_CELL.format(visible(cell)) for cell in row))
-        for row in rows
-    )
-    whole = Markup("<div><strong>{}</strong><table>{}</table></div>")
-    return str(whole.format(visible(heading), table))
+    def _shown(self) -> Iterable[Sequence[str]]:
+        """Yield the heading as a row, then the other rows."""
+        raise NotImplementedError
+
+    def __repr__(self) -> str:
+        return visible("\n".join("  ".join(row) for row in self._shown()))
+
+    def _repr_html_(self) -> str:
+        (heading,), *rows = self._shown()
+        table = Markup("").join(
+            Markup("<tr>{}</tr>").format(
+                Markup("").join(_CELL.format(visible(cell)) for cell in row)
+            )
+            for row in rows
+        )
+        whole = Markup("<div><strong>{}</strong><table>{}</table></div>")
+        return str(whole.format(visible(heading), table))
 
 
 _CELL = Markup('<td style="text-align: left; padding-right: 1em">{}</td>')
