@@ -15,6 +15,8 @@ import re
 import subprocess
 from collections.abc import Iterator
 from contextlib import redirect_stdout
+from functools import reduce
+from importlib import import_module
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -125,3 +127,15 @@ def _pattern(text: str) -> str:
 def _plain(text: str) -> str:
     """Return the text in one line, without the frames of tables."""
     return _FRAMES.sub(" ", text).strip()
+
+
+def resolved(path: str) -> object:
+    """Return the object at a dotted path; a module takes precedence over a function."""
+    words = path.split(".")
+    for cut in range(len(words), 0, -1):
+        try:
+            module = import_module(".".join(words[:cut]))
+        except ModuleNotFoundError:
+            continue
+        return reduce(getattr, words[cut:], module)
+    raise AssertionError(path)

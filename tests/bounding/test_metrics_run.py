@@ -220,7 +220,7 @@ def test_another_metric_is_measured_from_stored_readings(tmp_path: Path) -> None
             measure_run(again, benchmark(), [name])
     run = run_of(run.path, metrics=["exact_memorisation", "membership_gradient_norm"])
     assert set(measure_run(run, benchmark(), ["forget_entropy"])["target"]) == {"forget_entropy"}
-    with pytest.raises(MixError, match="has other questions than 'mine' has now"):
+    with pytest.raises(MixError, match="the questions of 'mine' have changed since"):
         measure_run(run, benchmark(prompts=prompts("forget", 2)), ["forget_entropy"])
 
 
@@ -333,7 +333,7 @@ def test_all_leaves_out_impossible_metrics_and_gives_reasons(tmp_path: Path) -> 
     assert lone.left_out["forget_self_bleu"] == "at least 2 draws of each question"
     run = run_of(tmp_path / "r", task=task, n=1)
     for reason in (
-        "of mine, prompts: forget 3",
+        "prompts of mine: forget 3",
         "not computed without a control: forget_quality\n",
         "at least 2 draws of each question: ",
         "without a classifier, which `--metrics all,forget_fluency` loads",
@@ -419,7 +419,7 @@ def test_metrics_are_measured_again_offline(
     asked = (*asked, "--max-new-tokens", 4, "--device", "cpu", "--metrics", "all")
     assert "not counted: the probabilities and answers" in done(*asked, "--dry-run").out
     shown = done(*asked).out
-    assert f"of {task}, prompts: forget 2, retain 4, holdout 2" in shown
+    assert f"prompts of {task}: forget 2, retain 4, holdout 2" in shown
     assert "forget_truth_ratio" in shown
     assert "not computed without a part 'real_authors'" in shown
     before = json.loads((out / "utility.json").read_text())

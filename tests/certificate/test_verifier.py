@@ -141,7 +141,7 @@ def test_other_texts_than_those_of_the_stress(run: Run, stressed: Path) -> None:
         arm.spec = replace(arm.spec, attack_queries=queries)
         check = until("texts", run, arm, model)["texts"]
         assert check.status == "differs"
-        assert check.says == f"under shots:1, question {number} has another text"
+        assert check.says == f"under shots:1, the text of query {number} differs"
 
 
 def test_a_stress_that_cannot_be_made_again(run: Run, stressed: Path) -> None:

@@ -61,7 +61,7 @@ def refused(result: Result, *named: str, status: int = 2) -> None:
     assert result.status == status
     assert result.out == ""
     for text in named:
-        assert text in result.err
+        assert text in result.err, result.err
     assert "Traceback" not in result.err
 
 

@@ -9,6 +9,7 @@ import re
 import shlex
 from collections.abc import Mapping
 from pathlib import Path
+from shutil import copytree
 
 import pytest
 from commands import leakbound, refused, tree
@@ -102,6 +103,7 @@ report => Missing argument
 report {near} => Did you mean `{finished}`? | is no run directory
 report {finished} {leaky} => `--out` is needed
 report {leaky} {twin} --out page.html => same folder name | Rename
+report {leaky} {leaky} --out page.html => one run was given twice
 report {finished} --out empty => --out | empty | is a directory
 report empty => is no run directory, and no folder below it
 report emtpy => Did you mean `empty`?
@@ -147,7 +149,7 @@ def names(
     tmp_path_factory: pytest.TempPathFactory,
 ) -> Mapping[str, Path]:  # fmt: skip
     twin = tmp_path_factory.mktemp("twin") / pristine.name
-    twin.symlink_to(pristine)
+    copytree(pristine, twin)
     return {
         "model": model, "questions": questions, "finished": finished, "leaky": pristine,
         "twin": twin, "above": pristine.parent, "near": finished.with_name("finishde"),

@@ -134,7 +134,7 @@ def test_prompts_together_score_as_one_by_one(scorer: Scorer) -> None:
 def test_a_scorer_with_a_model_is_named_without_it(scorer: Scorer) -> None:
     bare = make_scorer(scorer.name)
     assert (digest(bare), hash(bare)) == (digest(scorer), hash(scorer))
-    with pytest.raises(InputError, match=r"not open.*open_scorer"):
+    with pytest.raises(InputError, match=r"no open model.*open_scorer"):
         bare.score(["anything"], PROMPT)
     assert fingerprint(scorer)["weights"] == "w1"
 

@@ -167,7 +167,7 @@ def test_a_damaged_part_is_named_and_redone(whole: Made, tmp_path: Path) -> None
     shutil.copytree(whole("hybrid").arms[0].folder.parents[1], tmp_path / "r")
     file = tmp_path / "r" / "arms" / "target" / "masses" / "part-00001.parquet"
     file.write_bytes(file.read_bytes()[:-40])
-    with pytest.raises(DamagedError, match=rf"`{file}` is not a whole .+ or remove it and run"):
+    with pytest.raises(DamagedError, match=rf"`{file}` is not a complete .+ or remove it and run"):
         drawn("hybrid", ReportingEngine(), tmp_path / "r")
     file.unlink()
     again = ReportingEngine()

@@ -377,7 +377,7 @@ def test_a_probe_separates_models_and_no_roundings(folder: Path, tmp_path: Path)
     other = engine_of(tiny_model_folder(tmp_path / "other", seed=1))
     assert "log-probability" in str(probe_difference(same, other.probe, 1e-2))
     assert probe_difference(same, other.probe, 1e3) is None
-    assert "other tokens" in str(probe_difference(same, same[:2], 1e3))
+    assert "different tokens" in str(probe_difference(same, same[:2], 1e3))
 
 
 def test_a_token_outside_the_likeliest_counts_by_its_upper_limit() -> None:

@@ -121,7 +121,7 @@ def test_other_models_are_refused_before_their_weights_are_read(tmp_path: Path) 
     (tmp_path / "x.gguf").touch()
     for name, said in {
         f"{tiny_model_folder(tmp_path / 'causal')}": r"LlamaForCausalLM.*form=yes-no",
-        f"{sequence_classifier(tmp_path / 'm', **several)}": "exclude each other",
+        f"{sequence_classifier(tmp_path / 'm', **several)}": "mutually exclusive labels",
         f"{sequence_classifier(tmp_path / 's', ('reward',))}": "two labels",
         f"{tmp_path}/x.gguf": "safetensors",
         f"yes-no:{yes_no_model(tmp_path / 'y', words=('yes',))}": "the word 'no'",
@@ -196,7 +196,9 @@ def test_texts_are_apart_in_a_batch_of_another_family() -> None:
 def test_a_text_longer_than_the_context_is_refused() -> None:
     fits = TransformersEmbedder(tiny_loaded(context=4), PLAIN)
     assert len(fits.embed(["who wrote red"])) == 1  # with "Question:"
-    with pytest.raises(InputError, match=r"at most 4 .* got 4 after 1: 'who wrote red sky'"):
+    with pytest.raises(
+        InputError, match=r"at most 4 .* got 4 after 1 of the prompt: 'who wrote red sky'"
+    ):
         fits.embed(["who wrote red sky"])
 
 

@@ -315,7 +315,7 @@ def test_one_sequence_is_drawn_read_trained_and_proved(family: str, mode: Any) -
     if mode == "off":  # the empty thought is a part of the prompt
         assert tokenizer.decode(joined.answer[:-1]) == "Ann wrote."
         assert not marks_of(tokenizer).opens(tokenizer.decode(prompt))
-        with pytest.raises(InputError, match="has a thought, and thinking is off"):
+        with pytest.raises(InputError, match="contains a thought, but thinking is off"):
             rule.join(tokenizer, ASKED, "Ann", thought="who?")
         return
     thought = rule.join(tokenizer, ASKED, "Ann wrote.", thought="Who, then?")

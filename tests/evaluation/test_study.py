@@ -156,7 +156,7 @@ TASK = load_benchmark("fictitious:authors=6")
         (partial(Study, sampling=Until("p<=0.1"), attack=Attack(64)), "`attack` bounds its f"),
         (partial(Study, sampling=Explore("auto"), rewritings=Rewritings("rules")), "fixed number"),
         (partial(Study, sampling=256), r"got 256. Use FixedN\(1024\)"),
-        (partial(Study, TASK, limit=5), "`limit` 5 needs the name of a benchmark"),
+        (partial(Study, TASK, limit=5), "`limit` 5 is for named benchmarks"),
         (partial(Attack, 16, temperatures=(0.0, 1.0)), "above 0"),
         (partial(evaluate, "m", TASK, n=4, sampling=FixedN(4), **OUT), "`n` 4 is short for"),
         (partial(evaluate, "m", Study(), **OUT), "`--benchmark` is missing"),

@@ -135,7 +135,9 @@ def test_the_example_package_is_found(tmp_path: Path, monkeypatch: pytest.Monkey
     monkeypatch.setattr(sys, "path", [place for place in sys.path if str(tmp_path) not in place])
     for verb in ("show", "bound"):
         ended = leakbound(verb, out)
-        refused(ended, "first-word", "of the package leakbound_capitals 0.1.0, which is not known")
+        refused(
+            ended, "first-word", "of the package leakbound_capitals 0.1.0, which this installation"
+        )
         refused(ended, "Install it", f"leakbound bound {out} --scorer NAME")
 
 

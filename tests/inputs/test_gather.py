@@ -127,7 +127,7 @@ def test_invalid_vectors_are_refused() -> None:
     embed = FakeEmbed({})
     (accepted,) = gather(Listed(), [prompt()], filters=Filters(embed=embed))
     assert (accepted.queries, embed.asked) == ((), [])
-    none = r"'fake'.*no direction.*In which town"
+    none = r"'fake'.*In which town.*no cosine similarity"
     vectors = dict.fromkeys([(0.0, 0.0), (math.nan, 1.0), (math.inf, 1.0)], none)
     for own, said in [*vectors.items(), (0, r"one vector per text, got shape \(2,\)")]:
         question = (1, 0) if isinstance(own, tuple) else 1

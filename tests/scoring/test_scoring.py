@@ -89,7 +89,7 @@ def test_stored_scores_need_no_model(
     bound_run(run, found, confidence=0.9)
     assert {row.confidence for row in run.estimates} >= {0.9}
     score_run(run, found)  # nothing is left to do
-    with pytest.raises(InputError, match=r"not open.*open_scorer"):
+    with pytest.raises(InputError, match=r"no open model.*open_scorer"):
         score_run(run, scorers_for(["classifier:other"], run.prompts))
 
 

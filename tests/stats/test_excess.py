@@ -104,7 +104,7 @@ def test_two_sets_of_questions_have_one_bound() -> None:
     assert made.target.endswith("beyond that of other questions, in the same model")
     lost = excess_over_sets(more, Rows.of(CONTROL[:3], missing=12), confidence=0.9, seed=2)
     assert lost.lower < made.lower < made.upper < lost.upper
-    with pytest.raises(InputError, match="one scorer"):
+    with pytest.raises(InputError, match="the same scorer"):
         excess_over_sets(more, Rows.of_hits([1], 5))
 
 
@@ -147,7 +147,7 @@ def test_an_excess_of_bounds_gives_each_half_of_alpha(side: str) -> None:
     assert made.confidence == pytest.approx(0.9)
     assert made.about.beyond == "control"
     assert excess_of(MORE, FEWER, beyond="own words").estimand == "gap in leak probability"
-    with pytest.raises(InputError, match="one quantity"):
+    with pytest.raises(InputError, match="the same quantity"):
         excess_of(MORE, partial(bound, Rows.of([[0.1] * 9] * 3)))
     with pytest.raises(InputError, match="`confidence` must lie"):
         excess_of(MORE, FEWER, confidence=-0.5, side=side)

@@ -62,12 +62,12 @@ def test_finetune_turns_thinking_on_unless_it_is_turned_off(thinker: str, tmp_pa
     assert modes == {"thinks": "on", "plain": "off"}
     assert log(tmp_path / "thinks")[0]["loss"] != log(tmp_path / "plain")[0]["loss"]
     off = replace(ONCE, prompting=Prompting(thinking="off"))
-    with pytest.raises(InputError, match="has a thought, and thinking is off"):
+    with pytest.raises(InputError, match="contains a thought, but thinking is off"):
         finetune(thinker, ROWS, out=tmp_path / "off", settings=off)
 
 
 def test_a_model_without_marks_learns_no_thoughts(base: str, tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="has a thought, and the tokenizer has no mark"):
+    with pytest.raises(InputError, match="contains a thought, but the tokenizer has no token"):
         finetune(base, [replace(FORGET[0], thought="red")], out=tmp_path / "m", settings=ONCE)
     finetune(base, FORGET, out=tmp_path / "m", settings=ONCE)
     assert "thinking" not in recipe(tmp_path / "m")["prompting"]  # as before models could think

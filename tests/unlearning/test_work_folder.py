@@ -57,7 +57,7 @@ def test_a_resumed_training_ends_the_same(
     assert (kept / "checkpoint-3" / name).exists()
     stopped(dropping, tmp_path / "m", last, objective=objective, **how)
     steps: list[int] = []
-    how = {**how, "progress": lambda step, *_: steps.append(step)}
+    how = {**how, "progress": lambda now: steps.append(now.done) if now.unit else None}
     done = going(dropping, tmp_path / "m", objective, **how)
     assert steps == [last]
     assert changed(whole.path, done.path) == set()
