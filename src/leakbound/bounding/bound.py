@@ -184,6 +184,7 @@ def _drawn_rows(
         yield from rows_of(*place, *draws.each_query(confidence))
     if draws.complete:
         yield from rows_of(*place, ALL, *draws.together(confidence))
-        yield from rows_of(*place, ALL, *draws.band(confidence), family="leak@k")
+        if draws.arm.key.own_words:
+            yield from rows_of(*place, ALL, *draws.band(confidence), family="leak@k")
         if judged is not None:
             yield from rows_of(*place, ALL, judged.correct(draws.mean, confidence))
