@@ -68,6 +68,7 @@ from statements import (
     OF_POOLS,
     OF_QUESTIONS,
     QUERIES,
+    SINGLY,
     DataSet,
     K,
     Queries,
@@ -224,14 +225,21 @@ def of_trials(
     n: int,
     trials: int,
 ) -> Iterator[Cell]:
-    """Every statement and side, about the data of each trial."""
+    """Every statement and side, about the data of each trial.
+
+    If the bounds of the questions are valid only individually, each question is a trial.
+    """
     cells = {(s, side): Cell(s, side, law, n) for s in statements for side in SIDES}
     for trial in range(trials if statements else 0):
         data = draw(n, trial)
         for (name, side), cell in cells.items():
             call, truth = statements[name]
             bound = getattr(call(data, side=side, confidence=CONFIDENCE), side)
-            cell.add(np.reshape(bound, (1, -1)), truth(data) if callable(truth) else truth)
+            known = truth(data) if callable(truth) else truth
+            if name in SINGLY:
+                cell.add(np.reshape(bound, (-1, 1)), np.reshape(known, (-1, 1)))
+            else:
+                cell.add(np.reshape(bound, (1, -1)), known)
     yield from cells.values()
 
 

@@ -173,6 +173,7 @@ def of_pair(quantity: Quantity) -> Callable[..., Estimate]:
     )
 
 
+SINGLY = ("pair: leakage", "excess_of")  # not valid at all questions simultaneously
 HALF_KNOWN = Mass(np.array([0.5, 0.1]), np.array([0.2, 0.0]), np.array([0.2, 0.0]), 0.4)
 OF_QUESTIONS: dict[str, Statement] = {  # by the theorem, or by the function of other bounds
     "worst_question": (lambda d, **how: worst_question(tally(d), len(P), **how), P.max()),
