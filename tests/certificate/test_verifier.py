@@ -155,7 +155,7 @@ def test_a_stress_that_cannot_be_made_again(run: Run, stressed: Path) -> None:
     run.record = replace(run.record, study={**run.record.study, "stress": ["shots:1"]})
     (check,) = checks(run, run.arms[ROUNDED], model).values()
     assert check.status == "unchecked"
-    assert f"the last command of `{run.path}` does not name this stress" in check.says
+    assert f"the study recorded in `{run.path}` does not name this stress" in check.says
 
 
 def test_an_unreadable_benchmark(run: Run, stressed: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -99,7 +99,7 @@ def loaded(*commands):
 loaded(["--help"], ["--version"], ["evaluate", "--help"], ["unlearn", "-h"], ["plan", "-h"])
 from leakbound.reporting import figures
 figures.figures_of = lambda *args: []  # drawing takes seconds
-import leakbound.plotting.drawing
+import leakbound.plotting.charts
 loaded(
     ["score", {run!r}, "--scorer", "contains"],
     ["bound", {run!r}, "--scorer", "contains"],

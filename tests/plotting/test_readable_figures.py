@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from leakbound.plotting import KINDS, WIDTHS
 from leakbound.plotting.canvas import OWN, Canvas, settings
-from leakbound.plotting.drawing import DRAW
+from leakbound.plotting.charts import PAINT
 from leakbound.plotting.material import ChartRow
 from leakbound.plotting.rows import (
     BINS,
@@ -160,7 +160,7 @@ SVG_TEXT = "{http://www.w3.org/2000/svg}text"
 
 EACH = [
     pytest.param((name, size, width), id=f"{name}-{size}-{width}", marks=pytest.mark.slow)
-    for name in DRAW
+    for name in PAINT
     for size in SIZES
     for width in WIDTHS
 ]
@@ -168,7 +168,7 @@ EACH = [
 
 def drawn(name: str, size: Size, width: float) -> Canvas:
     canvas = Canvas(width, styles([*size.labels, ("ours", False)]))
-    DRAW[name](ROWS[name](size), canvas)
+    PAINT[name](ROWS[name](size), canvas)
     canvas.finish()
     return canvas
 
@@ -200,7 +200,7 @@ def overlapping(boxes: NDArray[np.float64]) -> NDArray[np.int64]:
 
 
 def test_every_figure_has_its_fewest_and_its_most() -> None:
-    assert set(ROWS) == set(DRAW) == {*KINDS, "differences"}
+    assert set(ROWS) == set(PAINT) == {*KINDS, "differences"}
 
 
 @pytest.mark.parametrize("shown", EACH, indirect=True)
@@ -244,7 +244,7 @@ def test_axes_fit_what_is_drawn(shown: tuple[str, Canvas, dict[Text, list[float]
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", DRAW)
+@pytest.mark.parametrize("name", PAINT)
 def test_fonts_of_pdfs_and_texts_of_svgs(name: str) -> None:
     with settings():
         canvas = drawn(name, FEWEST, WIDTHS["one"])

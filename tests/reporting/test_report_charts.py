@@ -17,7 +17,7 @@ from leakbound import stats
 from leakbound.errors import InputError
 from leakbound.plotting import KINDS
 from leakbound.plotting.canvas import Canvas, settings
-from leakbound.plotting.drawing import DRAW
+from leakbound.plotting.charts import PAINT
 from leakbound.plotting.material import ChartRow, Material
 from leakbound.plotting.rows import DIFFERENCES
 from leakbound.plotting.style import BLACK, COLOURS, GREY, styles
@@ -70,7 +70,7 @@ def test_scores_between_0_and_1_have_no_closed_form(view: View) -> None:
 def drawn(name: str, rows: Any, labels: Any) -> Canvas:
     with settings():
         canvas = Canvas(3.3, styles(labels))
-        DRAW[name](rows, canvas)
+        PAINT[name](rows, canvas)
         canvas.finish()
     return canvas
 

@@ -45,8 +45,8 @@ class Source:
             if path := self.find(name):
                 return path
         raise InputError(
-            f"there is no file {hub!r} in {self.folder} (its name in {self.repo} on the hub), nor "
-            f"one such as {', '.join(local[:3])}. Put one there, or omit `data` to use the hub."
+            f"{self.folder} has no file {hub!r} (its name in {self.repo} on the hub), and none "
+            f"named like {', '.join(local[:3])}. Put one there, or omit `data` to use the hub."
         )
 
     def origin(self, path: Path) -> str:

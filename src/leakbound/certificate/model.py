@@ -122,7 +122,7 @@ class Verifier:
             return base, base
         named = (s for s in stresses_of(study.stress) if replace(key).stressed(s.spec) == key)
         if (stress := next(named, None)) is None:
-            raise InputError(f"the last command of `{self.run.path}` does not name this stress")
+            raise InputError(f"the study recorded in `{self.run.path}` does not name this stress")
         prompts, record = self.run.prompts, self.run.record.benchmark
         try:
             task = replace(study.load(), prompts=prompts)

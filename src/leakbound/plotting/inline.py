@@ -12,7 +12,7 @@ from xml.etree import ElementTree
 from xml.etree.ElementTree import Element
 
 from leakbound.plotting.canvas import Canvas, settings
-from leakbound.plotting.drawing import DRAW
+from leakbound.plotting.charts import PAINT
 from leakbound.plotting.material import Chart, ChartRow
 from leakbound.plotting.style import WHITE, Stroke
 
@@ -41,7 +41,7 @@ def inline(
     """
     with settings():
         canvas = Canvas(size[0], pens, size[1])
-        DRAW[chart.name](rows, canvas)
+        PAINT[chart.name](rows, canvas)
         canvas.finish()
         svg = canvas.bytes("svg")
     name = f"c{hashlib.sha256(title.encode() + svg).hexdigest()[:8]}"  # unique on a page

@@ -83,7 +83,7 @@ def figures(
     inches = _inches(width)
     with needing("drawing figures", "figures"):
         from leakbound.plotting import canvas
-        from leakbound.plotting.drawing import DRAW
+        from leakbound.plotting.charts import PAINT
     material = _material(runs, scorer, question)
     made, lacking = _rows(chosen, material)
     if not made:
@@ -95,7 +95,7 @@ def figures(
     with canvas.settings():
         for name, rows in made.items():
             drawn = canvas.Canvas(inches, ways)
-            DRAW[name](rows, drawn)
+            PAINT[name](rows, drawn)
             drawn.finish()
             files.append(folder / f"{name}.csv")
             write_text(files[-1], chosen[name].csv(rows))

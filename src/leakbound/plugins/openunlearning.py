@@ -109,7 +109,7 @@ def certified_leak(model: Any, **kwargs: Any) -> dict[str, Any]:
 
 @unlearning_metric(name="certified_leak_end")
 def certified_leak_end(model: Any, **kwargs: Any) -> dict[str, Any]:
-    """Return one bound of `certified_leak`, for the summary, which contains single numbers.
+    """Return one bound of `certified_leak`: OpenUnlearning's summary has one number per metric.
 
     Args:
         model: not used.

@@ -228,7 +228,7 @@ Searched: TypeAlias = tuple[ArmView, AttackQuery]
 PROVED, CONTROL_PROVED = "Proved", "Control, proved"
 SEARCHED_COLUMNS = (
     "Question", "In its own words", "Query found", PROVED, "Control", CONTROL_PROVED,
-    "Lower bound in the search", "Source",
+    "Bound that steered the search", "Source",
 )  # fmt: skip
 """The columns that a console has room for."""
 
@@ -278,7 +278,7 @@ def searched_table(view: View, scorer: Scorer) -> Table:
         "Rounds": lambda row: len(row[1].rounds),
         "Draws in the search": lambda row: last(row, "draws"),
         "Forwards in the search": lambda row: last(row, "forwards"),
-        "Lower bound in the search": lower,
+        "Bound that steered the search": lower,
         "Query found": leakage,
         PROVED: lambda row: lower_cell(leakage(row, proved=True)),
         "In its own words": lambda row: leakage(row, arm=own(row)),

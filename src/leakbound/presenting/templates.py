@@ -147,9 +147,10 @@ readings: The statements about answer, thought and either are valid simultaneous
 readings joint: (all three readings simultaneously, {row.confidence:percent})
 rewritings: {number:,} rewritings, source {inputs.source}, design {inputs.design};
  {inputs.queries:,} tried per question, seed {inputs.seed}[; not filtered: a rewriting may lose a
- fact or give words of the answer{unfiltered:if}][; kept if the model answers as confidently as to
- the question, by {inputs.criterion} of {inputs.ids_draws:,} answers{inputs.ids:if}][; kept if
- {inputs.embedder} gives a cosine similarity of at least {least}][; {facts}]
+ fact or give words of the answer{unfiltered:if}][; kept if the model is at least as confident in
+ its answers as for the question ({inputs.criterion} of {inputs.ids_draws:,}
+ answers){inputs.ids:if}][; kept if {inputs.embedder} gives a cosine similarity of at least
+ {least}][; {facts}]
 searched: [{run}: ]searched with {search.budget: draw} per question[, or proofs of the same
  cost{search.forwards_per_token:if}], steered by {search.scorer.name}; the bounds are from fresh
  draws

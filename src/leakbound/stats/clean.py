@@ -67,8 +67,8 @@ def clean_questions(
     if p.ndim != 1 or not p.size or not ((p >= 0) & (p <= 1)).all():
         raise InputError(
             f"`p_values` must be numbers in [0, 1], one per question, got shape {p.shape}"
-            + (f" in [{p.min():g}, {p.max():g}]." if p.size else ".")
-            + " Use p_value."
+            + (f" with values from {p.min():g} to {p.max():g}." if p.size else ".")
+            + " `stats.p_value` computes them."
         )
     order = np.argsort(p, kind="stable")
     passed = p[order] <= error_rate(confidence) / np.arange(len(p), 0, -1)

@@ -151,7 +151,7 @@ def _mean_largest(rows: Rows, k: int, terms: Terms) -> Estimate:
 
 
 def _mean(above: Rows, below: Rows, weights: Array, terms: Terms, sets: Sets = ONE_SET) -> Estimate:
-    """Bound the weighted mean of the rows' expectations, from above by `above`, else by `below`."""
+    """Bound the weighted mean: from above with the rows `above`, from below with `below`."""
     method, bound = _upper_bound(weights, above, sets)
     share = weights / above.n
     scored = float(share @ above.counts.sum(axis=1))

@@ -139,7 +139,9 @@ def finite(name: str, values: npt.ArrayLike) -> Array:
     """Return numbers as an array, 0-D or 1-D; InputError unless all are finite."""
     points = numbers(name, values)
     if points.ndim > 1 or not points.size or not np.isfinite(points).all():
-        raise InputError(f"`{name}` must be a finite number or a row of such, got {values!r}.")
+        raise InputError(
+            f"`{name}` must be a finite number or a 1-D array of finite numbers, got {values!r}."
+        )
     return points
 
 
@@ -147,5 +149,5 @@ def whole_sizes(k: npt.ArrayLike) -> Counts:
     """Return k as an array, 0-D or 1-D; InputError unless all are whole numbers >= 1."""
     sizes = whole_numbers("k", k)
     if sizes.ndim > 1 or not sizes.size or sizes.min() < 1:
-        raise InputError(f"`k` must be a whole number >= 1, or a row of such, got {k!r}.")
+        raise InputError(f"`k` must be a whole number >= 1, or a 1-D array of these, got {k!r}.")
     return sizes

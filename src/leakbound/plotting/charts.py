@@ -322,7 +322,7 @@ def _confidence(rows: Sequence[ChartRow], canvas: Canvas) -> None:
     panels[-1].set_xlabel("training step")
 
 
-DRAW: Mapping[str, Draw] = {
+PAINT: Mapping[str, Draw] = {
     "questions": _questions,
     "histogram": _histogram,
     "tail": _tail,
