@@ -229,7 +229,7 @@ def test_a_chat_template_is_tried_before_vllm_loads(
     (own / "chat_template.jinja").write_text(template)
     monkeypatch.setattr(sys.modules["vllm"], "LLM", None)
     with pytest.raises((InputError, ModelError), match=told):
-        open_engine(f"vllm:{own}", Prompting(), asked=QUERIES)
+        open_engine(f"vllm:{own}", Prompting(), queries=QUERIES)
 
 
 def test_thoughts_are_split_and_aborts_missing(own: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -265,7 +265,7 @@ def test_a_turn_ends_where_the_template_ends_it(own: Path) -> None:
     tiny_llama(len(tokenizer)).save_pretrained(own)
     tokenizer.save_pretrained(own)
     (own / "chat_template.jinja").write_text(CHATML)
-    engine = open_engine(f"vllm:{own}", Prompting(), asked=QUERIES)
+    engine = open_engine(f"vllm:{own}", Prompting(), queries=QUERIES)
     engine.check(QUERIES, DECODING)
     assert len(drawn(engine, DECODING, Draws(sizes=(3,)))) == len(QUERIES)
     ((params, _), *_) = fake(engine).asked

@@ -83,12 +83,12 @@ def test_relearning_teaches_no_evaluated_question(tmp_path: Path) -> None:
     assert Relearn(forget=2).taught(some) == TASK.prompts[1:]
     with pytest.raises(InputError, match=r"3 rows of forget, .* has 2 that it may teach"):
         Relearn(forget=3).taught(some)
-    assert set(Relearn(forget=3, asked="yes").taught(some)) == set(TASK.prompts)
+    assert set(Relearn(forget=3, evaluated="yes").taught(some)) == set(TASK.prompts)
     file = tmp_path / "rows.csv"
     file.write_text("question,answer\nWho  wrote book 0?,Ann\nWho is Bob?,A smith\n")
     with pytest.raises(InputError, match="teaches 1 of the evaluated questions"):
         Relearn(file=str(file)).taught(some)
-    assert len(Relearn(file=str(file), asked="yes").taught(some)) == 2
+    assert len(Relearn(file=str(file), evaluated="yes").taught(some)) == 2
 
 
 def test_the_seed_chooses_the_taught_rows_in_file_order() -> None:

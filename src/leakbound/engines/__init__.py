@@ -118,15 +118,15 @@ def absolute(name: str) -> str:
 
 
 def open_engine(
-    location: str, prompting: Prompting, *, asked: Sequence[Query] = (), **loading: Any
+    location: str, prompting: Prompting, *, queries: Sequence[Query] = (), **loading: Any
 ) -> Generate:
     """Open the engine for `location`, as `engine_of` reads it.
 
     Args:
         location: the model's name: a folder, a hub name, or `NAME:where` for another engine.
         prompting: how questions become prompts.
-        asked: queries whose prompts are made before the weights of a local model are read, so that
-            a chat template that cannot write them is refused early.
+        queries: their prompts are made before the weights of a local model are read, so that a chat
+            template that cannot write them is refused early.
         loading: `dtype`, `device` and `trust_remote_code`, see `load_model`; a server ignores them.
 
     Returns:
@@ -141,7 +141,7 @@ def open_engine(
         raise InputError("the model's name is empty. Give a folder, a hub name or engine:location.")
     name, where = engine_of(location)
     opens, row = find("engine", ENGINES, name), ENGINES.get(name)
-    first = {"asked": asked} if row and row.local else {}
+    first = {"queries": queries} if row and row.local else {}
     if prompting.end_token is not None and row and not row.local:
         raise InputError(
             f"a server decides where outputs end, got `end_token` {prompting.end_token!r} for "

@@ -115,7 +115,7 @@ class TransformersEngine:
         location: str,
         prompting: Prompting | None = None,
         *,
-        asked: Sequence[Query] = (),
+        queries: Sequence[Query] = (),
         **loading: Any,
     ) -> TransformersEngine:
         """Load the model at `location` and return its engine.
@@ -123,7 +123,7 @@ class TransformersEngine:
         Args:
             location: a folder, a `.gguf` file (dequantised), or a hub name.
             prompting: how questions become prompts (None: `Prompting()`).
-            asked: queries whose prompts are made before the weights are read.
+            queries: queries whose prompts are made before the weights are read.
             loading: `dtype`, `device` and `trust_remote_code`, see `load_model`.
 
         Returns:
@@ -136,7 +136,7 @@ class TransformersEngine:
         rule = prompting or Prompting()
 
         def make_prompts(tokenizer: Any) -> None:
-            for query in asked:
+            for query in queries:
                 rule.encode(tokenizer, query)
 
         return cls(load_model(location, before=make_prompts, **loading), rule)

@@ -109,7 +109,7 @@ class VllmEngine:
         location: str,
         prompting: Prompting,
         *,
-        asked: Sequence[Query] = (),
+        queries: Sequence[Query] = (),
         dtype: str = "float32",
         device: str = "auto",
         trust_remote_code: bool = False,
@@ -119,7 +119,7 @@ class VllmEngine:
         Args:
             location: `MODEL` or `MODEL?name=value&…`, values as YAML.
             prompting: how questions become prompts.
-            asked: queries whose prompts are made before the weights are read.
+            queries: queries whose prompts are made before the weights are read.
             dtype: the type of the computation: "float32" (default), "bfloat16", "float16" or
                 "auto".
             device: not used: vLLM is built for one kind of device.
@@ -130,7 +130,7 @@ class VllmEngine:
 
         Raises:
             InputError: an unknown dtype or option, an option without a value, an adapter that
-                lacks a file or has too high a rank, or a prompt of `asked` that cannot be made.
+                lacks a file or has too high a rank, or a prompt of `queries` that cannot be made.
             ModelError: a model that cannot be used, or that vLLM cannot load.
         """
         model, _, written = location.partition("?")
@@ -139,7 +139,7 @@ class VllmEngine:
             model, dtype=dtype, device="cpu", trust_remote_code=trust_remote_code
         )
         checkpoint.require_sound()
-        for query in asked:
+        for query in queries:
             prompting.encode(checkpoint.tokenizer, query)
         os.environ.setdefault("VLLM_NO_USAGE_STATS", "1")
         # In this process, batches do not depend on timing.

@@ -24,7 +24,7 @@ class Relearn(OfWeights):
     file: a file, read by `load_benchmark`, whose rows are all taught.
     retain, forget: instead of a file, this number of rows of the benchmark, chosen by the seed.
     epochs, rate: passes over the rows, and the maximum learning rate.
-    asked: whether evaluated questions may be taught; otherwise `forget` takes only rows that a
+    evaluated: whether evaluated questions may be taught; otherwise `forget` takes only rows that a
         limit left out.
     """
 
@@ -33,7 +33,7 @@ class Relearn(OfWeights):
     forget: int = 0
     epochs: int = 5
     rate: float = 1e-5
-    asked: Literal["no", "yes"] = "no"
+    evaluated: Literal["no", "yes"] = "no"
     name: ClassVar[str] = "relearn"
 
     def __post_init__(self) -> None:
@@ -57,25 +57,25 @@ class Relearn(OfWeights):
             rows = load_benchmark(self.file).prompts
         else:
             rows = self._chosen(bench, "retain" if self.retain else "forget")
-        if self.asked == "no":
+        if self.evaluated == "no":
             questions = {" ".join(prompt.question.split()) for prompt in bench.task.prompts}
             both = [row.id for row in rows if " ".join(row.question.split()) in questions]
             if both:
                 raise InputError(
                     f"the stress {self.spec!r} teaches {len(both)} of the evaluated questions, "
-                    f"the first {both[0]!r}. Leave them out, or add `asked=yes`."
+                    f"the first {both[0]!r}. Leave them out, or add `evaluated=yes`."
                 )
         return rows
 
     def _chosen(self, bench: Bench, role: Role) -> tuple[Prompt, ...]:
         number, rows = self.retain or self.forget, bench.task.to_train(role)
         if role == bench.task.role:
-            rows = (*bench.task.left_out, *(rows if self.asked == "yes" else ()))
+            rows = (*bench.task.left_out, *(rows if self.evaluated == "yes" else ()))
         if number > len(rows):
             raise InputError(
                 f"the stress {self.spec!r} teaches {number} rows of {role}, and "
                 f"{bench.task.name!r} has {len(rows)} that it may teach. Take fewer, omit "
-                "questions by a limit, or also teach evaluated questions: `asked=yes`."
+                "questions by a limit, or also teach evaluated questions: `evaluated=yes`."
             )
         order = keyed(bench.seed, f"relearn:{role}").permutation(len(rows))[:number]
         return tuple(rows[i] for i in sorted(order))

@@ -56,7 +56,7 @@ class EngineOpener:
 
     def open(self, queries: Sequence[Query] = ()) -> Generate:
         """Open the engine, in any process; `queries` is the `asked` of `open_engine`."""
-        return open_engine(self.model, self.prompting, asked=queries, **self.settings.loading)
+        return open_engine(self.model, self.prompting, queries=queries, **self.settings.loading)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
