@@ -40,7 +40,7 @@ CLOSE = 1e-12
 NUMBERS = ("value", "lower", "upper", "n", "missing")
 ABOUT = (
     "arm", "decoding", "scorer", "query_id", "quantity", "scope", "inputs", "beyond", "parameter",
-    "constant", "knob", "seeds", "jointly", "proved",
+    "constant", "knob", "seeds", "jointly", "proved", "family",
 )  # fmt: skip
 SETTINGS = ("temperature", "top_p", "top_k", "max_new_tokens")  # of a decoding, at both commits
 SIDES = ("old", "new")

@@ -248,12 +248,13 @@ def packed(body: Body, drawn: list[tuple[str, str]], **more: Any) -> Answer:
 def honest(laws: Mapping[str, Law]) -> Rule:
     """Return the rule of an honest server; unknown questions get random words."""
 
-    unseeded = count()
+    unseeded, one_at_a_time = count(), threading.Lock()
     engines = {text: FakeEngine({"q": law}) for text, law in laws.items()}
 
     def rule(body: Body, _: int) -> Answer:
         engine = next((made for text, made in engines.items() if text in question(body)), None)
-        return packed(body, texts_of(engine, body, body.get("seed", next(unseeded))))
+        with one_at_a_time:  # requests arrive in several threads, and an engine serves one
+            return packed(body, texts_of(engine, body, body.get("seed", next(unseeded))))
 
     return rule
 

@@ -168,10 +168,12 @@ def prove_arm(
     name, most = slug(scorer), max(forwards.values())
     phase, number = f"proving {arm.name}", len(questions)
     progress(Headway(phase, 0, number, "questions"))
+    journal = arm.proofs.journal(name, most)
     if arm.proofs.stored.has(name, arm.proofs.made_from(questions, most)):
+        journal.remove()  # a command was killed after it stored the proofs
         progress(Headway(phase, number, number, "questions"))
         return []
-    journal, prompts = arm.proofs.journal(name, most), prompts_by_query(arm)
+    prompts = prompts_by_query(arm)
     proofs = {
         i: from_json(Proving, value, f"`{journal.file}`")
         for i, question in enumerate(questions)
