@@ -461,6 +461,12 @@ def test_a_forecast_decides_at_the_rates_seen(every: bool, limit: float) -> None
     assert "new run" in found.text
 
 
+def test_a_forecast_never_counts_more_leaks_than_scored_draws() -> None:
+    """Half of 3 draws leak and half have no score: both are rounded up."""
+    made = forecast(np.ones(2), np.array([2, 3]), np.array([1, 0]), claimed(max_leak=0.2))
+    assert made.draws is not None
+
+
 def test_too_few_clean_draws_have_a_forecast() -> None:
     claim = claimed(max_leak=0.01, every_question=True)
     draws = foretold([0, 0], 8, claim).draws

@@ -28,7 +28,7 @@ from leakbound.scorers import make_scorer
 from leakbound.scoring import score as scoring
 from leakbound.store import CERTIFICATE, Arm, ImportedDraws, Run, load, tables, write_json
 from leakbound.store.files import digest_of
-from leakbound.study import FixedN
+from leakbound.study import FixedN, Prove
 from leakbound.types import (
     Completion,
     Decoding,
@@ -41,6 +41,8 @@ from leakbound.types import (
     silent,
 )
 from leaky import LEAKS, SECRET, N, benchmark, engine, file_of, leaky_run, rewrite
+from tabled import TableEngine
+from tabled import benchmark as table_benchmark
 
 Values = dict[str, Any]
 SAME = "outputs have the log-probability that the model gives them"
@@ -625,6 +627,18 @@ def test_an_explored_run(tmp_path: Path) -> None:
         file.write_bytes(before)
 
 
+def test_proofs_are_scored_again(tmp_path: Path) -> None:
+    engine, how = TableEngine(lambda query: 0.2), {"sampling": FixedN(64), "prove": Prove(8)}
+    run = leakbound.evaluate(
+        engine, table_benchmark(), out=tmp_path / "r", scorers=["keyword"], **how
+    )
+    leakbound.certify(run, max_leak=0.5, every_question=True, scorer="keyword")
+    assert checked(run.path).verified
+    scored = file_of(run.path, "proofs", "keyword*")
+    rewrite(scored, lambda rows: rows[0].update(low=1 - rows[0]["low"]))
+    assert "scores" in failed(checked(run.path))
+
+
 def test_a_scorers_model_scores_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("fake_models.HARM", tuple(SECRET.split()))
     monkeypatch.setattr(scoring, "OpenModels", lambda **loading: FakeModels())
@@ -753,14 +767,14 @@ def test_outputs_of_a_question_that_the_part_does_not_draw(run: Run) -> None:
     assert [(query_id, n) for query_id, _, n in engine.asked] == [(q, N) for q in LEAKS]
 
 
-def test_a_fraction_to_draw_again_needs_a_model() -> None:
+def test_a_fraction_to_draw_again_needs_a_model(path: Path) -> None:
     for share in (1e-9, 1):
         require_share(share, "model")
     for share in (0, 1.01):
         with pytest.raises(InputError, match=rf"in \(0, 1\], got {share}"):
             require_share(share, "model")
     with pytest.raises(InputError, match=r"drawing 0\.5 of the parts again needs the model"):
-        require_share(0.5, None)
+        verify(path / CERTIFICATE, path, redraw=0.5)
 
 
 def test_draws_of_another_device_stay_unchecked(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:

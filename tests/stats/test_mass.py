@@ -314,6 +314,7 @@ def test_the_mean_of_masses_adds_events_and_draws() -> None:
     inside = bound(Rows.of_hits(20, 100), confidence=0.9)
     assert made.lower == pytest.approx((0.1 + 0.4 * inside.lower + 0.7) / 2, abs=1e-12)
     assert made.upper == pytest.approx((0.1 + 0.4 * inside.upper + 1.0) / 2, abs=1e-12)
+    assert made.value == pytest.approx(((0.1 + 0.4 * 0.2 + 0.7) / 2) / 0.85, abs=1e-12)
     assert (made.n, made.confidence, made.about.over) == (100, 0.9, 2)
     assert made.target == "the mean over these questions under this decoding"
     below = bound(masses, LEAKAGE.mean(), side="lower")
@@ -324,6 +325,8 @@ def test_the_mean_of_masses_adds_events_and_draws() -> None:
     undrawn = Masses.of(known[:1], Rows.of([[0.0]], [[0]], empty=True))
     unknown = bound(undrawn, LEAKAGE.mean())  # a remainder that nothing was drawn of
     assert (unknown.lower, unknown.upper) == pytest.approx((0.1, 0.5))
+    nothing = bound(Masses.of(settled([]), binary=True), LEAKAGE.mean())
+    assert (nothing.lower, nothing.upper, np.isnan(nothing.value)) == (0.0, 1.0, True)
     with pytest.raises(InputError, match="one row for each of 2 masses"):
         Masses.of(known, Rows.of([[0.0]]))
 

@@ -117,12 +117,12 @@ def largest_over_questions(rows: Rows, quantity: Quantity, terms: Terms) -> Esti
     rows = rows.ordered(terms.seed)
     shared = replace(terms, confidence=1 - error_rate(terms.confidence) / sizes.size)
     bounds = [_mean_largest(rows, int(size), shared) for size in np.sort(sizes.flat)]
+    methods = " or ".join(dict.fromkeys(bound.method for bound in bounds))
     if not sizes.ndim:
-        return bounds[0]
+        return replace(bounds[0], method=f"{methods}{_LARGEST} {sizes}")
     lower = np.maximum.accumulate([float(bound.lower) for bound in bounds])
     upper = np.minimum.accumulate([float(bound.upper) for bound in bounds[::-1]])[::-1]
     place = np.searchsorted(np.sort(sizes), sizes)
-    methods = dict.fromkeys(bound.method.partition(_LARGEST)[0] for bound in bounds)
     return replace(
         bounds[0],
         about=replace(bounds[0].about, parameter=quantity.at),
@@ -130,7 +130,7 @@ def largest_over_questions(rows: Rows, quantity: Quantity, terms: Terms) -> Esti
         lower=lower[place],
         upper=upper[place],
         confidence=terms.confidence,
-        method=f"{' or '.join(methods)}{_LARGEST} k, Bonferroni over k",
+        method=f"{methods}{_LARGEST} k, Bonferroni over k",
     )
 
 
@@ -145,7 +145,6 @@ def _mean_largest(rows: Rows, k: int, terms: Terms) -> Estimate:
         value=_mean_unbiased(rows, np.array(k)),
         n=int(rows.n.sum()),
         missing=int(rows.missing.sum()),
-        method=f"{bound.method}{_LARGEST} {k}",
         seed=rows.keys.one,
     )
 
