@@ -23,7 +23,6 @@ from sizes import BESIDE, CONTROL, FEWER, PLAIN, SIZES, TARGET, Method, Size, Wa
 
 from leakbound.benchmarks import Benchmark, load_benchmark
 from leakbound.demo.model import write_untrained
-from leakbound.drawing.readings import retain_recall
 from leakbound.engines import Prompting, open_engine
 from leakbound.engines.loading import load_model
 from leakbound.evaluation import evaluate
@@ -34,6 +33,7 @@ from leakbound.store.trained import RECIPE
 from leakbound.study import ModelSettings
 from leakbound.types import Decoding, Headway, Progress, Prompt
 from leakbound.unlearning import finetune, unlearn
+from leakbound.unlearning.probe import mean_recall
 from leakbound.unlearning.work_folder import stored_json
 
 FLOOR = 0.98  # of the target's utility, below which a learning rate is too large
@@ -174,7 +174,7 @@ class Lab:
 
     def _recall(self, model: Path, prompts: Sequence[Prompt]) -> float:
         engine = open_engine(str(model), self.prompting, device=self.device)
-        return retain_recall(engine, prompts, self.task.max_new_tokens)
+        return mean_recall(engine, prompts, self.task.max_new_tokens)
 
     def kept(self, where: str) -> Sequence[Prompt]:
         """A set of questions to keep."""
@@ -239,7 +239,7 @@ class Lab:
         engine = open_engine(str(model), self.prompting, device=self.device, dtype=self.size.dtype)
         first, step = (1, 2) if self.size.rates else (0, 1)
         return {
-            name: retain_recall(
+            name: mean_recall(
                 engine, self.kept(where)[:count][first::step], self.task.max_new_tokens
             )
             for name, (where, count) in self.size.utility.items()

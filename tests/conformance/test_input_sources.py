@@ -46,9 +46,7 @@ def spec(request: pytest.FixtureRequest, tmp_path: Path) -> str:
 
 
 def parse(spec: str) -> InputSource:
-    source = parse_inputs(spec, open_chat=lambda name: FakeChat(reply, name))
-    assert source is not None
-    return source
+    return parse_inputs(spec, lambda name: FakeChat(reply, name))
 
 
 def test_every_source_has_a_row() -> None:

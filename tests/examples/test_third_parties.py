@@ -15,10 +15,10 @@ from cli.commands import done, leakbound, refused
 from leakbound.benchmarks import load_benchmark
 from leakbound.engines import Prompting, open_engine
 from leakbound.errors import InputError, ModelError
-from leakbound.inputs import parse_inputs
 from leakbound.losses import loss_named
 from leakbound.objective import parse_objective
 from leakbound.scorers import make_scorer
+from leakbound.study import Rewritings
 from shared import keep
 from tiny import tiny_model_folder
 
@@ -150,7 +150,7 @@ def test_the_examples_own_tests_pass() -> None:
 @pytest.mark.usefixtures("others")
 def test_every_family_has_members_of_other_packages() -> None:
     assert load_benchmark("mine:here").name == "here"
-    found: Any = parse_inputs("mine:here")
+    found: Any = Rewritings("mine:here").open()
     assert found.rewritings("ab", 1, 0) == [[], []]
     found = open_engine("mine:here", Prompting())
     assert found.location == "here"

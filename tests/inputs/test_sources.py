@@ -9,7 +9,6 @@ import pytest
 from fake_models import FakeChat
 from leakbound.benchmarks import with_rewritings
 from leakbound.errors import InputError
-from leakbound.inputs import parse_inputs
 from leakbound.inputs.model import REWRITING, ModelInputs, parse_reply
 from leakbound.inputs.sources import FileInputs
 from leakbound.types import Prompt, Request
@@ -106,7 +105,7 @@ def test_the_question_of_a_reply(reply: str, text: str) -> None:
 )
 def test_the_question_behind_a_lead_is_the_question(reply: str, text: str) -> None:
     chat = FakeChat(lambda request: reply)
-    assert ModelInputs(chat=chat, attempts=1).rewritings(PROMPTS[:1], 1, 0) == [[text]]
+    assert ModelInputs(chat=chat).rewritings(PROMPTS[:1], 1, 0) == [[text]]
 
 
 def test_a_model_gives_independent_draws() -> None:
@@ -147,18 +146,3 @@ def test_a_good_reply_is_drawn_once_and_a_missing_one_refused() -> None:
 
     with pytest.raises(InputError, match="one reply per request, got 0 for 1"):
         ModelInputs(chat=Short(lambda _: "")).rewritings(PROMPTS[:1], 1, 0)
-    with pytest.raises(InputError, match="at least 1, got 0"):
-        ModelInputs(chat=chat, attempts=0)
-
-
-@pytest.mark.parametrize(
-    ("spec", "said"),
-    [
-        ("rule", "unknown input 'rule'. Did you mean 'rules'"),
-        ("model:m", "no engine .* 'm'"),
-    ],
-)
-def test_wrong_specs_are_refused(spec: str, said: str) -> None:
-    with pytest.raises(InputError, match=said):
-        parse_inputs(spec)
-    assert parse_inputs("none") is None

@@ -1,63 +1,21 @@
-"""One step: its processes, its line in the log, its precision."""
+"""One step: its line in the log, its precision, its learning rate."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
 import torch
-from rows import FORGET, RETAIN, changed, log, train, weights
+from rows import RETAIN, changed, log, train, weights
 
 from leakbound.engines.loading import load_model
-from leakbound.engines.prompting import Prompting
 from leakbound.errors import InputError
-from leakbound.objective import parse_objective
 from leakbound.store.trained import read_trained
 from leakbound.unlearning import Trained
-from leakbound.unlearning.batches import Assembly
-from leakbound.unlearning.examples import Encoder, ExampleRows
 from leakbound.unlearning.forward import Forward
-from leakbound.unlearning.reference import References
-from leakbound.unlearning.trainer import Batches, ObjectiveTrainer, _are_finite
-from tiny import BOTH_KINDS, tiny_llama, tiny_tokenizer
-
-OBJECTIVE = parse_objective("gd")
-ENCODER = Encoder(tiny_tokenizer(), Prompting())
-DATA = {"forget": ExampleRows(ENCODER.rows(FORGET)), "retain": ExampleRows(ENCODER.rows(RETAIN))}
-STEPS = [{"forget": [0, 1, 2], "retain": [1, 0, 1]}, {"forget": [2], "retain": [0]}]
-
-
-def loss(inputs: Any, forward: Any, **changes: Any) -> torch.Tensor:
-    """Return the trainer's loss of one batch, without the rest of a trainer."""
-    parts: dict[str, Any] = {
-        "args": SimpleNamespace(device=torch.device("cpu")),
-        "objective": OBJECTIVE,
-        "weights": changes.get("objective", OBJECTIVE).weights,
-        "assembly": Assembly(DATA, OBJECTIVE.needs),
-        "head": lambda ends: ends,
-        "terms": torch.zeros(2),
-        "move": lambda epoch, shares: None,
-        "passes": 0,
-    }
-    return ObjectiveTrainer.compute_loss(SimpleNamespace(**parts | changes), forward, inputs)
-
-
-@pytest.mark.parametrize("step", [0, 1])
-@pytest.mark.parametrize(
-    "objective", ["gd", "gd:reduce=tokens", "wga:reduce=pairs", "ceu:reduce=tokens,retain=1", "pdu"]
-)
-def test_a_step_is_a_mean_of_processes(tmp_path: Path, step: int, objective: str) -> None:
-    """Equal gradients follow, as the mean is linear. In step 1 only one process has a row."""
-    assembly = Assembly(DATA, OBJECTIVE.needs)
-    references = References(tmp_path, assembly, STEPS, chunk=2)
-    forward, lowered = Forward(tiny_llama(14), narrow=True), parse_objective(objective)
-    whole = loss(Batches(assembly, references, STEPS, 0, 1)[step], forward, objective=lowered)
-    for processes in (2, 3, 5):
-        made = [Batches(assembly, references, STEPS, i, processes) for i in range(processes)]
-        each = [loss(batches[step], forward, objective=lowered) for batches in made]
-        torch.testing.assert_close(torch.stack(each).mean(), whole)
+from leakbound.unlearning.trainer import _are_finite
+from tiny import BOTH_KINDS
 
 
 @pytest.mark.parametrize("objective", ["gd", "ga+gd:forget=0.5,retain=2"])

@@ -1,4 +1,4 @@
-"""Read the texts that metrics need with a run's models, and compute the recall of questions."""
+"""Read the texts that metrics need with a run's models."""
 
 from __future__ import annotations
 
@@ -11,18 +11,14 @@ from typing import TypeVar, cast
 from leakbound.drawing.parts import Job, draw_part, run_jobs
 from leakbound.errors import IncompleteError, InputError
 from leakbound.planning.metrics import MODELS, Wanted, WantedText, lacking_texts, longest_first
-from leakbound.scorers import make_scorer, score_texts
 from leakbound.store import Arm, DrawnPart, Read, Readings
 from leakbound.store.tables import cells_of
 from leakbound.types import (
-    Decoding,
     Differentiates,
     Draws,
     Generate,
     Headway,
     Progress,
-    Prompt,
-    Query,
     Reading,
     Reads,
     silent,
@@ -151,23 +147,3 @@ def _answers(drawn: DrawnPart) -> dict[str, str]:
     for query_id, reason in drawn.record.failures.items():
         raise IncompleteError(f"{query_id!r} has no answer: {reason}")
     return dict(cells_of(drawn.completions, "query_id", "answer"))
-
-
-def retain_recall(engine: Generate, prompts: Sequence[Prompt], max_new_tokens: int) -> float:
-    """Return the mean ROUGE-L recall of the greedy answers to `prompts`, in [0, 1].
-
-    Raises IncompleteError if a question has no answer: a mean over the others would be about
-    another set.
-    """
-    scorer = make_scorer("rouge-l-recall")
-    decoding = Decoding(temperature=0.0, max_new_tokens=max_new_tokens)
-    total = 0.0
-    for start in range(0, len(prompts), _QUESTIONS):
-        block = prompts[start : start + _QUESTIONS]
-        queries = tuple(Query.original(prompt) for prompt in block)
-        job = Job(number=0, queries=queries, decoding=decoding, work=_ANSWER)
-        answers = _answers(draw_part(engine, job))
-        for prompt, query in zip(block, queries, strict=True):
-            (score,) = score_texts(scorer, [answers[query.id]], prompt)
-            total += score or 0.0
-    return total / len(prompts)

@@ -15,8 +15,6 @@ from leakbound.inputs.gather import Accepted as Accepted
 from leakbound.inputs.gather import Filters as Filters
 from leakbound.inputs.gather import Removed as Removed
 from leakbound.inputs.gather import gather as gather
-from leakbound.inputs.gather import require_similarity as require_similarity
-from leakbound.inputs.ids import CRITERIA as CRITERIA
 from leakbound.inputs.ids import DRAWS as DRAWS
 from leakbound.inputs.ids import SELECTION as SELECTION
 from leakbound.inputs.ids import Criterion as Criterion

@@ -43,19 +43,6 @@ class Filters:
     similarity: float | None = None
 
 
-def require_similarity(similarity: float | None, embedder: bool) -> None:
-    """Refuse a similarity outside [-1, 1], and a similarity without an embedder."""
-    if similarity is None:
-        return
-    if not embedder:
-        raise InputError(
-            f"a similarity of {similarity:g} needs an embedder, got none. Name one, or leave the "
-            "similarity out."
-        )
-    if not -1 <= similarity <= 1:
-        raise InputError(f"`similarity` must be in [-1, 1], got {similarity:g}. Use 0.8.")
-
-
 def reason_against(prompt: Prompt, text: str, content: bool = True) -> Reason | None:
     """Return the reason to remove a rewriting because of its words, or None.
 
@@ -156,13 +143,8 @@ def gather(
 
     Duplicates, equal but for case, blanks and punctuation, are removed only if the source is
     finite. Draws from a distribution keep their repeats, otherwise statements about it would be
-    invalid. A prompt may have no rewriting left. Raises InputError for a number below 1.
+    invalid. A prompt may have no rewriting left.
     """
-    if number < 1:
-        raise InputError(
-            f"the number of rewritings must be at least 1, got {number}. For only the original "
-            "questions, use the inputs `none`."
-        )
     texts = source.rewritings(prompts, number, seed)
     _require_lists(source, texts, prompts)
     filters = filters or Filters()

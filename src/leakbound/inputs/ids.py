@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal, get_args
+from typing import Literal
 
 import numpy as np
 
@@ -23,7 +23,6 @@ from leakbound.errors import IncompleteError, InputError
 from leakbound.types import Completion, Query, Sample
 
 Criterion = Literal["mean_prob", "mean_logprob", "mean_logprob_per_token"]
-CRITERIA: tuple[Criterion, ...] = get_args(Criterion)
 
 SELECTION = "selection"
 """The purpose of selection draws, as `Draws` has it."""
@@ -58,11 +57,9 @@ def evidence(completions: Sequence[Completion], criterion: Criterion = "mean_pro
     `mean_logprob`: the mean log-probability. `mean_logprob_per_token`: the same, but each log-
     probability is divided by the answer's number of tokens, with the end token.
 
-    Raises InputError without answers, or for answers without log-probabilities (or, for
-    `mean_logprob_per_token`, without token ids).
+    Raises InputError for answers without log-probabilities (or, for `mean_logprob_per_token`,
+    without token ids).
     """
-    if not completions:
-        raise InputError("input selection needs at least one answer to a query, got none.")
     if any(c.model_logprob is None for c in completions):
         raise InputError(
             "input selection compares log-probabilities, got an answer without one. Use an "
@@ -88,8 +85,6 @@ def choose(samples: Sequence[Sample], criterion: Criterion = "mean_prob") -> Sel
     The question is always kept. A rewriting is kept if its criterion is at least the question's.
     Samples with missing draws raise IncompleteError, as p is unknown.
     """
-    if criterion not in CRITERIA:
-        raise InputError(f"`criterion` must be one of {', '.join(CRITERIA)}, got {criterion!r}.")
     for sample in samples:
         if sample.missing:
             raise IncompleteError(
@@ -119,17 +114,12 @@ def select(
     """Select inputs for many prompts, by prompt id, in the order of the queries.
 
     Each prompt's queries are its original question and its rewritings, with distinct ids; all are
-    sampled in one call of `sample`. Raises InputError for a prompt without an original question,
-    IncompleteError for a query that was not sampled.
+    sampled in one call of `sample`. Raises IncompleteError for a query that was not sampled.
     """
-    if draws < 1:
-        raise InputError(f"the number of selection draws must be at least 1, got {draws}.")
     of_prompt: dict[str, list[Query]] = {}
     for query in queries:
         of_prompt.setdefault(query.prompt_id, []).append(query)
-    for prompt_id, own in of_prompt.items():
-        if [query.source for query in own].count("original") != 1:
-            raise InputError(f"prompt {prompt_id!r} must have its original question exactly once.")
+    for own in of_prompt.values():
         own.sort(key=lambda query: query.source != "original")
     by_id = {result.query.id: result for result in sample(queries, draws, seed)}
     if lost := [query.id for query in queries if query.id not in by_id]:

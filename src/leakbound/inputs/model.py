@@ -18,7 +18,9 @@ from leakbound.text.keywords import normalise
 from leakbound.types import Chat, Decoding, Message, Prompt, Request
 
 REWRITING = Decoding(temperature=1.0, top_p=0.95, max_new_tokens=128)
-"""The default decoding of rewritings."""
+"""The decoding of rewritings."""
+ATTEMPTS = 3
+"""The number of times that a reply is drawn if it is no rewriting."""
 
 _INSTRUCTION = """\
 Rewrite the question below once. Ask for exactly the same thing in other words. Keep every name, \
@@ -54,21 +56,15 @@ _ASKING = re.compile(
 class ModelInputs:
     """Draws from a chat model that rewrites the question.
 
-    Replies are drawn again, up to `attempts` times in all, if they are empty or missing, contain no
+    Replies are drawn again, up to `ATTEMPTS` times in all, if they are empty or missing, contain no
     question or request, or repeat the question. After that the last reply is kept, and the filters
     remove and count it. A repeated draw comes from the same distribution, given that the reply is a
     rewriting, so the draws stay independent.
     """
 
     chat: Chat
-    decoding: Decoding = REWRITING
-    attempts: int = 3
 
     finite: ClassVar[bool] = False
-
-    def __post_init__(self) -> None:
-        if self.attempts < 1:
-            raise InputError(f"`attempts` must be at least 1, got {self.attempts}.")
 
     @property
     def name(self) -> str:
@@ -78,12 +74,12 @@ class ModelInputs:
     def fingerprint(self) -> dict[str, str]:
         """The decoding, and the model's record if it has one; else its name identifies it."""
         model: Mapping[str, str] = getattr(self.chat, "fingerprint", {})
-        return {"decoding": self.decoding.name, "attempts": str(self.attempts), **model}
+        return {"decoding": REWRITING.name, "attempts": str(ATTEMPTS), **model}
 
     def rewritings(self, prompts: Sequence[Prompt], number: int, seed: int) -> list[list[str]]:
         texts = [[""] * number for _ in prompts]
         open_draws = [(at, draw) for at in range(len(prompts)) for draw in range(number)]
-        for attempt in range(self.attempts):
+        for attempt in range(ATTEMPTS):
             requests = [_request(prompts[at], draw, attempt) for at, draw in open_draws]
             for (at, draw), reply in zip(open_draws, self._replies(requests, seed), strict=True):
                 texts[at][draw] = _unled(parse_reply(reply or ""), prompts[at].question)
@@ -93,7 +89,7 @@ class ModelInputs:
         return texts
 
     def _replies(self, requests: Sequence[Request], seed: int) -> list[str | None]:
-        replies = self.chat.chat(requests, self.decoding, seed) if requests else []
+        replies = self.chat.chat(requests, REWRITING, seed) if requests else []
         if len(replies) != len(requests):
             raise InputError(
                 f"chat model {self.chat.name!r} must return one reply per request, got "

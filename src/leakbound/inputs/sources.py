@@ -160,11 +160,6 @@ OpenChat = Callable[[str], Chat]
 """Opens a chat model by its name; raises InputError for an unknown one."""
 
 
-def no_chat(name: str) -> Chat:
-    """Raise InputError: the `OpenChat` of a caller without engine."""
-    raise InputError(f"no engine can open the chat model {name!r}. Pass `open_chat`.")
-
-
 def _opens(
     name: str, needs: str, make: Callable[[str, OpenChat], InputSource]
 ) -> Callable[[str, OpenChat], InputSource]:
@@ -188,23 +183,21 @@ INPUTS: dict[str, Callable[[str, OpenChat], InputSource]] = {
 }
 
 
-def parse_inputs(spec: str, *, open_chat: OpenChat = no_chat) -> InputSource | None:
+def parse_inputs(spec: str, open_chat: OpenChat) -> InputSource:
     """Return the source that `spec` describes.
 
     Args:
         spec: a key of `INPUTS` or of the entry-point group `leakbound.inputs`, with its argument
-            after a colon, or `none`: only the original questions.
+            after a colon.
         open_chat: opens the chat model that a source names.
 
     Returns:
-        The source; None for `none`.
+        The source.
 
     Raises:
         InputError: an unknown name or a wrong argument.
     """
     name, _, argument = spec.strip().partition(":")
-    if name == "none" and not argument:
-        return None
     opens = find("input", INPUTS, name)
     with opening("input", name):
         source = opens(argument, open_chat)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping
 
 from leakbound.errors import InputError
 
@@ -28,15 +28,17 @@ _APART = (
 )
 
 
-def self_bleu(texts: Sequence[str], counts: Sequence[int] | None = None) -> float:
+def self_bleu(draws: Mapping[str, int]) -> float:
     """Return the mean BLEU-4 of each draw against all others, in [0, 1]; 1 if all are equal.
 
-    `counts` is the number of draws of each text; None: one each. Every BLEU is a hundredth of
+    `draws` is the number of draws of each text, at least 1. Every BLEU is a hundredth of
     sacrebleu's `sentence_bleu` with its defaults: 13a tokens, exponential smoothing, effective
     order. A draw without words has 1 if another draw has no words, else 0. Raises InputError for
     fewer than two draws.
     """
-    draws = _draws(texts, counts, least=2)
+    number = sum(draws.values())
+    if number < 2:
+        raise InputError(f"got {number} draws, at least 2 are needed. Draw more.")
     words = {text: _words(text) for text in draws}
     grams = {text: [_grams(words[text], order) for order in range(1, ORDERS + 1)] for text in draws}
     highest = _two_highest(grams, draws)
@@ -47,26 +49,12 @@ def self_bleu(texts: Sequence[str], counts: Sequence[int] | None = None) -> floa
     for text, count in draws.items():
         closest = _closest(len(words[text]), lengths)
         total += count * _bleu(grams[text], highest, len(words[text]), closest)
-    return total / draws.total()
+    return total / number
 
 
-def distinct_share(texts: Sequence[str], counts: Sequence[int] | None = None) -> float:
+def distinct_share(draws: Mapping[str, int]) -> float:
     """Return the number of distinct texts divided by the number of draws, in (0, 1]."""
-    draws = _draws(texts, counts, least=1)
-    return len(draws) / draws.total()
-
-
-def _draws(texts: Sequence[str], counts: Sequence[int] | None, least: int) -> Counter[str]:
-    """Return the number of draws of each text, without texts that were never drawn."""
-    drawn: Counter[str] = Counter()
-    for text, count in zip(texts, [1] * len(texts) if counts is None else counts, strict=True):
-        if count < 0:
-            raise InputError(f"`counts` must be 0 or more, got {count} for {text!r}. Count again.")
-        drawn[text] += count
-    drawn = +drawn
-    if drawn.total() < least:
-        raise InputError(f"got {drawn.total()} draws, at least {least} are needed. Draw more.")
-    return drawn
+    return len(draws) / sum(draws.values())
 
 
 def _words(text: str) -> list[str]:
@@ -83,7 +71,7 @@ def _grams(words: list[str], order: int) -> _Grams:
 
 
 def _two_highest(
-    grams: dict[str, list[_Grams]], draws: Counter[str]
+    grams: dict[str, list[_Grams]], draws: Mapping[str, int]
 ) -> dict[tuple[str, ...], tuple[int, int]]:
     """Return the two largest counts of every n-gram in any draw.
 

@@ -29,7 +29,7 @@ TINY = 1e-10  # OpenUnlearning's guard against division by zero; part of every n
 
 def loss(reading: Reading) -> float:
     """Return the mean token loss in nats over the answer and its end token: at least 0."""
-    return -float(_not_empty(reading).logprobs.mean())
+    return -float(reading.logprobs.mean())
 
 
 def probability(reading: Reading) -> float:
@@ -38,11 +38,8 @@ def probability(reading: Reading) -> float:
 
 
 def normalised_probability(right: float, wrong: Sequence[float]) -> float:
-    """Return the right answer's `probability` divided by the sum over all answers, in [0, 1).
-
-    Raises InputError without a wrong answer.
-    """
-    return right / (right + float(_some(wrong).sum()) + TINY)
+    """Return the right answer's `probability` divided by the sum over all answers, in [0, 1)."""
+    return right / (right + float(np.sum(wrong)) + TINY)
 
 
 def truth_ratio(right: Reading, wrong: Sequence[Reading]) -> float:
@@ -68,41 +65,28 @@ def truth_probability(right: Reading, wrong: Sequence[Reading]) -> float:
 
 def _typical(wrong: Sequence[Reading]) -> float:
     """Return the geometric mean of the probabilities of wrong answers."""
-    return math.exp(-float(_some([loss(reading) for reading in wrong]).mean()))
+    return math.exp(-float(np.mean([loss(reading) for reading in wrong])))
 
 
 def forget_truth_ratio(ratios: ArrayLike) -> float:
     """Return the mean of min(R, 1/R): in [0, 1], 1 if right and wrong are equally likely."""
-    R = _some(ratios)
+    R = np.asarray(ratios, dtype=np.float64)
     return float(np.minimum(R, 1 / (R + TINY)).mean())
 
 
 def utility_truth_ratio(ratios: ArrayLike) -> float:
     """Return the mean of max(0, 1 - R): in [0, 1], 1 if only the right answer is likely."""
-    return float(np.maximum(0.0, 1 - _some(ratios)).mean())
+    return float(np.maximum(0.0, 1 - np.asarray(ratios, dtype=np.float64)).mean())
 
 
 def mean_entropy(reading: Reading) -> float:
     """Return the mean entropy in nats of the next-token distribution at the answer's tokens."""
-    return -float(_not_empty(reading).mean.mean())
+    return -float(reading.mean.mean())
 
 
 def mean_confidence(reading: Reading) -> float:
     """Return the mean of the largest next-token probability at the answer's tokens: in (0, 1]."""
-    return float(_not_empty(reading).confidence.mean())
-
-
-def _not_empty(reading: Reading) -> Reading:
-    if not len(reading.logprobs):
-        raise InputError("an answer without tokens has no likelihood. Give an answer with text.")
-    return reading
-
-
-def _some(values: ArrayLike) -> NDArray[np.float64]:
-    array = np.ravel(np.asarray(values, dtype=np.float64))
-    if not len(array):
-        raise InputError("at least one value is needed to compare or average, got none.")
-    return array
+    return float(reading.confidence.mean())
 
 
 def choice_accuracy(letters: Sequence[Reading], right: Collection[int]) -> float:

@@ -49,16 +49,9 @@ def auc(forget: ArrayLike, holdout: ArrayLike) -> float:
     """Return the probability that a holdout text scores above a forget text; ties count half.
 
     This is the area under the ROC curve with forget = 0, holdout = 1. Near 1 the forget set is
-    recognised as trained on; near 0.5 it is not. Raises InputError for an empty side or NaN.
+    recognised as trained on; near 0.5 it is not.
     """
-    low, high = (np.ravel(np.asarray(side, np.float64)) for side in (forget, holdout))
-    damaged = int(np.isnan(np.concatenate([low, high])).sum())
-    if damaged or not (len(low) and len(high)):
-        raise InputError(
-            f"an AUC needs scores of both splits, got {len(low)} of forget and {len(high)} of "
-            f"holdout, {damaged} of them NaN. Score both splits."
-        )
-    low = np.sort(low)
+    low, high = np.sort(np.asarray(forget, np.float64)), np.asarray(holdout, np.float64)
     below = np.searchsorted(low, high, "left") + np.searchsorted(low, high, "right")
     return float(below.mean() / 2 / len(low))
 

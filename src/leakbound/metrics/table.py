@@ -5,7 +5,7 @@ If a metric exists for several parts, its name begins with the part.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
 from leakbound.metrics import likelihood, membership
@@ -82,9 +82,8 @@ def _rouge(kind: Kind, of: Callable[[list[str], str], Rouge], value: str) -> Mea
     return measure
 
 
-def _diversity(measure: Callable[[list[str], list[int]], float], item: Item) -> float:
-    draws = required(item.draws, "the draws")
-    return measure([*draws], [*draws.values()])
+def _diversity(measure: Callable[[Mapping[str, int]], float], item: Item) -> float:
+    return measure(required(item.draws, "the draws"))
 
 
 def _compared(part: str, kind: Kind) -> Need:

@@ -17,7 +17,6 @@ from leakbound.inputs import (
     digests_of,
     fingerprint_of,
     parse_inputs,
-    require_similarity,
 )
 from leakbound.inputs.sources import FileInputs
 from leakbound.registry import near
@@ -74,7 +73,10 @@ class Rewritings:
         ):
             number = getattr(self, name)
             require(number >= 1, name, number, "at least 1", remedy)
-        require_similarity(self.similarity, self.embedder is not None)
+        if (least := self.similarity) is not None:
+            want = "None without an `embedder`"
+            require(self.embedder is not None, "similarity", least, want, "Name one.")
+            require(-1 <= least <= 1, "similarity", least, "in [-1, 1]", "Use 0.8.")
         fits = self.filters or self.embedder is None
         require(fits, "filters", False, "True for an `embedder`, which filters")
         source = self.open()
@@ -113,14 +115,13 @@ class Rewritings:
 
         A model on a server is used only if its URL is among `servers`.
         """
-        later = partial(_Later, loading=loading or ModelSettings().loading, servers=servers)
-        source = parse_inputs(self.source, open_chat=later)
-        if source is None:
+        if self.source.strip() == NONE:
             raise InputError(
                 f"inputs {NONE!r} are the questions only. Pass no `rewritings`, and no profile "
                 "that has some, such as cheng."
             )
-        return source
+        later = partial(_Later, loading=loading or ModelSettings().loading, servers=servers)
+        return parse_inputs(self.source, later)
 
     def open_filters(self, loading: Loading) -> Filters:
         """Return the filters that a rewriting must pass; load the embedder if there is one."""

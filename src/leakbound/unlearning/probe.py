@@ -18,7 +18,7 @@ from leakbound.engines.prompting import Prompting
 from leakbound.engines.reading import Reader
 from leakbound.errors import IncompleteError
 from leakbound.scorers import make_scorer, readable, score_outputs
-from leakbound.types import Decoding, Draws, Failure, Prompt, Query, Sample
+from leakbound.types import Decoding, Draws, Failure, Generate, Prompt, Query, Sample
 from leakbound.unlearning.examples import ExampleRows
 from leakbound.unlearning.settings import Watch
 
@@ -31,8 +31,34 @@ def answered(results: Iterable[Sample | Failure], when: str) -> Iterator[Sample]
         yield result
 
 
-_SCORER = "rouge-l-recall"
+GREEDY = Draws(sizes=(1,), purpose="training")
 Summary = Callable[[list[float], list[int]], Any]  # scores, their counts -> one number
+
+
+def mean_recall(
+    engine: Generate,
+    prompts: Sequence[Prompt],
+    max_new_tokens: int,
+    *,
+    draws: Draws = GREEDY,
+    of: Summary | None = None,
+) -> float:
+    """Return the mean over questions of the ROUGE-L recall of their greedy answers.
+
+    With a summary `of`, answers are sampled at T = 1, and it gives each question's value. An output
+    whose answer is missing scores 0. IncompleteError if the model cannot be queried.
+    """
+    decoding = Decoding(temperature=0.0 if of is None else 1.0, max_new_tokens=max_new_tokens)
+    scorer, values = make_scorer("rouge-l-recall"), []
+    by_id = {prompt.id: prompt for prompt in prompts}
+    results = engine.generate([*map(Query.original, prompts)], decoding, draws)
+    for sample in answered(results, "during training"):
+        outputs = [readable(completion) for completion in sample.completions]
+        scored = score_outputs(scorer, outputs, [by_id[sample.query.prompt_id]] * len(outputs))
+        scores = [score or 0.0 for score in scored]
+        counts = [completion.count for completion in sample.completions]
+        values.append(scores[0] if of is None else of(scores, counts))
+    return fmean(values)
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,17 +84,16 @@ class LeakageProbe:
         engine = TransformersEngine(self.loaded, self.prompting)
         figures = {f"p_max {split}": self._confidence(split) for split in self.prompts}
         lead, *others = self.prompts
-        figures[f"ED {lead}"] = self._mean(
+        figures[f"ED {lead}"] = mean_recall(
             engine,
-            lead,
-            1.0,
-            self.watch.draws,
-            lambda *of: stats.expectation_deviation(stats.Rows.of(*of)),
+            self.prompts[lead][: self.watch.questions],
+            self.watch.max_new_tokens,
+            draws=Draws(sizes=(self.watch.draws,), seed=self.seed, purpose="training"),
+            of=lambda *drawn: stats.expectation_deviation(stats.Rows.of(*drawn)),
         )
         for split in others:
-            figures[f"utility {split}"] = self._mean(
-                engine, split, 0.0, 1, lambda scores, _: scores[0]
-            )
+            prompts = self.prompts[split][: self.watch.questions]
+            figures[f"utility {split}"] = mean_recall(engine, prompts, self.watch.max_new_tokens)
         return figures
 
     def _confidence(self, split: str) -> float:
@@ -77,20 +102,3 @@ class LeakageProbe:
         readings = Reader(self.loaded, self.prompting, shares=False).read_ids(pairs)
         each = (readings[pair] for pair in pairs)
         return fmean(math.nan if read is None else float(read.confidence.mean()) for read in each)
-
-    def _mean(
-        self, engine: TransformersEngine, split: str, temperature: float, draws: int, of: Summary
-    ) -> float:
-        """Return the mean over questions of the summary `of` of the scores of their answers."""
-        decoding = Decoding(temperature=temperature, max_new_tokens=self.watch.max_new_tokens)
-        wanted = Draws(sizes=(draws,), seed=self.seed, purpose="training")
-        scorer, values = make_scorer(_SCORER), []
-        prompts = {prompt.id: prompt for prompt in self.prompts[split][: self.watch.questions]}
-        queries = [*map(Query.original, prompts.values())]
-        for sample in answered(engine.generate(queries, decoding, wanted), "during training"):
-            outputs = [readable(completion) for completion in sample.completions]
-            prompt = prompts[sample.query.prompt_id]
-            scored = score_outputs(scorer, outputs, [prompt] * len(outputs))
-            scores = [score or 0.0 for score in scored]
-            values.append(of(scores, [completion.count for completion in sample.completions]))
-        return fmean(values)
