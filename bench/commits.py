@@ -3,8 +3,8 @@
     python bench/commits.py --old CHECKOUT --new CHECKOUT [--only STUDY ...] [--json FILE]
                             [--keep FOLDER]
 
-Runs the command lines of bench/studies.py at both commits, each in a virtual environment with the
-packages of this Python and the checkout's `src`. A wrapper fixes the order in which bets meet the
+Runs the command lines of bench/studies.py at both commits, each with the packages of this Python
+and the checkout's `src`. A wrapper fixes the order in which bets meet the
 draws. `estimates` and `--json` documents must agree to 1e-12, unless `ALLOWED` names the quantity
 that changes on purpose. The study `stored` bounds draws that the old commit exported. With `--keep`
 the rows stay: a second run makes only those that are not there, and `served`, whose seeds follow
@@ -14,19 +14,16 @@ part of `.ci/run`.
 
 from __future__ import annotations
 
-import argparse
 import importlib
 import io
 import json
 import math
 import os
 import resource
-import site
 import subprocess
 import sys
 import tempfile
 import time
-import venv
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import redirect_stdout, suppress
@@ -34,6 +31,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from runner import keep, options
 from studies import LOGS, commands_of, server, write_shared
 
 CLOSE = 1e-12
@@ -167,7 +165,7 @@ def child(job: Row) -> None:
         for name, arm in arms.items():
             found.append({"quantity": "order key", "arm": name, "value": str(order_key(arm))})
         rows |= keyed(file.parent.name, found)
-    Path(job["result"]).write_text(json.dumps(rows))
+    keep(Path(f"{job['study']}.json"), rows)
 
 
 def _fixed() -> Callable[[Any], int]:
@@ -219,43 +217,33 @@ def keyed(source: str, rows: Iterable[Row]) -> Rows:
     return found
 
 
-def environment(folder: Path, checkout: Path) -> Path:
-    """Make an environment with this Python's packages and a checkout; return its Python."""
-    venv.create(folder, with_pip=False)
-    (packages,) = folder.glob("lib/python*/site-packages")
-    paths = [str(checkout.resolve() / "src"), *site.getsitepackages()]
-    (packages / "checkout.pth").write_text("\n".join(paths))
-    return folder / "bin" / "python"
-
-
-def started(python: Path, folder: Path, study: str, job: Row) -> subprocess.Popen[bytes]:
-    """Start the commands of a study at one commit."""
+def started(folder: Path, study: str, source: Path, commands: object) -> subprocess.Popen[bytes]:
+    """Start the commands of a study at one commit, whose package is in `source`."""
     file = folder / f"{study}.job.json"
-    file.write_text(json.dumps(job | {"study": study, "result": f"{study}.json"}))
-    settings = {"OMP_NUM_THREADS": "1", "PYTHONHASHSEED": "0", "HF_HUB_OFFLINE": "1"}
-    kept = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    keep(file, {"source": source, "commands": commands, "study": study})
+    fixed = {"OMP_NUM_THREADS": "1", "PYTHONHASHSEED": "0", "HF_HUB_OFFLINE": "1"}
+    settings = os.environ | fixed | {"PYTHONPATH": str(source)}
     with (folder / f"{study}.log").open("wb") as log:
-        command = [str(python), __file__, "--child", str(file)]
-        return subprocess.Popen(command, cwd=folder, env=kept | settings, stderr=log)
+        command = [sys.executable, __file__, "--child", str(file)]
+        return subprocess.Popen(command, cwd=folder, env=settings, stderr=log)
 
 
 def main() -> int:
     """Compare the studies at two commits; 1 where something else than what is allowed differs."""
     listed = list(commands_of({}))
-    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("--old", type=Path, metavar="CHECKOUT", help="of the commit before")
-    parser.add_argument("--new", type=Path, metavar="CHECKOUT", help="of the commit after")
-    parser.add_argument("--only", nargs="+", choices=listed, default=listed, metavar="STUDY")
-    parser.add_argument("--json", type=Path, metavar="FILE", help="keep all differences here")
-    parser.add_argument("--keep", type=Path, metavar="FOLDER", help="work here; rows in it stand")
-    parser.add_argument("--child", type=Path, help=argparse.SUPPRESS)
-    given = parser.parse_args()
+    given = options(
+        __doc__,
+        old=(Path, "a checkout of the commit before"),
+        new=(Path, "a checkout of the commit after"),
+        only=(listed, "some of the studies", listed),
+        keep=(Path, "work in this folder; rows in it stay"),
+        child=(Path, "a study that this command runs in another process"),
+    )
     if given.child:
         child(json.loads(given.child.read_text()))
         return 0
-    if not (given.old and given.new):  # `make bench` has neither
-        print("nothing compared: name --old and --new, two checkouts")
-        return 0
+    if not (given.old and given.new):
+        raise SystemExit("nothing compared: name --old and --new, two checkouts")
     wanted = [*(["fixed"] if "stored" in given.only else []), *given.only]
     allowed: Counter[str] = Counter()
     others: dict[str, list[str]] = {}
@@ -274,18 +262,13 @@ def main() -> int:
             study: [[new for w in words for new in RENAMED.get(w, (w,))] for words in lines]
             for study, lines in commands.items()
         }
-        pythons = {side: environment(root / f"{side}-env", vars(given)[side]) for side in SIDES}
         for side in SIDES:
             (root / side).mkdir(exist_ok=True)
         for study in dict.fromkeys(wanted):
             since = time.monotonic()
-            jobs = [
-                (side, {"source": str(vars(given)[side].resolve() / "src"), "commands": run[study]})
-                for side, run in zip(SIDES, (commands, renamed), strict=True)
-            ]
             running = [
-                (side, started(pythons[side], root / side, study, job))
-                for side, job in jobs
+                (side, started(root / side, study, vars(given)[side].resolve() / "src", run[study]))
+                for side, run in zip(SIDES, (commands, renamed), strict=True)
                 if study == "served" or not (root / side / f"{study}.json").exists()
             ]
             try:
@@ -310,8 +293,7 @@ def main() -> int:
     for study, found in others.items():
         for difference in found:
             print(f"DIFFERS {study}: {difference}")
-    if given.json:
-        given.json.write_text(json.dumps({"allowed": allowed, "others": others}, indent=1))
+    keep(given.json, {"allowed": allowed, "others": others})
     return int(any(others.values()))
 
 

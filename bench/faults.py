@@ -3,16 +3,13 @@
     python bench/faults.py                      # everything: hours on two cores
     python bench/faults.py --limit 2            # two events of each kind of fault per command
     python bench/faults.py --only flips --limit 5
-    python bench/faults.py --write              # tables into docs/reproduce/reliability.md
-    python bench/faults.py --write PAGE
+    python bench/faults.py --write docs/reproduce/reliability.md    # only write the tables there
 
 An interrupted bench resumes: each try is a line of --results, and the tries there are not repeated.
-`--write` writes the tables of all lines into the page.
 """
 
 from __future__ import annotations
 
-import argparse
 import json
 import os
 import re
@@ -39,11 +36,9 @@ from injector.cases import (  # noqa: E402
 )
 from injector.events import ACTIONS, durable_faults  # noqa: E402
 from injector.server import Server  # noqa: E402
-from runner import markdown  # noqa: E402
+from leakbound.store import write_text  # noqa: E402
+from runner import keep, markdown, options, write_into  # noqa: E402
 
-RESULTS = Path("bench-faults.jsonl")
-PAGE = Path("docs/reproduce/reliability.md")
-BEGIN, END = "<!-- made by bench/faults.py: begin -->", "<!-- end -->"
 WORST = ("traceback", "lost", "wrong", "refused", "same")
 
 
@@ -75,14 +70,11 @@ class Book:
             except (ValueError, TypeError):
                 continue
             self.rows[row.key] = row
-        text = "".join(json.dumps(asdict(row)) + "\n" for row in self.rows.values())
-        partial = file.with_suffix(".partial")
-        partial.write_text(text)
-        partial.replace(file)
+        write_text(file, "".join(json.dumps(asdict(row)) + "\n" for row in self.rows.values()))
 
-    def has(self, part: str, case: str, what: str) -> bool:
+    def has(self, *key: str) -> bool:
         """True if this was tried."""
-        return (part, case, what) in self.rows
+        return key in self.rows
 
     def add(self, row: Row) -> None:
         """Write a line down at once."""
@@ -176,73 +168,54 @@ PARTS: Mapping[str, Callable[[Book, int | None, re.Pattern[str]], None]] = {
 
 
 def tables(rows: list[Row]) -> str:
-    """The tables of the page."""
+    """The tables of the page, between blank lines."""
     titles = {
         "faults": "Kills and faults, by command",
         "power cuts": "Power cuts: the order of syncs and renames, by command",
         "flips": "Flipped bits, by kind of run",
         "hostile": "Hostile files and servers",
     }
-    told = [_summary(rows)]
+    told = [_table([row for row in rows if row.part != "finished"], lambda row: row.part)]
     for part, title in titles.items():
         if mine := [row for row in rows if row.part == part]:
             told.append(f"### {title}\n\n{_table(mine, lambda row: row.case)}")
             if part == "faults":
                 by_action = _table(mine, lambda row: row.what.partition(" at ")[0])
                 told.append(f"### Kills and faults, by kind\n\n{by_action}")
-    return "\n\n".join(told)
-
-
-def _summary(rows: list[Row]) -> str:
-    tried = [row for row in rows if row.part != "finished"]
-    return _table(tried, lambda row: row.part)
+    return "\n".join(["", "\n\n".join(told), ""])
 
 
 def _table(rows: list[Row], name: Callable[[Row], str]) -> str:
     """A line a case: tries, and how they ended."""
     cases = dict.fromkeys(map(name, rows))
     made = {f"`{case}`": [row for row in rows if name(row) == case] for case in cases}
-    return markdown([_line(*each) for each in (made | {"together": rows}).items()])
-
-
-def _line(case: str, rows: list[Row]) -> dict[str, str]:
-    found = Counter(row.kind for row in rows)
-    ends = {kind: f"{found[kind]:,}" for kind in OUTCOMES}
-    return {"case": case, "tries": f"{found.total():,}", **ends}
-
-
-def write(page: Path, rows: list[Row]) -> None:
-    """Put the tables between the marks of the page."""
-    before, _, rest = page.read_text().partition(BEGIN)
-    _, _, after = rest.partition(END)
-    page.write_text(f"{before}{BEGIN}\n\n{tables(rows)}\n\n{END}{after}")
+    lines = []
+    for case, own in (made | {"together": rows}).items():
+        found = Counter(row.kind for row in own)
+        ends = {kind: f"{found[kind]:,}" for kind in OUTCOMES}
+        lines.append({"case": case, "tries": f"{found.total():,}", **ends})
+    return markdown(lines)
 
 
 def main() -> int:
     """Status 1 where anything was lost or wrong, or ended in a traceback."""
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--only", choices=PARTS, action="append")
-    parser.add_argument("--limit", type=int, help="tries of each kind for a case")
-    parser.add_argument("--cases", type=re.compile, default=re.compile(""), metavar="REGEX")
-    parser.add_argument("--results", type=Path, default=RESULTS)
-    parser.add_argument(
-        "--write",
-        type=Path,
-        nargs="?",
-        const=PAGE,
-        metavar="PAGE",
-        help=f"only write {PAGE}",
+    args = options(
+        __doc__,
+        only=(list(PARTS), "kinds of faults", PARTS),
+        limit=(int, "tries of each kind for a case"),
+        cases=("", "a regular expression"),
+        results=(Path("bench-faults.jsonl"), "each try is a line of this file"),
+        write=(Path, "only write the tables into this page"),
     )
-    asked = parser.parse_args()
-    book = Book(asked.results)
-    if asked.write is None:
-        for part in asked.only or PARTS:
-            PARTS[part](book, asked.limit, asked.cases)
+    book = Book(args.results)
+    for part in args.only if args.write is None else ():
+        PARTS[part](book, args.limit, re.compile(args.cases))
     rows = list(book.rows.values())
-    if asked.write is not None:
-        write(asked.write, rows)
-    else:
+    if args.write is None:
         print(tables(rows))
+    else:
+        write_into(args.write, "bench/faults.py", tables(rows))
+    keep(args.json, [asdict(row) for row in rows])
     return int(any(row.kind in WORST[:3] for row in rows))
 
 

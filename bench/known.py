@@ -437,15 +437,13 @@ def main(doc: str | None) -> int:
     args = options(
         doc,
         runs=400,
-        drawn=("fixed", f"one of {', '.join(PLANS)}"),
+        drawn=("fixed", "the way of drawing", PLANS),
         n=([0], "draws, at most; of --explore forwards"),
         questions=[12],
         scorers=list(SCORERS),
     )
-    if (plan := args.drawn) not in PLANS:
-        raise SystemExit(f"--drawn must be one of {', '.join(PLANS)}, got {plan}.")
-    sizes = product(args.questions, filter(None, args.n) if any(args.n) else N[plan])
-    cases = [Case(plan, n, q, tuple(args.scorers)) for q, n in sizes]
+    sizes = product(args.questions, filter(None, args.n) if any(args.n) else N[args.drawn])
+    cases = [Case(args.drawn, n, q, tuple(args.scorers)) for q, n in sizes]
     rows = [row for case in cases for row in rows_of(case, tally(case, range(args.runs)))]
     print("missed of made; p: of an exact binomial test at 1 - confidence\n")
     print(markdown([{**row, "p": f"{row['p']:.2g}"} for row in rows]))
