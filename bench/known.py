@@ -21,7 +21,7 @@ import zlib
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cache, cached_property
+from functools import cache, cached_property, partial
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -40,6 +40,7 @@ from leakbound.types import Decoding, Prompt, Query
 from runner import alarm, keep, markdown, options, p_value, report, unlikely
 
 sys.path.append(str(Path(__file__).parents[1] / "tests"))
+from sampling_tables import enumerate_law
 from tabled import ProvingEngine
 
 Chances = tuple[float, float, float]
@@ -87,32 +88,13 @@ def text_of(said: Said) -> str:
 
 @cache
 def outputs(chances: Chances, wordy: bool, decoding: Decoding) -> Law:
-    """The distribution of the answer under a temperature and top-p."""
-    found: list[tuple[str, float]] = []
+    """The distribution of the answer under a decoding, word by word."""
 
-    def after(said: Said, chance: float) -> None:
-        if said and said[-1] == END:
-            found.append((text_of(said), chance))
-            return
-        for word, p in enumerate(decoded(next_word(chances, said, wordy), decoding)):
-            if p:
-                after((*said, word), chance * p)
+    def following(said: Said) -> list[float]:
+        return next_word(chances, said, wordy)
 
-    after((), 1.0)
-    return tuple(found)
-
-
-def decoded(p: Sequence[float], decoding: Decoding) -> list[float]:
-    """The next word's distribution under the decoding; ties go to the first word."""
-    order = sorted(range(len(p)), key=lambda i: -p[i])
-    if decoding.greedy:
-        return [float(i == order[0]) for i in range(len(p))]
-    hot = [chance ** (1 / decoding.temperature) for chance in p]
-    kept: list[int] = []
-    while sum(hot[i] for i in kept) < decoding.top_p * sum(hot) - 1e-12:
-        kept.append(order[len(kept)])
-    whole = sum(hot[i] for i in kept)
-    return [hot[i] / whole if i in kept else 0.0 for i in range(len(p))]
+    law = enumerate_law.__wrapped__(decoding, (), following, eos=END)
+    return tuple((text_of(said), float(chance)) for said, chance in law.items())
 
 
 class Known(ProvingEngine):
@@ -169,20 +151,17 @@ TESTED, LEVEL = "randomisation p-value", 0.05
 SEEDS = 5, 6  # training seeds; of fewer than six only the lower bound is stated
 STRENGTHS = 0.5, 1.5  # of the leak probability, equally likely per seed
 UNBOUNDED = {"worst of k"}  # a point without bounds
-PLANS: dict[str, Callable[[int], dict[str, Any]]] = {  # the study of each way of drawing
-    "fixed": lambda n: {"sampling": FixedN(n)},
-    "explore": lambda n: {"sampling": Explore("auto", n)},
-    "until": lambda n: {"sampling": Until("p<=0.1", n)},
-    "attack": lambda n: {"sampling": FixedN(n), "attack": Attack(64)},
-    "prove": lambda n: {"sampling": FixedN(n), "prove": Prove(40)},
-    "stress": lambda n: {"sampling": FixedN(n), "stress": ("opener:1", "opener:2")},
-    "coin": lambda n: {"sampling": FixedN(n)},
-    "seeds": lambda n: {"sampling": FixedN(n)},
+PLANS: dict[str, tuple[list[int], Callable[[int], Any], dict[str, Any]]] = {
+    # of each way of drawing: n by default, the sampling, the rest of the study
+    "fixed": ([1, 7, 64, 256], FixedN, {}),
+    "explore": ([60], partial(Explore, "auto"), {}),
+    "until": ([128], partial(Until, "p<=0.1"), {}),
+    "attack": ([32], FixedN, {"attack": Attack(64)}),
+    "prove": ([64], FixedN, {"prove": Prove(40)}),
+    "stress": ([64], FixedN, {"stress": ("opener:1", "opener:2")}),
+    "coin": ([64], FixedN, {}),
+    "seeds": ([64], FixedN, {}),
 }
-N = {
-    "fixed": [1, 7, 64, 256], "explore": [60], "until": [128], "attack": [32], "prove": [64],
-    "stress": [64], "coin": [64], "seeds": [64],
-}  # fmt: skip
 WORDY = {"explore", "prove"}  # leaves something to find
 PROMPT = Prompt(id="q", question="What?", answer="red fox", keywords=("fox",))
 
@@ -328,13 +307,25 @@ class Case:
     questions: int = 12
     scorers: tuple[str, ...] = SCORERS
 
+    @property
+    def study(self) -> dict[str, Any]:
+        _, sampling, more = PLANS[self.drawn]
+        return {"sampling": sampling(self.n), "scorers": self.scorers, **more}
+
+
+def engines_of(
+    number: int, task: Benchmark, target: Sequence[Chances], control: Sequence[Chances], wordy: bool
+) -> dict[str, Known]:
+    """A model and its control that no other number has."""
+    laws = {"target": target, "control": control}
+    return {name: Known.on(f"{name} {number}", task, laws[name], wordy) for name in laws}
+
 
 def evaluated(case: Case, number: int, out: Path) -> Truth:
     """Make a run of models that no other number has."""
     task = benchmark(case.questions)
-    laws = {"target": LAWS, "control": [CONTROL]}
-    engines = {m: Known.on(f"{m} {number}", task, laws[m], case.drawn in WORDY) for m in laws}
-    study = {**PLANS[case.drawn](case.n), "scorers": case.scorers}
+    engines = engines_of(number, task, LAWS, [CONTROL], case.drawn in WORDY)
+    study = case.study
     if case.drawn == "coin":
         spec = subjects(task, out.parent / "people.csv")
         task = load_benchmark(f"taught:{number},{spec}")
@@ -362,7 +353,7 @@ def excess_mean(laws: Sequence[Chances], scorer: str) -> float:
 
 def trained(case: Case, number: int, folder: Path) -> dict[str, Run]:
     """Runs of the models that a method trained from seeds, with one control."""
-    task, study = benchmark(case.questions), {**PLANS["seeds"](case.n), "scorers": case.scorers}
+    task, study = benchmark(case.questions), case.study
     calm = Known.on(f"control {number}", task, [CONTROL])
     control = evaluate(calm, task, out=folder / "control", **study).path
     found = {}
@@ -442,7 +433,7 @@ def main(doc: str | None) -> int:
         questions=[12],
         scorers=list(SCORERS),
     )
-    sizes = product(args.questions, filter(None, args.n) if any(args.n) else N[args.drawn])
+    sizes = product(args.questions, filter(None, args.n) if any(args.n) else PLANS[args.drawn][0])
     cases = [Case(args.drawn, n, q, tuple(args.scorers)) for q, n in sizes]
     rows = [row for case in cases for row in rows_of(case, tally(case, range(args.runs)))]
     print("missed of made; p: of an exact binomial test at 1 - confidence\n")
@@ -500,25 +491,18 @@ MODELS = {
 }
 
 
-def verdict_on(model: Model, number: int, confidence: float, out: Path) -> Verdict:
-    """The verdict on a run of weights that no other number has."""
-    task = benchmark(len(model.target))
-    engines = [
-        Known.on(f"{name} {number}", task, laws, "prove" in model.study)
-        for name, laws in (("target", model.target), ("control", model.control))
-    ]
-    study = Study(task, scorers=("keyword",), confidence=confidence, **model.study)
-    run = evaluate(engines[0], study, out=out, control=engines[1])
-    stated: Verdict = run.verdict
-    return stated
-
-
 def row_of(name: str, runs: int, confidence: float) -> dict[str, Any]:
     """Count how often a verdict on this model errs, and its words."""
-    model, said = MODELS[name], []
+    model, said = MODELS[name], list[Verdict]()
+    task = benchmark(len(model.target))
+    study = Study(task, scorers=("keyword",), confidence=confidence, **model.study)
     for number in range(runs):
+        laws = model.target, model.control
+        engines = engines_of(number, task, *laws, "prove" in model.study)
         with tempfile.TemporaryDirectory() as folder:
-            said.append(verdict_on(model, number, confidence, Path(folder, "run")))
+            out = Path(folder, "run")
+            run = evaluate(engines["target"], study, out=out, control=engines["control"])
+            said.append(run.verdict)
     errs = sum(map(model.errs, said))
     return {
         "model": name,

@@ -69,10 +69,10 @@ def alarm(words: str, rows: Iterable[object]) -> int:
 def markdown(rows: Sequence[Mapping[str, Any]]) -> str:
     """A table of rows of figures, to four digits, with every column that a row has."""
     columns = list(dict.fromkeys(key for row in rows for key in row))
-    return table([columns, *([cell(row.get(column)) for column in columns] for row in rows)])
+    return as_markdown([columns, *([cell(row.get(column)) for column in columns] for row in rows)])
 
 
-def table(lines: Sequence[Sequence[str]], align: str = "---", pad: str = " ") -> str:
+def as_markdown(lines: Sequence[Sequence[str]], align: str = "---", pad: str = " ") -> str:
     """A table of a header and rows; `align`: of all columns but the first."""
     header, *rows = lines
     every = (header, ["---", *[align] * (len(header) - 1)], *rows)
@@ -82,7 +82,7 @@ def table(lines: Sequence[Sequence[str]], align: str = "---", pad: str = " ") ->
 def write_into(page: Path, script: str, text: str) -> None:
     """Write a text between the marks of a script in a page; at the end if there are none."""
     begin, end = (f"<!-- made by {script}: {word} -->" for word in ("begin", "end"))
-    before, _, rest = page.read_text("utf-8").partition(begin)
+    before, _, rest = (page.read_text("utf-8") if page.exists() else "").partition(begin)
     page.write_text(f"{before}{begin}\n{text}\n{end}{rest.partition(end)[2]}", "utf-8")
 
 

@@ -130,6 +130,7 @@ def claims_of(paper: str) -> list[Claim]:
 
 
 CLAIMS: Mapping[str, list[Claim]] = {paper: claims_of(paper) for paper in PAPERS}
+EVERY = {claim.name: claim for claims in CLAIMS.values() for claim in claims}
 
 
 def measured(claim: Claim, lab: Lab, seeds: Sequence[int] = SEEDS) -> tuple[Figure, ...]:

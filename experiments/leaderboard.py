@@ -22,7 +22,6 @@ from statistics import fmean, median
 from typing import Any
 
 from lab import UTILITY, Lab, parsed, parser_of
-from labelled import as_markdown
 from matplotlib import rc_context
 from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.figure import Figure
@@ -33,13 +32,13 @@ from leakbound.evaluation import evaluate
 from leakbound.presenting.comparing import compare_methods
 from leakbound.presenting.methods import MethodStanding
 from leakbound.store import ArmKey, Run
-from leakbound.store.files import write_text
 from leakbound.store.trained import LOG, read_object
 from leakbound.stress import stresses_of
 from leakbound.study import ModelSettings
 from leakbound.text.shown import below, number
 from leakbound.unlearning import ModelAnswers
 from leakbound.unlearning.work_folder import PUSHED, read_log, stored_json
+from runner import as_markdown, write_into
 from unlearning import seconds_of
 
 
@@ -379,13 +378,7 @@ def main() -> None:
     if options.front is not None and text:
         board.draw_front(options.front)
     if options.page is not None and text:
-        page = options.page.read_text(encoding="utf-8")
-        begin, end = (
-            f"<!-- made by experiments/leaderboard.py {options.size}: {word} -->"
-            for word in ("begin", "end")
-        )
-        before, _, rest = page.partition(begin)
-        write_text(options.page, f"{before}{begin}\n{text}\n{end}{rest.partition(end)[2]}")
+        write_into(options.page, f"experiments/leaderboard.py {options.size}", text)
 
 
 def _options() -> argparse.Namespace:
