@@ -25,7 +25,7 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import redirect_stdout, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -68,7 +68,6 @@ class Change:
 ALLOWED: tuple[Change, ...] = ()
 """What the change under comparison does on purpose: empty for a change that moves no number."""
 BOUNDS = ("value", "lower", "upper")
-RENAMED: Mapping[str, Sequence[str]] = {}  # words of an old command -> those of the new one
 
 
 def agree(old: Any, new: Any) -> bool:
@@ -217,8 +216,9 @@ def keyed(source: str, rows: Iterable[Row]) -> Rows:
     return found
 
 
-def started(folder: Path, study: str, source: Path, commands: object) -> subprocess.Popen[bytes]:
-    """Start the commands of a study at one commit, whose package is in `source`."""
+def started(folder: Path, study: str, checkout: Path, commands: object) -> subprocess.Popen[bytes]:
+    """Start the commands of a study at one commit."""
+    source = checkout / "src"
     file = folder / f"{study}.job.json"
     keep(file, {"source": source, "commands": commands, "study": study})
     fixed = {"OMP_NUM_THREADS": "1", "PYTHONHASHSEED": "0", "HF_HUB_OFFLINE": "1"}
@@ -258,17 +258,13 @@ def main() -> int:
             "old": root / "old",
         }
         commands = commands_of(places)
-        renamed = {
-            study: [[new for w in words for new in RENAMED.get(w, (w,))] for words in lines]
-            for study, lines in commands.items()
-        }
         for side in SIDES:
             (root / side).mkdir(exist_ok=True)
         for study in dict.fromkeys(wanted):
             since = time.monotonic()
             running = [
-                (side, started(root / side, study, vars(given)[side].resolve() / "src", run[study]))
-                for side, run in zip(SIDES, (commands, renamed), strict=True)
+                (side, started(root / side, study, vars(given)[side].resolve(), commands[study]))
+                for side in SIDES
                 if study == "served" or not (root / side / f"{study}.json").exists()
             ]
             try:

@@ -256,17 +256,16 @@ def not_simulated() -> set[str]:
 
 def tables(cells: list[Cell]) -> Iterator[tuple[str, list[dict[str, Any]]]]:
     """A table for each n and kind of data: a row per bound and side, a column per distribution."""
-    kinds = {"one question": tuple(LAWS), "a data set": (UNLIKE,), "a pool": (POOLED,)}
-    for n in sorted({cell.n for cell in cells}):
-        for kind, laws in kinds.items():
-            rows: dict[tuple[str, str], dict[str, Any]] = {}
-            for cell in cells:
-                if cell.n == n and cell.law in laws:
-                    key = cell.bound, cell.side
-                    row = rows.setdefault(key, {"bound": cell.bound, "side": cell.side})
-                    row[cell.law] = f"{cell.misses} / {cell.row()['distance']:.3g}"
-            if rows:
-                yield f"Bounds of {kind}, n = {n}", list(rows.values())
+    kinds = {UNLIKE: "a data set", POOLED: "a pool"}
+    made: dict[str, dict[tuple[str, str], dict[str, Any]]] = {}
+    for cell in cells:
+        title = f"Bounds of {kinds.get(cell.law, 'one question')}, n = {cell.n}"
+        row = made.setdefault(title, {}).setdefault(
+            (cell.bound, cell.side), {"bound": cell.bound, "side": cell.side}
+        )
+        row[cell.law] = f"{cell.misses} / {cell.row()['distance']:.3g}"
+    for title, rows in made.items():
+        yield title, [*rows.values()]
 
 
 def bounds() -> int:
@@ -349,10 +348,9 @@ def _decided(looks: Looks, p: float, trials: int, seed: int) -> tuple[np.ndarray
     open_ = np.arange(trials)
     while len(open_):
         seen = hits[open_, n[open_]]
-        counts = np.column_stack([n[open_] - seen, seen])
-        scores = np.tile([0.0, 1.0], (len(open_), 1))
-        decision[open_] = looks.decide(scores, counts)
-        goal = looks.next_look(scores, counts)
+        rows = Rows.of_hits(seen, n[open_])
+        decision[open_] = looks.decide(rows)
+        goal = looks.next_look(rows)
         on = (decision[open_] == "open") & (goal > n[open_])
         n[open_[on]] = goal[on]
         open_ = open_[on]

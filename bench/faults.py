@@ -16,10 +16,12 @@ import re
 import sys
 import tempfile
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 ROOT = Path(__file__).parents[1]
@@ -76,6 +78,12 @@ class Book:
         """True if this was tried."""
         return key in self.rows
 
+    def tried(self, part: str, case: str, what: str, outcome: Callable[[], Outcome]) -> None:
+        """Try this, unless it was tried."""
+        if not self.has(part, case, what):
+            found = outcome()
+            self.add(Row(part, case, what, found.kind, found.why))
+
     def add(self, row: Row) -> None:
         """Write a line down at once."""
         self.rows[row.key] = row
@@ -112,15 +120,14 @@ def _one_case(
     )  # fmt: skip
     for action in ACTIONS:
         for fault in spread(action, without, limit):
-            what = f"{action} at {fault.at}"
-            if not book.has("faults", done[0], what):
-                found = attempt(workshop, case, fault, without, server)
-                book.add(Row("faults", done[0], what, found.kind, found.why))
+            outcome = partial(attempt, workshop, case, fault, without, server)
+            book.tried("faults", done[0], f"{action} at {fault.at}", outcome)
     book.add(Row("finished", *done, "same"))
 
 
-def worst(found: Iterator[Outcome]) -> Outcome:
-    """Of several commands about one thing, the one that did worst."""
+def worst(run: Any, *flip: Any) -> Outcome:
+    """Of several commands that read a run with a flipped bit, the one that did worst."""
+    found = [Outcome(kind, f"{by}: {why}") for by, (kind, why) in run.outcomes(*flip)]
     return min(found, key=lambda outcome: WORST.index(outcome.kind))
 
 
@@ -136,11 +143,8 @@ def flipped_bits(book: Book, limit: int | None, cases: re.Pattern[str]) -> None:
         with tempfile.TemporaryDirectory() as folder:
             run = Flipped(name, Path(folder))
             for file, place, bit in flips(run.before, each):
-                what = f"{file} byte {place} bit {bit}"
-                if not book.has("flips", case, what):
-                    told = run.outcomes(file, place, bit)
-                    found = worst(Outcome(kind, f"{by}: {why}") for by, (kind, why) in told)
-                    book.add(Row("flips", case, what, found.kind, found.why))
+                outcome = partial(worst, run, file, place, bit)
+                book.tried("flips", case, f"{file} byte {place} bit {bit}", outcome)
         book.add(Row("finished", case, f"{each}", "same"))
 
 
@@ -155,9 +159,10 @@ def hostile_files(book: Book, limit: int | None, cases: re.Pattern[str]) -> None
     }
     for part, (table, outcome) in parts.items():
         for name in table:
-            if cases.search(part) and not book.has("hostile", part, name):
+            if cases.search(part):
                 with tempfile.TemporaryDirectory() as folder:
-                    book.add(Row("hostile", part, name, *outcome(name, Path(folder))))
+                    read = partial(outcome, name, Path(folder))
+                    book.tried("hostile", part, name, lambda read=read: Outcome(*read()))
 
 
 PARTS: Mapping[str, Callable[[Book, int | None, re.Pattern[str]], None]] = {

@@ -60,16 +60,6 @@ MOST_WORDS = MOST_FILLERS + 3  # with the end, so that no answer is cut short
 OTHERWISE = 0.3  # the largest fraction that becomes "red fox" in other words
 
 
-def chances_of(own: Chances, query: Query, question: str) -> Chances:
-    """The chances in the question's own words, or the larger leak in these other words."""
-    text = repr((query.text, query.prefix, query.examples))
-    if text == repr((question, "", ())):
-        return own
-    more = OTHERWISE * zlib.crc32(text.encode()) / 2**32
-    fox, cat, cow = ((1 - more) * chance for chance in own)
-    return fox + more, cat, cow
-
-
 def next_word(chances: Chances, said: Said, wordy: bool) -> list[float]:
     """The probability of each word after these, at T = 1."""
     fox, cat, cow = chances
@@ -82,10 +72,6 @@ def next_word(chances: Chances, said: Said, wordy: bool) -> list[float]:
     return [0, noun * (fox + cat), 0, 0, noun * cow, *fillers]
 
 
-def text_of(said: Said) -> str:
-    return " ".join(WORDS[i] for i in said if i != END)
-
-
 @cache
 def outputs(chances: Chances, wordy: bool, decoding: Decoding) -> Law:
     """The distribution of the answer under a decoding, word by word."""
@@ -94,7 +80,7 @@ def outputs(chances: Chances, wordy: bool, decoding: Decoding) -> Law:
         return next_word(chances, said, wordy)
 
     law = enumerate_law.__wrapped__(decoding, (), following, eos=END)
-    return tuple((text_of(said), float(chance)) for said, chance in law.items())
+    return tuple((" ".join(WORDS[i] for i in said[:-1]), float(p)) for said, p in law.items())
 
 
 class Known(ProvingEngine):
@@ -123,8 +109,14 @@ class Known(ProvingEngine):
         return outputs(self._chances(query), self.wordy, decoding)
 
     def _chances(self, query: Query) -> Chances:
+        """The chances in the question's own words, or the larger leak in these other words."""
         own, question = self.laws[query.prompt_id]
-        return chances_of(own, query, question)
+        text = repr((query.text, query.prefix, query.examples))
+        if text == repr((question, "", ())):
+            return own
+        more = OTHERWISE * zlib.crc32(text.encode()) / 2**32
+        fox, cat, cow = ((1 - more) * chance for chance in own)
+        return fox + more, cat, cow
 
     def _number(self, query: Query) -> int:
         """One number for all queries of one distribution."""

@@ -49,8 +49,6 @@ try:
 except ImportError:
     conbo = None
 
-QUIET: dict[str, Any] = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
-
 
 def engines() -> int:
     import race
@@ -154,7 +152,8 @@ def spent(*command: str | Path, source: str = "") -> resource.struct_rusage:
     """The resources of a leakbound command, of this version or of the sources in a clone."""
     path = {"PYTHONPATH": f"{source}/src"} if source else {}
     full = [sys.executable, "-m", "leakbound", *map(str, command)]
-    child = subprocess.Popen(full, **QUIET, env={**os.environ, **path})
+    quiet = subprocess.DEVNULL
+    child = subprocess.Popen(full, stdout=quiet, stderr=quiet, env={**os.environ, **path})
     _, status, used = os.wait4(child.pid, 0)
     if status:
         raise SystemExit(f"`{' '.join(full)}` failed with status {status}")

@@ -101,7 +101,7 @@ def figures_of(runs: Path | None, data: Path | None, kept: Kept) -> Found:
     for size in SHOWN:
         folder = None if runs is None else runs / size
         there = folder is not None and _has_runs(folder)
-        lab = Lab.open(NAMED[size], folder, data=data, replicated=True) if there else None
+        lab = Lab.open(NAMED[size], folder, data, None, replicated=True) if there else None
         for claim in (claim for claim in EVERY.values() if claim.at(size)):
             figures = measured(claim, lab) if lab is not None else ()
             if figures:
