@@ -195,10 +195,9 @@ class Truth:
             assert others is not None
             own = replace(row, estimate=replace(row.estimate, about=replace(about, beyond=None)))
             return self.of(own) - Truth(others, self.engines).of(own)
-        asked = self._laws[key] if row.query_id is None else [row.query_id]
-        values = np.array([self._of_one(key, row, query_id) for query_id in asked])
         if row.query_id is not None:
-            return float(values[0])
+            return self._of_one(key, row, row.query_id)
+        values = np.array([self._of_one(key, row, query_id) for query_id in self._laws[key]])
         match about.scope:
             case "count":
                 return float((values > (row.parameter or 0) + 1e-12).sum())

@@ -241,17 +241,14 @@ def row(contest: Contest, found: dict[str, Times]) -> dict[str, Any]:
     forest = np.array(found[FOREST].seconds)
     saving = needed(contest.work, found[FOREST].drawn) / found[FOREST].tokens[0]
     made: dict[str, Any] = {"model": contest.label, "saving": f"{saving:.1f}×"}
-    made[FOREST] = f"{np.median(forest):.2f} s"
     ruler = Ruler(contest.folder, contest.work)
     plain = read(contest.work, ruler, found[GENERATE].drawn)
     for name, times in found.items():
-        p = ""
+        ratio = np.median(np.array(times.seconds) / forest)
+        made[name] = f"{np.median(forest):.2f} s" if name == FOREST else f"{ratio:.1f}×"
         if name != GENERATE:
-            p = f", p {min(same_law(plain, read(contest.work, ruler, times.drawn))):.3f}"
-        if name != FOREST:
-            made[name] = f"{np.median(np.array(times.seconds) / forest):.1f}×{p}"
-        else:
-            made[name] += p
+            same = same_law(plain, read(contest.work, ruler, times.drawn))
+            made[name] += f", p {min(same):.3f}"
     others = [times.seconds for name, times in found.items() if name != FOREST]
     best = np.min(others, axis=0) / forest
     made["best other"] = f"**{np.median(best):.2g}×** ({best.min():.2g} to {best.max():.2g})"

@@ -68,6 +68,12 @@ def alarm(words: str, rows: Iterable[object]) -> int:
 
 def markdown(rows: Sequence[Mapping[str, Any]]) -> str:
     """A table of rows of figures, to four digits, with every column that a row has."""
+
+    def cell(value: Any) -> str:
+        if value is None:
+            return ""
+        return f"{value:.4g}" if isinstance(value, float) else str(value)
+
     columns = list(dict.fromkeys(key for row in rows for key in row))
     return as_markdown([columns, *([cell(row.get(column)) for column in columns] for row in rows)])
 
@@ -84,13 +90,6 @@ def write_into(page: Path, script: str, text: str) -> None:
     begin, end = (f"<!-- made by {script}: {word} -->" for word in ("begin", "end"))
     before, _, rest = (page.read_text("utf-8") if page.exists() else "").partition(begin)
     page.write_text(f"{before}{begin}\n{text}\n{end}{rest.partition(end)[2]}", "utf-8")
-
-
-def cell(value: Any) -> str:
-    """A figure to four digits, or blank."""
-    if value is None:
-        return ""
-    return f"{value:.4g}" if isinstance(value, float) else str(value)
 
 
 def demo_models(folder: Path) -> dict[str, Path]:
