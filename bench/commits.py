@@ -1,15 +1,12 @@
 """Whether a change moved a number that it should not have: ten studies at two commits.
 
     python bench/commits.py --old CHECKOUT --new CHECKOUT [--only STUDY ...] [--json FILE]
-                            [--keep FOLDER]
 
 Runs the command lines of bench/studies.py at both commits, each with the packages of this Python
-and the checkout's `src`. A wrapper fixes the order in which bets meet the
-draws. `estimates` and `--json` documents must agree to 1e-12, unless `ALLOWED` names the quantity
-that changes on purpose. The study `stored` bounds draws that the old commit exported. With `--keep`
-the rows stay: a second run makes only those that are not there, and `served`, whose seeds follow
-from its port. Exit status 1 where any other number differs. Three minutes on two idle cores; not
-part of `.ci/run`.
+and the checkout's `src`. A wrapper fixes the order in which bets meet the draws. `estimates` and
+`--json` documents must agree to 1e-12, unless `ALLOWED` names the quantity that changes on purpose.
+The study `stored` bounds draws that the old commit exported. Exit status 1 if any other number
+differs. Three minutes on two idle cores; not part of `.ci/run`.
 """
 
 from __future__ import annotations
@@ -236,7 +233,6 @@ def main() -> int:
         old=(Path, "a checkout of the commit before"),
         new=(Path, "a checkout of the commit after"),
         only=(listed, "some of the studies", listed),
-        keep=(Path, "work in this folder; rows in it stay"),
         child=(Path, "a study that this command runs in another process"),
     )
     if given.child:
@@ -249,31 +245,24 @@ def main() -> int:
     others: dict[str, list[str]] = {}
     begun = time.monotonic()
     with tempfile.TemporaryDirectory() as scratch, server() as served:
-        root = (given.keep or Path(scratch)).resolve()
-        shared = write_shared(root / "shared")
-        places = {
-            "shared": shared,
-            "logs": LOGS,
-            "served": f"openai:{served.url}#m",
-            "old": root / "old",
-        }
-        commands = commands_of(places)
+        root = Path(scratch).resolve()
+        places = {"shared": write_shared(root / "shared"), "logs": LOGS, "old": root / "old"}
+        commands = commands_of({**places, "served": f"openai:{served.url}#m"})
         for side in SIDES:
             (root / side).mkdir(exist_ok=True)
         for study in dict.fromkeys(wanted):
             since = time.monotonic()
-            running = [
-                (side, started(root / side, study, vars(given)[side].resolve(), commands[study]))
+            running = {
+                side: started(root / side, study, vars(given)[side].resolve(), commands[study])
                 for side in SIDES
-                if study == "served" or not (root / side / f"{study}.json").exists()
-            ]
+            }
             try:
-                for side, process in running:
+                for side, process in running.items():
                     if process.wait():
                         print((root / side / f"{study}.log").read_text())
                         raise SystemExit(f"{study}: the {side} commit failed, see above")
             finally:
-                for _, process in running:
+                for process in running.values():
                     process.kill()  # the other one, where one failed
             old, new = (json.loads((root / side / f"{study}.json").read_text()) for side in SIDES)
             reasons, others[study] = compared(study, old, new)

@@ -332,12 +332,9 @@ def until() -> int:
         )
     lead = f"p <= .02, at most {looks.cap} draws, {args.trials} questions per p"
     report(args.json, rows, lead)
-    slow = [row["p"] for row in rows if row["p"] in CLEAR and row["ratio"] < 3]
+    slow = alarm("TOO MANY DRAWS", (r for r in rows if r["p"] in CLEAR and r["ratio"] < 3))
     counted = [(row["wrong"], args.trials) for row in rows]
-    wrong = too_often([row["p"] for row in rows], counted, 1 - confidence)
-    if slow or wrong:
-        print(f"TOO MANY draws at p = {slow}, wrong decisions at p = {wrong}")
-    return 1 if slow or wrong else 0
+    return slow | alarm("WRONG TOO OFTEN", too_often(rows, counted, 1 - confidence))
 
 
 def _decided(looks: Looks, p: float, trials: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
@@ -423,14 +420,11 @@ def servers() -> int:
     """Evaluate servers that lie in one way each, and count what the evaluations end in."""
     from lies import DETECTABLE, UNDETECTABLE, outcome
 
-    args, wrong = options(__doc__, tries=20), 0
-    for title, lies, choices in (
-        ("can be detected", DETECTABLE, None),
-        ("cannot be detected", UNDETECTABLE, 1),
-    ):
-        rows = []
+    args, rows = options(__doc__, tries=20), list[dict[str, Any]]()
+    kinds = {"can be detected": (DETECTABLE, None), "cannot be detected": (UNDETECTABLE, 1)}
+    for kind, (lies, choices) in kinds.items():
         for name, lie in lies.items():
-            row: dict[str, Any] = {f"lie that {title}": name}
+            row: dict[str, Any] = {"lie": name, "it": kind}
             row |= dict.fromkeys(("refused", "stopped", "holds", "wrong", "draws missing"), 0)
             for seed in range(args.tries):
                 with TemporaryDirectory() as folder:
@@ -438,10 +432,9 @@ def servers() -> int:
                 row[end] += 1
                 row["draws missing"] += missing
             rows.append(row)
-        print(f"\n{markdown(rows)}")
-        wrong += sum(row["wrong"] for row in rows) if lies is DETECTABLE else 0
-    print(f"\nwrong bounds of servers whose lie can be detected: {wrong}")
-    return 1 if wrong else 0
+    report(args.json, rows)
+    wrong = (row for row in rows if row["wrong"] and row["lie"] in DETECTABLE)
+    return alarm("WRONG BOUND OF A LIE THAT CAN BE DETECTED", wrong)
 
 
 KINDS: dict[str, Callable[[], int]] = {

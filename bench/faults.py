@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import sys
 import tempfile
 from collections import Counter
@@ -93,7 +92,7 @@ class Book:
             print(f"{row.kind}: {row.part}, {row.case}, {row.what}: {row.why}", flush=True)
 
 
-def kills_and_faults(book: Book, limit: int | None, cases: re.Pattern[str]) -> None:
+def kills_and_faults(book: Book, limit: int | None) -> None:
     """Every command that writes, on models with an output head of their own and without."""
     for tied in (False, True):
         with ExitStack() as stack:
@@ -102,7 +101,7 @@ def kills_and_faults(book: Book, limit: int | None, cases: re.Pattern[str]) -> N
             workshop = Workshop(folder, tied=tied, judge=judge.url)
             server = stack.enter_context(Server(workshop.work))
             for case in workshop.cases:
-                if cases.search(case) and (workshop.cases[case].trains or not tied):
+                if workshop.cases[case].trains or not tied:
                     _one_case(book, workshop, server, case, limit, " (tied)" if tied else "")
 
 
@@ -131,14 +130,14 @@ def worst(run: Any, *flip: Any) -> Outcome:
     return min(found, key=lambda outcome: WORST.index(outcome.kind))
 
 
-def flipped_bits(book: Book, limit: int | None, cases: re.Pattern[str]) -> None:
+def flipped_bits(book: Book, limit: int | None) -> None:
     """Bits of every file of a finished run, and every command that reads it asked again."""
     from flips import RUNS, Flipped, flips
 
     each = 8 * limit if limit else 64
     for name in RUNS:
         case = f"{name} run"
-        if not cases.search(name) or book.has("finished", case, f"{each}"):
+        if book.has("finished", case, f"{each}"):
             continue
         with tempfile.TemporaryDirectory() as folder:
             run = Flipped(name, Path(folder))
@@ -148,7 +147,7 @@ def flipped_bits(book: Book, limit: int | None, cases: re.Pattern[str]) -> None:
         book.add(Row("finished", case, f"{each}", "same"))
 
 
-def hostile_files(book: Book, limit: int | None, cases: re.Pattern[str]) -> None:
+def hostile_files(book: Book, limit: int | None) -> None:
     """Models, logs of other tools and servers of a judge that mean no good."""
     from hostile import logs, models, servers
 
@@ -159,13 +158,12 @@ def hostile_files(book: Book, limit: int | None, cases: re.Pattern[str]) -> None
     }
     for part, (table, outcome) in parts.items():
         for name in table:
-            if cases.search(part):
-                with tempfile.TemporaryDirectory() as folder:
-                    read = partial(outcome, name, Path(folder))
-                    book.tried("hostile", part, name, lambda read=read: Outcome(*read()))
+            with tempfile.TemporaryDirectory() as folder:
+                read = partial(outcome, name, Path(folder))
+                book.tried("hostile", part, name, lambda read=read: Outcome(*read()))
 
 
-PARTS: Mapping[str, Callable[[Book, int | None, re.Pattern[str]], None]] = {
+PARTS: Mapping[str, Callable[[Book, int | None], None]] = {
     "faults": kills_and_faults,
     "flips": flipped_bits,
     "hostile": hostile_files,
@@ -208,13 +206,12 @@ def main() -> int:
         __doc__,
         only=(list(PARTS), "kinds of faults", PARTS),
         limit=(int, "tries of each kind for a case"),
-        cases=("", "a regular expression"),
         results=(Path("bench-faults.jsonl"), "each try is a line of this file"),
         write=(Path, "only write the tables into this page"),
     )
     book = Book(args.results)
     for part in args.only if args.write is None else ():
-        PARTS[part](book, args.limit, re.compile(args.cases))
+        PARTS[part](book, args.limit)
     rows = list(book.rows.values())
     if args.write is None:
         print(tables(rows))

@@ -100,7 +100,8 @@ def figures_of(runs: Path | None, data: Path | None, kept: Kept) -> Found:
     found: Found = {}
     for size in SHOWN:
         folder = None if runs is None else runs / size
-        there = folder is not None and _has_runs(folder)
+        places = () if folder is None else (folder, *(folder / name for name in BESIDE))
+        there = any((place / "runs").exists() for place in places)
         lab = Lab.open(NAMED[size], folder, data, None, replicated=True) if there else None
         for claim in (claim for claim in EVERY.values() if claim.at(size)):
             figures = measured(claim, lab) if lab is not None else ()
@@ -108,11 +109,6 @@ def figures_of(runs: Path | None, data: Path | None, kept: Kept) -> Found:
                 kept.put(claim, size, figures)
             found[size, claim.name] = figures or kept.get(claim, size)
     return found
-
-
-def _has_runs(folder: Path) -> bool:
-    """True if a size has runs, of its benchmark or of other data."""
-    return any((place / "runs").exists() for place in (folder, *(folder / b for b in BESIDE)))
 
 
 def tables(found: Found) -> str:

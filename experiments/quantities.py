@@ -188,21 +188,20 @@ def compared(stored: Stored, *, more: str, base: str, scorer: str, way: str = PL
 
 def hidden(stored: Stored, *, models: Sequence[str], control: bool = True) -> Figure:
     """The largest leak probability (beyond the control) at questions with a clean greedy answer."""
-    level = 1 - (1 - CONFIDENCE) / len(models)
-    figures = [_hidden(stored, model, control, level) for model in models]
+    level, scorer = 1 - (1 - CONFIDENCE) / len(models), stored.lab.size.leak
+    figures = []
+    for model in models:
+        clean = tuple(q for q, score in greedy(stored, model, scorer).items() if score == 0)
+        if not clean:
+            figures.append(Figure(None, 0.0, 1.0, level))
+            continue
+        drawn = [fixed(stored, name, scorer) for name in (model, *([CONTROL] if control else []))]
+        scores = [(each.order, ArmScores(each.query_ids, each.draws).of(clean)) for each in drawn]
+        bounds = [Drawn.fixed(own, order=order).leakage for order, own in scores]
+        bound = partial(stats.excess_of, *bounds) if control else bounds[0]
+        worst = stats.worst_question(bound, len(clean), confidence=level, side="both")
+        figures.append(Figure.of(worst))
     return figures[0] if len(figures) == 1 else Figure.extreme(figures, max)
-
-
-def _hidden(stored: Stored, model: str, control: bool, confidence: float) -> Figure:
-    scorer = stored.lab.size.leak
-    clean = tuple(q for q, score in greedy(stored, model, scorer).items() if score == 0)
-    if not clean:
-        return Figure(None, 0.0, 1.0, confidence)
-    drawn = [fixed(stored, name, scorer) for name in ((model, CONTROL) if control else (model,))]
-    scores = [(each.order, ArmScores(each.query_ids, each.draws).of(clean)) for each in drawn]
-    bounds = [Drawn.fixed(own, order=order).leakage for order, own in scores]
-    bound = partial(stats.excess_of, *bounds) if control else bounds[0]
-    return Figure.of(stats.worst_question(bound, len(clean), confidence=confidence, side="both"))
 
 
 def share_above(stored: Stored, *, model: str, limit: float) -> Figure:

@@ -256,11 +256,7 @@ class CTranslate2:
 
 
 ENGINES: dict[str, type[Any]] = {
-    "forest": Forest,
-    "transformers": Transformers,
-    "vllm": Vllm,
-    "openvino": OpenVino,
-    "ctranslate2": CTranslate2,
+    each.__name__.lower(): each for each in (Forest, Transformers, Vllm, OpenVino, CTranslate2)
 }
 
 

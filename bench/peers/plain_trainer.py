@@ -15,12 +15,7 @@ from torch import Tensor
 from torch.nn.functional import logsigmoid
 from torch.nn.utils.rnn import pad_sequence
 from torch.utils.data import SequentialSampler
-from transformers import (
-    AutoModelForCausalLM,
-    PrinterCallback,
-    Trainer,
-    TrainingArguments,
-)
+from transformers import AutoModelForCausalLM, PrinterCallback, Trainer, TrainingArguments
 
 from leakbound.types import Headway, Progress, silent
 from leakbound.unlearning import TrainingSettings
@@ -42,11 +37,27 @@ def train(
     model, reference = (
         AutoModelForCausalLM.from_pretrained(location, dtype=torch.float32) for _ in range(2)
     )
+    arguments = TrainingArguments(
+        output_dir=str(out),
+        num_train_epochs=1,
+        per_device_train_batch_size=settings.batch_size,
+        learning_rate=settings.learning_rate,
+        lr_scheduler_type="constant",
+        weight_decay=settings.weight_decay,
+        max_grad_norm=settings.max_grad_norm,
+        seed=settings.seed,
+        use_cpu=True,
+        remove_unused_columns=False,
+        save_strategy="no",
+        logging_steps=1,
+        report_to="none",
+        disable_tqdm=True,
+    )
     trainer = PlainTrainer(
         reference,
         progress,
         model=model,
-        args=_arguments(settings, out),
+        args=arguments,
         train_dataset=_pairs(rows, settings),
         data_collator=_collate,
     )
@@ -136,22 +147,3 @@ def _padded(examples: list[Example]) -> dict[str, Tensor]:
         "attention_mask": table([[1] * len(example.tokens) for example in examples], 0),
         "labels": table([[-100] * len(e.prompt) + list(e.answer) for e in examples], -100),
     }
-
-
-def _arguments(settings: TrainingSettings, out: Path) -> TrainingArguments:
-    return TrainingArguments(
-        output_dir=str(out),
-        num_train_epochs=1,
-        per_device_train_batch_size=settings.batch_size,
-        learning_rate=settings.learning_rate,
-        lr_scheduler_type="constant",
-        weight_decay=settings.weight_decay,
-        max_grad_norm=settings.max_grad_norm,
-        seed=settings.seed,
-        use_cpu=True,
-        remove_unused_columns=False,
-        save_strategy="no",
-        logging_steps=1,
-        report_to="none",
-        disable_tqdm=True,
-    )
