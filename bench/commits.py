@@ -131,11 +131,18 @@ def _shown(row: Row | None) -> str:
 
 
 def child(job: Row) -> None:
-    """Run the commands of a study in this process; write down the numbers that they made."""
+    """Run the commands of a study in this process; write down the numbers that they made.
+
+    The order of bets is fixed, and each arm has a row with the key of its order.
+    """
     leakbound = importlib.import_module("leakbound")
     if not Path(leakbound.__file__ or "").is_relative_to(job["source"]):
         raise SystemExit(f"imported {leakbound.__file__}, which is not in {job['source']}")
-    order_key, main = _fixed(), importlib.import_module("leakbound.cli").main
+    _home("entropy", "leakbound.stats").entropy = lambda: 0
+    home = _home("draws_key", "leakbound")
+    order_key: Callable[[Any], int] = home.draws_key
+    home.draws_key = lambda arm: sum(str(arm.key).encode())
+    main = importlib.import_module("leakbound.cli").main
     rows: Rows = {}
     for number, command in enumerate(job["commands"]):
         sys.argv, status = ["leakbound", *command], 0
@@ -162,15 +169,6 @@ def child(job: Row) -> None:
             found.append({"quantity": "order key", "arm": name, "value": str(order_key(arm))})
         rows |= keyed(file.parent.name, found)
     keep(Path(f"{job['study']}.json"), rows)
-
-
-def _fixed() -> Callable[[Any], int]:
-    """Fix the order of bets; return what makes the key of an arm's order."""
-    _home("entropy", "leakbound.stats").entropy = lambda: 0
-    home = _home("draws_key", "leakbound")
-    original: Callable[[Any], int] = home.draws_key
-    home.draws_key = lambda arm: sum(str(arm.key).encode())
-    return original
 
 
 def _home(name: str, package: str) -> Any:

@@ -54,6 +54,7 @@ from leakbound.stats import (
 from runner import (
     FALSE_ALARM,
     alarm,
+    conbo,
     dispatch,
     keep,
     markdown,
@@ -77,11 +78,6 @@ from statements import (
     data_set,
     queries,
 )
-
-try:
-    import conbo
-except ImportError:
-    conbo = None
 
 ALPHA, CONFIDENCE = 0.01, 0.99
 BATCH = 100  # trials bounded in one call
@@ -156,19 +152,16 @@ def of_one_question() -> Bounded:
     for row in filter(of_draws, LISTED):
         quantity, truth = TRUTHS[row.reading]
         for binary in (True, False) if row.binary is None else (row.binary,):
-            own, of = replace(row, binary=binary), partial(true_of, truth, binary)
+            own = replace(row, binary=binary)
             for method in (None, "paper") if row.paper else (None,):
                 title = ", ".join(filter(None, (own.name, method)))
-                found[title] = called(own, quantity, method), of
+                of_law = (lambda law, of=truth: of(law.coin)) if binary else truth
+                found[title] = called(own, quantity, method), of_law
     blocks = next(row for row in LISTED if row.name == "draws: leak@k, graded")
     for k in (2, 8, 32):  # one k has its own bounds
         truth = partial(Law.leak_at, k=np.array([k]))
         found[f"leak@{k}, that k"] = called(blocks, leak_at(k)), truth
     return found
-
-
-def true_of(truth: Callable[[Law], Any], binary: bool, law: Law) -> Any:
-    return truth(law.coin if binary else law)
 
 
 CONBO: Bounded = {

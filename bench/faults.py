@@ -101,27 +101,18 @@ def kills_and_faults(book: Book, limit: int | None) -> None:
             workshop = Workshop(folder, tied=tied, judge=judge.url)
             server = stack.enter_context(Server(workshop.work))
             for case in workshop.cases:
-                if workshop.cases[case].trains or not tied:
-                    _one_case(book, workshop, server, case, limit, " (tied)" if tied else "")
-
-
-def _one_case(
-    book: Book, workshop: Workshop, server: Server, case: str, limit: int | None, tied: str
-) -> None:
-    done = f"{case}{tied}", f"limit {limit}"
-    if book.has("finished", *done):
-        return
-    without = clean(workshop, case, server)
-    cut = durable_faults(without.events)
-    book.add(
-        Row("power cuts", done[0], f"{len(without.events)} events", "lost" if cut else "same",
-            "; ".join(cut))
-    )  # fmt: skip
-    for action in ACTIONS:
-        for fault in spread(action, without, limit):
-            outcome = partial(attempt, workshop, case, fault, without, server)
-            book.tried("faults", done[0], f"{action} at {fault.at}", outcome)
-    book.add(Row("finished", *done, "same"))
+                name, what = f"{case}{' (tied)' if tied else ''}", f"limit {limit}"
+                tried = workshop.cases[case].trains or not tied
+                if not tried or book.has("finished", name, what):
+                    continue
+                without = clean(workshop, case, server)
+                cut, count = durable_faults(without.events), f"{len(without.events)} events"
+                book.add(Row("power cuts", name, count, "lost" if cut else "same", "; ".join(cut)))
+                for action in ACTIONS:
+                    for fault in spread(action, without, limit):
+                        outcome = partial(attempt, workshop, case, fault, without, server)
+                        book.tried("faults", name, f"{action} at {fault.at}", outcome)
+                book.add(Row("finished", name, what, "same"))
 
 
 def worst(run: Any, *flip: Any) -> Outcome:

@@ -400,16 +400,8 @@ def tally(case: Case, runs: Sequence[int]) -> Tally:
     return made
 
 
-def rows_of(case: Case, made: Tally) -> list[dict[str, Any]]:
-    """A row per statement: how often it was made and missed, and the p-value."""
-    of = {"drawn": case.drawn, "questions": case.questions, "n": case.n}
-    return [
-        {**of, **vars(what), **judged(list(once.values()), 1 - what.confidence)}
-        for what, once in made.items()
-    ]
-
-
 def judged(misses: Sequence[bool], alpha: float) -> dict[str, Any]:
+    """How often a statement was made and missed, and the p-value."""
     made, wrong = len(misses), sum(misses)
     return {"made": made, "missed": wrong, "p": p_value(wrong, made, alpha)}
 
@@ -425,8 +417,12 @@ def main(doc: str | None) -> int:
         scorers=list(SCORERS),
     )
     sizes = product(args.questions, filter(None, args.n) if any(args.n) else PLANS[args.drawn][0])
-    cases = [Case(args.drawn, n, q, tuple(args.scorers)) for q, n in sizes]
-    rows = [row for case in cases for row in rows_of(case, tally(case, range(args.runs)))]
+    rows = []
+    for questions, n in sizes:
+        case = Case(args.drawn, n, questions, tuple(args.scorers))
+        of = {"drawn": case.drawn, "questions": questions, "n": n}
+        for what, once in tally(case, range(args.runs)).items():
+            rows.append(of | vars(what) | judged([*once.values()], 1 - what.confidence))
     print("missed of made; p: of an exact binomial test at 1 - confidence\n")
     print(markdown([{**row, "p": f"{row['p']:.2g}"} for row in rows]))
     keep(args.json, rows)
@@ -451,22 +447,14 @@ class Model:
     control: Sequence[Chances]
     study: dict[str, Any]
 
-    @property
-    def worst(self) -> float:
-        return max(a[0] - b[0] for a, b in zip(self.target, self.control, strict=True))
-
-    @property
-    def mean(self) -> float:
-        pairs = zip(self.target, self.control, strict=True)
-        return sum(a[0] - b[0] for a, b in pairs) / len(self.target)
-
     def errs(self, said: Verdict) -> bool:
         """True if anything that the verdict states is wrong."""
         assert said.number is not None
-        leaks = said.kind == "leaks" and self.worst <= 1e-12
-        on_mean = said.where.startswith("on average") and self.mean <= 1e-12
+        excess = [a[0] - b[0] for a, b in zip(self.target, self.control, strict=True)]
+        leaks = said.kind == "leaks" and max(excess) <= 1e-12
+        on_mean = said.where.startswith("on average") and sum(excess) / len(excess) <= 1e-12
         below = said.limit.startswith("BELOW") and max(a[0] for a in self.target) > LIMIT
-        within = said.number.lower - 1e-9 <= self.worst <= said.number.upper + 1e-9
+        within = said.number.lower - 1e-9 <= max(excess) <= said.number.upper + 1e-9
         return leaks or on_mean or below or not within
 
 

@@ -49,17 +49,14 @@ def main() -> None:
         raise SystemExit("nothing compared: name --model, --retrained, --data and --out")
     rows = []
     for name, prompt in PROMPTS.items():
-        evaluate(given.model, given.retrained, given.data, given.out / name, prompt)
-        rows += [{"prompt": name} | row for row in compared(Run.open(given.out / name))]
+        out = given.out / name
+        command = [sys.executable, "-m", "leakbound", "evaluate", given.model, *ASKED.split()]
+        command += ["--control", given.retrained, "--data", given.data, "--out", out, *prompt]
+        command += ["--device", "cpu"]
+        subprocess.run(command, check=True)
+        rows += [{"prompt": name} | row for row in compared(Run.open(out))]
     report(given.json, rows)
     raise SystemExit(max(abs(row["difference"]) for row in rows) > MOST)
-
-
-def evaluate(model: str, control: str, data: str, out: Path, prompt: tuple[str, ...]) -> None:
-    """The command line that a user would write."""
-    command = [sys.executable, "-m", "leakbound", "evaluate", model, "--control", control]
-    where = ["--data", data, "--device", "cpu", "--out", str(out)]
-    subprocess.run([*command, *ASKED.split(), *where, *prompt], check=True)
 
 
 def compared(run: Run) -> Iterator[dict[str, Any]]:

@@ -18,7 +18,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack, closing, suppress
 from dataclasses import asdict, dataclass, field
 from fnmatch import fnmatchcase
 from itertools import product
@@ -116,10 +116,7 @@ class Process:
             env={**os.environ, "OMP_NUM_THREADS": str(threads)},
         )
 
-    def __enter__(self) -> Process:
-        return self
-
-    def __exit__(self, *_: object) -> None:
+    def close(self) -> None:
         with suppress(BrokenPipeError):
             self.running.stdin.close()  # type: ignore[union-attr]
         self.running.wait()
@@ -188,7 +185,8 @@ def race(
     found = {engine.name: Times() for engine in engines}
     with ExitStack() as stack:
         live = {
-            engine: stack.enter_context(Process(engine, threads, scratch)) for engine in engines
+            engine: stack.enter_context(closing(Process(engine, threads, scratch)))
+            for engine in engines
         }
         for seed, (engine, process) in product(range(-1, rounds), live.items()):
             if engine.name in failed:

@@ -14,6 +14,11 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
+try:
+    import conbo  # the papers' package, if it is installed
+except ImportError:
+    conbo = None
+
 MODELS = Path("demo-run/models")  # of a finished demo; trained if missing
 FALSE_ALARM = 0.001  # of a whole run of a benchmark
 Row = TypeVar("Row")

@@ -42,12 +42,7 @@ from leakbound.benchmarks import load_benchmark
 from leakbound.demo import BENCHMARK
 from leakbound.scorers import make_scorer, score_ranges, score_texts
 from leakbound.types import Decoding, Draws, Effort, Headway, Progress, Query
-from runner import MODELS, demo_models, dispatch, options, report
-
-try:
-    import conbo
-except ImportError:
-    conbo = None
+from runner import MODELS, conbo, demo_models, dispatch, options, report
 
 
 def engines() -> int:

@@ -117,10 +117,6 @@ class Claim:
             return BESIDE[self.data].beside == size
         return SIZES[NAMED[size]].n >= self.draws and size in (self.sizes or NAMED)
 
-    def lab(self, lab: Lab) -> Lab:
-        """The lab of its runs."""
-        return lab.beside(self.data) if self.data else lab
-
 
 def claims_of(paper: str) -> list[Claim]:
     """The claims of one paper, in the order of its file."""
@@ -137,9 +133,9 @@ def measured(claim: Claim, lab: Lab, seeds: Sequence[int] = SEEDS) -> tuple[Figu
     if claim.data and not (lab.folder / claim.data / "runs").exists():
         return ()
     arguments = {name: value for name, value in claim.quantity.items() if name != "kind"}
-    figures = []
+    figures, own = [], lab.beside(claim.data) if claim.data else lab
     for seed in claim.seeds(seeds):
-        stored = Stored(claim.lab(lab), seed)
+        stored = Stored(own, seed)
         try:
             for way, models in claim.runs.items():
                 for model in models:

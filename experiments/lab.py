@@ -20,7 +20,7 @@ from statistics import fmean
 from typing import Any, TypeVar
 
 import torch
-from sizes import BESIDE, CONTROL, FEWER, PLAIN, SIZES, TARGET, Method, Size, Way
+from sizes import BESIDE, CONTROL, FEWER, PLAIN, SIZES, TARGET, Size, Way
 
 from leakbound.benchmarks import Benchmark, load_benchmark
 from leakbound.demo.model import write_untrained
@@ -119,22 +119,19 @@ class Lab:
     def unlearned(self, name: str, seed: int, path: Path, rate: float) -> None:
         """Train a method at a learning rate, unless its model is there."""
         method = self.size.every[name]
+        objective = method.objective
+        if method.margin is not None:
+            objective = objective.replace("{tau}", f"{method.margin * self.apart(seed):.3g}")
         settings = {**method.settings, "learning_rate": rate, "seed": seed, "device": self.device}
         unlearn(
             str(self.model(method.after, seed)),
-            self._objective(method, seed),
+            objective,
             forget=[with_centres(prompt, method.centres) for prompt in self.task.prompts],
             retain=self.task.split("retain"),
             out=path,
             settings=replace(self.size.forget, prompting=self.prompting, **settings),
             progress=steps(path.name),
         )
-
-    def _objective(self, method: Method, seed: int) -> str:
-        if method.margin is None:
-            return method.objective
-        apart = self.apart(seed)
-        return method.objective.replace("{tau}", f"{method.margin * apart:.3g}")
 
     def apart(self, seed: int) -> float:
         """The distance of the target's activations between a question and its paraphrases."""

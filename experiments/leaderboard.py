@@ -165,7 +165,7 @@ class Board:
 
     def place(self, name: str, seed: int = 0) -> Path:
         """The folder of that run."""
-        return self.lab.folder / "runs" / self.study.where / self.lab.slug(name, seed)
+        return self.lab.path(name, seed, self.study.where)
 
     def finished(self) -> list[str]:
         """The methods that have a run of every seed."""
