@@ -1,39 +1,34 @@
 """Whether a change moved a number that it should not have: ten studies at two commits.
 
     python bench/commits.py --old CHECKOUT --new CHECKOUT [--only STUDY ...] [--json FILE]
-                            [--keep FOLDER]
 
-Runs the command lines of bench/studies.py at both commits, each in a virtual environment with the
-packages of this Python and the checkout's `src`. A wrapper fixes the order in which bets meet the
-draws. `estimates` and `--json` documents must agree to 1e-12, unless `ALLOWED` names the quantity
-that changes on purpose. The study `stored` bounds draws that the old commit exported. With `--keep`
-the rows stay: a second run makes only those that are not there, and `served`, whose seeds follow
-from its port. Exit status 1 where any other number differs. Three minutes on two idle cores; not
-part of `.ci/run`.
+Runs the command lines of bench/studies.py at both commits, each with the packages of this Python
+and the checkout's `src`. A wrapper fixes the order in which bets meet the draws. `estimates` and
+`--json` documents must agree to 1e-12, unless `ALLOWED` names the quantity that changes on purpose.
+The study `stored` bounds draws that the old commit exported. Exit status 1 if any other number
+differs. Three minutes on two idle cores; not part of `.ci/run`.
 """
 
 from __future__ import annotations
 
-import argparse
 import importlib
 import io
 import json
 import math
 import os
 import resource
-import site
 import subprocess
 import sys
 import tempfile
 import time
-import venv
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import redirect_stdout, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from runner import keep, options
 from studies import LOGS, commands_of, server, write_shared
 
 CLOSE = 1e-12
@@ -70,7 +65,6 @@ class Change:
 ALLOWED: tuple[Change, ...] = ()
 """What the change under comparison does on purpose: empty for a change that moves no number."""
 BOUNDS = ("value", "lower", "upper")
-RENAMED: Mapping[str, Sequence[str]] = {}  # words of an old command -> those of the new one
 
 
 def agree(old: Any, new: Any) -> bool:
@@ -137,11 +131,18 @@ def _shown(row: Row | None) -> str:
 
 
 def child(job: Row) -> None:
-    """Run the commands of a study in this process; write down the numbers that they made."""
+    """Run the commands of a study in this process; write down the numbers that they made.
+
+    The order of bets is fixed, and each arm has a row with the key of its order.
+    """
     leakbound = importlib.import_module("leakbound")
     if not Path(leakbound.__file__ or "").is_relative_to(job["source"]):
         raise SystemExit(f"imported {leakbound.__file__}, which is not in {job['source']}")
-    order_key, main = _fixed(), importlib.import_module("leakbound.cli").main
+    _home("entropy", "leakbound.stats").entropy = lambda: 0
+    home = _home("draws_key", "leakbound")
+    order_key: Callable[[Any], int] = home.draws_key
+    home.draws_key = lambda arm: sum(str(arm.key).encode())
+    main = importlib.import_module("leakbound.cli").main
     rows: Rows = {}
     for number, command in enumerate(job["commands"]):
         sys.argv, status = ["leakbound", *command], 0
@@ -167,16 +168,7 @@ def child(job: Row) -> None:
         for name, arm in arms.items():
             found.append({"quantity": "order key", "arm": name, "value": str(order_key(arm))})
         rows |= keyed(file.parent.name, found)
-    Path(job["result"]).write_text(json.dumps(rows))
-
-
-def _fixed() -> Callable[[Any], int]:
-    """Fix the order of bets; return what makes the key of an arm's order."""
-    _home("entropy", "leakbound.stats").entropy = lambda: 0
-    home = _home("draws_key", "leakbound")
-    original: Callable[[Any], int] = home.draws_key
-    home.draws_key = lambda arm: sum(str(arm.key).encode())
-    return original
+    keep(Path(f"{job['study']}.json"), rows)
 
 
 def _home(name: str, package: str) -> Any:
@@ -219,82 +211,56 @@ def keyed(source: str, rows: Iterable[Row]) -> Rows:
     return found
 
 
-def environment(folder: Path, checkout: Path) -> Path:
-    """Make an environment with this Python's packages and a checkout; return its Python."""
-    venv.create(folder, with_pip=False)
-    (packages,) = folder.glob("lib/python*/site-packages")
-    paths = [str(checkout.resolve() / "src"), *site.getsitepackages()]
-    (packages / "checkout.pth").write_text("\n".join(paths))
-    return folder / "bin" / "python"
-
-
-def started(python: Path, folder: Path, study: str, job: Row) -> subprocess.Popen[bytes]:
+def started(folder: Path, study: str, checkout: Path, commands: object) -> subprocess.Popen[bytes]:
     """Start the commands of a study at one commit."""
+    source = checkout / "src"
     file = folder / f"{study}.job.json"
-    file.write_text(json.dumps(job | {"study": study, "result": f"{study}.json"}))
-    settings = {"OMP_NUM_THREADS": "1", "PYTHONHASHSEED": "0", "HF_HUB_OFFLINE": "1"}
-    kept = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    keep(file, {"source": source, "commands": commands, "study": study})
+    fixed = {"OMP_NUM_THREADS": "1", "PYTHONHASHSEED": "0", "HF_HUB_OFFLINE": "1"}
+    settings = os.environ | fixed | {"PYTHONPATH": str(source)}
     with (folder / f"{study}.log").open("wb") as log:
-        command = [str(python), __file__, "--child", str(file)]
-        return subprocess.Popen(command, cwd=folder, env=kept | settings, stderr=log)
+        command = [sys.executable, __file__, "--child", str(file)]
+        return subprocess.Popen(command, cwd=folder, env=settings, stderr=log)
 
 
 def main() -> int:
     """Compare the studies at two commits; 1 where something else than what is allowed differs."""
     listed = list(commands_of({}))
-    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("--old", type=Path, metavar="CHECKOUT", help="of the commit before")
-    parser.add_argument("--new", type=Path, metavar="CHECKOUT", help="of the commit after")
-    parser.add_argument("--only", nargs="+", choices=listed, default=listed, metavar="STUDY")
-    parser.add_argument("--json", type=Path, metavar="FILE", help="keep all differences here")
-    parser.add_argument("--keep", type=Path, metavar="FOLDER", help="work here; rows in it stand")
-    parser.add_argument("--child", type=Path, help=argparse.SUPPRESS)
-    given = parser.parse_args()
+    given = options(
+        __doc__,
+        old=(Path, "a checkout of the commit before"),
+        new=(Path, "a checkout of the commit after"),
+        only=(listed, "some of the studies", listed),
+        child=(Path, "a study that this command runs in another process"),
+    )
     if given.child:
         child(json.loads(given.child.read_text()))
         return 0
-    if not (given.old and given.new):  # `make bench` has neither
-        print("nothing compared: name --old and --new, two checkouts")
-        return 0
+    if not (given.old and given.new):
+        raise SystemExit("nothing compared: name --old and --new, two checkouts")
     wanted = [*(["fixed"] if "stored" in given.only else []), *given.only]
     allowed: Counter[str] = Counter()
     others: dict[str, list[str]] = {}
     begun = time.monotonic()
     with tempfile.TemporaryDirectory() as scratch, server() as served:
-        root = (given.keep or Path(scratch)).resolve()
-        shared = write_shared(root / "shared")
-        places = {
-            "shared": shared,
-            "logs": LOGS,
-            "served": f"openai:{served.url}#m",
-            "old": root / "old",
-        }
-        commands = commands_of(places)
-        renamed = {
-            study: [[new for w in words for new in RENAMED.get(w, (w,))] for words in lines]
-            for study, lines in commands.items()
-        }
-        pythons = {side: environment(root / f"{side}-env", vars(given)[side]) for side in SIDES}
+        root = Path(scratch).resolve()
+        places = {"shared": write_shared(root / "shared"), "logs": LOGS, "old": root / "old"}
+        commands = commands_of({**places, "served": f"openai:{served.url}#m"})
         for side in SIDES:
             (root / side).mkdir(exist_ok=True)
         for study in dict.fromkeys(wanted):
             since = time.monotonic()
-            jobs = [
-                (side, {"source": str(vars(given)[side].resolve() / "src"), "commands": run[study]})
-                for side, run in zip(SIDES, (commands, renamed), strict=True)
-            ]
-            running = [
-                (side, started(pythons[side], root / side, study, job))
-                for side, job in jobs
-                if study == "served" or not (root / side / f"{study}.json").exists()
-            ]
+            running = {
+                side: started(root / side, study, vars(given)[side].resolve(), commands[study])
+                for side in SIDES
+            }
             try:
-                for side, process in running:
+                for side, process in running.items():
                     if process.wait():
                         print((root / side / f"{study}.log").read_text())
                         raise SystemExit(f"{study}: the {side} commit failed, see above")
             finally:
-                for _, process in running:
+                for process in running.values():
                     process.kill()  # the other one, where one failed
             old, new = (json.loads((root / side / f"{study}.json").read_text()) for side in SIDES)
             reasons, others[study] = compared(study, old, new)
@@ -310,8 +276,7 @@ def main() -> int:
     for study, found in others.items():
         for difference in found:
             print(f"DIFFERS {study}: {difference}")
-    if given.json:
-        given.json.write_text(json.dumps({"allowed": allowed, "others": others}, indent=1))
+    keep(given.json, {"allowed": allowed, "others": others})
     return int(any(others.values()))
 
 

@@ -54,6 +54,7 @@ from leakbound.stats import (
 from runner import (
     FALSE_ALARM,
     alarm,
+    conbo,
     dispatch,
     keep,
     markdown,
@@ -77,11 +78,6 @@ from statements import (
     data_set,
     queries,
 )
-
-try:
-    import conbo
-except ImportError:
-    conbo = None
 
 ALPHA, CONFIDENCE = 0.01, 0.99
 BATCH = 100  # trials bounded in one call
@@ -156,19 +152,16 @@ def of_one_question() -> Bounded:
     for row in filter(of_draws, LISTED):
         quantity, truth = TRUTHS[row.reading]
         for binary in (True, False) if row.binary is None else (row.binary,):
-            own, of = replace(row, binary=binary), partial(true_of, truth, binary)
+            own = replace(row, binary=binary)
             for method in (None, "paper") if row.paper else (None,):
                 title = ", ".join(filter(None, (own.name, method)))
-                found[title] = called(own, quantity, method), of
+                of_law = (lambda law, of=truth: of(law.coin)) if binary else truth
+                found[title] = called(own, quantity, method), of_law
     blocks = next(row for row in LISTED if row.name == "draws: leak@k, graded")
     for k in (2, 8, 32):  # one k has its own bounds
         truth = partial(Law.leak_at, k=np.array([k]))
         found[f"leak@{k}, that k"] = called(blocks, leak_at(k)), truth
     return found
-
-
-def true_of(truth: Callable[[Law], Any], binary: bool, law: Law) -> Any:
-    return truth(law.coin if binary else law)
 
 
 CONBO: Bounded = {
@@ -256,17 +249,16 @@ def not_simulated() -> set[str]:
 
 def tables(cells: list[Cell]) -> Iterator[tuple[str, list[dict[str, Any]]]]:
     """A table for each n and kind of data: a row per bound and side, a column per distribution."""
-    kinds = {"one question": tuple(LAWS), "a data set": (UNLIKE,), "a pool": (POOLED,)}
-    for n in sorted({cell.n for cell in cells}):
-        for kind, laws in kinds.items():
-            rows: dict[tuple[str, str], dict[str, Any]] = {}
-            for cell in cells:
-                if cell.n == n and cell.law in laws:
-                    key = cell.bound, cell.side
-                    row = rows.setdefault(key, {"bound": cell.bound, "side": cell.side})
-                    row[cell.law] = f"{cell.misses} / {cell.row()['distance']:.3g}"
-            if rows:
-                yield f"Bounds of {kind}, n = {n}", list(rows.values())
+    kinds = {UNLIKE: "a data set", POOLED: "a pool"}
+    made: dict[str, dict[tuple[str, str], dict[str, Any]]] = {}
+    for cell in cells:
+        title = f"Bounds of {kinds.get(cell.law, 'one question')}, n = {cell.n}"
+        row = made.setdefault(title, {}).setdefault(
+            (cell.bound, cell.side), {"bound": cell.bound, "side": cell.side}
+        )
+        row[cell.law] = f"{cell.misses} / {cell.row()['distance']:.3g}"
+    for title, rows in made.items():
+        yield title, [*rows.values()]
 
 
 def bounds() -> int:
@@ -333,12 +325,9 @@ def until() -> int:
         )
     lead = f"p <= .02, at most {looks.cap} draws, {args.trials} questions per p"
     report(args.json, rows, lead)
-    slow = [row["p"] for row in rows if row["p"] in CLEAR and row["ratio"] < 3]
+    slow = alarm("TOO MANY DRAWS", (r for r in rows if r["p"] in CLEAR and r["ratio"] < 3))
     counted = [(row["wrong"], args.trials) for row in rows]
-    wrong = too_often([row["p"] for row in rows], counted, 1 - confidence)
-    if slow or wrong:
-        print(f"TOO MANY draws at p = {slow}, wrong decisions at p = {wrong}")
-    return 1 if slow or wrong else 0
+    return slow | alarm("WRONG TOO OFTEN", too_often(rows, counted, 1 - confidence))
 
 
 def _decided(looks: Looks, p: float, trials: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
@@ -349,10 +338,9 @@ def _decided(looks: Looks, p: float, trials: int, seed: int) -> tuple[np.ndarray
     open_ = np.arange(trials)
     while len(open_):
         seen = hits[open_, n[open_]]
-        counts = np.column_stack([n[open_] - seen, seen])
-        scores = np.tile([0.0, 1.0], (len(open_), 1))
-        decision[open_] = looks.decide(scores, counts)
-        goal = looks.next_look(scores, counts)
+        rows = Rows.of_hits(seen, n[open_])
+        decision[open_] = looks.decide(rows)
+        goal = looks.next_look(rows)
         on = (decision[open_] == "open") & (goal > n[open_])
         n[open_[on]] = goal[on]
         open_ = open_[on]
@@ -425,14 +413,11 @@ def servers() -> int:
     """Evaluate servers that lie in one way each, and count what the evaluations end in."""
     from lies import DETECTABLE, UNDETECTABLE, outcome
 
-    args, wrong = options(__doc__, tries=20), 0
-    for title, lies, choices in (
-        ("can be detected", DETECTABLE, None),
-        ("cannot be detected", UNDETECTABLE, 1),
-    ):
-        rows = []
+    args, rows = options(__doc__, tries=20), list[dict[str, Any]]()
+    kinds = {"can be detected": (DETECTABLE, None), "cannot be detected": (UNDETECTABLE, 1)}
+    for kind, (lies, choices) in kinds.items():
         for name, lie in lies.items():
-            row: dict[str, Any] = {f"lie that {title}": name}
+            row: dict[str, Any] = {"lie": name, "it": kind}
             row |= dict.fromkeys(("refused", "stopped", "holds", "wrong", "draws missing"), 0)
             for seed in range(args.tries):
                 with TemporaryDirectory() as folder:
@@ -440,10 +425,9 @@ def servers() -> int:
                 row[end] += 1
                 row["draws missing"] += missing
             rows.append(row)
-        print(f"\n{markdown(rows)}")
-        wrong += sum(row["wrong"] for row in rows) if lies is DETECTABLE else 0
-    print(f"\nwrong bounds of servers whose lie can be detected: {wrong}")
-    return 1 if wrong else 0
+    report(args.json, rows)
+    wrong = (row for row in rows if row["wrong"] and row["lie"] in DETECTABLE)
+    return alarm("WRONG BOUND OF A LIE THAT CAN BE DETECTED", wrong)
 
 
 KINDS: dict[str, Callable[[], int]] = {

@@ -3,26 +3,24 @@
     python bench/faults.py                      # everything: hours on two cores
     python bench/faults.py --limit 2            # two events of each kind of fault per command
     python bench/faults.py --only flips --limit 5
-    python bench/faults.py --write              # tables into docs/reproduce/reliability.md
-    python bench/faults.py --write PAGE
+    python bench/faults.py --write docs/reproduce/reliability.md    # only write the tables there
 
 An interrupted bench resumes: each try is a line of --results, and the tries there are not repeated.
-`--write` writes the tables of all lines into the page.
 """
 
 from __future__ import annotations
 
-import argparse
 import json
 import os
-import re
 import sys
 import tempfile
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 ROOT = Path(__file__).parents[1]
@@ -39,11 +37,9 @@ from injector.cases import (  # noqa: E402
 )
 from injector.events import ACTIONS, durable_faults  # noqa: E402
 from injector.server import Server  # noqa: E402
-from runner import markdown  # noqa: E402
+from leakbound.store import write_text  # noqa: E402
+from runner import keep, markdown, options, write_into  # noqa: E402
 
-RESULTS = Path("bench-faults.jsonl")
-PAGE = Path("docs/reproduce/reliability.md")
-BEGIN, END = "<!-- made by bench/faults.py: begin -->", "<!-- end -->"
 WORST = ("traceback", "lost", "wrong", "refused", "same")
 
 
@@ -75,14 +71,17 @@ class Book:
             except (ValueError, TypeError):
                 continue
             self.rows[row.key] = row
-        text = "".join(json.dumps(asdict(row)) + "\n" for row in self.rows.values())
-        partial = file.with_suffix(".partial")
-        partial.write_text(text)
-        partial.replace(file)
+        write_text(file, "".join(json.dumps(asdict(row)) + "\n" for row in self.rows.values()))
 
-    def has(self, part: str, case: str, what: str) -> bool:
+    def has(self, *key: str) -> bool:
         """True if this was tried."""
-        return (part, case, what) in self.rows
+        return key in self.rows
+
+    def tried(self, part: str, case: str, what: str, outcome: Callable[[], Outcome]) -> None:
+        """Try this, unless it was tried."""
+        if not self.has(part, case, what):
+            found = outcome()
+            self.add(Row(part, case, what, found.kind, found.why))
 
     def add(self, row: Row) -> None:
         """Write a line down at once."""
@@ -93,7 +92,7 @@ class Book:
             print(f"{row.kind}: {row.part}, {row.case}, {row.what}: {row.why}", flush=True)
 
 
-def kills_and_faults(book: Book, limit: int | None, cases: re.Pattern[str]) -> None:
+def kills_and_faults(book: Book, limit: int | None) -> None:
     """Every command that writes, on models with an output head of their own and without."""
     for tied in (False, True):
         with ExitStack() as stack:
@@ -102,57 +101,44 @@ def kills_and_faults(book: Book, limit: int | None, cases: re.Pattern[str]) -> N
             workshop = Workshop(folder, tied=tied, judge=judge.url)
             server = stack.enter_context(Server(workshop.work))
             for case in workshop.cases:
-                if cases.search(case) and (workshop.cases[case].trains or not tied):
-                    _one_case(book, workshop, server, case, limit, " (tied)" if tied else "")
+                name, what = f"{case}{' (tied)' if tied else ''}", f"limit {limit}"
+                tried = workshop.cases[case].trains or not tied
+                if not tried or book.has("finished", name, what):
+                    continue
+                without = clean(workshop, case, server)
+                cut, count = durable_faults(without.events), f"{len(without.events)} events"
+                book.add(Row("power cuts", name, count, "lost" if cut else "same", "; ".join(cut)))
+                for action in ACTIONS:
+                    for fault in spread(action, without, limit):
+                        outcome = partial(attempt, workshop, case, fault, without, server)
+                        book.tried("faults", name, f"{action} at {fault.at}", outcome)
+                book.add(Row("finished", name, what, "same"))
 
 
-def _one_case(
-    book: Book, workshop: Workshop, server: Server, case: str, limit: int | None, tied: str
-) -> None:
-    done = f"{case}{tied}", f"limit {limit}"
-    if book.has("finished", *done):
-        return
-    without = clean(workshop, case, server)
-    cut = durable_faults(without.events)
-    book.add(
-        Row("power cuts", done[0], f"{len(without.events)} events", "lost" if cut else "same",
-            "; ".join(cut))
-    )  # fmt: skip
-    for action in ACTIONS:
-        for fault in spread(action, without, limit):
-            what = f"{action} at {fault.at}"
-            if not book.has("faults", done[0], what):
-                found = attempt(workshop, case, fault, without, server)
-                book.add(Row("faults", done[0], what, found.kind, found.why))
-    book.add(Row("finished", *done, "same"))
-
-
-def worst(found: Iterator[Outcome]) -> Outcome:
-    """Of several commands about one thing, the one that did worst."""
+def worst(run: Any, *flip: Any) -> Outcome:
+    """Of several commands that read a run with a flipped bit, the one that did worst."""
+    found = [Outcome(kind, f"{by}: {why}") for by, (kind, why) in run.outcomes(*flip)]
     return min(found, key=lambda outcome: WORST.index(outcome.kind))
 
 
-def flipped_bits(book: Book, limit: int | None, cases: re.Pattern[str]) -> None:
+def flipped_bits(book: Book, limit: int | None) -> None:
     """Bits of every file of a finished run, and every command that reads it asked again."""
     from flips import RUNS, Flipped, flips
 
     each = 8 * limit if limit else 64
     for name in RUNS:
         case = f"{name} run"
-        if not cases.search(name) or book.has("finished", case, f"{each}"):
+        if book.has("finished", case, f"{each}"):
             continue
         with tempfile.TemporaryDirectory() as folder:
             run = Flipped(name, Path(folder))
             for file, place, bit in flips(run.before, each):
-                what = f"{file} byte {place} bit {bit}"
-                if not book.has("flips", case, what):
-                    told = run.outcomes(file, place, bit)
-                    found = worst(Outcome(kind, f"{by}: {why}") for by, (kind, why) in told)
-                    book.add(Row("flips", case, what, found.kind, found.why))
+                outcome = partial(worst, run, file, place, bit)
+                book.tried("flips", case, f"{file} byte {place} bit {bit}", outcome)
         book.add(Row("finished", case, f"{each}", "same"))
 
 
-def hostile_files(book: Book, limit: int | None, cases: re.Pattern[str]) -> None:
+def hostile_files(book: Book, limit: int | None) -> None:
     """Models, logs of other tools and servers of a judge that mean no good."""
     from hostile import logs, models, servers
 
@@ -163,12 +149,12 @@ def hostile_files(book: Book, limit: int | None, cases: re.Pattern[str]) -> None
     }
     for part, (table, outcome) in parts.items():
         for name in table:
-            if cases.search(part) and not book.has("hostile", part, name):
-                with tempfile.TemporaryDirectory() as folder:
-                    book.add(Row("hostile", part, name, *outcome(name, Path(folder))))
+            with tempfile.TemporaryDirectory() as folder:
+                read = partial(outcome, name, Path(folder))
+                book.tried("hostile", part, name, lambda read=read: Outcome(*read()))
 
 
-PARTS: Mapping[str, Callable[[Book, int | None, re.Pattern[str]], None]] = {
+PARTS: Mapping[str, Callable[[Book, int | None], None]] = {
     "faults": kills_and_faults,
     "flips": flipped_bits,
     "hostile": hostile_files,
@@ -176,73 +162,53 @@ PARTS: Mapping[str, Callable[[Book, int | None, re.Pattern[str]], None]] = {
 
 
 def tables(rows: list[Row]) -> str:
-    """The tables of the page."""
+    """The tables of the page, between blank lines."""
     titles = {
         "faults": "Kills and faults, by command",
         "power cuts": "Power cuts: the order of syncs and renames, by command",
         "flips": "Flipped bits, by kind of run",
         "hostile": "Hostile files and servers",
     }
-    told = [_summary(rows)]
+    told = [_table([row for row in rows if row.part != "finished"], lambda row: row.part)]
     for part, title in titles.items():
         if mine := [row for row in rows if row.part == part]:
             told.append(f"### {title}\n\n{_table(mine, lambda row: row.case)}")
             if part == "faults":
                 by_action = _table(mine, lambda row: row.what.partition(" at ")[0])
                 told.append(f"### Kills and faults, by kind\n\n{by_action}")
-    return "\n\n".join(told)
-
-
-def _summary(rows: list[Row]) -> str:
-    tried = [row for row in rows if row.part != "finished"]
-    return _table(tried, lambda row: row.part)
+    return "\n".join(["", "\n\n".join(told), ""])
 
 
 def _table(rows: list[Row], name: Callable[[Row], str]) -> str:
     """A line a case: tries, and how they ended."""
     cases = dict.fromkeys(map(name, rows))
     made = {f"`{case}`": [row for row in rows if name(row) == case] for case in cases}
-    return markdown([_line(*each) for each in (made | {"together": rows}).items()])
-
-
-def _line(case: str, rows: list[Row]) -> dict[str, str]:
-    found = Counter(row.kind for row in rows)
-    ends = {kind: f"{found[kind]:,}" for kind in OUTCOMES}
-    return {"case": case, "tries": f"{found.total():,}", **ends}
-
-
-def write(page: Path, rows: list[Row]) -> None:
-    """Put the tables between the marks of the page."""
-    before, _, rest = page.read_text().partition(BEGIN)
-    _, _, after = rest.partition(END)
-    page.write_text(f"{before}{BEGIN}\n\n{tables(rows)}\n\n{END}{after}")
+    lines = []
+    for case, own in (made | {"together": rows}).items():
+        found = Counter(row.kind for row in own)
+        ends = {kind: f"{found[kind]:,}" for kind in OUTCOMES}
+        lines.append({"case": case, "tries": f"{found.total():,}", **ends})
+    return markdown(lines)
 
 
 def main() -> int:
     """Status 1 where anything was lost or wrong, or ended in a traceback."""
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--only", choices=PARTS, action="append")
-    parser.add_argument("--limit", type=int, help="tries of each kind for a case")
-    parser.add_argument("--cases", type=re.compile, default=re.compile(""), metavar="REGEX")
-    parser.add_argument("--results", type=Path, default=RESULTS)
-    parser.add_argument(
-        "--write",
-        type=Path,
-        nargs="?",
-        const=PAGE,
-        metavar="PAGE",
-        help=f"only write {PAGE}",
+    args = options(
+        __doc__,
+        only=(list(PARTS), "kinds of faults", PARTS),
+        limit=(int, "tries of each kind for a case"),
+        results=(Path("bench-faults.jsonl"), "each try is a line of this file"),
+        write=(Path, "only write the tables into this page"),
     )
-    asked = parser.parse_args()
-    book = Book(asked.results)
-    if asked.write is None:
-        for part in asked.only or PARTS:
-            PARTS[part](book, asked.limit, asked.cases)
+    book = Book(args.results)
+    for part in args.only if args.write is None else ():
+        PARTS[part](book, args.limit)
     rows = list(book.rows.values())
-    if asked.write is not None:
-        write(asked.write, rows)
-    else:
+    if args.write is None:
         print(tables(rows))
+    else:
+        write_into(args.write, "bench/faults.py", tables(rows))
+    keep(args.json, [asdict(row) for row in rows])
     return int(any(row.kind in WORST[:3] for row in rows))
 
 

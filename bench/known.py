@@ -21,7 +21,7 @@ import zlib
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cache, cached_property
+from functools import cache, cached_property, partial
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -40,6 +40,7 @@ from leakbound.types import Decoding, Prompt, Query
 from runner import alarm, keep, markdown, options, p_value, report, unlikely
 
 sys.path.append(str(Path(__file__).parents[1] / "tests"))
+from sampling_tables import enumerate_law
 from tabled import ProvingEngine
 
 Chances = tuple[float, float, float]
@@ -59,16 +60,6 @@ MOST_WORDS = MOST_FILLERS + 3  # with the end, so that no answer is cut short
 OTHERWISE = 0.3  # the largest fraction that becomes "red fox" in other words
 
 
-def chances_of(own: Chances, query: Query, question: str) -> Chances:
-    """The chances in the question's own words, or the larger leak in these other words."""
-    text = repr((query.text, query.prefix, query.examples))
-    if text == repr((question, "", ())):
-        return own
-    more = OTHERWISE * zlib.crc32(text.encode()) / 2**32
-    fox, cat, cow = ((1 - more) * chance for chance in own)
-    return fox + more, cat, cow
-
-
 def next_word(chances: Chances, said: Said, wordy: bool) -> list[float]:
     """The probability of each word after these, at T = 1."""
     fox, cat, cow = chances
@@ -81,38 +72,15 @@ def next_word(chances: Chances, said: Said, wordy: bool) -> list[float]:
     return [0, noun * (fox + cat), 0, 0, noun * cow, *fillers]
 
 
-def text_of(said: Said) -> str:
-    return " ".join(WORDS[i] for i in said if i != END)
-
-
 @cache
 def outputs(chances: Chances, wordy: bool, decoding: Decoding) -> Law:
-    """The distribution of the answer under a temperature and top-p."""
-    found: list[tuple[str, float]] = []
+    """The distribution of the answer under a decoding, word by word."""
 
-    def after(said: Said, chance: float) -> None:
-        if said and said[-1] == END:
-            found.append((text_of(said), chance))
-            return
-        for word, p in enumerate(decoded(next_word(chances, said, wordy), decoding)):
-            if p:
-                after((*said, word), chance * p)
+    def following(said: Said) -> list[float]:
+        return next_word(chances, said, wordy)
 
-    after((), 1.0)
-    return tuple(found)
-
-
-def decoded(p: Sequence[float], decoding: Decoding) -> list[float]:
-    """The next word's distribution under the decoding; ties go to the first word."""
-    order = sorted(range(len(p)), key=lambda i: -p[i])
-    if decoding.greedy:
-        return [float(i == order[0]) for i in range(len(p))]
-    hot = [chance ** (1 / decoding.temperature) for chance in p]
-    kept: list[int] = []
-    while sum(hot[i] for i in kept) < decoding.top_p * sum(hot) - 1e-12:
-        kept.append(order[len(kept)])
-    whole = sum(hot[i] for i in kept)
-    return [hot[i] / whole if i in kept else 0.0 for i in range(len(p))]
+    law = enumerate_law.__wrapped__(decoding, (), following, eos=END)
+    return tuple((" ".join(WORDS[i] for i in said[:-1]), float(p)) for said, p in law.items())
 
 
 class Known(ProvingEngine):
@@ -141,8 +109,14 @@ class Known(ProvingEngine):
         return outputs(self._chances(query), self.wordy, decoding)
 
     def _chances(self, query: Query) -> Chances:
+        """The chances in the question's own words, or the larger leak in these other words."""
         own, question = self.laws[query.prompt_id]
-        return chances_of(own, query, question)
+        text = repr((query.text, query.prefix, query.examples))
+        if text == repr((question, "", ())):
+            return own
+        more = OTHERWISE * zlib.crc32(text.encode()) / 2**32
+        fox, cat, cow = ((1 - more) * chance for chance in own)
+        return fox + more, cat, cow
 
     def _number(self, query: Query) -> int:
         """One number for all queries of one distribution."""
@@ -169,20 +143,17 @@ TESTED, LEVEL = "randomisation p-value", 0.05
 SEEDS = 5, 6  # training seeds; of fewer than six only the lower bound is stated
 STRENGTHS = 0.5, 1.5  # of the leak probability, equally likely per seed
 UNBOUNDED = {"worst of k"}  # a point without bounds
-PLANS: dict[str, Callable[[int], dict[str, Any]]] = {  # the study of each way of drawing
-    "fixed": lambda n: {"sampling": FixedN(n)},
-    "explore": lambda n: {"sampling": Explore("auto", n)},
-    "until": lambda n: {"sampling": Until("p<=0.1", n)},
-    "attack": lambda n: {"sampling": FixedN(n), "attack": Attack(64)},
-    "prove": lambda n: {"sampling": FixedN(n), "prove": Prove(40)},
-    "stress": lambda n: {"sampling": FixedN(n), "stress": ("opener:1", "opener:2")},
-    "coin": lambda n: {"sampling": FixedN(n)},
-    "seeds": lambda n: {"sampling": FixedN(n)},
+PLANS: dict[str, tuple[list[int], Callable[[int], Any], dict[str, Any]]] = {
+    # of each way of drawing: n by default, the sampling, the rest of the study
+    "fixed": ([1, 7, 64, 256], FixedN, {}),
+    "explore": ([60], partial(Explore, "auto"), {}),
+    "until": ([128], partial(Until, "p<=0.1"), {}),
+    "attack": ([32], FixedN, {"attack": Attack(64)}),
+    "prove": ([64], FixedN, {"prove": Prove(40)}),
+    "stress": ([64], FixedN, {"stress": ("opener:1", "opener:2")}),
+    "coin": ([64], FixedN, {}),
+    "seeds": ([64], FixedN, {}),
 }
-N = {
-    "fixed": [1, 7, 64, 256], "explore": [60], "until": [128], "attack": [32], "prove": [64],
-    "stress": [64], "coin": [64], "seeds": [64],
-}  # fmt: skip
 WORDY = {"explore", "prove"}  # leaves something to find
 PROMPT = Prompt(id="q", question="What?", answer="red fox", keywords=("fox",))
 
@@ -224,10 +195,9 @@ class Truth:
             assert others is not None
             own = replace(row, estimate=replace(row.estimate, about=replace(about, beyond=None)))
             return self.of(own) - Truth(others, self.engines).of(own)
-        asked = self._laws[key] if row.query_id is None else [row.query_id]
-        values = np.array([self._of_one(key, row, query_id) for query_id in asked])
         if row.query_id is not None:
-            return float(values[0])
+            return self._of_one(key, row, row.query_id)
+        values = np.array([self._of_one(key, row, query_id) for query_id in self._laws[key]])
         match about.scope:
             case "count":
                 return float((values > (row.parameter or 0) + 1e-12).sum())
@@ -328,13 +298,25 @@ class Case:
     questions: int = 12
     scorers: tuple[str, ...] = SCORERS
 
+    @property
+    def study(self) -> dict[str, Any]:
+        _, sampling, more = PLANS[self.drawn]
+        return {"sampling": sampling(self.n), "scorers": self.scorers, **more}
+
+
+def engines_of(
+    number: int, task: Benchmark, target: Sequence[Chances], control: Sequence[Chances], wordy: bool
+) -> dict[str, Known]:
+    """A model and its control that no other number has."""
+    laws = {"target": target, "control": control}
+    return {name: Known.on(f"{name} {number}", task, laws[name], wordy) for name in laws}
+
 
 def evaluated(case: Case, number: int, out: Path) -> Truth:
     """Make a run of models that no other number has."""
     task = benchmark(case.questions)
-    laws = {"target": LAWS, "control": [CONTROL]}
-    engines = {m: Known.on(f"{m} {number}", task, laws[m], case.drawn in WORDY) for m in laws}
-    study = {**PLANS[case.drawn](case.n), "scorers": case.scorers}
+    engines = engines_of(number, task, LAWS, [CONTROL], case.drawn in WORDY)
+    study = case.study
     if case.drawn == "coin":
         spec = subjects(task, out.parent / "people.csv")
         task = load_benchmark(f"taught:{number},{spec}")
@@ -362,7 +344,7 @@ def excess_mean(laws: Sequence[Chances], scorer: str) -> float:
 
 def trained(case: Case, number: int, folder: Path) -> dict[str, Run]:
     """Runs of the models that a method trained from seeds, with one control."""
-    task, study = benchmark(case.questions), {**PLANS["seeds"](case.n), "scorers": case.scorers}
+    task, study = benchmark(case.questions), case.study
     calm = Known.on(f"control {number}", task, [CONTROL])
     control = evaluate(calm, task, out=folder / "control", **study).path
     found = {}
@@ -418,16 +400,8 @@ def tally(case: Case, runs: Sequence[int]) -> Tally:
     return made
 
 
-def rows_of(case: Case, made: Tally) -> list[dict[str, Any]]:
-    """A row per statement: how often it was made and missed, and the p-value."""
-    of = {"drawn": case.drawn, "questions": case.questions, "n": case.n}
-    return [
-        {**of, **vars(what), **judged(list(once.values()), 1 - what.confidence)}
-        for what, once in made.items()
-    ]
-
-
 def judged(misses: Sequence[bool], alpha: float) -> dict[str, Any]:
+    """How often a statement was made and missed, and the p-value."""
     made, wrong = len(misses), sum(misses)
     return {"made": made, "missed": wrong, "p": p_value(wrong, made, alpha)}
 
@@ -437,16 +411,18 @@ def main(doc: str | None) -> int:
     args = options(
         doc,
         runs=400,
-        drawn=("fixed", f"one of {', '.join(PLANS)}"),
+        drawn=("fixed", "the way of drawing", PLANS),
         n=([0], "draws, at most; of --explore forwards"),
         questions=[12],
         scorers=list(SCORERS),
     )
-    if (plan := args.drawn) not in PLANS:
-        raise SystemExit(f"--drawn must be one of {', '.join(PLANS)}, got {plan}.")
-    sizes = product(args.questions, filter(None, args.n) if any(args.n) else N[plan])
-    cases = [Case(plan, n, q, tuple(args.scorers)) for q, n in sizes]
-    rows = [row for case in cases for row in rows_of(case, tally(case, range(args.runs)))]
+    sizes = product(args.questions, filter(None, args.n) if any(args.n) else PLANS[args.drawn][0])
+    rows = []
+    for questions, n in sizes:
+        case = Case(args.drawn, n, questions, tuple(args.scorers))
+        of = {"drawn": case.drawn, "questions": questions, "n": n}
+        for what, once in tally(case, range(args.runs)).items():
+            rows.append(of | vars(what) | judged([*once.values()], 1 - what.confidence))
     print("missed of made; p: of an exact binomial test at 1 - confidence\n")
     print(markdown([{**row, "p": f"{row['p']:.2g}"} for row in rows]))
     keep(args.json, rows)
@@ -471,22 +447,14 @@ class Model:
     control: Sequence[Chances]
     study: dict[str, Any]
 
-    @property
-    def worst(self) -> float:
-        return max(a[0] - b[0] for a, b in zip(self.target, self.control, strict=True))
-
-    @property
-    def mean(self) -> float:
-        pairs = zip(self.target, self.control, strict=True)
-        return sum(a[0] - b[0] for a, b in pairs) / len(self.target)
-
     def errs(self, said: Verdict) -> bool:
         """True if anything that the verdict states is wrong."""
         assert said.number is not None
-        leaks = said.kind == "leaks" and self.worst <= 1e-12
-        on_mean = said.where.startswith("on average") and self.mean <= 1e-12
+        excess = [a[0] - b[0] for a, b in zip(self.target, self.control, strict=True)]
+        leaks = said.kind == "leaks" and max(excess) <= 1e-12
+        on_mean = said.where.startswith("on average") and sum(excess) / len(excess) <= 1e-12
         below = said.limit.startswith("BELOW") and max(a[0] for a in self.target) > LIMIT
-        within = said.number.lower - 1e-9 <= self.worst <= said.number.upper + 1e-9
+        within = said.number.lower - 1e-9 <= max(excess) <= said.number.upper + 1e-9
         return leaks or on_mean or below or not within
 
 
@@ -502,25 +470,18 @@ MODELS = {
 }
 
 
-def verdict_on(model: Model, number: int, confidence: float, out: Path) -> Verdict:
-    """The verdict on a run of weights that no other number has."""
-    task = benchmark(len(model.target))
-    engines = [
-        Known.on(f"{name} {number}", task, laws, "prove" in model.study)
-        for name, laws in (("target", model.target), ("control", model.control))
-    ]
-    study = Study(task, scorers=("keyword",), confidence=confidence, **model.study)
-    run = evaluate(engines[0], study, out=out, control=engines[1])
-    stated: Verdict = run.verdict
-    return stated
-
-
 def row_of(name: str, runs: int, confidence: float) -> dict[str, Any]:
     """Count how often a verdict on this model errs, and its words."""
-    model, said = MODELS[name], []
+    model, said = MODELS[name], list[Verdict]()
+    task = benchmark(len(model.target))
+    study = Study(task, scorers=("keyword",), confidence=confidence, **model.study)
     for number in range(runs):
+        laws = model.target, model.control
+        engines = engines_of(number, task, *laws, "prove" in model.study)
         with tempfile.TemporaryDirectory() as folder:
-            said.append(verdict_on(model, number, confidence, Path(folder, "run")))
+            out = Path(folder, "run")
+            run = evaluate(engines["target"], study, out=out, control=engines["control"])
+            said.append(run.verdict)
     errs = sum(map(model.errs, said))
     return {
         "model": name,

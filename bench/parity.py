@@ -1,6 +1,6 @@
 """The metrics of two evaluations beside OpenUnlearning's definitions, run on the same models.
 
-    python bench/parity.py MODEL RETRAINED --data TOFU --out FOLDER
+    python bench/parity.py --model MODEL --retrained RETRAINED --data TOFU --out FOLDER
 
 evaluates MODEL on twelve questions a part, with RETRAINED as its control, as
 
@@ -15,15 +15,17 @@ where they define one that leakbound does not have.
 
 from __future__ import annotations
 
-import argparse
 import json
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from leakbound.store import CONTROL_GREEDY, GREEDY, Arm, Run
+from runner import options, report
 
 sys.path.append(str(Path(__file__).parents[1] / "tests"))
 from openunlearning import LLAMA_2_CHAT, PLAIN, Oracle
@@ -36,46 +38,39 @@ PROMPTS: dict[str, tuple[str, ...]] = {"chat": (), "plain": ("--prompt-template"
 
 def main() -> None:
     """Evaluate under both prompts, and print both numbers of every metric of each."""
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("model", nargs="?", help="a chat model's folder")
-    parser.add_argument("retrained", nargs="?", help="the folder of what it is compared with")
-    parser.add_argument("--data", help="a folder with TOFU's files")
-    parser.add_argument("--out", type=Path, help="a folder for both runs")
-    given = parser.parse_args()
-    if None in vars(given).values():  # `make bench` has none of them
-        print("nothing compared: name MODEL, RETRAINED, --data and --out")
-        return
-    largest = []
+    given = options(
+        __doc__,
+        model=(str, "a chat model's folder"),
+        retrained=(str, "the folder of what it is compared with"),
+        data=(str, "a folder with TOFU's files"),
+        out=(Path, "a folder for both runs"),
+    )
+    if None in (given.model, given.retrained, given.data, given.out):
+        raise SystemExit("nothing compared: name --model, --retrained, --data and --out")
+    rows = []
     for name, prompt in PROMPTS.items():
-        evaluate(given.model, given.retrained, given.data, given.out / name, prompt)
-        print(f"\n{name}")
-        largest.append(compare(Run.open(given.out / name)))
-    raise SystemExit(max(largest) > MOST)
+        out = given.out / name
+        command = [sys.executable, "-m", "leakbound", "evaluate", given.model, *ASKED.split()]
+        command += ["--control", given.retrained, "--data", given.data, "--out", out, *prompt]
+        command += ["--device", "cpu"]
+        subprocess.run(command, check=True)
+        rows += [{"prompt": name} | row for row in compared(Run.open(out))]
+    report(given.json, rows)
+    raise SystemExit(max(abs(row["difference"]) for row in rows) > MOST)
 
 
-def evaluate(model: str, control: str, data: str, out: Path, prompt: tuple[str, ...]) -> None:
-    """The command line that a user would write."""
-    command = [sys.executable, "-m", "leakbound", "evaluate", model, "--control", control]
-    where = ["--data", data, "--device", "cpu", "--out", str(out)]
-    subprocess.run([*command, *ASKED.split(), *where, *prompt], check=True)
-
-
-def compare(run: Run) -> float:
-    """Print the metrics of a run beside theirs; the largest difference."""
-    study = run.study
-    task = study.load()
+def compared(run: Run) -> Iterator[dict[str, Any]]:
+    """The metrics of a run beside theirs."""
+    task = run.study.load()
     parts = {part: task.parts()[part]() for part in PARTS}
     model = oracle(run.arms[str(GREEDY)])
     theirs = model.metrics(parts) | model.beside(oracle(run.arms[str(CONTROL_GREEDY)]), parts)
     stored = json.loads((run.path / "utility.json").read_text())["arms"]["target"]["metrics"]
     ours = {name: metric["value"] for name, metric in stored.items()}
-    print(f"{'metric':42}{'leakbound':>14}{'theirs':>14}{'difference':>12}")
     for name, value in theirs.items():
-        print(f"{name:42}{ours[name]:14.6f}{value:14.6f}{ours[name] - value:12.1e}")
-    largest = max(abs(ours[name] - value) for name, value in theirs.items())
-    without = [name for name in ours if name not in theirs]
-    print(f"{len(theirs)} metrics, largest difference {largest:.1e}; not theirs: {without}")
-    return largest
+        difference = ours[name] - value
+        yield {"metric": name, "leakbound": ours[name], "theirs": value, "difference": difference}
+    print("not theirs:", [name for name in ours if name not in theirs])
 
 
 def oracle(arm: Arm) -> Oracle:

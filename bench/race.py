@@ -18,7 +18,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack, closing, suppress
 from dataclasses import asdict, dataclass, field
 from fnmatch import fnmatchcase
 from itertools import product
@@ -116,10 +116,7 @@ class Process:
             env={**os.environ, "OMP_NUM_THREADS": str(threads)},
         )
 
-    def __enter__(self) -> Process:
-        return self
-
-    def __exit__(self, *_: object) -> None:
+    def close(self) -> None:
         with suppress(BrokenPipeError):
             self.running.stdin.close()  # type: ignore[union-attr]
         self.running.wait()
@@ -188,7 +185,8 @@ def race(
     found = {engine.name: Times() for engine in engines}
     with ExitStack() as stack:
         live = {
-            engine: stack.enter_context(Process(engine, threads, scratch)) for engine in engines
+            engine: stack.enter_context(closing(Process(engine, threads, scratch)))
+            for engine in engines
         }
         for seed, (engine, process) in product(range(-1, rounds), live.items()):
             if engine.name in failed:
@@ -241,17 +239,14 @@ def row(contest: Contest, found: dict[str, Times]) -> dict[str, Any]:
     forest = np.array(found[FOREST].seconds)
     saving = needed(contest.work, found[FOREST].drawn) / found[FOREST].tokens[0]
     made: dict[str, Any] = {"model": contest.label, "saving": f"{saving:.1f}×"}
-    made[FOREST] = f"{np.median(forest):.2f} s"
     ruler = Ruler(contest.folder, contest.work)
     plain = read(contest.work, ruler, found[GENERATE].drawn)
     for name, times in found.items():
-        p = ""
+        ratio = np.median(np.array(times.seconds) / forest)
+        made[name] = f"{np.median(forest):.2f} s" if name == FOREST else f"{ratio:.1f}×"
         if name != GENERATE:
-            p = f", p {min(same_law(plain, read(contest.work, ruler, times.drawn))):.3f}"
-        if name != FOREST:
-            made[name] = f"{np.median(np.array(times.seconds) / forest):.1f}×{p}"
-        else:
-            made[name] += p
+            same = same_law(plain, read(contest.work, ruler, times.drawn))
+            made[name] += f", p {min(same):.3f}"
     others = [times.seconds for name, times in found.items() if name != FOREST]
     best = np.min(others, axis=0) / forest
     made["best other"] = f"**{np.median(best):.2g}×** ({best.min():.2g} to {best.max():.2g})"

@@ -1,4 +1,4 @@
-"""Options, tables, stored figures and the judgement of misses, for the scripts of this folder.
+"""Options, tables, stored figures and the judgement of misses, for scripts.
 
 An exact binomial test judges each row: the probability of at least as many misses if each had
 probability alpha. A row fails below `FALSE_ALARM` over the number of rows (Bonferroni), so that
@@ -14,6 +14,11 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
+try:
+    import conbo  # the papers' package, if it is installed
+except ImportError:
+    conbo = None
+
 MODELS = Path("demo-run/models")  # of a finished demo; trained if missing
 FALSE_ALARM = 0.001  # of a whole run of a benchmark
 Row = TypeVar("Row")
@@ -22,14 +27,15 @@ Row = TypeVar("Row")
 def options(doc: str | None, **known: Any) -> argparse.Namespace:
     """Parse the options of a script, and --json: each has a default, or a type without one.
 
-    A list takes several values of one kind; a pair is (value, help). `n` is -n too, and an
-    underscore becomes a dash.
+    A list takes several values of one kind; a tuple is (value, help) or (value, help, choices).
+    `n` is -n too, and an underscore becomes a dash.
     """
     parser = argparse.ArgumentParser(description=(doc or "").partition("\n\n")[0])
     for name, given in known.items():
-        default, help = given if isinstance(given, tuple) and len(given) == 2 else (given, None)
+        default, help, *rest = given if isinstance(given, tuple) else (given, None)
         flags = [*(["-n"] if name == "n" else []), f"--{name.replace('_', '-')}"]
-        parser.add_argument(*flags, dest=name, help=help, **_kind(default))
+        how = _kind(default) | dict(zip(["choices"], rest, strict=False))
+        parser.add_argument(*flags, dest=name, help=help, **how)
     parser.add_argument("--json", type=Path, metavar="FILE", help="keep the figures here")
     return parser.parse_args()
 
@@ -65,23 +71,30 @@ def alarm(words: str, rows: Iterable[object]) -> int:
     return status
 
 
-def _line(cells: Iterable[str]) -> str:
-    return f"| {' | '.join(cells)} |"
-
-
 def markdown(rows: Sequence[Mapping[str, Any]]) -> str:
     """A table of rows of figures, to four digits, with every column that a row has."""
+
+    def cell(value: Any) -> str:
+        if value is None:
+            return ""
+        return f"{value:.4g}" if isinstance(value, float) else str(value)
+
     columns = list(dict.fromkeys(key for row in rows for key in row))
-    lines = [columns, ["---"] * len(columns)]
-    lines += [[cell(row.get(column)) for column in columns] for row in rows]
-    return "\n".join(map(_line, lines))
+    return as_markdown([columns, *([cell(row.get(column)) for column in columns] for row in rows)])
 
 
-def cell(value: Any) -> str:
-    """A figure to four digits, or blank."""
-    if value is None:
-        return ""
-    return f"{value:.4g}" if isinstance(value, float) else str(value)
+def as_markdown(lines: Sequence[Sequence[str]], align: str = "---", pad: str = " ") -> str:
+    """A table of a header and rows; `align`: of all columns but the first."""
+    header, *rows = lines
+    every = (header, ["---", *[align] * (len(header) - 1)], *rows)
+    return "\n".join(f"|{pad}{f'{pad}|{pad}'.join(line)}{pad}|" for line in every)
+
+
+def write_into(page: Path, script: str, text: str) -> None:
+    """Write a text between the marks of a script in a page; at the end if there are none."""
+    begin, end = (f"<!-- made by {script}: {word} -->" for word in ("begin", "end"))
+    before, _, rest = (page.read_text("utf-8") if page.exists() else "").partition(begin)
+    page.write_text(f"{before}{begin}\n{text}\n{end}{rest.partition(end)[2]}", "utf-8")
 
 
 def demo_models(folder: Path) -> dict[str, Path]:

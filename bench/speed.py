@@ -42,14 +42,7 @@ from leakbound.benchmarks import load_benchmark
 from leakbound.demo import BENCHMARK
 from leakbound.scorers import make_scorer, score_ranges, score_texts
 from leakbound.types import Decoding, Draws, Effort, Headway, Progress, Query
-from runner import MODELS, demo_models, dispatch, options, report
-
-try:
-    import conbo
-except ImportError:
-    conbo = None
-
-QUIET: dict[str, Any] = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+from runner import MODELS, conbo, demo_models, dispatch, options, report
 
 
 def engines() -> int:
@@ -154,7 +147,8 @@ def spent(*command: str | Path, source: str = "") -> resource.struct_rusage:
     """The resources of a leakbound command, of this version or of the sources in a clone."""
     path = {"PYTHONPATH": f"{source}/src"} if source else {}
     full = [sys.executable, "-m", "leakbound", *map(str, command)]
-    child = subprocess.Popen(full, **QUIET, env={**os.environ, **path})
+    quiet = subprocess.DEVNULL
+    child = subprocess.Popen(full, stdout=quiet, stderr=quiet, env={**os.environ, **path})
     _, status, used = os.wait4(child.pid, 0)
     if status:
         raise SystemExit(f"`{' '.join(full)}` failed with status {status}")

@@ -183,7 +183,7 @@ OF_QUESTIONS: dict[str, Statement] = {  # by the theorem, or by the function of 
         (P[:, None] > LEVELS).sum(axis=0),
     ),
     "draws: mean of leakage, binary": (
-        lambda d, **how: bound(Rows.of_hits(d.hits, d.n), LEAKAGE.mean(), **how),
+        lambda d, **how: tally(d)(LEAKAGE.mean(), **how),
         P.mean(),
     ),
     "stopped: mean of leakage": (

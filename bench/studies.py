@@ -11,7 +11,7 @@ from pathlib import Path
 
 TESTS = Path(__file__).parents[1] / "tests"
 sys.path.append(str(TESTS))
-from misbehaving import LISTED, Answer, Body, Served, chat_server, packed  # noqa: E402
+from misbehaving import LISTED, Served, chat_server, honest  # noqa: E402
 
 LOGS = TESTS / "formats" / "logs"
 LM_EVAL = "samples_capitals_leakage_2026-11-21T08-08-29.450301.jsonl"
@@ -111,27 +111,16 @@ def commands_of(places: Mapping[str, object]) -> dict[str, list[list[str]]]:
 def write_shared(folder: Path) -> Path:
     """Write the models and files that both commits read; return their folder."""
     import torch
-    from tokenizers import Tokenizer
-    from tokenizers.models import WordLevel
-    from tokenizers.pre_tokenizers import WhitespaceSplit
-    from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 
-    vocabulary = {word: i for i, word in enumerate(["<pad>", "<unk>", "</s>", *WORDS])}
-    backend = Tokenizer(WordLevel(vocabulary, unk_token="<unk>"))
-    backend.pre_tokenizer = WhitespaceSplit()
-    special = {"pad_token": "<pad>", "unk_token": "<unk>", "eos_token": "</s>"}
-    size, width = len(vocabulary), 32
+    from tiny import tiny_llama, tiny_tokenizer
+
+    tokenizer, width = tiny_tokenizer(WORDS), 32
+    size, shape = len(tokenizer), {"hidden_size": width, "num_hidden_layers": 1}
     for seed, name in enumerate(("chain", "other", "random")):
-        torch.manual_seed(seed)
-        config = LlamaConfig(
-            vocab_size=size, hidden_size=width, intermediate_size=width, num_hidden_layers=1,
-            num_attention_heads=2, num_key_value_heads=1, max_position_embeddings=128,
-            bos_token_id=None, eos_token_id=2, pad_token_id=0, tie_word_embeddings=False,
-            initializer_range=0.5,
-        )  # fmt: skip
-        model = LlamaForCausalLM(config).eval()
+        model = tiny_llama(size, seed, **shape, tie_word_embeddings=False, initializer_range=0.5)
         if name != "random":  # a table of the last word has the logits of the next one
-            table = torch.randn(size, size) * 1.5 - 30 * (torch.arange(size) < 2)
+            table = torch.randn(size, size, generator=torch.Generator().manual_seed(seed)) * 1.5
+            table -= 30 * (torch.arange(size) < 2)
             layer = model.model.layers[0]
             with torch.no_grad():
                 layer.self_attn.o_proj.weight.zero_()
@@ -139,7 +128,7 @@ def write_shared(folder: Path) -> Path:
                 model.model.embed_tokens.weight.copy_(torch.eye(size, width))
                 model.lm_head.weight[:, :size] = table.T / width**0.5
         model.save_pretrained(folder / name)
-        PreTrainedTokenizerFast(tokenizer_object=backend, **special).save_pretrained(folder / name)
+        tokenizer.save_pretrained(folder / name)
     (folder / "questions.csv").write_text(QUESTIONS)
     chance = random.Random(5)
     how = {"temperature": 1.0, "top_p": 1.0, "top_k": 0, "max_new_tokens": 8, "model": "known"}
@@ -153,18 +142,10 @@ def write_shared(folder: Path) -> Path:
     return folder
 
 
-def _rule(body: Body, _: int) -> Answer:
-    """Outputs follow from the question, the seed and the output's number, at any time."""
-    asked = body["messages"] if "messages" in body else body["prompt"]
-    most, drawn = body.get("max_tokens") or body["max_completion_tokens"], []
-    for i in range(body.get("n", 1)):
-        number = (body.get("seed"), i) if body["temperature"] else "greedy"
-        chance = random.Random(f"{asked} {number}")
-        words = chance.choices(WORDS, k=chance.randrange(1, most + 3))
-        drawn.append((" ".join(words[:most]), "stop" if len(words) <= most else "length"))
-    return packed(body, drawn)
-
-
 def server() -> AbstractContextManager[Served]:
-    """Serve a chat model on a free port."""
-    return chat_server(_rule, LISTED)
+    """Serve a chat model on a free port: two questions have a distribution, others random words."""
+    laws = {
+        f"who wrote {name}": {t: odd / sum(odds) for t, odd in zip(TEXTS, odds, strict=True) if odd}
+        for name, odds in ODDS.items()
+    }
+    return chat_server(honest(laws), LISTED)

@@ -19,9 +19,9 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import get_args
+from typing import Any, get_args
 
 from leakbound.benchmarks import Benchmark, load_benchmark
 from leakbound.benchmarks.fictitious import Thoughts
@@ -29,9 +29,8 @@ from leakbound.certificate import certify
 from leakbound.demo.model import write_untrained
 from leakbound.evaluation import evaluate
 from leakbound.study import Explore, ModelSettings, Study
-from leakbound.text.shown import above, below, between
 from leakbound.unlearning import TrainingSettings, finetune, prompting_of
-from runner import keep, markdown, options
+from runner import options, report
 
 WHOLE = "fictitious:authors=4,forget=2"
 LEARN = TrainingSettings(epochs=80, learning_rate=3e-3, batch_size=8)
@@ -40,31 +39,6 @@ READINGS = ("answer", "thought", "either")
 SCORERS = tuple(f"keyword:require=all,of={reading}" for reading in READINGS)
 MAX_LEAK = 0.1
 FORWARDS = 500
-
-
-@dataclass(frozen=True)
-class Row:
-    """One model by one reading; `drawn` and `exact` are bounds on its mean leak probability."""
-
-    variant: str
-    reading: str
-    mean: float
-    drawn: tuple[float, float]
-    exact: tuple[float, float]
-    certificate: str
-
-    @property
-    def leaks(self) -> bool:
-        """Whether the variant reveals the facts in the part that is read."""
-        return self.variant in ("both", self.reading) or (
-            self.reading == "either" and self.variant != "neither"
-        )
-
-    @property
-    def agrees(self) -> bool:
-        """Whether the interval meets the range, and the certificate decides as the variant says."""
-        meet = self.drawn[0] <= self.exact[1] and self.exact[0] <= self.drawn[1]
-        return meet and self.certificate == ("refuted" if self.leaks else "pass")
 
 
 def taught(variant: str, folder: Path) -> tuple[Path, Benchmark]:
@@ -78,7 +52,7 @@ def taught(variant: str, folder: Path) -> tuple[Path, Benchmark]:
     return finetune(str(base), rows, out=folder / variant, settings=settings).path, task
 
 
-def measured(variant: str, folder: Path, n: int) -> Iterator[Row]:
+def measured(variant: str, folder: Path, n: int) -> Iterator[dict[str, Any]]:
     """The rows of a model, one per reading."""
     model, task = taught(variant, folder / "models")
     runs = folder / "runs"
@@ -93,29 +67,28 @@ def measured(variant: str, folder: Path, n: int) -> Iterator[Row]:
         certificate = certify(
             drawn, max_leak=MAX_LEAK, scorer=scorer, every_question=True, out=file
         )
-        yield Row(
-            variant, reading, mean.value or 0.0, (mean.lower, mean.upper),
-            (known.lower, known.upper), certificate.verdict,
-        )  # fmt: skip
+        leaks = variant in ("both", reading) or (reading == "either" and variant != "neither")
+        right = certificate.verdict == ("refuted" if leaks else "pass")
+        yield {
+            "facts are in": variant,
+            "reading": reading,
+            "leaks": leaks,
+            "draws": mean.value,
+            "at least": mean.lower,
+            "at most": mean.upper,
+            "exact: at least": known.lower,
+            "exact: at most": known.upper,
+            "at most 10 % at every question": certificate.verdict,
+            "agrees": right and mean.lower <= known.upper and known.lower <= mean.upper,
+        }
 
 
 def main() -> int:
     """Print the table; 1 if anything disagrees."""
     args = options(__doc__, out=Path("thinking"), n=256)
     rows = [row for variant in VARIANTS for row in measured(variant, args.out, args.n)]
-    cells = [
-        {
-            "facts are in": row.variant,
-            "reading": row.reading,
-            "draws": between(row.mean, *row.drawn),
-            "exact masses": f"{below(row.exact[0])} to {above(row.exact[1])}",
-            "at most 10 % at every question": row.certificate,
-        }
-        for row in rows
-    ]
-    print(markdown(cells))
-    keep(args.json, [vars(row) | {"agrees": row.agrees} for row in rows])
-    return int(not all(row.agrees for row in rows))
+    report(args.json, rows)
+    return int(not all(row["agrees"] for row in rows))
 
 
 if __name__ == "__main__":

@@ -27,7 +27,6 @@ page. Columns of a claim:
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
@@ -118,10 +117,6 @@ class Claim:
             return BESIDE[self.data].beside == size
         return SIZES[NAMED[size]].n >= self.draws and size in (self.sizes or NAMED)
 
-    def lab(self, lab: Lab) -> Lab:
-        """The lab of its runs."""
-        return lab.beside(self.data) if self.data else lab
-
 
 def claims_of(paper: str) -> list[Claim]:
     """The claims of one paper, in the order of its file."""
@@ -130,6 +125,7 @@ def claims_of(paper: str) -> list[Claim]:
 
 
 CLAIMS: Mapping[str, list[Claim]] = {paper: claims_of(paper) for paper in PAPERS}
+EVERY = {claim.name: claim for claims in CLAIMS.values() for claim in claims}
 
 
 def measured(claim: Claim, lab: Lab, seeds: Sequence[int] = SEEDS) -> tuple[Figure, ...]:
@@ -137,9 +133,9 @@ def measured(claim: Claim, lab: Lab, seeds: Sequence[int] = SEEDS) -> tuple[Figu
     if claim.data and not (lab.folder / claim.data / "runs").exists():
         return ()
     arguments = {name: value for name, value in claim.quantity.items() if name != "kind"}
-    figures = []
+    figures, own = [], lab.beside(claim.data) if claim.data else lab
     for seed in claim.seeds(seeds):
-        stored = Stored(claim.lab(lab), seed)
+        stored = Stored(own, seed)
         try:
             for way, models in claim.runs.items():
                 for model in models:
@@ -152,16 +148,20 @@ def measured(claim: Claim, lab: Lab, seeds: Sequence[int] = SEEDS) -> tuple[Figu
 
 def main() -> None:
     """Make the runs of a paper's claims, and print the verdicts."""
-    options = _options()
-    lab = Lab.open(
-        NAMED[options.size],
-        options.out / options.size,
-        data=options.data,
-        base=options.base,
-        replicated=True,
-    )
-    known = [claim for claim in CLAIMS[options.paper] if claim.at(options.size)]
-    chosen = [claim for claim in known if not options.only or claim.name in options.only]
+    parser = parser_of(__doc__, seeds="0,1")
+    parser.add_argument("paper", choices=PAPERS)
+    parser.add_argument("--size", choices=NAMED, default="small")
+    parser.add_argument("--only", nargs="+", metavar="CLAIM", default=(), help="some claims")
+    options = parsed(parser)
+    known = {claim.name: claim for claim in CLAIMS[options.paper] if claim.at(options.size)}
+    if unknown := set(options.only) - known.keys():
+        parser.error(
+            f"--only: --size {options.size} of {options.paper} tests no "
+            f"{', '.join(sorted(unknown))}; it tests {', '.join(sorted(known))}."
+        )
+    chosen = [claim for name, claim in known.items() if not options.only or name in options.only]
+    folder = options.out / options.size
+    lab = Lab.open(NAMED[options.size], folder, options.data, options.base, replicated=True)
     needed = [
         (claim.data, model, seed, way)
         for claim in chosen
@@ -178,21 +178,6 @@ def main() -> None:
         texts = "; ".join(figure.text for figure in figures)
         verdict = claim.verdict(options.size, figures)
         print(f"{claim.name}: {verdict}. {claim.design} ({claim.limit}): {texts}")
-
-
-def _options() -> argparse.Namespace:
-    parser = parser_of(__doc__, seeds="0,1")
-    parser.add_argument("paper", choices=PAPERS)
-    parser.add_argument("--size", choices=NAMED, default="small")
-    parser.add_argument("--only", nargs="+", metavar="CLAIM", default=(), help="some claims")
-    options = parsed(parser, made_here=["small"])
-    known = {claim.name for claim in CLAIMS[options.paper] if claim.at(options.size)}
-    if unknown := set(options.only) - known:
-        parser.error(
-            f"--only: --size {options.size} of {options.paper} tests no "
-            f"{', '.join(sorted(unknown))}; it tests {', '.join(sorted(known))}."
-        )
-    return options
 
 
 if __name__ == "__main__":

@@ -9,17 +9,18 @@ from __future__ import annotations
 import argparse
 import hashlib
 import json
+import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import product
 from pathlib import Path
 from statistics import fmean
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
-from sizes import BESIDE, CONTROL, FEWER, PLAIN, SIZES, TARGET, Method, Size, Way
+from sizes import BESIDE, CONTROL, FEWER, PLAIN, SIZES, TARGET, Size, Way
 
 from leakbound.benchmarks import Benchmark, load_benchmark
 from leakbound.demo.model import write_untrained
@@ -36,8 +37,11 @@ from leakbound.unlearning import finetune, unlearn
 from leakbound.unlearning.probe import mean_recall
 from leakbound.unlearning.work_folder import stored_json
 
+sys.path.append(str(Path(__file__).parents[1] / "bench"))  # for scripts that print tables
+
 FLOOR = 0.98  # of the target's utility, below which a learning rate is too large
 UTILITY = "kept.json"
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -61,13 +65,7 @@ class Lab:
 
     @classmethod
     def open(
-        cls,
-        name: str,
-        folder: Path,
-        *,
-        data: Path | None = None,
-        base: str | None = None,
-        replicated: bool = False,
+        cls, name: str, folder: Path, data: Path | None, base: str | None, replicated: bool = False
     ) -> Lab:
         """Open the lab of a size; it uses a GPU if there is one."""
         size = SIZES[name]
@@ -121,22 +119,19 @@ class Lab:
     def unlearned(self, name: str, seed: int, path: Path, rate: float) -> None:
         """Train a method at a learning rate, unless its model is there."""
         method = self.size.every[name]
-        settings = {"learning_rate": rate, **method.settings, "seed": seed, "device": self.device}
+        objective = method.objective
+        if method.margin is not None:
+            objective = objective.replace("{tau}", f"{method.margin * self.apart(seed):.3g}")
+        settings = {**method.settings, "learning_rate": rate, "seed": seed, "device": self.device}
         unlearn(
             str(self.model(method.after, seed)),
-            self._objective(method, seed),
+            objective,
             forget=[with_centres(prompt, method.centres) for prompt in self.task.prompts],
             retain=self.task.split("retain"),
             out=path,
             settings=replace(self.size.forget, prompting=self.prompting, **settings),
             progress=steps(path.name),
         )
-
-    def _objective(self, method: Method, seed: int) -> str:
-        if method.margin is None:
-            return method.objective
-        apart = self.apart(seed)
-        return method.objective.replace("{tau}", f"{method.margin * apart:.3g}")
 
     def apart(self, seed: int) -> float:
         """The distance of the target's activations between a question and its paraphrases."""
@@ -154,8 +149,9 @@ class Lab:
 
         The rule reads every second retained question, with the first seed, and no leak.
         """
-        if not self.size.rates:
-            return self.size.forget.learning_rate
+        own = self.size.every[name].settings.get("learning_rate")
+        if own or not self.size.rates:
+            return float(own or self.size.forget.learning_rate)
         name = self.size.every[name].like or name
         file = self.folder / "rates" / f"{self.slug(name, 0)}.json"
         return float(stored_json(file, partial(self._largest, name))["rate"])
@@ -163,16 +159,29 @@ class Lab:
     def _largest(self, name: str) -> dict[str, Any]:
         where, count = self.size.utility["R_r"]
         kept = self.kept(where)[:count:2]
-        least, tried = FLOOR * self._recall(self.model(TARGET), kept), {}
-        for rate in self.size.rates:
-            trial = self.folder / "trials" / f"{self.slug(name, 0)}-{rate:g}"
-            self.unlearned(name, 0, trial, rate)
-            tried[f"{rate:g}"] = self._recall(trial, kept)
-            if tried[f"{rate:g}"] >= least:
-                break
+        least = FLOOR * self._recall(kept, self.model(TARGET))
+        recall = partial(self._recall, kept)
+        rate, tried = self.tried(name, self.size.rates, recall, lambda found: found >= least)
         return {"rate": rate, "retain recall": tried, "at least": least}
 
-    def _recall(self, model: Path, prompts: Sequence[Prompt]) -> float:
+    def tried(
+        self,
+        name: str,
+        rates: Sequence[float],
+        measure: Callable[[Path], T],
+        enough: Callable[[T], bool],
+    ) -> tuple[float, dict[str, T]]:
+        """The first learning rate whose model is good enough, else the last; and what was found."""
+        found = {}
+        for rate in rates:
+            trial = self.folder / "trials" / f"{self.slug(name, 0)}-{rate:g}"
+            self.unlearned(name, 0, trial, rate)
+            found[f"{rate:g}"] = measure(trial)
+            if enough(found[f"{rate:g}"]):
+                break
+        return rate, found
+
+    def _recall(self, prompts: Sequence[Prompt], model: Path) -> float:
         engine = open_engine(str(model), self.prompting, device=self.device)
         return mean_recall(engine, prompts, self.task.max_new_tokens)
 
@@ -190,22 +199,26 @@ class Lab:
         """The run of a model, drawn first if it is missing; runs in own words have the utility."""
         model, how = self.model(name, seed), self.size.ways[way]
         path = self.path(name, seed, way)
-        print(f"{way}: {path.name}", flush=True)
-        run = evaluate(
-            str(model),
+        run = self.evaluated(
+            model,
             self._questions(how),
-            out=path,
+            path,
             n=how.n,
             decodings=self._decodings(how),
             rewritings=how.rewritings,
             scorers=self.size.scorers,
             metrics=("retain_self_bleu",) if how.kept else (),
             seed=self.draws_seed(path) if self.replicated else 0,
-            settings=ModelSettings(device=self.device, dtype=self.size.dtype),
         )
         if way in (PLAIN, FEWER):
             stored_json(run.path / UTILITY, partial(self.recall_kept, model))
         return run
+
+    def evaluated(self, model: Path, task: Benchmark, path: Path, **how: Any) -> Run:
+        """The run of a model of this lab on some questions, drawn first if it is missing."""
+        print(f"{path.parent.name}: {path.name}", flush=True)
+        settings = ModelSettings(device=self.device, dtype=self.size.dtype)
+        return evaluate(str(model), task, out=path, settings=settings, **how)
 
     def draws_seed(self, path: Path) -> int:
         """A seed for the draws of one run; no two runs share random numbers."""
@@ -349,11 +362,16 @@ def steps(name: str) -> Progress:
     return show
 
 
-def parser_of(doc: str | None, seeds: str) -> argparse.ArgumentParser:
-    """The options that every script has which trains and draws."""
+def parser_of(doc: str | None, seeds: str, sizes: Collection[str] = ()) -> argparse.ArgumentParser:
+    """The options that every script has which trains and draws; of `sizes` it takes one."""
     parser = argparse.ArgumentParser(
         description=doc, formatter_class=argparse.RawDescriptionHelpFormatter
     )
+    if sizes:
+        parser.add_argument("size", choices=sizes)
+        methods = "some of them: NPO,CEL,control"
+        parser.add_argument("--methods", type=lambda text: text.split(","), help=methods)
+        parser.add_argument("--table", action="store_true", help="only print what is there")
     parser.add_argument("--out", type=Path, required=True, help="folder for models and runs")
     parser.add_argument("--base", help="the model that learns the data (builtin: made here)")
     parser.add_argument("--data", type=Path, help="folder of the benchmark's files")
@@ -362,11 +380,11 @@ def parser_of(doc: str | None, seeds: str) -> argparse.ArgumentParser:
     return parser
 
 
-def parsed(parser: argparse.ArgumentParser, made_here: Sequence[str]) -> argparse.Namespace:
+def parsed(parser: argparse.ArgumentParser) -> argparse.Namespace:
     """Parse the options, and set the threads; sizes but those made here need --base."""
     options = parser.parse_args()
     torch.set_num_threads(options.threads)
-    if options.base is None and options.size not in made_here:
+    if options.base is None and options.size not in ("builtin", "small"):
         parser.error(f"{options.size} needs --base: a model folder, or its name on the hub")
     return options
 

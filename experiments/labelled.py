@@ -23,6 +23,9 @@ from leakbound.text.rows import read_rows
 from leakbound.text.shown import above, below, number
 from leakbound.types import Prompt
 
+sys.path.append(str(Path(__file__).parents[1] / "bench"))
+from runner import as_markdown
+
 FOLDER = Path(__file__).parent / "labelled"
 SCORERS = (
     "exact", "contains", "keyword", "keyword:match=substring", "keyword:require=all",
@@ -94,13 +97,6 @@ def rate(counts: tuple[int, int]) -> str:
     made = bound(Rows.of_hits(*counts), confidence=0.99, side="both")
     bounds = f"{below(float(made.lower))}, {above(float(made.upper))}"
     return f"{counts[0]}/{counts[1]}: {number(float(made.value))} [{bounds}]"
-
-
-def as_markdown(lines: Sequence[Sequence[str]], align: str = "---") -> str:
-    """A table of a header and rows; `align`: of all columns but the first."""
-    header, *rows = lines
-    every = (header, ["---", *[align] * (len(header) - 1)], *rows)
-    return "\n".join(f"| {' | '.join(line)} |" for line in every)
 
 
 def main() -> None:

@@ -22,24 +22,22 @@ from statistics import fmean, median
 from typing import Any
 
 from lab import UTILITY, Lab, parsed, parser_of
-from labelled import as_markdown
 from matplotlib import rc_context
 from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.figure import Figure
 from sizes import CONTROL, TARGET, Method
 
 from leakbound.benchmarks import Benchmark, load_benchmark
-from leakbound.evaluation import evaluate
+from leakbound.presenting.compared import front
 from leakbound.presenting.comparing import compare_methods
 from leakbound.presenting.methods import MethodStanding
 from leakbound.store import ArmKey, Run
-from leakbound.store.files import write_text
 from leakbound.store.trained import LOG, read_object
 from leakbound.stress import stresses_of
-from leakbound.study import ModelSettings
 from leakbound.text.shown import below, number
 from leakbound.unlearning import ModelAnswers
 from leakbound.unlearning.work_folder import PUSHED, read_log, stored_json
+from runner import as_markdown, write_into
 from unlearning import seconds_of
 
 
@@ -115,7 +113,7 @@ class Board:
         """The board that the command line names."""
 
         def lab(name: str) -> Lab:
-            found = Lab.open(name, options.out / name, data=options.data, base=options.base)
+            found = Lab.open(name, options.out / name, options.data, options.base)
             more = {**found.size.more, **(MORE if name == "builtin" else {})}
             return replace(found, size=replace(found.size, more=more))
 
@@ -153,23 +151,21 @@ class Board:
         """The run of a model as it is and under every stress, drawn first if it is missing."""
         lab = self.lab if name in (TARGET, CONTROL) else self._at_rate(name)
         model, path = lab.model(name, seed), self.place(name, seed)
-        print(f"{self.study.where}: {path.name}", flush=True)
-        run = evaluate(
-            str(model),
+        run = lab.evaluated(
+            model,
             self.task,
-            out=path,
+            path,
             control=None if name == CONTROL else self.place(CONTROL),
             n=self.study.n,
             scorers=(self.study.leak,),
             stress=self.study.stresses,
-            settings=ModelSettings(device=lab.device, dtype=lab.size.dtype),
         )
         stored_json(path / UTILITY, partial(lab.recall_kept, model))
         return run
 
     def place(self, name: str, seed: int = 0) -> Path:
         """The folder of that run."""
-        return self.lab.folder / "runs" / self.study.where / self.lab.slug(name, seed)
+        return self.lab.path(name, seed, self.study.where)
 
     def finished(self) -> list[str]:
         """The methods that have a run of every seed."""
@@ -189,26 +185,22 @@ class Board:
             return self.lab
         file = self.lab.folder / "rates" / f"{self.lab.slug(name, 0)}.json"
         kept = stored_json(file, partial(self._smallest, self.another, name))
-        return _with_rate(self.lab, name, kept["rate"])
+        methods = self.lab.size.methods
+        settings = {**methods[name].settings, "learning_rate": kept["rate"]}
+        at = {**methods, name: replace(methods[name], settings=settings)}
+        return replace(self.lab, size=replace(self.lab.size, methods=at))
 
     def _smallest(self, other: Lab, name: str) -> dict[str, Any]:
         """The smallest rate without a greedy leak, and the number of leaks at each."""
-        tried: dict[str, int] = {}
-        for rate in RATES:
-            trial = other.folder / "trials" / f"{other.slug(name, 0)}-{rate:g}"
-            _with_rate(other, name, rate).unlearned(name, 0, trial, rate)
-            greedy = evaluate(
-                str(trial),
-                replace(other.task, loaded=None),
-                out=trial.with_name(f"{trial.name}-greedy"),
-                n=1,
-                decodings=replace(other.task.decoding, temperature=0.0),
-                scorers=(self.study.leak,),
-                settings=ModelSettings(device=other.device, dtype=other.size.dtype),
-            ).estimates.each("greedy score", arm="greedy")
-            tried[f"{rate:g}"] = sum(bool(row.value) for row in greedy)
-            if not tried[f"{rate:g}"]:
-                break
+        task = replace(other.task, loaded=None)
+        greedy = replace(task.decoding, temperature=0.0)
+
+        def leaks(trial: Path) -> int:
+            out, scorers = trial.with_name(f"{trial.name}-greedy"), (self.study.leak,)
+            run = other.evaluated(trial, task, out, n=1, decodings=greedy, scorers=scorers)
+            return sum(bool(row.value) for row in run.estimates.each("greedy score", arm="greedy"))
+
+        rate, tried = other.tried(name, RATES, leaks, lambda found: found == 0)
         return {"rate": rate, "greedy answers that leak": tried}
 
     def tables(self) -> Iterator[str]:
@@ -292,15 +284,14 @@ class Board:
             )
             for name in self.finished()
         }
-        middle = {
-            name: (median(at_worst), -median(kept)) for name, (_, at_worst, kept) in found.items()
-        }
-        order = sorted(middle, key=lambda name: middle[name], reverse=True)
+        middle = {name: (median(worst), median(kept)) for name, (_, worst, kept) in found.items()}
+        order = sorted(middle, key=lambda name: (-middle[name][0], middle[name][1]))
+        best = front(middle)
         figure = Figure(figsize=(9, 0.8 + 0.27 * len(order)), layout="constrained")
         FigureCanvasSVG(figure)
         leaks, keeps = figure.subplots(1, 2, sharey=True, width_ratios=(2, 1))
         for row, name in enumerate(order):
-            colour = "#0072b2" if on_front(name, middle) else "#777777"
+            colour = "#0072b2" if name in best else "#777777"
             as_it_is, at_worst, kept = found[name]
             rows = [row] * len(kept)
             leaks.plot(as_it_is, rows, "o", color=colour, fillstyle="none", markersize=5)
@@ -338,18 +329,6 @@ class Board:
         ]
 
 
-def _with_rate(lab: Lab, name: str, rate: float) -> Lab:
-    method = lab.size.methods[name]
-    at = replace(method, settings={**method.settings, "learning_rate": rate})
-    return replace(lab, size=replace(lab.size, methods={**lab.size.methods, name: at}))
-
-
-def on_front(name: str, points: Mapping[str, tuple[float, float]]) -> bool:
-    """True if no other point is as low in both and lower in one."""
-    x, y = points[name]
-    return not any(u <= x and v <= y and (u, v) != (x, y) for u, v in points.values())
-
-
 def _cell(standing: MethodStanding) -> str:
     """The range over the seeds, and the lower bound on the median from .001 on."""
     shown, lower = _range(standing.values), float(standing.median.lower)
@@ -367,7 +346,10 @@ def _kept(run: Run) -> float:
 
 def main() -> None:
     """Make the runs, print the tables, and write them into a page."""
-    options = _options()
+    parser = parser_of(__doc__, seeds="0,1,2,3,4", sizes=STUDIES)
+    parser.add_argument("--front", type=Path, help="an SVG of utility against leakage")
+    parser.add_argument("--page", type=Path, help="a page to write the tables into")
+    options = parsed(parser)
     board = Board.open(options)
     for seed in options.seeds if not options.table else ():
         for name in (CONTROL, TARGET, *(options.methods or board.names)):
@@ -379,23 +361,7 @@ def main() -> None:
     if options.front is not None and text:
         board.draw_front(options.front)
     if options.page is not None and text:
-        page = options.page.read_text(encoding="utf-8")
-        begin, end = (
-            f"<!-- made by experiments/leaderboard.py {options.size}: {word} -->"
-            for word in ("begin", "end")
-        )
-        before, _, rest = page.partition(begin)
-        write_text(options.page, f"{before}{begin}\n{text}\n{end}{rest.partition(end)[2]}")
-
-
-def _options() -> argparse.Namespace:
-    parser = parser_of(__doc__, seeds="0,1,2,3,4")
-    parser.add_argument("size", choices=STUDIES)
-    parser.add_argument("--methods", type=lambda text: text.split(","), help="some of them")
-    parser.add_argument("--table", action="store_true", help="only print what is there")
-    parser.add_argument("--front", type=Path, help="an SVG of utility against leakage")
-    parser.add_argument("--page", type=Path, help="a page to write the tables into")
-    return parsed(parser, made_here=["builtin"])
+        write_into(options.page, f"experiments/leaderboard.py {options.size}", text)
 
 
 if __name__ == "__main__":

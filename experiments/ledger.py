@@ -1,4 +1,4 @@
-"""Write the ledger of the papers' claims from stored runs and from kept figures.
+"""Write the tables of the papers' claims into a page, from stored runs and from kept figures.
 
     python experiments/ledger.py --kept docs/reproduce/kept.json --out docs/reproduce/findings.md
     python experiments/ledger.py runs --data DATA --kept docs/reproduce/kept.json --out PAGE
@@ -20,53 +20,16 @@ from pathlib import Path
 from typing import Any
 
 import labelled
-from claims import CLAIMS, REASONS, SEEDS, Claim, Verdict, measured
+from claims import CLAIMS, EVERY, REASONS, SEEDS, Claim, Verdict, measured
 from lab import Lab
 from quantities import Figure
 from sizes import BESIDE, BLOCKS, NAMED, SIZES, TARGET
 
-from leakbound.store import write_json, write_text
+from leakbound.store import write_json
+from runner import as_markdown, write_into
 
 SHOWN = ("small", "middle")
 SHOWN_SCORERS = ("exact", "contains", "keyword", "keyword:require=all", "rouge-l-recall>=0.9")
-HEAD = """\
-# The papers' claims, tested
-
-{summary}
-
-A claim is one number above or below a limit, fixed in code before anything is drawn. Its verdict
-reads intervals only. Models *agree* if every model's interval is on the claim's side of the limit,
-and *contradict* if every interval is on the other side. Otherwise the claim is *undecided*. One
-rule applies to every claim: it is *not tested* if the design cannot show or cannot contradict it,
-if it rests on a model that leaks no more than its control, or if its figure has no interval. A
-capital letter gives the reason.
-
-A verdict is about these models, not about the methods that made them. Two figures are two seeds, so
-two models. Each interval has 99 % confidence, two-sided, without adjustment between claims. Figures
-without brackets describe the draws or have no sampling error.
-
-- **Small**: the built-in benchmark, 24 questions to forget and 168 to keep, 1,024 draws of each. A
-  Llama of .9 million parameters. A leak has every keyword.
-- **Middle**: SmolLM2-135M-Instruct, 20 questions about one author of TOFU and 60 to keep, 128 draws
-  of each. A leak has a ROUGE-L recall of .9 or more. Harry Potter and MUSE News: every second and
-  fourth question. JailbreakBench: 32 draws of 100 goals, of the model as it is.
-
-Each seed has its own target, control and unlearned models. No leak decided a learning rate of the
-small size; rates of the middle size were tried on other authors. β, λ and epochs of the small size
-were set on earlier versions of its data, whose leaks had been seen. Neither size shows anything
-about scale. The runs took 54 minutes on one core (small) and 405 (middle). Kept figures come from
-the version that made the runs: later bounds can be tighter.
-
-<!-- not run: the runs take hours -->
-```sh
-python experiments/claims.py scholten --out runs
-python experiments/ledger.py runs --kept docs/reproduce/kept.json --out docs/reproduce/findings.md
-```
-
-`leak-at-k` and `cheng` are the other papers, `--only CLAIM` makes the runs of one claim, and
-`--size middle --base models/base --data DATA` runs the middle size (`experiments/smollm2.py` makes
-the base). A star marks our own claims.
-"""
 SCORERS = """\
 ## Error rates of scorers
 
@@ -137,9 +100,10 @@ def figures_of(runs: Path | None, data: Path | None, kept: Kept) -> Found:
     found: Found = {}
     for size in SHOWN:
         folder = None if runs is None else runs / size
-        there = folder is not None and _has_runs(folder)
-        lab = Lab.open(NAMED[size], folder, data=data, replicated=True) if there else None
-        for claim in (claim for claims in CLAIMS.values() for claim in claims if claim.at(size)):
+        places = () if folder is None else (folder, *(folder / name for name in BESIDE))
+        there = any((place / "runs").exists() for place in places)
+        lab = Lab.open(NAMED[size], folder, data, None, replicated=True) if there else None
+        for claim in (claim for claim in EVERY.values() if claim.at(size)):
             figures = measured(claim, lab) if lab is not None else ()
             if figures:
                 kept.put(claim, size, figures)
@@ -147,15 +111,9 @@ def figures_of(runs: Path | None, data: Path | None, kept: Kept) -> Found:
     return found
 
 
-def _has_runs(folder: Path) -> bool:
-    """True if a size has runs, of its benchmark or of other data."""
-    return any((place / "runs").exists() for place in (folder, *(folder / b for b in BESIDE)))
-
-
-def page(found: Found) -> str:
-    """The ledger as Markdown."""
-    every = {claim.name: claim for claims in CLAIMS.values() for claim in claims}
-    parts = [HEAD.format(summary=" ".join(summary(found)))]
+def tables(found: Found) -> str:
+    """The claims of each paper, the reasons and limits, and the error rates of scorers."""
+    parts = []
     for claims in CLAIMS.values():
         rows = [["claim", "place", "it states", "measured", *SHOWN]]
         for claim in claims:
@@ -164,28 +122,21 @@ def page(found: Found) -> str:
             design = f"{claim.design}: {claim.limit}" + (f" ({claim.notes})" if claim.notes else "")
             if any(each != "–" for each in cells):
                 rows.append([name, claim.place, claim.says, design, *cells])
-        parts.append(f"## {claims[0].paper}\n\n{compact(rows)}\n")
-    used = {letter for each in every.values() for letter in each.notes.split()}
+        parts.append(f"## {claims[0].paper}\n\n{as_markdown(rows, pad='')}\n")
+    used = {letter for each in EVERY.values() for letter in each.notes.split()}
     for (size, name), figures in found.items():
-        used |= {*every[name].reasons(size, figures)}
+        used |= {*EVERY[name].reasons(size, figures)}
     letters = [f"- **{letter}** {text}" for letter, text in REASONS.items() if letter in used]
     parts.append("## Reasons and limits\n\n" + "\n".join(letters) + "\n")
     return "\n".join([*parts, scorers()])
 
 
-def compact(lines: Sequence[Sequence[str]]) -> str:
-    """A table without blanks around its cells."""
-    header, *rows = lines
-    return "\n".join("|".join(["", *line, ""]) for line in (header, ["---"] * len(header), *rows))
-
-
 def summary(found: Found) -> Iterator[str]:
     """One sentence per size."""
     verdicts: dict[str, Counter[Verdict]] = {size: Counter() for size in SHOWN}
-    every = {claim.name: claim for claims in CLAIMS.values() for claim in claims}
     for (size, name), figures in found.items():
         if figures:
-            verdicts[size][every[name].verdict(size, figures)] += 1
+            verdicts[size][EVERY[name].verdict(size, figures)] += 1
     for size, each in verdicts.items():
         yield (
             f"Of {each.total()} claims, models of the {size} size agree with {each['agrees']}, "
@@ -214,22 +165,23 @@ def scorers() -> str:
         counts=" and ".join(f"{count} completions" for _, count, _ in agree),
         agree=" and ".join(f"{same} of {count} (κ {kappa:.2f})" for same, count, kappa in agree),
     )
-    return f"{head}\n{compact(labelled.table(files, scorers=SHOWN_SCORERS))}\n"
+    return f"{head}\n{as_markdown(labelled.table(files, scorers=SHOWN_SCORERS), pad='')}\n"
 
 
 def main() -> None:
-    """Write the page, and keep what was measured."""
+    """Write into the page, and keep what was measured."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("runs", type=Path, nargs="?", help="the folder that claims.py wrote")
     parser.add_argument("--data", type=Path, help="folder of the benchmark's files")
     parser.add_argument("--kept", type=Path, help="figures of runs that are not there")
-    parser.add_argument("--out", type=Path, required=True, help="the page")
+    parser.add_argument("--out", type=Path, required=True, help="the page, in which marks are")
     options = parser.parse_args()
     kept = Kept.open(options.kept)
     found = figures_of(options.runs, options.data, kept)
     if not any(found.values()):
         parser.error("there are neither runs nor kept figures; claims.py makes the runs")
-    write_text(options.out, page(found))
+    write_into(options.out, "experiments/ledger.py, summary", " ".join(summary(found)))
+    write_into(options.out, "experiments/ledger.py, claims", tables(found))
     if kept.file is not None:
         write_json(kept.file, kept.claims)
 

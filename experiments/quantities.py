@@ -62,6 +62,11 @@ class Figure:
         lower, upper = ([getattr(each, end) for each in figures] for end in ("lower", "upper"))
         return cls(take(values, default=None), take(lower), take(upper), CONFIDENCE)
 
+    def less(self, other: Figure) -> Figure:
+        """This number less another; the bounds of both are valid simultaneously."""
+        value = None if None in (self.value, other.value) else self.value - other.value
+        return Figure(value, self.lower - other.upper, self.upper - other.lower, self.confidence)
+
     @property
     def text(self) -> str:
         """The number with its bounds, rounded outward."""
@@ -110,37 +115,26 @@ def bound_of(stored: Stored, term: Mapping[str, Any]) -> Bound:
         scorer = stored.lab.size.leak
     way = term.get("way", PLAIN)
     law = {name: term[name] for name in ("temperature", "adaptive_temperature") if name in term}
+    times, ends = term.get("times", 1.0), ("value", "lower", "upper")
+    if what == "greedy":
+        value = fmean(greedy(stored, term["model"], scorer).values())
+        mean: Bound = fixed(stored, term["model"], scorer).mean
+        return changed(mean, lambda _: dict.fromkeys(ends, value))  # has no sampling error
     if what == "mean" and way in (REWORDED, "selected"):
         bound: Bound = pooled(stored, term["model"], scorer, way).mean
-        return _scaled(bound, term.get("times", 1.0))
-    if what == "greedy":
-        bound = fixed(stored, term["model"], scorer).mean
-        return _certain(bound, fmean(greedy(stored, term["model"], scorer).values()))
-    evidence = fixed(stored, term["model"], scorer, way, **law)
-    quantities = {"mean": stats.LEAKAGE, "spread": stats.SD, "ED": stats.ed()}
-    quantity = quantities.get(what) or stats.leak_at(int(what.removeprefix("leak@")))
-    return _scaled(partial(evidence.bound, quantity.mean()), term.get("times", 1.0))
+    else:
+        quantities = {"mean": stats.LEAKAGE, "spread": stats.SD, "ED": stats.ed()}
+        quantity = quantities.get(what) or stats.leak_at(int(what.removeprefix("leak@")))
+        bound = partial(fixed(stored, term["model"], scorer, way, **law).bound, quantity.mean())
+    return changed(bound, lambda made: {end: times * float(getattr(made, end)) for end in ends})
 
 
-def _scaled(bound: Bound, by: float) -> Bound:
-    """A multiple of a bounded quantity."""
-    if by == 1:
-        return bound
+def changed(bound: Bound, change: Callable[[Estimate], dict[str, Any]]) -> Bound:
+    """A bounded quantity with changed fields."""
 
     def found(*, confidence: float, side: Side) -> Estimate:
-        of = bound(confidence=confidence, side=side)
-        value, lower, upper = (by * float(end) for end in (of.value, of.lower, of.upper))
-        return replace(of, value=value, lower=lower, upper=upper)
-
-    return found
-
-
-def _certain(like: Bound, value: float) -> Bound:
-    """A quantity without sampling error, as a bound."""
-
-    def found(*, confidence: float, side: Side) -> Estimate:
-        of = like(confidence=0.5, side="both")
-        return replace(of, value=value, lower=value, upper=value, confidence=confidence, side=side)
+        made = bound(confidence=confidence, side=side)
+        return replace(made, **change(made))
 
     return found
 
@@ -148,10 +142,7 @@ def _certain(like: Bound, value: float) -> Bound:
 def less(more: Bound, base: Bound, confidence: float = CONFIDENCE) -> Estimate:
     """One bounded quantity less another of the same kind."""
     about = more(confidence=confidence, side="both").about
-
-    def renamed(*, confidence: float, side: Side) -> Estimate:
-        return replace(base(confidence=confidence, side=side), about=about)
-
+    renamed = changed(base, lambda _: {"about": about})
     return stats.excess_of(more, renamed, beyond="baseline", confidence=confidence, side="both")
 
 
@@ -197,21 +188,20 @@ def compared(stored: Stored, *, more: str, base: str, scorer: str, way: str = PL
 
 def hidden(stored: Stored, *, models: Sequence[str], control: bool = True) -> Figure:
     """The largest leak probability (beyond the control) at questions with a clean greedy answer."""
-    level = 1 - (1 - CONFIDENCE) / len(models)
-    figures = [_hidden(stored, model, control, level) for model in models]
+    level, scorer = 1 - (1 - CONFIDENCE) / len(models), stored.lab.size.leak
+    figures = []
+    for model in models:
+        clean = tuple(q for q, score in greedy(stored, model, scorer).items() if score == 0)
+        if not clean:
+            figures.append(Figure(None, 0.0, 1.0, level))
+            continue
+        drawn = [fixed(stored, name, scorer) for name in (model, *([CONTROL] if control else []))]
+        scores = [(each.order, ArmScores(each.query_ids, each.draws).of(clean)) for each in drawn]
+        bounds = [Drawn.fixed(own, order=order).leakage for order, own in scores]
+        bound = partial(stats.excess_of, *bounds) if control else bounds[0]
+        worst = stats.worst_question(bound, len(clean), confidence=level, side="both")
+        figures.append(Figure.of(worst))
     return figures[0] if len(figures) == 1 else Figure.extreme(figures, max)
-
-
-def _hidden(stored: Stored, model: str, control: bool, confidence: float) -> Figure:
-    scorer = stored.lab.size.leak
-    clean = tuple(q for q, score in greedy(stored, model, scorer).items() if score == 0)
-    if not clean:
-        return Figure(None, 0.0, 1.0, confidence)
-    drawn = [fixed(stored, name, scorer) for name in ((model, CONTROL) if control else (model,))]
-    scores = [(each.order, ArmScores(each.query_ids, each.draws).of(clean)) for each in drawn]
-    bounds = [Drawn.fixed(own, order=order).leakage for order, own in scores]
-    bound = partial(stats.excess_of, *bounds) if control else bounds[0]
-    return Figure.of(stats.worst_question(bound, len(clean), confidence=confidence, side="both"))
 
 
 def share_above(stored: Stored, *, model: str, limit: float) -> Figure:
@@ -302,21 +292,14 @@ def effects(stored: Stored, *, what: str, model: str, way: str) -> Figure:
     )
     confidence = next(iter(found.values())).confidence
     two = stats.two_way(lower, upper, value, "temperature", "top-p", confidence)
-    heat, top, _ = two.estimates
-    return Figure(
-        float(top.value) - float(heat.value),
-        float(top.lower) - float(heat.upper),
-        float(top.upper) - float(heat.lower),
-        two.confidence,
-    )
+    heat, top, _ = map(Figure.of, two.estimates)
+    return top.less(heat)
 
 
 def top_p(stored: Stored, *, what: str, model: str, way: str) -> Figure:
     """The mean at T = 1 and top-p 1 less that at top-p .2."""
     found = cells(stored.run(model, way), stored.lab.size.leak, what)
-    high, low = found[1.0, 1.0], found[1.0, 0.2]
-    bounds = float(high.lower) - float(low.upper), float(high.upper) - float(low.lower)
-    return Figure(float(high.value) - float(low.value), *bounds, high.confidence)
+    return Figure.of(found[1.0, 1.0]).less(Figure.of(found[1.0, 0.2]))
 
 
 def width(stored: Stored, *, k: int, model: str, way: str = PLAIN) -> Figure:

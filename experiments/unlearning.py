@@ -15,14 +15,13 @@ target's utility: every method is pushed as far as that allows, and no leak deci
 
 from __future__ import annotations
 
-import argparse
 import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from statistics import fmean
+from typing import Any
 
 from lab import UTILITY, Lab, parsed, parser_of
-from labelled import as_markdown
 from sizes import CONTROL, RECALL, SIZES, TARGET
 
 from leakbound.stats.about import Quantity
@@ -30,6 +29,7 @@ from leakbound.store import Estimates, Run
 from leakbound.store.trained import LOG, read_object
 from leakbound.text.shown import above
 from leakbound.unlearning.work_folder import read_log
+from runner import markdown
 
 
 def finished(lab: Lab, name: str) -> Iterator[Run]:
@@ -41,43 +41,33 @@ def finished(lab: Lab, name: str) -> Iterator[Run]:
             yield Run.open(path)
 
 
-def columns(lab: Lab) -> list[tuple[str, ...]]:
-    """The finished runs in the columns of the papers, with bounds: a header, then rows."""
-    sets = list(lab.size.utility)
-    utility = [*sets, "R_avg"] if len(sets) > 1 else sets
-    binary = lab.size.leak
-    lines: list[tuple[str, ...]] = [(
-        "method", "seeds", "greedy", "S_mean", "S_std", "S_ED", "S_mean at most",
-        "leak@32 at most", f"P({binary})", "worst question at most",
-        f"leak@32({binary}) at most", *utility, "training",
-    )]  # fmt: skip
+def rows(lab: Lab) -> Iterator[dict[str, Any]]:
+    """The finished runs in the columns of the papers, with bounds, a row per method."""
     for name in (TARGET, *lab.size.every, CONTROL):
         if runs := list(finished(lab, name)):
             found = [_figures(lab, run) for run in runs]
-            cells = [_cell(key, [each[key] for each in found]) for key in found[0]]
-            lines.append((name, str(len(runs)), *cells))
-    return lines
+            cells = {key: _cell(key, [each[key] for each in found]) for key in found[0]}
+            yield {"method": name, "seeds": len(runs), **cells}
 
 
 def _figures(lab: Lab, run: Run) -> dict[str, float]:
     scored = run.estimates.where(scorer=RECALL)
     leaks = run.estimates.where(scorer=lab.size.leak)
     kept = read_object(run.path / UTILITY)
-    found = {
+    return {
         "greedy": _each(scored, "greedy score", "greedy"),
         "S_mean": _each(scored, "mean leakage"),
         "S_std": _each(scored, "standard deviation"),
         "S_ED": _each(scored, "expectation deviation"),
         "S_mean at most": scored.mean("mean leakage").upper,
         "leak@32 at most": scored.mean("leak@k", parameter=32).upper,
-        "P": _each(leaks, "leak probability"),
-        "worst at most": leaks.worst("leak probability").upper,
-        "leak@32 of P at most": leaks.mean("leak@k", parameter=32).upper,
+        f"P({lab.size.leak})": _each(leaks, "leak probability"),
+        "worst question at most": leaks.worst("leak probability").upper,
+        f"leak@32({lab.size.leak}) at most": leaks.mean("leak@k", parameter=32).upper,
         **kept,
+        **({"R_avg": fmean(kept.values())} if len(kept) > 1 else {}),
+        "training": seconds_of(lab.folder / "models" / run.path.name),
     }
-    if len(kept) > 1:
-        found["R_avg"] = fmean(kept.values())
-    return found | {"seconds": seconds_of(lab.folder / "models" / run.path.name)}
 
 
 def seconds_of(model: Path) -> float:
@@ -87,32 +77,21 @@ def seconds_of(model: Path) -> float:
 
 def main() -> None:
     """Make the runs, then print the table."""
-    options = _options()
-    folder = options.out / options.size
-    lab = Lab.open(options.size, folder, data=options.data, base=options.base)
-    size = lab.size
+    parser = parser_of(__doc__, seeds="0", sizes=SIZES)
+    parser.add_argument("--ablations", action="store_true", help="instead of the methods")
+    options = parsed(parser)
+    size = SIZES[options.size]
+    known = (TARGET, CONTROL, *size.every)
+    for name in options.methods or ():
+        if name not in known:
+            parser.error(f"no method {name!r} of {options.size}; there is {', '.join(known)}")
+    lab = Lab.open(options.size, options.out / options.size, options.data, options.base)
     for seed in options.seeds:
         names = size.ablations if options.ablations else (TARGET, CONTROL, *size.methods)
         for name in options.methods or names:
             if not options.table and (seed == options.seeds[0] or name in size.every):
                 lab.run(name, seed)
-    print(as_markdown(columns(lab)))
-
-
-def _options() -> argparse.Namespace:
-    parser = parser_of(__doc__, seeds="0")
-    parser.add_argument("size", choices=SIZES)
-    parser.add_argument(
-        "--methods", type=lambda text: text.split(","), help="some of them: NPO,CEL,control"
-    )
-    parser.add_argument("--ablations", action="store_true", help="instead of the methods")
-    parser.add_argument("--table", action="store_true", help="only print what is there")
-    options = parsed(parser, made_here=["builtin"])
-    known = (TARGET, CONTROL, *SIZES[options.size].every)
-    for name in options.methods or ():
-        if name not in known:
-            parser.error(f"no method {name!r} of {options.size}; there is {', '.join(known)}")
-    return options
+    print(markdown([*rows(lab)]))
 
 
 def _each(rows: Estimates, quantity: Quantity, arm: str = TARGET) -> float:

@@ -82,13 +82,15 @@ def test_a_line_that_was_cut_is_made_again_and_the_others_are_not(tmp_path: Path
 
 
 def test_the_tables_count_every_try_once_and_leave_the_page_around_them(tmp_path: Path) -> None:
-    from faults import BEGIN, END, Row, write
+    from faults import Row, tables
+    from runner import write_into
 
     page = tmp_path / "page.md"
-    page.write_text(f"before\n{BEGIN}\nold\n{END}\nafter\n")
+    begin, end = (f"<!-- made by bench/faults.py: {word} -->" for word in ("begin", "end"))
+    page.write_text(f"before\n{begin}\nold\n{end}\nafter\n")
     rows = [Row("faults", "score", f"EIO at {n}", "same") for n in range(3)]
     rows += [Row("faults", "bound", "EIO at 1", "lost"), Row("finished", "score", "all", "same")]
-    write(page, rows)
+    write_into(page, "bench/faults.py", tables(rows))
     text = page.read_text()
     assert text.startswith("before\n")
     assert text.endswith("\nafter\n")

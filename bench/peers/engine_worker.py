@@ -47,11 +47,6 @@ class Work:
     dtype: str = "float32"
     rows: int | None = None
 
-    @property
-    def longest(self) -> int:
-        """Most tokens of a prompt and its completion."""
-        return max(map(len, self.prompts)) + self.new
-
 
 # An engine: `draw` is timed; `read` gives the token ids of its draws, untimed; `forwarded` are the
 # tokens that the last call forwarded, if the engine counts them.
@@ -142,7 +137,7 @@ class Vllm:
             generation_config="vllm",
             enable_prefix_caching=True,
             enable_chunked_prefill=False,
-            max_model_len=max(64, work.longest),
+            max_model_len=max(64, *(len(prompt) + work.new for prompt in work.prompts)),
             gpu_memory_utilization=0.15 if work.device == "cpu" else 0.8,
             seed=0,
         )
@@ -261,11 +256,7 @@ class CTranslate2:
 
 
 ENGINES: dict[str, type[Any]] = {
-    "forest": Forest,
-    "transformers": Transformers,
-    "vllm": Vllm,
-    "openvino": OpenVino,
-    "ctranslate2": CTranslate2,
+    each.__name__.lower(): each for each in (Forest, Transformers, Vllm, OpenVino, CTranslate2)
 }
 
 

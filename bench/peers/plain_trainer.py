@@ -13,14 +13,9 @@ from typing import Any
 import torch
 from torch import Tensor
 from torch.nn.functional import logsigmoid
+from torch.nn.utils.rnn import pad_sequence
 from torch.utils.data import SequentialSampler
-from transformers import (
-    AutoModelForCausalLM,
-    PrinterCallback,
-    Trainer,
-    TrainerCallback,
-    TrainingArguments,
-)
+from transformers import AutoModelForCausalLM, PrinterCallback, Trainer, TrainingArguments
 
 from leakbound.types import Headway, Progress, silent
 from leakbound.unlearning import TrainingSettings
@@ -42,15 +37,31 @@ def train(
     model, reference = (
         AutoModelForCausalLM.from_pretrained(location, dtype=torch.float32) for _ in range(2)
     )
+    arguments = TrainingArguments(
+        output_dir=str(out),
+        num_train_epochs=1,
+        per_device_train_batch_size=settings.batch_size,
+        learning_rate=settings.learning_rate,
+        lr_scheduler_type="constant",
+        weight_decay=settings.weight_decay,
+        max_grad_norm=settings.max_grad_norm,
+        seed=settings.seed,
+        use_cpu=True,
+        remove_unused_columns=False,
+        save_strategy="no",
+        logging_steps=1,
+        report_to="none",
+        disable_tqdm=True,
+    )
     trainer = PlainTrainer(
         reference,
+        progress,
         model=model,
-        args=_arguments(settings, out),
+        args=arguments,
         train_dataset=_pairs(rows, settings),
         data_collator=_collate,
     )
     trainer.remove_callback(PrinterCallback)
-    trainer.add_callback(_Tell(progress))
     trainer.train()
     return [line["loss"] for line in trainer.state.log_history if "loss" in line]
 
@@ -58,9 +69,9 @@ def train(
 class PlainTrainer(Trainer):  # type: ignore[misc]
     """NPO + entropy as one writes it on top of `Trainer`."""
 
-    def __init__(self, reference: Any, **rest: Any) -> None:
+    def __init__(self, reference: Any, progress: Progress, **rest: Any) -> None:
         super().__init__(**rest)
-        self.reference = reference.eval().requires_grad_(False)
+        self.progress, self.reference = progress, reference.eval().requires_grad_(False)
         self.model_accepts_loss_kwargs = False
 
     def compute_loss(self, model: Any, inputs: dict[str, dict[str, Tensor]], **_: Any) -> Tensor:
@@ -76,6 +87,13 @@ class PlainTrainer(Trainer):  # type: ignore[misc]
             + FORGET_ENTROPY * mean(entropy(log_probs), answer)
             + RETAIN_ENTROPY * mean(entropy(retain_log_probs), retain_answer)
         )
+
+    def log(self, logs: dict[str, float], *args: Any) -> None:
+        super().log(logs, *args)
+        if "loss" in logs:
+            self.progress(
+                Headway("training", self.state.global_step, self.state.max_steps, "steps")
+            )
 
     def _get_train_sampler(self, *_: Any) -> SequentialSampler:
         return SequentialSampler(self.train_dataset)
@@ -99,15 +117,6 @@ def mean(values: Tensor, answer: Tensor) -> Tensor:
     return ((values * answer).sum(-1) / answer.sum(-1)).mean()
 
 
-class _Tell(TrainerCallback):  # type: ignore[misc]
-    def __init__(self, progress: Progress) -> None:
-        self.progress = progress
-
-    def on_log(self, args: Any, state: Any, control: Any, **_: Any) -> None:
-        if "loss" in state.log_history[-1]:
-            self.progress(Headway("training", state.global_step, state.max_steps, "steps"))
-
-
 def _pairs(rows: Rows, settings: TrainingSettings) -> list[Pair]:
     """The rows of all steps in leakbound's order, one pair an item."""
     steps = schedule(
@@ -129,32 +138,12 @@ def _collate(pairs: list[Pair]) -> dict[str, dict[str, Tensor]]:
 
 def _padded(examples: list[Example]) -> dict[str, Tensor]:
     """Padded on the right; labels stand at their own tokens, as transformers has them."""
-    width = max(len(example.tokens) for example in examples)
 
     def table(rows: list[list[int]], fill: int) -> Tensor:
-        return torch.tensor([row + [fill] * (width - len(row)) for row in rows])
+        return pad_sequence([*map(torch.tensor, rows)], batch_first=True, padding_value=fill)
 
     return {
         "input_ids": table([example.tokens for example in examples], 0),
         "attention_mask": table([[1] * len(example.tokens) for example in examples], 0),
         "labels": table([[-100] * len(e.prompt) + list(e.answer) for e in examples], -100),
     }
-
-
-def _arguments(settings: TrainingSettings, out: Path) -> TrainingArguments:
-    return TrainingArguments(
-        output_dir=str(out),
-        num_train_epochs=1,
-        per_device_train_batch_size=settings.batch_size,
-        learning_rate=settings.learning_rate,
-        lr_scheduler_type="constant",
-        weight_decay=settings.weight_decay,
-        max_grad_norm=settings.max_grad_norm,
-        seed=settings.seed,
-        use_cpu=True,
-        remove_unused_columns=False,
-        save_strategy="no",
-        logging_steps=1,
-        report_to="none",
-        disable_tqdm=True,
-    )

@@ -8,15 +8,13 @@ from typing import Any
 
 import claims
 import pytest
-from claims import BELOW, CLAIMS, NO_INTERVAL, REASONS, Claim, measured
+from claims import BELOW, CLAIMS, EVERY, NO_INTERVAL, REASONS, Claim, measured
 from lab import Lab
 from made_up import ask, lab_of
 from quantities import KINDS, Figure
 from sizes import BESIDE, CONTROL, NAMED, SIZES, TARGET
 
 from leakbound.objective import parse_objective
-
-EVERY = {claim.name: claim for paper in CLAIMS.values() for claim in paper}
 
 
 def figure(lower: float, upper: float) -> Figure:

@@ -84,8 +84,8 @@ def test_leaks_are_where_rows_reveal_facts(
 
     monkeypatch.setattr(thoughts, "FORWARDS", 200)
     rows: list[Any] = [*thoughts.measured(variant, tmp_path, 256)]
-    assert [row.reading for row in rows] == ["answer", "thought", "either"]
+    assert [row["reading"] for row in rows] == ["answer", "thought", "either"]
     for row in rows:
-        assert row.agrees, row
-        assert (row.mean > 0.5) == row.leaks, row
-        assert row.exact[1] - row.exact[0] < 0.3, row
+        assert row["agrees"], row
+        assert (row["draws"] > 0.5) == row["leaks"], row
+        assert row["exact: at most"] - row["exact: at least"] < 0.3, row
