@@ -26,7 +26,7 @@ from leakbound.presenting import questions
 from leakbound.presenting.view import read_view
 from leakbound.scorers import make_scorer
 from leakbound.stats.estimate import Estimate, Side
-from leakbound.store import Arm, ArmScores, Run
+from leakbound.store import Arm, Run
 from leakbound.store.trained import read_trained
 from leakbound.text.shown import above, below, number
 
@@ -208,8 +208,7 @@ def _hidden(stored: Stored, model: str, control: bool, confidence: float) -> Fig
     if not clean:
         return Figure(None, 0.0, 1.0, confidence)
     drawn = [fixed(stored, name, scorer) for name in ((model, CONTROL) if control else (model,))]
-    scores = [(each.order, ArmScores(each.query_ids, each.draws).of(clean)) for each in drawn]
-    bounds = [Drawn.fixed(own, order=order).leakage for order, own in scores]
+    bounds = [Drawn(each.draws.among(clean), order=each.order).leakage for each in drawn]
     bound = partial(stats.excess_of, *bounds) if control else bounds[0]
     return Figure.of(stats.worst_question(bound, len(clean), confidence=confidence, side="both"))
 

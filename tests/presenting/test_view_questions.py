@@ -138,7 +138,7 @@ def test_chunks_and_parts_of_a_question_are_added_up(tmp_path: Path) -> None:
     slugs = [slug(scorer) for scorer in scorers]
     found = dict(distinct_texts(arm, slugs))
     assert list(found) == [query.id for query in run.queries]
-    rows = arm.scores(slugs[0], binary=True).rows
+    rows = arm.scores(slugs[0], binary=True)
     for i, texts in enumerate(found.values()):
         assert len({t.text for t in texts}) == len(texts)
         assert sum(t.count for t in texts) == n
@@ -171,7 +171,7 @@ def scorer(run: Run, name: str = "contains") -> Scorer:
 def test_clean_questions_are_those_that_holm_proves(run: Run, name: str) -> None:
     found = scorer(run, name)
     ids, clean = clean_questions(run.arms["target"], found, 0.05, 0.99)
-    p = stats.p_value(run.arms["target"].scores(slug(found), binary=found.binary).rows, 0.05)
+    p = stats.p_value(run.arms["target"].scores(slug(found), binary=found.binary), 0.05)
     assert np.array_equal(clean.holds, stats.clean_questions(0.05, p, confidence=0.99).holds)
     verdicts = dict(zip(ids, clean.holds.tolist(), strict=True))
     assert [verdicts[question] for question in ("p0", "p1", "p2")] == [True, True, False]

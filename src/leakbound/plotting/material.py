@@ -8,8 +8,6 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from leakbound.bounding.drawn import Drawn
 from leakbound.bounding.evidence import drawn_of
 from leakbound.errors import InputError, LeakboundError
@@ -167,9 +165,9 @@ class Material:
         drawn = self.drawn[label]
         if drawn.arm.explored:
             return {}
-        rows, ids = drawn.draws.scored(), np.array(drawn.query_ids)
-        every = zip(drawn.query_ids, rows.n.tolist(), strict=True)
-        return {query_id: rows.only(ids == query_id) for query_id, n in every if n}
+        rows = drawn.draws.scored()
+        every = zip(rows.ids, rows.n.tolist(), strict=True)
+        return {query_id: rows.among((query_id,)) for query_id, n in every if n}
 
     @cached_property
     def labels(self) -> list[tuple[str, bool]]:
