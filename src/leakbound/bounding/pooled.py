@@ -62,13 +62,9 @@ class Pooled(Drawn):
             target="inputs" if shares.design == "fresh" else "queries",
             owners=[places[question[query_id]] for query_id in rows.ids],
             queries=list(map(len, whole.values())),
+            ids=tuple(whole),
         )
         return cls(pool, members=whole, **how)
-
-    @property
-    def query_ids(self) -> tuple[str, ...]:
-        """Return the questions none of whose queries failed."""
-        return tuple(self.members)
 
     def each(self, confidence: float) -> Iterator[stats.Estimate]:
         """Yield every quantity that has a bound, and the worst query, of every question."""
