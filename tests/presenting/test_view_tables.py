@@ -18,7 +18,7 @@ from leakbound.presenting import sentences, tables
 from leakbound.presenting.overall import largest, mean
 from leakbound.presenting.questions import queries_of, rewritten_table
 from leakbound.presenting.table import ends_of, interval
-from leakbound.presenting.texts import distinct_texts
+from leakbound.presenting.texts import tallies, texts_in
 from leakbound.presenting.view import ArmView, View, read_view
 from leakbound.scorers import make_scorer
 from leakbound.scoring.score import slug
@@ -70,7 +70,8 @@ def test_numbers_about_all_questions_need_every_question(view: View) -> None:
 @pytest.mark.slow
 def test_explored_texts_come_by_mass(explored: dict[str, Run]) -> None:
     arm = explored["explored"].arms["target T=0.5"]
-    found = dict(distinct_texts(arm, [slug(make_scorer("contains"))]))
+    made = tallies(arm, [slug(make_scorer("contains"))])
+    found = {query_id: texts_in(rows) for query_id, rows in made}
     shown = [(t.text, t.count, t.share, t.scores) for t in found["p0"]]
     assert shown == [
         ("No", 5, 0.05, (0.0,)),
