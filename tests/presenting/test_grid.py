@@ -85,9 +85,9 @@ def cells_of_run(run: Run) -> list[EstimateRow]:
 
 def joint_cells(
     rows: Sequence[EstimateRow], parameter: int | None = None
-) -> dict[str, stats.Estimate]:
+) -> dict[str, EstimateRow]:
     return {
-        row.arm: row.estimate
+        row.arm: row
         for row in rows
         if row.about.jointly and row.scope == "mean" and row.parameter == parameter
     }
@@ -125,7 +125,7 @@ def test_cells_pay_for_each_other(run: Run, kind: str, tmp_path: Path) -> None:
             alone = stats.bound(drawn, stats.LEAKAGE.mean(), seed=seed, **terms)
             assert cell.lower < leak(arm.decoding) < cell.upper
         assert (cell.lower, cell.upper) == pytest.approx((alone.lower, alone.upper), abs=1e-12)
-        assert (cell.confidence, cell.stopping == "fixed n") == (0.99, kind != "stopped")
+        assert (cell.confidence, cell.estimate.stopping == "fixed n") == (0.99, kind != "stopped")
         if name == kind == "contains":
             of_k = stats.bound(drawn, stats.leak_at(32).mean(), **terms)
             repeated = joint_cells(rows, parameter=32)[arm.name]

@@ -213,13 +213,13 @@ def test_a_query_without_outputs_is_no_point(tmp_path: Path) -> None:
 
 
 def test_an_estimate_outside_its_interval_is_shown_at_its_end() -> None:
-    made = stats.bound(stats.Rows.of_hits(1, 8))
+    made = EstimateRow("target", "s", "q", stats.bound(stats.Rows.of_hits(1, 8)))
     for value, lower, upper, shown in (
         (0.0625, 0.137, 0.382, "0.14 [0.13, 0.39]"),
         (0.0, 1e-6, 0.006, "1.0e−6 [1.0e−6, 0.0060]"),
         (math.nan, 0.1, 0.3, "– [0.10, 0.30]"),
     ):
-        assert interval(replace(made, value=value, lower=lower, upper=upper)) == shown
+        assert interval(made.with_values(value=value, lower=lower, upper=upper)) == shown
 
 
 def test_leak_at_k_of_few_draws_has_bounds_only(tmp_path: Path) -> None:

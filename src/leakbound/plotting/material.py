@@ -11,11 +11,12 @@ from typing import Any
 from leakbound.bounding.drawn import Drawn
 from leakbound.bounding.evidence import drawn_of
 from leakbound.errors import InputError, LeakboundError
-from leakbound.presenting.table import Bound, ends_of
+from leakbound.presenting.table import ends_of
 from leakbound.presenting.templates import quantity
 from leakbound.presenting.view import View
 from leakbound.registry import suggestion
 from leakbound.stats import Rows
+from leakbound.store import EstimateRow
 from leakbound.store.trained import TrainedFolder
 from leakbound.text.rows import csv_of
 from leakbound.types import Scorer
@@ -53,7 +54,7 @@ class ChartRow:
 
     @classmethod
     def of(
-        cls, model: str, quantity: str, number: Bound | float, question: str = "",
+        cls, model: str, quantity: str, number: EstimateRow | float, question: str = "",
         group: str = "", x: float | None = None,
     ) -> ChartRow:  # fmt: skip
         """Return the row of a number, with the bounds that are stated and their confidence."""
