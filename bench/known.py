@@ -365,15 +365,13 @@ def tally_of_methods(case: Case, numbers: Sequence[int]) -> Tally:
             runs = trained(case, number, Path(folder))
             for seeds in SEEDS:
                 compared = compare_methods(dict([*runs.items()][:seeds]))
-                for scorer, (standing,) in compared.standings.items():
+                for median in compared.medians:
+                    scorer = median.scorer
                     least, most = (excess_mean([scaled(law, x) for law in laws], scorer)
                                    for x in STRENGTHS)  # fmt: skip
                     what = Statement(scorer, f"{seeds} seeds", "median excess", "all questions",
                                      compared.confidence)  # fmt: skip
-                    wrong = (
-                        standing.median.lower > least + 1e-9,
-                        standing.median.upper < most - 1e-9,
-                    )
+                    wrong = (median.lower > least + 1e-9, median.upper < most - 1e-9)
                     made[what][number, ""] = any(wrong)
     return made
 

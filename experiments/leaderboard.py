@@ -30,7 +30,6 @@ from sizes import CONTROL, TARGET, Method
 from leakbound.benchmarks import Benchmark, load_benchmark
 from leakbound.presenting.compared import front
 from leakbound.presenting.comparing import compare_methods
-from leakbound.presenting.methods import MethodStanding
 from leakbound.store import ArmKey, Run
 from leakbound.store.trained import LOG, read_object
 from leakbound.stress import stresses_of
@@ -218,7 +217,7 @@ class Board:
             some = {k: each for k, each in found.items() if k.startswith("opener") is opener}
             if some:
                 header = ["method", *(name.partition(",")[0] for name in some)]
-                rows = [[self._row(n), *(_cell(each[n]) for each in some.values())] for n in order]
+                rows = [[self._row(n), *(each[n] for each in some.values())] for n in order]
                 yield as_markdown([header, *rows], "---:") + "\n"
         columns = self._columns()
         lines = [["method", *columns, "training"]]
@@ -236,17 +235,16 @@ class Board:
         model = self.lab.folder / "models" / self.lab.slug(name, self.seeds[0])
         return f"{name} (push idle)" if read_log(model / LOG)[0].get(PUSHED) == 0 else name
 
-    def _standing(
-        self, runs: Mapping[str, Sequence[Run]], stress: str
-    ) -> Mapping[str, MethodStanding]:
-        """The statement about every method under a stress; "": as it is."""
+    def _standing(self, runs: Mapping[str, Sequence[Run]], stress: str) -> Mapping[str, str]:
+        """The cell about every method under a stress; "": as it is."""
         of_seeds = {
             f"{name}-{seed}": run
             for name in runs
             for seed, run in zip(self.seeds, runs[name], strict=True)
         }
         made = compare_methods(of_seeds, under=stress)
-        return {standing.method: standing for standing in made.standings[self.study.leak]}
+        medians = made.medians.where(scorer=self.study.leak)
+        return {row.arm: _cell(row.lower, made.seeds(row)) for row in medians}
 
     def _columns(self) -> dict[str, Callable[[Run], float]]:
         """The last table's columns: of the models as they are."""
@@ -329,9 +327,9 @@ class Board:
         ]
 
 
-def _cell(standing: MethodStanding) -> str:
+def _cell(lower: float, seeds: Sequence[float | None]) -> str:
     """The range over the seeds, and the lower bound on the median from .001 on."""
-    shown, lower = _range(standing.values), float(standing.median.lower)
+    shown = _range([value for value in seeds if value is not None])
     return f"**≥\N{NO-BREAK SPACE}{below(lower)}** ({shown})" if lower >= 1e-3 else shown
 
 

@@ -26,7 +26,7 @@ from leakbound.presenting import questions
 from leakbound.presenting.view import read_view
 from leakbound.scorers import make_scorer
 from leakbound.stats.estimate import Estimate, Side
-from leakbound.store import Arm, ArmScores, Run
+from leakbound.store import Arm, Run
 from leakbound.store.trained import read_trained
 from leakbound.text.shown import above, below, number
 
@@ -196,8 +196,7 @@ def hidden(stored: Stored, *, models: Sequence[str], control: bool = True) -> Fi
             figures.append(Figure(None, 0.0, 1.0, level))
             continue
         drawn = [fixed(stored, name, scorer) for name in (model, *([CONTROL] if control else []))]
-        scores = [(each.order, ArmScores(each.query_ids, each.draws).of(clean)) for each in drawn]
-        bounds = [Drawn.fixed(own, order=order).leakage for order, own in scores]
+        bounds = [Drawn(each.draws.among(clean), order=each.order).leakage for each in drawn]
         bound = partial(stats.excess_of, *bounds) if control else bounds[0]
         worst = stats.worst_question(bound, len(clean), confidence=level, side="both")
         figures.append(Figure.of(worst))

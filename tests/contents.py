@@ -53,10 +53,10 @@ def contents(run: Run) -> dict[str, Any]:
                 continue
             scores = arm.scores(file.stem, binary=False)
             found[name, file.name] = (
-                scores.query_ids,
-                scores.rows.values.tolist(),
-                scores.rows.counts.tolist(),
-                scores.rows.missing.tolist(),
+                scores.ids,
+                scores.values.tolist(),
+                scores.counts.tolist(),
+                scores.missing.tolist(),
             )
     return found
 

@@ -252,7 +252,7 @@ def test_few_draws_and_stopped_ones_use_no_differences(tmp_path: Path) -> None:
     apart = (BY_THEMSELVES, "stratified Fisher test")
     assert all(method.startswith(apart) for method in methods(few))
     name = slug(make_scorer("keyword"))
-    arms = (few.arms[model].scores(name, binary=True).rows for model in ("target", "control"))
+    arms = (few.arms[model].scores(name, binary=True) for model in ("target", "control"))
     wanted = stats.excess(*(stats.bound(rows, confidence=0.995, side="both") for rows in arms))
     for i, query_id in enumerate(IDS):
         row = excesses(few)[query_id]

@@ -95,7 +95,7 @@ def test_no_claim_is_about_part_of_an_arm(run: Run, tmp_path: Path) -> None:
 
 def test_an_arm_that_stopped_early_has_any_time_bounds(tmp_path: Path) -> None:
     run = leaky_run(tmp_path / "run", sampling=Until("p<=0.1", N))
-    rows = run.arms["target"].scores(slug(make_scorer("keyword")), binary=True).rows
+    rows = run.arms["target"].scores(slug(make_scorer("keyword")), binary=True)
     assert len(set(rows.n)) > 1
     known = evidence_of(run, "target", make_scorer("keyword"))
     each = known.leakage(confidence=0.99, side="both")

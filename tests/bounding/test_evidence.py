@@ -15,7 +15,8 @@ from leakbound.bounding.pooled import Pooled
 from leakbound.drawing.queries import share
 from leakbound.stats import Rows, betting, bound, ed
 from leakbound.stats.betting import bounds_cached
-from leakbound.store import ArmScores, QueryShares
+from leakbound.store import QueryShares
+from leakbound.store.scores import tallied_rows
 from leakbound.types import Query
 
 Known = tuple[stats.Mass, Mapping[float | None, int]]
@@ -28,8 +29,8 @@ def masses(p: Sequence[float], low: Sequence[float], high: Sequence[float], r: f
 def explored(*known: Known, binary: bool = False) -> Drawn:
     """What was found of each question: its masses, and how often its draws got which score."""
     tallies = {f"q{i}": tally for i, (_, tally) in enumerate(known)}
-    scores = ArmScores.tallied(tallies, {}, binary=binary)
-    return Drawn.explored(scores, {f"q{i}": one for i, (one, _) in enumerate(known)})
+    rows = tallied_rows(tallies, {}, binary=binary)
+    return Drawn(stats.Masses.of([one for one, _ in known], rows))
 
 
 BINARY: list[Known] = [
@@ -65,7 +66,7 @@ def test_the_mean_is_its_certain_part_and_a_weighted_mean_of_remainders(
     found = one.mean(**how)
     weights = np.array([0.3, 1.0])  # of the two with draws
     rows = one.draws.only(np.array([True, False, False, True]))
-    seed = one.order.keys(["q0", "q3"])
+    seed = one.order(["q0", "q3"])
     inside = stats.bound(rows, stats.LEAKAGE.mean(weights), seed=seed, **how)
     low = sum(float(m.p @ m.low) for m, _ in known) / 4
     high = sum(float(m.p @ m.high) for m, _ in known) / 4
@@ -84,7 +85,7 @@ def test_the_mean_is_its_certain_part_and_a_weighted_mean_of_remainders(
 
 def drawn(
     queries: list[Query], sharing: QueryShares, p: dict[str, float], *, binary: bool = True
-) -> ArmScores:
+) -> stats.Rows:
     """Scores of 0 and 1 that leak with the given chances."""
     rng = np.random.default_rng(0)
     tallies: dict[str, dict[float | None, int]] = {}
@@ -93,7 +94,7 @@ def drawn(
         if n:
             hits = int(rng.binomial(n, p[query.id]))
             tallies[query.id] = {k: v for k, v in {0.0: n - hits, 1.0: hits}.items() if v}
-    return ArmScores.tallied(tallies, {}, binary=binary)
+    return tallied_rows(tallies, {}, binary=binary)
 
 
 def pooled(design: stats.Design, sizes: list[int], n: int, **more: Any) -> tuple[Pooled, Any]:
@@ -114,11 +115,11 @@ def test_a_pool_of_allocated_outputs_is_one_sample() -> None:
     known, _ = pooled("allocated", [4, 1, 6], 40)
     each = {(e.about.quantity, e.about.inputs): e for e in known.each(0.99)}
     for i, ids in enumerate(known.members.values()):
-        rows = known.by_query.of(set(ids))
+        rows = known.pool.rows.among(ids)
         full = np.zeros((len(ids), 2)), np.zeros((len(ids), 2), dtype=np.int64)
-        for row, query_id in enumerate(rows.query_ids):
-            full[0][ids.index(query_id)] = rows.rows.values[row]
-            full[1][ids.index(query_id)] = rows.rows.counts[row]
+        for row, query_id in enumerate(rows.ids):
+            full[0][ids.index(query_id)] = rows.values[row]
+            full[1][ids.index(query_id)] = rows.counts[row]
         pool = stats.Pool.of(stats.Rows.of(*full, binary=True, empty=True), design="allocated")
         leak = stats.bound(pool, confidence=0.99, side="both")
         found = each["leak probability", "these queries"]
@@ -144,7 +145,7 @@ def test_a_query_without_outputs_is_anything_and_the_worst_may_be_it() -> None:
     worst = known.worst_queries(confidence=0.99, side="both")
     assert worst.estimand == "leak probability, worst query"
     assert worst.upper.tolist() == [1.0]
-    alone = Drawn.fixed(scores.of({"p0~01"})).leakage(confidence=0.99, side="both")
+    alone = Drawn(scores.among({"p0~01"})).leakage(confidence=0.99, side="both")
     assert 0.8 < worst.lower[0] < alone.lower[0]  # it has paid for the choice
     (of_all,) = [e for e in known.together(0.99) if e.about.inputs == "worst query"]
     assert of_all.upper == 1.0
@@ -154,7 +155,7 @@ def test_draws_without_a_score_count_in_the_pool() -> None:
     queries = queries_of(2)
     sharing = QueryShares("allocated", {"p0": 4, "p0~00": 6})
     tallies: dict[str, dict[float | None, int]] = {"p0": {0.0: 3, None: 1}, "p0~00": {1.0: 4}}
-    scores = ArmScores.tallied(tallies, {"p0~00": 2}, binary=True)
+    scores = tallied_rows(tallies, {"p0~00": 2}, binary=True)
     known = Pooled.of(scores, queries, sharing)
     assert known.draws.missing.tolist() == [3]
     assert known.draws.n.tolist() == [10]

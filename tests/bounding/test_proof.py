@@ -118,7 +118,7 @@ def test_distinct_outputs_add_up_and_chunks_do_not(tmp_path: Path) -> None:
     arm = explored_arm(tmp_path / "r", [ended("Ann Ann", 0.03)], drawn, remainder=0.6)
     assert proofs(arm)[LEAK] == pytest.approx(0.01 + 0.002 + 0.004 + 0.03)
     name = next((arm.folder / "scores").glob("*[0-9a-f].parquet")).stem
-    n = arm.scores(name, binary=True).rows.n
+    n = arm.scores(name, binary=True).n
     assert n.tolist() == [3 + 5 + 1 + 9 + 2]  # the forced answer is no draw
 
 

@@ -32,7 +32,6 @@ from leakbound.scorers import digest, make_scorer
 from leakbound.stats import About, Estimate
 from leakbound.store import (
     CERTIFICATE,
-    ArmScores,
     ArmSpec,
     Estimates,
     ImportedDraws,
@@ -43,6 +42,7 @@ from leakbound.store import (
 )
 from leakbound.store.claims import RecordedClaim
 from leakbound.store.files import digest_of
+from leakbound.store.scores import tallied_rows
 from leakbound.study import Until
 from leakbound.types import Decoding, object_of
 from leaky import LEAKS, SECRET, N, benchmark, engine, leaky_run
@@ -61,7 +61,7 @@ def keys(run: Run) -> np.ndarray:
 
 def decided(leaks: list[int], n: int, claim: LeakClaim) -> Verdict:
     tallies = {str(i): {1.0: leak, 0.0: n - leak} for i, leak in enumerate(leaks)}
-    draws = Drawn.fixed(ArmScores.tallied(tallies, {}, binary=True))
+    draws = Drawn(tallied_rows(tallies, {}, binary=True))
     made = decisive(draws, every=claim.every_question, confidence=claim.confidence)
     return verdict(made, claim)
 
@@ -234,7 +234,7 @@ def test_a_claim_picked_by_its_bounds_is_rarely_wrong(p: tuple[float, float]) ->
     n, wrong = 10, 0.0
     for hits in np.ndindex(n + 1, n + 1):
         tallies = {str(i): {1.0: hit, 0.0: n - hit} for i, hit in enumerate(hits)}
-        draws = Drawn.fixed(ArmScores.tallied(tallies, {}, binary=True))
+        draws = Drawn(tallied_rows(tallies, {}, binary=True))
         for every, truth in ((False, sum(p) / 2), (True, max(p))):
             made = decisive(draws, every=every, confidence=0.8, among=2)
             if made.upper < truth or made.lower > truth:

@@ -190,7 +190,7 @@ def test_undrawn_answers_are_stored(hybrid: Run, exact: Run, tmp_path: Path) -> 
         ("rest", "Ann", 0),
     ]
     name = next((arm.folder / "scores").glob("*[0-9a-f].parquet")).stem
-    assert not arm.scores(name, binary=True).rows.n.any()
+    assert not arm.scores(name, binary=True).n.any()
     answers = [r["count"] for r in completions(hybrid.arms["target"]) if r["answer"] == "Ann"]
     assert len(answers) == 2
     assert min(answers) > 0

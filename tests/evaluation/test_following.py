@@ -86,9 +86,9 @@ def test_a_run_is_followed_part_by_part(growing: Path, finished: Path) -> None:
     (file,) = (finished / "arms" / "target" / "scores").iterdir()
     stored = Run.open(finished).arms["target"].scores(file.stem, binary=True)
     scores = first_scores(Run.open(growing).arms["target"], make_scorer("keyword"))
-    assert scores.query_ids == stored.query_ids
+    assert scores.ids == stored.ids
     for name in ("values", "counts", "missing"):
-        assert np.array_equal(getattr(scores.rows, name), getattr(stored.rows, name)), name
+        assert np.array_equal(getattr(scores, name), getattr(stored, name)), name
 
 
 def test_draws_after_a_missing_part_do_not_count(growing: Path, finished: Path) -> None:

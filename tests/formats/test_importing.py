@@ -86,9 +86,9 @@ def test_missing_draws_and_the_greedy_answers_arrive(write: Write, tmp_path: Pat
     scores = arm.scores(file.stem, binary=True)
     rows = [json.loads(line) for line in sampled.read_text().splitlines()]
     texts = [row["completion"] or "" for row in rows if row["id"] == "France"]
-    assert scores.query_ids == ("France", "Spain")
-    assert (scores.rows.n.tolist(), scores.rows.missing.tolist()) == ([150, 150], [30, 30])
-    assert scores.rows.hits.tolist()[0] == sum("Paris" in text for text in texts)
+    assert scores.ids == ("France", "Spain")
+    assert (scores.n.tolist(), scores.missing.tolist()) == ([150, 150], [30, 30])
+    assert scores.hits.tolist()[0] == sum("Paris" in text for text in texts)
     done("bound", run.path, "--scorer", "contains")
     assert {row.arm for row in run.estimates.where(quantity="greedy score")} == {"greedy"}
 

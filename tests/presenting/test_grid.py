@@ -24,7 +24,7 @@ from leakbound.presenting.table import Table, interval
 from leakbound.presenting.tables import decodings_table
 from leakbound.presenting.view import read_view
 from leakbound.scorers import make_scorer
-from leakbound.scoring.ordering import Order
+from leakbound.scoring.ordering import order_of
 from leakbound.scoring.score import score_arm, slug
 from leakbound.store import EstimateRow, Run
 from leakbound.study import Until
@@ -85,9 +85,9 @@ def cells_of_run(run: Run) -> list[EstimateRow]:
 
 def joint_cells(
     rows: Sequence[EstimateRow], parameter: int | None = None
-) -> dict[str, stats.Estimate]:
+) -> dict[str, EstimateRow]:
     return {
-        row.arm: row.estimate
+        row.arm: row
         for row in rows
         if row.about.jointly and row.scope == "mean" and row.parameter == parameter
     }
@@ -111,21 +111,23 @@ def test_cells_pay_for_each_other(run: Run, kind: str, tmp_path: Path) -> None:
     assert list(found) == [arm.name for arm in arms]
     terms: Any = {"confidence": 1 - 0.01 / len(arms), "side": "both"}
     for arm in arms[::3]:
-        scores = arm.scores(slug(scorer), binary=scorer.binary)
-        order, cell = Order.of(arm, scorer), found[arm.name]
+        drawn = arm.scores(slug(scorer), binary=scorer.binary)
+        order, cell = order_of(arm, scorer), found[arm.name]
         if kind == "explored":
             masses = arm.masses.by_query(slug(scorer))
-            alone = Drawn.explored(scores, masses, order=order).mean(**terms)
+            alone = Drawn(stats.Masses.of([masses[q] for q in drawn.ids], drawn), order=order).mean(
+                **terms
+            )
         elif kind == "stopped":
-            alone = Drawn.stopped(scores, 512).mean(**terms)
+            alone = Drawn(stats.Stopped(drawn, 512)).mean(**terms)
         else:
-            seed = order.keys(scores.query_ids)
-            alone = stats.bound(scores.rows, stats.LEAKAGE.mean(), seed=seed, **terms)
+            seed = order(drawn.ids)
+            alone = stats.bound(drawn, stats.LEAKAGE.mean(), seed=seed, **terms)
             assert cell.lower < leak(arm.decoding) < cell.upper
         assert (cell.lower, cell.upper) == pytest.approx((alone.lower, alone.upper), abs=1e-12)
-        assert (cell.confidence, cell.stopping == "fixed n") == (0.99, kind != "stopped")
+        assert (cell.confidence, cell.estimate.stopping == "fixed n") == (0.99, kind != "stopped")
         if name == kind == "contains":
-            of_k = stats.bound(scores.rows, stats.leak_at(32).mean(), **terms)
+            of_k = stats.bound(drawn, stats.leak_at(32).mean(), **terms)
             repeated = joint_cells(rows, parameter=32)[arm.name]
             ends = (of_k.lower, of_k.upper)
             assert (repeated.lower, repeated.upper) == pytest.approx(ends, abs=1e-12)

@@ -42,17 +42,17 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, Run]:
 def test_five_seeds_bound_a_median_below_six_on_both_sides(runs: Mapping[str, Run]) -> None:
     found = compare_methods(runs)
     assert (found.excess, found.confidence) == (True, 0.95)
-    npo, rmu = found.standings["keyword"]
-    assert (npo.method, rmu.method) == ("npo", "rmu")
-    assert (npo.median.side, rmu.median.side) == ("both", "lower")
-    assert (npo.median.about.seeds, rmu.median.about.seeds) == (6, 5)
+    npo, rmu = found.medians.where(scorer="keyword")
+    assert (npo.arm, rmu.arm) == ("npo", "rmu")
+    assert (npo.estimate.side, rmu.estimate.side) == ("both", "lower")
+    assert (npo.about.seeds, rmu.about.seeds) == (6, 5)
     for one, leaks in zip((npo, rmu), LEAKS.values(), strict=True):
-        values = np.array(one.values)
+        values = np.array(found.seeds(one))
         assert np.abs(values - np.array(leaks) + 0.01).max() < 0.17
-        assert float(one.median.value) == pytest.approx(np.median(values))
-        assert float(one.median.lower) < values.min()
+        assert one.value == pytest.approx(np.median(values))
+        assert one.lower < values.min()
     assert values.max() < 0.2
-    assert 0.15 < float(npo.median.lower) < float(npo.median.upper) < 0.8
+    assert 0.15 < npo.lower < npo.upper < 0.8
     (table,) = found.tables()
     assert [row[:2] for row in table.texts] == [("rmu", "5"), ("npo", "6")]
     rows = list(csv.DictReader(io.StringIO(found.written("csv"))))

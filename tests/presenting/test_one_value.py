@@ -154,12 +154,10 @@ def test_comparing_shows_what_the_runs_state(runs: Runs) -> None:
 
 def test_a_plug_in_has_the_bounds_of_the_run(runs: Runs) -> None:
     run, scorer = runs["NPO"], make_scorer("keyword")
-    scores = run.arms["target"].scores(slug(scorer), binary=True)
+    rows = run.arms["target"].scores(slug(scorer), binary=True)
     drawn = {
         query_id: [float(x) for x, count in zip(values, counts, strict=True) for _ in range(count)]
-        for query_id, values, counts in zip(
-            scores.query_ids, scores.rows.values, scores.rows.counts, strict=True
-        )
+        for query_id, values, counts in zip(rows.ids, rows.values, rows.counts, strict=True)
     }
     n = max(map(len, drawn.values()))
     tool = drawn_by_tool(drawn, n, tool="a tool", scorer="keyword", binary=True)

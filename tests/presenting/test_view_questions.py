@@ -17,14 +17,14 @@ from leakbound import stats
 from leakbound.bounding.claims import clean_questions
 from leakbound.errors import InputError
 from leakbound.evaluation import clean_table, evaluate, sample, score_run, scorers_for
-from leakbound.presenting.questions import by_question
+from leakbound.presenting.questions import by_question, traits
 from leakbound.presenting.texts import (
-    Tally,
     Text,
     chosen_texts,
-    distinct_texts,
     leaking_words,
     pieces,
+    tallies,
+    texts_in,
 )
 from leakbound.presenting.view import View, read_view
 from leakbound.scoring.score import slug
@@ -42,10 +42,12 @@ def view(runs: dict[str, Run]) -> View:
 @pytest.mark.slow
 def test_the_question_that_leaks_most_comes_first(view: View) -> None:
     for scorer in view.scorers:
-        (columns, shown), most = by_question(view, scorer), []
-        assert sorted(row.number for row in shown) == [1, 2, 3]
-        for row in shown:
-            question = view.questions[row.number - 1].id
+        table, most = by_question(view, scorer), []
+        order = [int(row[0].value or 0) - 1 for row in table.rows]
+        assert sorted(order) == [0, 1, 2]
+        questions = [view.questions[place].id for place in order]
+        found = [traits(view, scorer, question) for question in questions]
+        for question, own in zip(questions, found, strict=True):
             leakage = [model.leakage(scorer, question) for model in view.targets]
             most.append(max(bound.value or 0 for bound in leakage if bound))
             excess, surely = (
@@ -54,15 +56,15 @@ def test_the_question_that_leaks_most_comes_first(view: View) -> None:
             )
             beyond = any(bound and bound.lower > 0 for bound in surely)
             assert not beyond or any(bound and bound.lower > 0 for bound in excess)
-            assert ("beyond" in row.traits) == beyond
+            assert ("beyond" in own) == beyond
             greedy = [model.greedy(scorer)[question].value for model in view.targets]
             pairs = zip(leakage, greedy, strict=True)
             above = any(score is not None and bound.lower > score for bound, score in pairs)
-            assert ("hidden" in row.traits) == above
-            assert "unsampled" not in row.traits
-            assert len(row.cells) == len(columns) - 1
+            assert ("hidden" in own) == above
+            assert "unsampled" not in own
+        assert {len(row) for row in table.rows} == {len(table.columns)}
         assert most == sorted(most, reverse=True)
-        assert any("beyond" in row.traits for row in shown) or not scorer.binary
+        assert any("beyond" in own for own in found) or not scorer.binary
 
 
 @pytest.mark.slow
@@ -85,7 +87,7 @@ def text(name: str, count: int, *scores: float | None) -> Text:
     return Text(text=name, count=count, share=count / 100, mass=0.0, logprob=None, scores=scores)
 
 
-def tally(texts: Sequence[Text]) -> Tally:
+def tally(texts: Sequence[Text]) -> pa.Table:
     """A question's texts, the likeliest first, as they are read."""
     columns: dict[str, Any] = {
         "query_id": ["q"] * len(texts),
@@ -96,7 +98,7 @@ def tally(texts: Sequence[Text]) -> Tally:
     }
     scores = zip(*(one.scores for one in texts), strict=True)
     columns |= {f"score {i}": pa.array(s, pa.float64()) for i, s in enumerate(scores)}
-    return Tally(pa.table(columns), drawn=100)
+    return pa.table({**columns, "share": [one.share for one in texts]})
 
 
 @pytest.mark.parametrize(
@@ -136,9 +138,9 @@ def test_chunks_and_parts_of_a_question_are_added_up(tmp_path: Path) -> None:
     arm = run.arms["target"]
     assert len(arm.parts) > 2  # more than one a question
     slugs = [slug(scorer) for scorer in scorers]
-    found = dict(distinct_texts(arm, slugs))
+    found = {query_id: texts_in(rows) for query_id, rows in tallies(arm, slugs)}
     assert list(found) == [query.id for query in run.queries]
-    rows = arm.scores(slugs[0], binary=True).rows
+    rows = arm.scores(slugs[0], binary=True)
     for i, texts in enumerate(found.values()):
         assert len({t.text for t in texts}) == len(texts)
         assert sum(t.count for t in texts) == n
@@ -171,7 +173,7 @@ def scorer(run: Run, name: str = "contains") -> Scorer:
 def test_clean_questions_are_those_that_holm_proves(run: Run, name: str) -> None:
     found = scorer(run, name)
     ids, clean = clean_questions(run.arms["target"], found, 0.05, 0.99)
-    p = stats.p_value(run.arms["target"].scores(slug(found), binary=found.binary).rows, 0.05)
+    p = stats.p_value(run.arms["target"].scores(slug(found), binary=found.binary), 0.05)
     assert np.array_equal(clean.holds, stats.clean_questions(0.05, p, confidence=0.99).holds)
     verdicts = dict(zip(ids, clean.holds.tolist(), strict=True))
     assert [verdicts[question] for question in ("p0", "p1", "p2")] == [True, True, False]

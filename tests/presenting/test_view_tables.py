@@ -18,7 +18,7 @@ from leakbound.presenting import sentences, tables
 from leakbound.presenting.overall import largest, mean
 from leakbound.presenting.questions import queries_of, rewritten_table
 from leakbound.presenting.table import ends_of, interval
-from leakbound.presenting.texts import distinct_texts
+from leakbound.presenting.texts import tallies, texts_in
 from leakbound.presenting.view import ArmView, View, read_view
 from leakbound.scorers import make_scorer
 from leakbound.scoring.score import slug
@@ -70,7 +70,8 @@ def test_numbers_about_all_questions_need_every_question(view: View) -> None:
 @pytest.mark.slow
 def test_explored_texts_come_by_mass(explored: dict[str, Run]) -> None:
     arm = explored["explored"].arms["target T=0.5"]
-    found = dict(distinct_texts(arm, [slug(make_scorer("contains"))]))
+    made = tallies(arm, [slug(make_scorer("contains"))])
+    found = {query_id: texts_in(rows) for query_id, rows in made}
     shown = [(t.text, t.count, t.share, t.scores) for t in found["p0"]]
     assert shown == [
         ("No", 5, 0.05, (0.0,)),
@@ -212,13 +213,13 @@ def test_a_query_without_outputs_is_no_point(tmp_path: Path) -> None:
 
 
 def test_an_estimate_outside_its_interval_is_shown_at_its_end() -> None:
-    made = stats.bound(stats.Rows.of_hits(1, 8))
+    made = EstimateRow("target", "s", "q", stats.bound(stats.Rows.of_hits(1, 8)))
     for value, lower, upper, shown in (
         (0.0625, 0.137, 0.382, "0.14 [0.13, 0.39]"),
         (0.0, 1e-6, 0.006, "1.0e−6 [1.0e−6, 0.0060]"),
         (math.nan, 0.1, 0.3, "– [0.10, 0.30]"),
     ):
-        assert interval(replace(made, value=value, lower=lower, upper=upper)) == shown
+        assert interval(made.with_values(value=value, lower=lower, upper=upper)) == shown
 
 
 def test_leak_at_k_of_few_draws_has_bounds_only(tmp_path: Path) -> None:

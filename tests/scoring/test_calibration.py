@@ -17,7 +17,7 @@ from leakbound.errors import InputError
 from leakbound.evaluation import bound_run, evaluate
 from leakbound.scorers import make_scorer
 from leakbound.scoring.calibration import calibrate, calibration_of, judge_of, read_items
-from leakbound.scoring.ordering import Order
+from leakbound.scoring.ordering import order_of
 from leakbound.stats import LEAKAGE, Rows, bound
 from leakbound.stats.about import Quantity
 from leakbound.store import EstimateRow, Run
@@ -98,7 +98,7 @@ def test_the_judge_errors_are_carried_into_the_bound(tmp_path: Path) -> None:
         assert corrected[q].missing == missing
         assert missing > 10
     hits, n, missing = ([tally[i] for tally in tallies.values()] for i in range(3))
-    order = Order.of(run.arms["target"], make_scorer(judge)).keys([*LEAKS])
+    order = order_of(run.arms["target"], make_scorer(judge))([*LEAKS])
     how |= {"seed": order, "side": "upper"}
     mean = bound(Rows.of_hits(hits, n, missing), LEAKAGE.mean(), **how).upper
     want = (mean - false[0].lower) / (true[0].lower - false[0].lower)

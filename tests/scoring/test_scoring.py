@@ -26,7 +26,7 @@ from leakbound.planning.plan import ScoringCrew, opener_at
 from leakbound.scorers import connect, make_scorer, spec, specs_of
 from leakbound.scoring import score as scoring
 from leakbound.scoring.checks import require_independent_draws
-from leakbound.scoring.ordering import Order, draws_key
+from leakbound.scoring.ordering import draws_key, order_of
 from leakbound.store import Arm, Run
 from leakbound.types import Completion, Decoding, Prompt, Sample, Scorer
 
@@ -74,7 +74,7 @@ def test_completions_of_all_questions_share_batches(tmp_path: Path, models: Fake
     assert all(len(batch) == len(set(batch)) for batch in batches)
     assert sum(map(len, batches)) <= 3 * GOALS
     assert max(len({goal for goal, _ in batch}) for batch in batches) >= 8
-    hits = run.arms["target"].scores(SLUG, binary=True).rows.hits
+    hits = run.arms["target"].scores(SLUG, binary=True).hits
     assert hits[:5].sum() == 0
     assert all(500 < hit < 730 for hit in hits[15:])
 
@@ -284,7 +284,7 @@ def test_arms_scorers_and_questions_have_orders_of_their_own(tmp_path: Path) -> 
         k
         for arm in ("target", "control")
         for scorer in ("keyword", "contains")
-        for k in Order.of(run.arms[arm], make_scorer(scorer)).keys(["p0", "p1"]).tolist()
+        for k in order_of(run.arms[arm], make_scorer(scorer))(["p0", "p1"]).tolist()
     ]
     assert len(set(keys)) == 8
 

@@ -163,11 +163,11 @@ def test_scores_join_over_rounds(tmp_path: Path) -> None:
     arm.scored.write("s", "s", partial(map, score))
     assert scored["p1 yes"] == 1  # drawn once, scored once
     assert scored["p0 yes"] == 2
-    rows = arm.scores("s", binary=True).rows
+    rows = arm.scores("s", binary=True)
     assert (rows.n.tolist(), rows.hits.tolist()) == ([8, 4, 12, 8, 4], [2, 1, 2, 2, 1])
     first = arm.scores("s", binary=True, rounds=1)
-    assert first.rows.n.tolist() == [4] * 5
-    assert first.of({"p2", "p4"}).query_ids == ("p2", "p4")
+    assert first.n.tolist() == [4] * 5
+    assert first.among({"p2", "p4"}).ids == ("p2", "p4")
     fill(arm)  # the first part is another file with the same contents
     arm.scored.write("s", "s", partial(map, score))
     assert scored["p1 yes"] == 1
@@ -186,5 +186,5 @@ def test_a_first_part_that_changed_is_scored_again(tmp_path: Path) -> None:
     arm.add_look({q: seen for q, seen in FIRST.items() if q != "p0"})
     fill(arm)
     score(arm, 1.0)
-    rows = arm.scores("s", binary=True).rows
+    rows = arm.scores("s", binary=True)
     assert (rows.hits == rows.n).all()

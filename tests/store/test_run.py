@@ -21,7 +21,6 @@ from leakbound.store import (
     TARGET,
     Arm,
     ArmKey,
-    ArmScores,
     ArmSpec,
     CopiedFrom,
     DamagedError,
@@ -30,6 +29,7 @@ from leakbound.store import (
     RunRecord,
     write_sealed,
 )
+from leakbound.store.scores import joined_rows, tallied_rows
 from leakbound.store.tables import digest, read_meta, read_table
 from leakbound.types import (
     BenchmarkRecord,
@@ -257,13 +257,13 @@ def test_failures_are_recorded_and_have_no_scores(tmp_path: Path) -> None:
     assert arm.failures == {"p3": "NaN"}
     assert {p for part in arm.missing_parts() for p in part.query_ids} == {"p3"}
     score(arm)
-    assert arm.scores("s", binary=True).query_ids == ("p0", "p1", "p2", "p4")
+    assert arm.scores("s", binary=True).ids == ("p0", "p1", "p2", "p4")
     fill(arm)
     later = next(p for p in arm.parts if "p3" in p.query_ids and p.first_chunk)
     failed = [Failure(query=q, reason="NaN") for q in QUERIES if q.id in later.query_ids]
     arm.write_part(later, drawn_part(later, failed))
     score(arm)
-    assert arm.scores("s", binary=True).query_ids == ("p0", "p1", "p2", "p4")
+    assert arm.scores("s", binary=True).ids == ("p0", "p1", "p2", "p4")
 
 
 def test_draws_that_never_came_are_missing(arm: Arm) -> None:
@@ -271,23 +271,21 @@ def test_draws_that_never_came_are_missing(arm: Arm) -> None:
     arm.write_part(arm.parts[0], drawn_part(arm.parts[0], lost))
     score(arm)
     scores = arm.scores("s", binary=True)
-    assert scores.rows.missing.tolist() == [4_096, 0, 0, 0, 0]
-    assert (scores.rows.n == N).all()
+    assert scores.missing.tolist() == [4_096, 0, 0, 0, 0]
+    assert (scores.n == N).all()
 
 
 def test_draws_of_several_arms_add_up_by_query_in_the_requested_order() -> None:
-    first = ArmScores.tallied(
-        {"a": {0.0: 3, 0.5: 1}, "b": {1.0: 2, None: 1}}, {"a": 2}, binary=False
-    )
-    second = ArmScores.tallied({"c": {1.0: 4}, "a": {0.5: 2, 1.0: 1}}, {}, binary=False)
-    both = ArmScores.joined([first, second], ["c", "a", "gone"])
-    assert both.query_ids == ("c", "a")
-    assert both.rows.n.tolist() == [4, 9]
-    assert both.rows.missing.tolist() == [0, 2]
-    pairs = zip(both.rows.values[1].tolist(), both.rows.counts[1].tolist(), strict=True)
+    first = tallied_rows({"a": {0.0: 3, 0.5: 1}, "b": {1.0: 2, None: 1}}, {"a": 2}, binary=False)
+    second = tallied_rows({"c": {1.0: 4}, "a": {0.5: 2, 1.0: 1}}, {}, binary=False)
+    both = joined_rows([first, second], ["c", "a", "gone"])
+    assert both.ids == ("c", "a")
+    assert both.n.tolist() == [4, 9]
+    assert both.missing.tolist() == [0, 2]
+    pairs = zip(both.values[1].tolist(), both.counts[1].tolist(), strict=True)
     assert {score: count for score, count in pairs if count} == {0.0: 3, 0.5: 3, 1.0: 1}
-    assert ArmScores.joined([first], ["b"]).rows.missing.tolist() == [1]
-    assert ArmScores.joined([], ["a"]).query_ids == ()
+    assert joined_rows([first], ["b"]).missing.tolist() == [1]
+    assert joined_rows([], ["a"]).ids == ()
 
 
 def test_scores_are_counted_over_parts(arm: Arm) -> None:
@@ -299,10 +297,10 @@ def test_scores_are_counted_over_parts(arm: Arm) -> None:
 
     arm.scored.write("s", "s", partial(map, undecided))
     scores = arm.scores("s", binary=True)
-    assert scores.query_ids == ("p0", "p1", "p2", "p3", "p4")
-    assert (scores.rows.n == N).all()
-    assert scores.rows.missing.tolist() == [0, 2, 0, 0, 0]
-    assert scores.rows.hits.tolist() == [2, 0, 2, 2, 2]
+    assert scores.ids == ("p0", "p1", "p2", "p3", "p4")
+    assert (scores.n == N).all()
+    assert scores.missing.tolist() == [0, 2, 0, 0, 0]
+    assert scores.hits.tolist() == [2, 0, 2, 2, 2]
 
 
 def test_metadata_have_a_digest_too(arm: Arm) -> None:

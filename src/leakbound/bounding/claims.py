@@ -95,9 +95,9 @@ def clean_questions(
             "questions in their own words. Name the arm of these questions."
         )
     require_scores(arm, scorer)
-    scores = arm.scores(slug(scorer), binary=scorer.binary)
-    p = stats.p_value(scores.rows, limit)
-    return scores.query_ids, stats.clean_questions(limit, p, confidence=confidence)
+    rows = arm.scores(slug(scorer), binary=scorer.binary)
+    p = stats.p_value(rows, limit)
+    return rows.ids, stats.clean_questions(limit, p, confidence=confidence)
 
 
 def decisive(

@@ -45,9 +45,10 @@ from leakbound.bounding.evidence import RunEvidence, drawn_of
 from leakbound.bounding.pooled import Pooled
 from leakbound.bounding.rows import rows_of, stacked
 from leakbound.errors import InputError, MixError
-from leakbound.scoring.ordering import Order
+from leakbound.scoring.ordering import order_of
 from leakbound.stats.about import Beyond
-from leakbound.store import ALL, ATTACK, TARGET, Arm, ArmScores, EstimateRow
+from leakbound.store import ALL, ATTACK, TARGET, Arm, EstimateRow
+from leakbound.store.scores import joined_rows
 from leakbound.text.shown import some
 from leakbound.types import Scorer
 
@@ -202,12 +203,12 @@ def attack_rows(run: RunEvidence, confidence: float) -> Iterator[EstimateRow]:
 def _found(run: RunEvidence, arms: Sequence[Drawn]) -> Drawn | None:
     """Return the evidence about all questions with the found inputs; None if one lacks draws."""
     ids = [query.id for query in run.run.questions]
-    scores = ArmScores.joined([ArmScores(arm.query_ids, arm.draws) for arm in arms], ids)
-    if len(scores.query_ids) < len(ids):
+    rows = joined_rows([arm.draws for arm in arms], ids)
+    if len(rows.ids) < len(ids):
         return None
     drawn = tuple(arm.arm for arm in arms)
-    how: Any = {"order": Order.of(drawn[0], run.scorer), "arms": drawn}
-    return Drawn.fixed(scores, inputs=AS_FOUND, **how)
+    how: Any = {"order": order_of(drawn[0], run.scorer), "arms": drawn}
+    return Drawn(rows, inputs=AS_FOUND, **how)
 
 
 def difference_rows(

@@ -19,7 +19,7 @@ settled, the interval is wider. All bounds assume the measured margin
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
@@ -42,7 +42,7 @@ from leakbound.scoring.ordering import BY_QUESTION, Order
 from leakbound.stats.about import Inputs, Quantity
 from leakbound.stats.leak_at_k import FEWEST_GROUPS
 from leakbound.stats.order import ONE_BY_ONE
-from leakbound.store import Arm, ArmScores
+from leakbound.store import Arm
 from leakbound.study import RHO
 
 FEWEST_DRAWS = 8  # the first step of the bounds from a question's first draws
@@ -56,34 +56,22 @@ _ALIKE = ("draws", "iid pool", "clusters")
 class Drawn:
     """The evidence about an arm's questions, however the arm was drawn.
 
-    query_ids: the questions that have draws. evidence: the scores of their draws as evidence for
-    `stats`, with the scorer's declared range. order: the order of the draws for bets. inputs: the
-    inputs of the questions. rho: the weight of the standard deviation in the ED score. arms: the
-    arms that were drawn; empty for scores that belong to no arm.
+    evidence: the scores of the draws of each question as evidence for `stats`, with the scorer's
+    declared range. order: the order of the draws for bets. inputs: the inputs of the questions.
+    rho: the weight of the standard deviation in the ED score. arms: the arms that were drawn; empty
+    for scores that belong to no arm.
     """
 
-    query_ids: tuple[str, ...]
     evidence: stats.Evidence
     order: Order = field(default=BY_QUESTION, kw_only=True)
     inputs: Inputs = field(default="as asked", kw_only=True)
     rho: float = field(default=RHO, kw_only=True)
     arms: tuple[Arm, ...] = field(default=(), kw_only=True)
 
-    @classmethod
-    def fixed(cls, scores: ArmScores, **how: Any) -> Drawn:
-        """Make evidence from draws whose number was fixed in advance."""
-        return cls(scores.query_ids, scores.rows, **how)
-
-    @classmethod
-    def stopped(cls, scores: ArmScores, cap: int, **how: Any) -> Drawn:
-        """Make evidence from draws that stopped when a claim was decided or at `cap`."""
-        return cls(scores.query_ids, stats.Stopped(scores.rows, cap), **how)
-
-    @classmethod
-    def explored(cls, scores: ArmScores, masses: Mapping[str, stats.Mass], **how: Any) -> Drawn:
-        """Make evidence from masses and draws from the rest, in the order of `scores`."""
-        laws = [masses[query_id] for query_id in scores.query_ids]
-        return cls(scores.query_ids, stats.Masses.of(laws, scores.rows), **how)
+    @property
+    def query_ids(self) -> tuple[str, ...]:
+        """Return the questions that have draws."""
+        return self.draws.ids
 
     @property
     def binary(self) -> bool:
@@ -120,7 +108,7 @@ class Drawn:
     @cached_property
     def keys(self) -> NDArray[np.int64]:
         """Return the keys of the order of each question's draws."""
-        return self.order.keys(self.query_ids)
+        return self.order(self.query_ids)
 
     def bound(
         self, quantity: stats.Quantity, *, confidence: float, side: stats.Side
@@ -182,10 +170,10 @@ class Drawn:
         """
         if self.rows is None or query_id not in self.query_ids:
             return
-        drawn = self.rows.only(np.array(self.query_ids) == query_id)
+        drawn = self.rows.among((query_id,))
         if drawn.missing.any():
             return
-        keys = self.order.keys((query_id,))
+        keys = self.order((query_id,))
         draws = drawn.ordered(keys, ONE_BY_ONE).shuffled(missing=np.nan)
         sizes = [FEWEST_DRAWS << i for i in range(drawn.size.bit_length())]
         for n in (*(size for size in sizes if size < drawn.size), drawn.size):

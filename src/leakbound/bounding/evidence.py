@@ -12,9 +12,10 @@ from collections.abc import Mapping
 from functools import cached_property
 from typing import Any
 
+from leakbound import stats
 from leakbound.bounding.drawn import AS_FOUND, Drawn
 from leakbound.bounding.pooled import Pooled
-from leakbound.scoring.ordering import Order
+from leakbound.scoring.ordering import order_of
 from leakbound.scoring.score import slug
 from leakbound.store import Arm, ArmKey, Run
 from leakbound.store.record import claim_of
@@ -27,17 +28,18 @@ def drawn_of(arm: Arm, scorer: Scorer, rho: float = RHO) -> Drawn:
 
     rho: the weight of the standard deviation in the ED score.
     """
-    how: Any = {"order": Order.of(arm, scorer), "rho": rho, "arms": (arm,)}
-    scores = arm.scores(slug(scorer), binary=scorer.binary)
+    how: Any = {"order": order_of(arm, scorer), "rho": rho, "arms": (arm,)}
+    rows = arm.scores(slug(scorer), binary=scorer.binary)
     if claim_of(arm.spec.draws):
-        return Drawn.stopped(scores, arm.plan.n, **how)
+        return Drawn(stats.Stopped(rows, arm.plan.n), **how)
     if arm.key.asks == "attack":
-        return Drawn.fixed(scores, inputs=AS_FOUND, **how)
+        return Drawn(rows, inputs=AS_FOUND, **how)
     if arm.explored:
-        return Drawn.explored(scores, arm.masses.by_query(slug(scorer)), **how)
+        masses = arm.masses.by_query(slug(scorer))
+        return Drawn(stats.Masses.of([masses[query_id] for query_id in rows.ids], rows), **how)
     if arm.spec.shares is not None:
-        return Pooled.of(scores, arm.queries, arm.spec.shares, **how)
-    return Drawn.fixed(scores, **how)
+        return Pooled.of(rows, arm.queries, arm.spec.shares, **how)
+    return Drawn(rows, **how)
 
 
 class RunEvidence:

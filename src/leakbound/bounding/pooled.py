@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from leakbound import stats
 from leakbound.bounding.drawn import Drawn
-from leakbound.store import ArmScores, QueryShares
+from leakbound.store import QueryShares
 from leakbound.types import Query
 
 
@@ -29,17 +29,16 @@ from leakbound.types import Query
 class Pooled(Drawn):
     """The evidence of an arm whose draws are divided among each question's queries.
 
-    `by_query` has a row for each query with outputs. `members` has the queries of each question
-    none of whose queries failed, including queries without outputs.
+    `members` has the queries of each question none of whose queries failed, including queries
+    without outputs.
     """
 
-    by_query: ArmScores
     members: Mapping[str, tuple[str, ...]]
 
     @classmethod
     def of(
         cls,
-        scores: ArmScores,
+        scores: stats.Rows,
         queries: Sequence[Query],
         shares: QueryShares,
         **how: Any,
@@ -48,23 +47,24 @@ class Pooled(Drawn):
         members: dict[str, tuple[str, ...]] = {}
         for query in queries:
             members[query.prompt_id] = (*members.get(query.prompt_id, ()), query.id)
-        there = set(scores.query_ids)
+        there = set(scores.ids)
         whole = {
             prompt_id: ids
             for prompt_id, ids in members.items()
             if all(query_id in there for query_id in ids if shares.draws_per_query[query_id])
         }
         question = {query_id: prompt_id for prompt_id, ids in whole.items() for query_id in ids}
-        rows = scores.of(question.keys())
+        rows = scores.among(question)
         places = {prompt_id: place for place, prompt_id in enumerate(whole)}
         pool = stats.Pool.of(
-            rows.rows,
+            rows,
             design=shares.design,
             target="inputs" if shares.design == "fresh" else "queries",
-            owners=[places[question[query_id]] for query_id in rows.query_ids],
+            owners=[places[question[query_id]] for query_id in rows.ids],
             queries=list(map(len, whole.values())),
+            ids=tuple(whole),
         )
-        return cls(tuple(whole), pool, by_query=rows, members=whole, **how)
+        return cls(pool, members=whole, **how)
 
     def each(self, confidence: float) -> Iterator[stats.Estimate]:
         """Yield every quantity that has a bound, and the worst query, of every question."""
@@ -105,15 +105,15 @@ class Pooled(Drawn):
 
     def _single(self, ids: Sequence[str]) -> Drawn:
         """Return the evidence per query, with i.i.d. draws of each; a query may have no draws."""
-        drawn = {query_id: place for place, query_id in enumerate(self.by_query.query_ids)}
+        rows = self.pool.rows
+        drawn = {query_id: place for place, query_id in enumerate(rows.ids)}
         places = [drawn.get(query_id, -1) for query_id in ids]
-        rows = self.by_query.rows
         padded = (
             np.concatenate([column, np.zeros_like(column[:1])])[places]
             for column in (rows.values, rows.counts, rows.missing)
         )
         single = stats.Rows.of(*padded, binary=self.binary, empty=True)
-        return Drawn(tuple(ids), single, order=self.order)
+        return Drawn(replace(single, ids=tuple(ids)), order=self.order)
 
     @property
     def pool(self) -> stats.Pool:
@@ -124,7 +124,7 @@ class Pooled(Drawn):
     def _seed(self, quantity: stats.Quantity) -> NDArray[np.int64]:
         """Return keys per query for the mean over unlike queries, else keys per question."""
         unlike = quantity.over == "mean" and self.pool.design == "fixed"
-        return self.order.keys(self.by_query.query_ids) if unlike else self.keys
+        return self.order(self.pool.rows.ids) if unlike else self.keys
 
     def _put(self, estimate: stats.Estimate) -> stats.Estimate:
         return self.pool.about(estimate)

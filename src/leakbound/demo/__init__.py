@@ -259,6 +259,5 @@ def find(runs: Mapping[str, Run], recall: Mapping[str, float]) -> Finding:
 
 def _leaks(run: Run, arm: str, file: str) -> dict[str, tuple[int, int]]:
     """Return the leaking draws and all draws of each question."""
-    scores = run.arms[arm].scores(file, binary=True)
-    pairs = zip(scores.rows.hits.tolist(), scores.rows.n.tolist(), strict=True)
-    return dict(zip(scores.query_ids, pairs, strict=True))
+    rows = run.arms[arm].scores(file, binary=True)
+    return dict(zip(rows.ids, zip(rows.hits.tolist(), rows.n.tolist(), strict=True), strict=True))

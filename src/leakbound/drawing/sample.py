@@ -18,7 +18,7 @@ from leakbound.drawing.plans import ArmPlan
 from leakbound.errors import InputError, MixError
 from leakbound.planning.plan import Prepared, looks_of, opener_at
 from leakbound.scoring.checks import require_fixed_n
-from leakbound.scoring.ordering import Order
+from leakbound.scoring.ordering import order_of
 from leakbound.scoring.score import prompts_by_query, score_arm, slug
 from leakbound.store import (
     Arm,
@@ -191,14 +191,13 @@ def _look(
 ) -> dict[str, Look]:
     """Return a look, after the first `rounds`, at each of these questions that has scores."""
     every = arm.scores(slug(scorer), binary=scorer.binary, rounds=rounds)
-    rule, scores = arm.spec.draws, every.of(query_ids)
-    if not (isinstance(rule, StoppedDraws) and scores.query_ids):
+    rule, drawn = arm.spec.draws, every.among(query_ids)
+    if not (isinstance(rule, StoppedDraws) and drawn.ids):
         return {}
-    keys = Order.of(arm, scorer).keys(scores.query_ids)
-    looks, drawn = looks_of(rule, arm.plan.n), scores.rows
+    keys, looks = order_of(arm, scorer)(drawn.ids), looks_of(rule, arm.plan.n)
     decided = looks.decide(drawn, seed=keys).tolist()
     goals = looks.next_look(drawn).tolist()
-    rows = zip(scores.query_ids, drawn.n.tolist(), decided, goals, strict=True)
+    rows = zip(drawn.ids, drawn.n.tolist(), decided, goals, strict=True)
     return {
         query_id: Look(n, decision, goal if decision == "open" else n)
         for query_id, n, decision, goal in rows

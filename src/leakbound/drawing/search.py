@@ -50,13 +50,12 @@ from leakbound.inputs.variants import (
 )
 from leakbound.planning.plan import arm_keys
 from leakbound.scoring.antichain import leaking_masses
-from leakbound.scoring.ordering import Order
+from leakbound.scoring.ordering import order_of
 from leakbound.scoring.score import answers_of, score_arm, slug
 from leakbound.store import (
     ATTACK,
     Arm,
     ArmKey,
-    ArmScores,
     AttackRecord,
     Run,
     ScorerRecord,
@@ -68,6 +67,7 @@ from leakbound.store.inputs import (
     read_attack_queries,
     write_attack_queries,
 )
+from leakbound.store.scores import joined_rows
 from leakbound.study import Attack
 from leakbound.types import Decoding, Failure, Generate, Measures, Prompt, Query, Scorer
 
@@ -304,7 +304,7 @@ class AttackSearch:
         for arm in arms:
             forwards.update(arm.proofs.forwards(name))
         scored = _scored(arms[-1:], self.scorer, query_ids)
-        ids = {*arms[-1].proofs.forwards(name), *scored.query_ids}
+        ids = {*arms[-1].proofs.forwards(name), *scored.ids}
         return {
             query_id: replace(
                 by_draws.get(query_id, Standing(draws=0, lower=0.0, value=0.0)),
@@ -355,21 +355,21 @@ def _round(number: int, decoding: Decoding) -> ArmKey:
     return ArmKey(asks="search", decoding=decoding.name, round=number)
 
 
-def _scored(arms: Sequence[Arm], scorer: Scorer, query_ids: Sequence[str]) -> ArmScores:
+def _scored(arms: Sequence[Arm], scorer: Scorer, query_ids: Sequence[str]) -> stats.Rows:
     """Return the scores of all draws of these queries."""
     pieces = [arm.scores(slug(scorer), binary=scorer.binary) for arm in arms if arm.parts]
-    return ArmScores.joined(pieces, query_ids)
+    return joined_rows(pieces, query_ids)
 
 
 def _by_draws(arms: Sequence[Arm], query_ids: Sequence[str], scorer: Scorer) -> dict[str, Standing]:
     """Return the standing of these queries from all their draws, if they have draws."""
-    scores = _scored(arms, scorer, query_ids)
-    if not scores.query_ids:
+    rows = _scored(arms, scorer, query_ids)
+    if not rows.ids:
         return {}
-    keys = Order.of(arms[-1], scorer).keys(scores.query_ids)
-    bound = stats.bound(scores.rows, confidence=CONFIDENCE, side="lower", seed=keys)
+    keys = order_of(arms[-1], scorer)(rows.ids)
+    bound = stats.bound(rows, confidence=CONFIDENCE, side="lower", seed=keys)
     columns = (np.asarray(a).tolist() for a in (bound.n, bound.lower, np.nan_to_num(bound.value)))
     return {
         query_id: Standing(draws=n, lower=lower, value=value)
-        for query_id, n, lower, value in zip(scores.query_ids, *columns, strict=True)
+        for query_id, n, lower, value in zip(rows.ids, *columns, strict=True)
     }

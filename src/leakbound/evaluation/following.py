@@ -19,16 +19,17 @@ from leakbound.errors import LeakboundError
 from leakbound.presenting.sentences import between
 from leakbound.presenting.table import Table
 from leakbound.scorers import make_scorer, models_of
-from leakbound.scoring.ordering import Order
+from leakbound.scoring.ordering import order_of
 from leakbound.scoring.score import in_reading_of, score_part, scorers_of, slug
-from leakbound.store import Arm, ArmScores, FixedDraws, Holder, Run, StoppedDraws, holder_of
+from leakbound.store import Arm, FixedDraws, Holder, Run, StoppedDraws, holder_of
+from leakbound.store.scores import tallied_rows
 from leakbound.store.tables import cells_of
 from leakbound.text.counting import Ledger
 from leakbound.text.shown import share
 from leakbound.types import JsonObject, Scorer, object_of
 
 
-def first_scores(arm: Arm, scorer: Scorer) -> ArmScores:
+def first_scores(arm: Arm, scorer: Scorer) -> stats.Rows:
     """Score the draws of every question up to its first missing part, in memory.
 
     Raises DamagedError for a damaged part.
@@ -53,7 +54,7 @@ def first_scores(arm: Arm, scorer: Scorer) -> ArmScores:
                 tallies[query_id][score] += count
     order = [query.id for query in arm.queries if query.id in tallies]
     drawn = {q: tallies[q] for q in order if tallies[q] or missing[q]}
-    return ArmScores.tallied(drawn, missing, binary=scorer.binary)
+    return tallied_rows(drawn, missing, binary=scorer.binary)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -241,20 +242,19 @@ def _so_far(arm: Arm, scorer: Scorer, confidence: float) -> ArmSoFar:
     if not isinstance(arm.spec.draws, FixedDraws | StoppedDraws):
         return replace(lacking, why_not="bounds follow when the run is finished")
     if not models_of(scorer):
-        scores = first_scores(arm, scorer)
+        rows = first_scores(arm, scorer)
     elif arm.looks and arm.scored.model(slug(scorer)) is not None:
-        scores = arm.scores(slug(scorer), binary=scorer.binary, rounds=len(arm.looks))
+        rows = arm.scores(slug(scorer), binary=scorer.binary, rounds=len(arm.looks))
     else:
         return replace(lacking, why_not="this scorer needs a model; bounds follow when it has run")
-    if not scores.query_ids:
+    if not rows.ids:
         return replace(lacking, why_not="nothing is drawn yet")
-    order = Order.of(arm, scorer)
-    evidence = Drawn.stopped(scores, arm.plan.n, order=order)
+    evidence = Drawn(stats.Stopped(rows, arm.plan.n), order=order_of(arm, scorer))
     return ArmSoFar(
         arm=arm.name,
         scorer=scorer,
         questions=len(arm.queries),
-        query_ids=scores.query_ids,
+        query_ids=rows.ids,
         bounds=stats.every_question(
             evidence.leakage, len(arm.queries), confidence=confidence, independent=False
         ),

@@ -8,16 +8,15 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from leakbound.bounding.drawn import Drawn
 from leakbound.bounding.evidence import drawn_of
 from leakbound.errors import InputError, LeakboundError
-from leakbound.presenting.table import Bound, ends_of
+from leakbound.presenting.table import ends_of
 from leakbound.presenting.templates import quantity
 from leakbound.presenting.view import View
 from leakbound.registry import suggestion
 from leakbound.stats import Rows
+from leakbound.store import EstimateRow
 from leakbound.store.trained import TrainedFolder
 from leakbound.text.rows import csv_of
 from leakbound.types import Scorer
@@ -55,7 +54,7 @@ class ChartRow:
 
     @classmethod
     def of(
-        cls, model: str, quantity: str, number: Bound | float, question: str = "",
+        cls, model: str, quantity: str, number: EstimateRow | float, question: str = "",
         group: str = "", x: float | None = None,
     ) -> ChartRow:  # fmt: skip
         """Return the row of a number, with the bounds that are stated and their confidence."""
@@ -167,9 +166,9 @@ class Material:
         drawn = self.drawn[label]
         if drawn.arm.explored:
             return {}
-        rows, ids = drawn.draws.scored(), np.array(drawn.query_ids)
-        every = zip(drawn.query_ids, rows.n.tolist(), strict=True)
-        return {query_id: rows.only(ids == query_id) for query_id, n in every if n}
+        rows = drawn.draws.scored()
+        every = zip(rows.ids, rows.n.tolist(), strict=True)
+        return {query_id: rows.among((query_id,)) for query_id, n in every if n}
 
     @cached_property
     def labels(self) -> list[tuple[str, bool]]:

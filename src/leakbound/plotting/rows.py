@@ -216,7 +216,8 @@ def _convergence(material: Material) -> Iterator[ChartRow]:
     for model in material.view.models:
         for n, bounds in material.drawn[model.label].growing(at, material.view.confidence):
             for quantity, bound in zip((material.quantity, DEVIATION), bounds, strict=True):
-                yield ChartRow.of(model.label, quantity, bound, at, quantity, n)
+                row = EstimateRow(model.label, material.scorer.name, at, bound)
+                yield ChartRow.of(model.label, quantity, row, at, quantity, n)
 
 
 @chart(

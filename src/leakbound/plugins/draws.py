@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from functools import cache
+from functools import cache, partial
 
 import numpy as np
 
@@ -20,9 +20,9 @@ from leakbound import stats
 from leakbound.bounding.drawn import Drawn
 from leakbound.errors import InputError
 from leakbound.scorers import readable, score_outputs
-from leakbound.scoring.ordering import Order
+from leakbound.scoring.ordering import order_keys
 from leakbound.stats import order
-from leakbound.store import ArmScores
+from leakbound.store.scores import tallied_rows
 from leakbound.types import Prompt, Sample, Scorer
 
 _BITS = 24  # of a seed: some tools store figures as floats of 32 bits
@@ -122,11 +122,9 @@ def drawn_by_tool(
         )
     undrawn = {id: (stopped or {}).get(id, n) - len(own) for id, own in scores.items()}
     tallies = {id: Counter(map(_known, own)) for id, own in scores.items()}
-    drawn = ArmScores.tallied(tallies, undrawn, binary=binary)
-    order = Order(seed_of(seed), scorer)
-    if stopped is None:
-        return Drawn.fixed(drawn, order=order)
-    return Drawn.stopped(drawn, n, order=order)
+    rows = tallied_rows(tallies, undrawn, binary=binary)
+    order = partial(order_keys, seed_of(seed), scorer)
+    return Drawn(rows if stopped is None else stats.Stopped(rows, n), order=order)
 
 
 def _known(score: float | None) -> float | None:

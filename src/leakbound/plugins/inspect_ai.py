@@ -31,7 +31,7 @@ from leakbound.bounding.drawn import Drawn
 from leakbound.errors import InputError
 from leakbound.formats.inspect_log import PLUGGED, model_output, number
 from leakbound.formats.rows import reading
-from leakbound.plugins.draws import Stopping, drawn_by_tool
+from leakbound.plugins.draws import Stopping, drawn_by_tool, seed_of
 from leakbound.scorers import make_scorer, readable, score_outputs
 from leakbound.text.counting import visible
 
@@ -212,7 +212,7 @@ class _Settings:
             missing = drawn.draws.missing.sum() / drawn.draws.n.sum()
             values = {name: made.value, f"{name} lower": made.lower, f"{name} upper": made.upper}
             values |= {"missing": missing} if missing else {}
-            values |= {} if made.seed is None else {"seed": drawn.order.draws}
+            values |= {} if made.seed is None else {"seed": seed_of(self.seed)}
             return {key: float(value) for key, value in values.items() if not math.isnan(value)}
 
         return bounds

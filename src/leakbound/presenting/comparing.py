@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import product
 from pathlib import Path
 
 from leakbound.bounding.comparisons import (
@@ -16,13 +17,13 @@ from leakbound.bounding.comparisons import (
 from leakbound.bounding.rows import LEAKAGE
 from leakbound.errors import InputError, MixError
 from leakbound.presenting.compared import UTILITY, Comparison, differing
-from leakbound.presenting.methods import MethodComparison, MethodStanding
+from leakbound.presenting.methods import MethodComparison
 from leakbound.presenting.summary import metrics_of
 from leakbound.presenting.view import ArmView, named_runs, require_same_questions, sampled_targets
 from leakbound.scorers import make_scorer
 from leakbound.stats import percent
 from leakbound.stats.about import Scope
-from leakbound.store import Arm, EstimateRow, Estimates, Run
+from leakbound.store import ALL, Arm, EstimateRow, Estimates, Run
 from leakbound.store.identity import which_model
 from leakbound.stress import named_stress
 from leakbound.study import CONFIDENCE
@@ -149,7 +150,7 @@ def compare_methods(
             `leakbound.stress` (default, empty: without a stress).
 
     Returns:
-        The standing of every method under each scorer that all runs were bounded by.
+        The median of every method under each scorer that all runs were bounded by.
 
     Raises:
         InputError: for fewer seeds than any statement needs.
@@ -173,19 +174,19 @@ def compare_methods(
     if lacking and len(lacking) < len(controls):
         raise MixError(f"not every run has a control: {_listed(lacking)}. Give all one, or none.")
 
-    def standing(method: str, scorer: Scorer) -> MethodStanding:
-        labels = methods[method]
+    medians, means = [], []
+    for scorer, (method, labels) in product(scorers, methods.items()):
         bounds = [mean_of(targets[label].arm, controls[label], scorer) for label in labels]
         arms = [arm for x in labels for arm in (targets[x].arm, controls[x]) if arm is not None]
         median = median_of(bounds, arms, confidence)
-        means = [bound(confidence=confidence, side="both").value for bound in bounds]
-        values = [None if value != value else float(value) for value in means]
-        return MethodStanding(
-            method=method, median=median, seeds=dict(zip(labels, values, strict=True))
-        )
-
+        medians.append(EstimateRow(method, scorer.name, ALL, median))
+        for label, bound in zip(labels, bounds, strict=True):
+            mean = bound(confidence=confidence, side="both")
+            means.append(EstimateRow(label, scorer.name, ALL, mean))
     return MethodComparison(
-        standings={s.name: tuple(standing(m, s) for m in methods) for s in scorers},
+        medians=Estimates(tuple(medians)),
+        means=Estimates(tuple(means)),
+        labels=methods,
         excess=not lacking,
         under=stress,
         confidence=confidence,

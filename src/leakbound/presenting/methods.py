@@ -2,38 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from statistics import fmean, stdev
 
 from leakbound.presenting.sentences import counted
 from leakbound.presenting.table import Cell, Shown, Table, written
 from leakbound.presenting.templates import say
-from leakbound.stats import Estimate
+from leakbound.store import EstimateRow, Estimates
 from leakbound.text.counting import Ledger
 from leakbound.text.shown import number
-from leakbound.types import Json, to_json
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MethodStanding:
-    """The leakage of one method under one scorer.
-
-    Attributes:
-        method: the name of the method.
-        median: the median, over its training seeds, of the mean leakage over the questions. An
-            upper bound of 1 carries no information.
-        seeds: the leakage of each of its models, by the label of its run.
-    """
-
-    method: str
-    median: Estimate
-    seeds: Mapping[str, float | None]
-
-    @property
-    def values(self) -> list[float]:
-        """The values of the seeds."""
-        return [value for value in self.seeds.values() if value is not None]
+from leakbound.types import Json
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,18 +20,29 @@ class MethodComparison:
     """A comparison of methods over their training seeds.
 
     Attributes:
-        standings: the leakage of every method, by the name of the scorer.
+        medians: for each scorer a row per method, with the method's name in the field `arm`: the
+            median, over its training seeds, of the mean leakage over the questions. An upper bound
+            of 1 carries no information.
+        means: the mean leakage of each model, with the label of its run in the field `arm`.
+        labels: the labels of each method's runs, by the name of the method.
         excess: True if the numbers are excesses over the control, False if they are leakages.
         under: the stress of all models; empty without one.
         confidence: the confidence of each individual statement.
         ledgers: by the label of each run, how the draws are counted.
     """
 
-    standings: Mapping[str, tuple[MethodStanding, ...]]
+    medians: Estimates
+    means: Estimates
+    labels: Mapping[str, Sequence[str]]
     excess: bool
     under: str
     confidence: float
     ledgers: Mapping[str, Ledger] = field(default_factory=dict)
+
+    def seeds(self, median: EstimateRow) -> list[float | None]:
+        """Return the leakage of each model of a median's method, by the same scorer."""
+        labels = tuple(self.labels[median.arm])
+        return [row.value for row in self.means.where(scorer=median.scorer, arm=labels)]
 
     def tables(self) -> Iterator[Table]:
         """Yield a table per scorer with a row per method, the least leakage first."""
@@ -60,15 +50,16 @@ class MethodComparison:
         columns = ("Method", "Seeds", f"Median {kind}", "Each seed", "Mean ± sd of the seeds")
         note = say("methods", confidence=self.confidence)
         under = f", under {self.under}" if self.under else ""
-        for scorer, standings in self.standings.items():
+        for scorer in self.medians.scorers:
             rows: list[list[Shown]] = []
-            for standing in sorted(standings, key=lambda row: float(row.median.value)):
-                values, median = standing.values, standing.median
+            medians = self.medians.where(scorer=scorer)
+            for median in sorted(medians, key=lambda row: float(row.estimate.value)):
+                seeds = self.seeds(median)
+                values = [value for value in seeds if value is not None]
                 spread = stdev(values) if len(values) > 1 else 0.0
                 mean = f"{number(fmean(values))} ± {number(spread)}" if spread else None  # no bound
                 listed = Cell(", ".join(map(number, sorted(values))), prose=True)
-                seeds = len(standing.seeds)
-                rows.append([standing.method, seeds, median, listed, mean])
+                rows.append([median.arm, len(seeds), median, listed, mean])
             title = f"{scorer}: methods by their median {kind}{under}"
             yield Table.plain(title, columns, rows, f"{note}\n{counted(self.ledgers)}")
 
@@ -86,15 +77,14 @@ class MethodComparison:
         return written(form, self.tables(), self._rows())
 
     def _rows(self) -> Iterator[dict[str, Json]]:
-        for scorer, standings in self.standings.items():
-            for standing in standings:
-                median = standing.median
-                yield {
-                    "scorer": scorer,
-                    "method": standing.method,
-                    "seeds": len(standing.seeds),
-                    "of": "excess" if self.excess else "leakage",
-                    **{end: float(getattr(median, end)) for end in ("value", "lower", "upper")},
-                    "side": median.side,
-                    "each": to_json(list(standing.seeds.values())),
-                }
+        for median in self.medians:
+            made, seeds = median.estimate, self.seeds(median)
+            yield {
+                "scorer": median.scorer,
+                "method": median.arm,
+                "seeds": len(seeds),
+                "of": "excess" if self.excess else "leakage",
+                **{end: float(getattr(made, end)) for end in ("value", "lower", "upper")},
+                "side": made.side,
+                "each": seeds,
+            }

@@ -19,14 +19,13 @@ from numpy.typing import NDArray
 
 from leakbound import stats
 from leakbound.bounding.rows import ALL_K, EACH, LEAKAGE, STANDARD_K
-from leakbound.presenting.table import Bound
-from leakbound.presenting.view import ArmView
+from leakbound.presenting.view import ArmView, Row
 from leakbound.stats.about import Quantity, Scope
 from leakbound.store import EstimateRow
 from leakbound.store.estimates import Fields
 from leakbound.types import Scorer
 
-Overall: TypeAlias = Callable[[ArmView, Scorer, Quantity], Bound | float | None]
+Overall: TypeAlias = Callable[[ArmView, Scorer, Quantity], EstimateRow | float | None]
 FAR = tuple(dict.fromkeys(round(10 ** (i / 10)) for i in range(91)))
 """k from 1 to 10⁹, up to ten per decade."""
 
@@ -56,24 +55,24 @@ def means_by_k(model: ArmView, scorer: Scorer, quantity: Quantity) -> dict[int, 
     return {k: value for k, value in means.items() if value is not None}
 
 
-def mean(model: ArmView, scorer: Scorer, quantity: Quantity) -> Bound | float | None:
+def mean(model: ArmView, scorer: Scorer, quantity: Quantity) -> EstimateRow | float | None:
     """Return the statement about the mean over the questions, or the mean of the estimates."""
     if row := model.first(scorer, quantity=quantity, scope="mean"):
         return row
     return mean_of(each(model, scorer, quantity))
 
 
-def largest(model: ArmView, scorer: Scorer, quantity: Quantity) -> Bound | None:
+def largest(model: ArmView, scorer: Scorer, quantity: Quantity) -> Row:
     """Return the largest estimate and the largest upper bound, which needs no correction."""
     rows = each(model, scorer, quantity)
     if mean_of(rows) is None:
         return None
     value = max(row.value for row in rows if row.value is not None)
     most = max(rows, key=lambda row: row.upper)
-    return replace(most.estimate, value=value, side="upper")
+    return most.with_values(value=value, side="upper")
 
 
-def mean_leak_at_k(model: ArmView, scorer: Scorer) -> dict[int, Bound | float]:
+def mean_leak_at_k(model: ArmView, scorer: Scorer) -> dict[int, EstimateRow | float]:
     """Return the mean leak@k by k, with bounds that are valid at all k simultaneously.
 
     There are no bounds if the run has no such statements, unless each question's leak@k is exact.
@@ -81,18 +80,18 @@ def mean_leak_at_k(model: ArmView, scorer: Scorer) -> dict[int, Bound | float]:
     band = model.estimates.matching(
         arm=str(model.key), scorer=scorer.name, family="leak@k", quantity="leak@k", scope="mean"
     )
-    bounds = {row.parameter: row.estimate for row in band}
-    figures: dict[int, Bound | float] = {}
+    bounds = {row.parameter: row for row in band}
+    figures: dict[int, EstimateRow | float] = {}
     for k in STANDARD_K:
         rows = each(model, scorer, "leak@k", k)
         value = mean_of(rows)
         point = math.nan if value is None else value
         if k in bounds:
-            figures[k] = replace(bounds[k], value=point)
+            figures[k] = bounds[k].with_values(value=point)
         elif rows and all(row.confidence == 1 for row in rows):  # exact, so their mean is exact
             ends = ([getattr(row, end) for row in rows] for end in ("lower", "upper"))
             lower, upper = (sum(own) / len(rows) for own in ends)
-            figures[k] = replace(rows[0].estimate, value=point, lower=lower, upper=upper)
+            figures[k] = rows[0].with_values(value=point, lower=lower, upper=upper)
         elif value is not None:
             figures[k] = value
     return figures

@@ -8,7 +8,6 @@ Figures 1 and 2: mostly .6 to .8).
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
 from typing import Literal, TypeAlias, Unpack
 
@@ -20,12 +19,11 @@ from leakbound.presenting.table import (
     Cell,
     Shown,
     Table,
-    cell_of,
     lower_cell,
     table_of,
 )
 from leakbound.presenting.templates import decision, quantity
-from leakbound.presenting.texts import Text, distinct_texts, withheld
+from leakbound.presenting.texts import Text, tallies, texts_in, withheld
 from leakbound.presenting.view import ArmView, Row, View
 from leakbound.scorers import make_scorer
 from leakbound.scoring.score import slug
@@ -57,30 +55,16 @@ TRAITS: dict[Trait, str] = {
 """The traits by which a reader can filter the questions of a page, with their labels."""
 
 
-@dataclass(frozen=True, slots=True)
-class QuestionRow:
-    """A question in the table of all questions.
+def by_question(view: View, scorer: Scorer) -> Table:
+    """Return one row per question, sorted by the largest leakage of a target.
 
-    Attributes:
-        number: its place in the benchmark, from 1.
-        cells: one cell per column, except the first column.
-        traits: the traits that at least one target has at this question.
-    """
-
-    number: int
-    cells: tuple[Cell, ...]
-    traits: tuple[Trait, ...]
-
-
-def by_question(view: View, scorer: Scorer) -> tuple[list[str], list[QuestionRow]]:
-    """Return the headings, and one row per question, sorted by the largest leakage of a target.
-
-    The columns of a model are its greedy score, its expected leakage with bounds, and its claim. If
-    exactly one model has a control, there is also a column for its excess.
+    The first cell has the place of the question in the benchmark, from 1. The columns of a model
+    are its greedy score, its expected leakage with bounds, and its claim. If exactly one model has
+    a control, there is also a column for its excess.
     """
     controlled = [model for model in view.models if model.control]
     headings = ["Question"]
-    cells: dict[str, list[Shown]] = {question.id: [] for question in view.questions}
+    cells: dict[str, list[Shown]] = {q.id: [i] for i, q in enumerate(view.questions, 1)}
     for model in view.models:
         greedy, bounded = model.greedy_scores(scorer), set(model.questions(scorer))
         claims = [row.about.claimed for row in model.per_question(scorer, quantity=CLAIMS) if row]
@@ -95,25 +79,19 @@ def by_question(view: View, scorer: Scorer) -> tuple[list[str], list[QuestionRow
             own += [after] * len({*claims})
             own += [model.leakage(scorer, question, beyond="control") for _ in excess]
 
-    def most(row: QuestionRow) -> tuple[float, float]:
-        question = view.questions[row.number - 1].id
+    def most(question: str) -> tuple[float, float]:
         rows = (model.leakage(scorer, question) for model in view.targets)
         return max(((row.value or 0.0, row.lower) for row in rows if row), default=(-1.0, -1.0))
 
-    rows = [
-        QuestionRow(
-            number,
-            tuple(map(cell_of, cells[question.id])),
-            _traits(view.targets, scorer, question.id),
-        )
-        for number, question in enumerate(view.questions, 1)
-    ]
-    return headings, sorted(rows, key=most, reverse=True)
+    order = sorted(cells, key=most, reverse=True)
+    title = f"{scorer.name}: every question, the worst first"
+    return Table.plain(title, headings, map(cells.__getitem__, order))
 
 
-def _traits(targets: list[ArmView], scorer: Scorer, question: str) -> tuple[Trait, ...]:
+def traits(view: View, scorer: Scorer, question: str) -> tuple[Trait, ...]:
+    """Return the traits that at least one target has at a question."""
     has = dict.fromkeys(TRAITS, False)
-    for model in targets:
+    for model in view.targets:
         leakage, score = model.leakage(scorer, question), model.greedy_scores(scorer).get(question)
         if texts := model.texts.get(question):
             has["shown"] |= any(text.leaks for text in texts.shown)
@@ -210,7 +188,7 @@ def leaking_most(model: ArmView) -> dict[str, list[tuple[Query, EstimateRow, lis
         worst[scorer.name] = leaking[:WORST]
     wanted = {query.id for queries in worst.values() for query, _ in queries}
     slugs = [slug(scorer) for scorer in scorers]
-    texts = {q: answers for q, answers in distinct_texts(model.arm, slugs) if q in wanted}
+    texts = {q: texts_in(rows) for q, rows in tallies(model.arm, slugs) if q in wanted}
 
     def examples(query: Query, i: int) -> list[Text]:
         """Return the answers with the highest scores by the scorer with this index."""

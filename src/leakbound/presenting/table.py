@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeAlias, TypeVar
 
-from leakbound.stats import Estimate
 from leakbound.store import EstimateRow
 from leakbound.text.rows import csv_of
 from leakbound.text.shown import DASH, above, below, between, number, visible
@@ -17,21 +15,12 @@ from leakbound.types import Json
 T = TypeVar("T")
 
 
-Bound: TypeAlias = EstimateRow | Estimate
-"""A point estimate of one number, with its bounds."""
-
-
-def ends_of(bound: Bound | float) -> tuple[float | None, float | None, float | None]:
+def ends_of(bound: EstimateRow | float) -> tuple[float | None, float | None, float | None]:
     """Return the value and the bounds; None for a bound that is not stated, or without a value."""
     if isinstance(bound, float):
         return bound, None, None
-    made = bound.estimate if isinstance(bound, EstimateRow) else bound
-    value, lower, upper = float(made.value), float(made.lower), float(made.upper)
-    return (
-        None if math.isnan(value) else value,
-        None if made.side == "upper" else lower,
-        None if made.side == "lower" else upper,
-    )
+    lower = None if bound.estimate.side == "upper" else bound.lower
+    return bound.value, lower, None if bound.estimate.side == "lower" else bound.upper
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,8 +40,8 @@ class Cell:
     prose: bool = False
 
 
-Shown: TypeAlias = Cell | Bound | str | int | float | None
-"""What a cell may be made from: a finished Cell, a bound, a text, a count, a number, or None."""
+Shown: TypeAlias = Cell | EstimateRow | str | int | float | None
+"""What a cell may be made from: a Cell, a statement, a text, a count, a number, or None."""
 
 
 def cell_of(shown: Shown) -> Cell:
@@ -64,8 +53,6 @@ def cell_of(shown: Shown) -> Cell:
             return Cell(shown)
         case EstimateRow():
             return Cell(stated(shown), shown.value)
-        case Estimate():
-            return Cell(interval(shown), ends_of(shown)[0])
         case int():
             return Cell(f"{shown:,}", shown)
     return Cell(number(shown, digits=3), shown)
@@ -127,7 +114,7 @@ def table_of(
     )
 
 
-def interval(bound: Bound | None) -> str:
+def interval(bound: EstimateRow | None) -> str:
     """Return the value and the stated bounds, rounded outwards; a dash for None."""
     if bound is None:
         return DASH

@@ -68,49 +68,33 @@ class Texts:
     left_out_mass: float
 
 
-@dataclass(frozen=True, slots=True)
-class Tally:
-    """The distinct texts of a question, the likeliest first.
-
-    Attributes:
-        rows: query, text, the columns of `_FIGURES`, and the scores of each scorer.
-        drawn: the number of all draws, missing ones included.
-    """
-
-    rows: pa.Table
-    drawn: int
-
-    def texts(self, places: Sequence[int]) -> list[Text]:
-        """Return the texts at these places."""
-        texts = []
-        for row in self.rows.take(pa.array(places, pa.int64())).to_pylist():
-            _, text, count, mass, logprob, *scores = row.values()
-            thought, thinks, answer = text.rpartition(_ANSWER)
-            texts.append(
-                Text(
-                    text=f"[thought] {thought} [answer] {answer}" if thinks else answer,
-                    parts=(thought, answer) if thinks else None,
-                    count=count,
-                    share=count / max(self.drawn, 1),
-                    mass=mass,
-                    logprob=logprob,
-                    scores=tuple(scores),
-                )
+def texts_in(rows: pa.Table) -> list[Text]:
+    """Return the texts in rows that `tallies` made."""
+    texts = []
+    for row in rows.to_pylist():
+        _, text, count, mass, logprob, *scores, share = row.values()
+        thought, thinks, answer = text.rpartition(_ANSWER)
+        texts.append(
+            Text(
+                text=f"[thought] {thought} [answer] {answer}" if thinks else answer,
+                parts=(thought, answer) if thinks else None,
+                count=count,
+                share=share,
+                mass=mass,
+                logprob=logprob,
+                scores=tuple(scores),
             )
-        return texts
+        )
+    return texts
 
 
-def distinct_texts(arm: Arm, slugs: Sequence[str]) -> Iterator[tuple[str, list[Text]]]:
-    """Yield each question's distinct texts, the likeliest first, with scores by `slugs`."""
-    for query_id, tally in tallies(arm, slugs):
-        yield query_id, tally.texts(range(len(tally.rows)))
+def tallies(arm: Arm, slugs: Sequence[str]) -> Iterator[tuple[str, pa.Table]]:
+    """Yield a table of each question's distinct texts, the likeliest first, with scores by `slugs`.
 
-
-def tallies(arm: Arm, slugs: Sequence[str]) -> Iterator[tuple[str, Tally]]:
-    """Yield each question's distinct texts, tallied.
-
-    Explored texts come first, by mass; then drawn texts, by count. True answers whose probability
-    was only computed are left out. Texts of a question stay in memory until its last part.
+    Its columns are the query, the text, those of `_FIGURES`, the scores of each scorer, and the
+    count as a fraction of all draws, missing ones included. Explored texts come first, by mass;
+    then drawn texts, by count. True answers whose probability was only computed are left out. Texts
+    of a question stay in memory until its last part.
     """
     last = {query_id: part.number for part in arm.parts for query_id in part.query_ids}
     missing: Counter[str] = Counter()
@@ -184,7 +168,7 @@ def _distinct(tables: Sequence[pa.Table], scorers: int) -> pa.Table:
 
 def _split(
     table: pa.Table, query_ids: Sequence[str], missing: Mapping[str, int]
-) -> Iterator[tuple[str, Tally]]:
+) -> Iterator[tuple[str, pa.Table]]:
     """Yield the texts of each of these queries, the likeliest first."""
     place = pc.index_in(table["query_id"], pa.array(query_ids, pa.string())).to_numpy()
     order = np.lexsort((-table["count"].to_numpy(), -table["mass"].to_numpy(), place))
@@ -192,7 +176,9 @@ def _split(
     starts = np.searchsorted(place[order], np.arange(len(query_ids) + 1)).tolist()
     for query_id, start, end in zip(query_ids, starts, starts[1:], strict=False):
         rows = table.slice(start, end - start)
-        yield query_id, Tally(rows, (pc.sum(rows["count"]).as_py() or 0) + missing.get(query_id, 0))
+        drawn = (pc.sum(rows["count"]).as_py() or 0) + missing.get(query_id, 0)
+        share = pc.divide(rows["count"].cast(pa.float64()), float(max(drawn, 1)))
+        yield query_id, rows.append_column("share", share)
 
 
 def shown_texts(
@@ -201,29 +187,28 @@ def shown_texts(
     """Return the shown texts of every question, `count` of each kind, and its greedy answer."""
     slugs = [slug(make_scorer(name)) for name in scorers]
     tallied = tallies(greedy, slugs) if greedy else ()
-    answers = {query_id: tally.texts([0])[0] for query_id, tally in tallied if len(tally.rows)}
+    answers = {query_id: text for query_id, rows in tallied for text in texts_in(rows.slice(0, 1))}
     return {
-        query_id: chosen_texts(tally, answers.get(query_id), count, redact)
-        for query_id, tally in tallies(arm, slugs)
+        query_id: chosen_texts(rows, answers.get(query_id), count, redact)
+        for query_id, rows in tallies(arm, slugs)
     }
 
 
-def chosen_texts(tally: Tally, greedy: Text | None, count: int, redact: bool) -> Texts:
+def chosen_texts(rows: pa.Table, greedy: Text | None, count: int, redact: bool) -> Texts:
     """Return the most frequent texts, then the others with the highest first score.
 
     `count`: the number of each kind.
     """
-    counts, masses, scores = (
-        tally.rows[name].to_numpy() for name in ("count", "mass", *_score_names(1))
-    )
+    counts, masses, scores = (rows[name].to_numpy() for name in ("count", "mass", *_score_names(1)))
     frequent = min(count, len(counts))
     others = scores[frequent:]
     scoring = np.argsort(np.where(others > 0, -others, np.inf), kind="stable")
     scoring = scoring[: np.count_nonzero(others > 0)][:count] + frequent
     shown = [*range(frequent), *scoring.tolist()]
+    chosen = texts_in(rows.take(pa.array(shown, pa.int64())))
     return Texts(
         greedy=greedy and withheld(greedy, redact),
-        shown=tuple(withheld(text, redact) for text in tally.texts(shown)),
+        shown=tuple(withheld(text, redact) for text in chosen),
         left_out=len(counts) - len(shown),
         left_out_draws=int(counts.sum() - counts[shown].sum()),
         left_out_mass=math.fsum([*masses.tolist(), *(-masses[shown]).tolist()]),

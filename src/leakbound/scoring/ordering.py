@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,28 +23,25 @@ _WORDS: dict[Asks, str] = {
 }  # these words must not change
 
 
-@dataclass(frozen=True, slots=True)
-class Order:
-    """The order in which bets use the draws of an arm, of which only counts are known.
+Order: TypeAlias = Callable[[Sequence[str]], NDArray[np.int64]]
+"""The order in which bets use draws of which only counts are known: question ids -> their keys."""
+
+
+def order_of(arm: Arm, scorer: Scorer) -> Order:
+    """Return the order of an arm's draws for a scorer."""
+    return partial(order_keys, draws_key(arm), scorer.name)
+
+
+def order_keys(draws: int, scorer: str, query_ids: Sequence[str]) -> NDArray[np.int64]:
+    """Return the key of each question, [questions].
 
     The key consists of the arm's `draws_key`, the scorer's name and the question's id. So repeating
     an experiment gives the same bounds. No two questions or experiments share an order, and the
     scores do not affect it.
     """
-
-    draws: int = 0
-    scorer: str = ""
-
-    @classmethod
-    def of(cls, arm: Arm, scorer: Scorer) -> Order:
-        """Return the order of an arm's draws for a scorer."""
-        return cls(draws_key(arm), scorer.name)
-
-    def keys(self, query_ids: Sequence[str]) -> NDArray[np.int64]:
-        """Return the key of each question, [questions]."""
-        fixed = {"draws": self.draws, "scorer": self.scorer}
-        made = [order_key({**fixed, "question": query_id}) for query_id in query_ids]
-        return np.array(made, dtype=np.int64)
+    fixed = {"draws": draws, "scorer": scorer}
+    made = [order_key({**fixed, "question": query_id}) for query_id in query_ids]
+    return np.array(made, dtype=np.int64)
 
 
 def draws_key(arm: Arm) -> int:
@@ -67,4 +65,4 @@ def draws_key(arm: Arm) -> int:
     )
 
 
-BY_QUESTION = Order()  # the order for scores that belong to no run
+BY_QUESTION: Order = partial(order_keys, 0, "")  # for scores that belong to no run

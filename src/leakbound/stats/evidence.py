@@ -6,9 +6,10 @@ queries of one question). The kind of the evidence selects the rows of `THEOREMS
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Container
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import compress
 from typing import ClassVar
 
 import numpy as np
@@ -34,6 +35,7 @@ class Rows:
         binary: whether the scorer declares that it gives 0 and 1 only. Its leakage is then a
             probability.
         keys: the keys of the order of the draws, for bounds that need an order.
+        ids: the ids of the questions, [Q]; empty if they have none.
     """
 
     values: Array
@@ -42,6 +44,7 @@ class Rows:
     single: bool
     binary: bool = False
     keys: Keys | None = None
+    ids: tuple[str, ...] = ()
 
     kind: ClassVar[str] = "draws"
 
@@ -240,7 +243,12 @@ class Rows:
         """Return the rows of some of the questions."""
         keys = None if self.keys is None else self.keys.of(rows)
         parts = self.values[rows], self.counts[rows], self.missing[rows]
-        return Rows(*parts, single=False, binary=self.binary, keys=keys)
+        ids = tuple(compress(self.ids, rows))
+        return Rows(*parts, single=False, binary=self.binary, keys=keys, ids=ids)
+
+    def among(self, ids: Container[str]) -> Rows:
+        """Return the rows of the questions with these ids."""
+        return self.only(np.array([own in ids for own in self.ids], dtype=np.bool_))
 
     def each(self, rule: Callable[[Rows], Array]) -> Array:
         """Apply a rule to each group of rows with the same n; NaN where n is 0."""

@@ -71,6 +71,7 @@ class Pool(OfRows):
         design: how the outputs were assigned to the queries: "allocated", "fixed" or "fresh".
         target: the target of statements: "queries" (these) or "inputs" (their distribution).
         single: whether there is one question, so that results lose their first axis.
+        ids: the ids of the questions; empty if they have none.
     """
 
     rows: Rows
@@ -79,6 +80,7 @@ class Pool(OfRows):
     design: Design
     target: Target
     single: bool
+    ids: tuple[str, ...] = ()
 
     @classmethod
     def of(
@@ -89,6 +91,7 @@ class Pool(OfRows):
         target: Target = "queries",
         owners: npt.ArrayLike | None = None,
         queries: Sequence[int] | None = None,
+        ids: tuple[str, ...] = (),
     ) -> Pool:
         """Make a pool from the scores of the outputs to several queries.
 
@@ -102,6 +105,7 @@ class Pool(OfRows):
             owners: the index of the question of each row, from 0 on; None: all rows are of one
                 question.
             queries: the number of queries of each question; None: the rows of each question.
+            ids: the ids of the questions, in the order of `queries`.
 
         Returns:
             The pool.
@@ -124,7 +128,7 @@ class Pool(OfRows):
         )
         numbers, drawn = np.bincount(places).tolist() if queries is None else queries, rows.n > 0
         single = owners is None
-        return cls(rows.only(drawn), places[drawn], tuple(numbers), design, target, single)
+        return cls(rows.only(drawn), places[drawn], tuple(numbers), design, target, single, ids)
 
     @property
     def kind(self) -> PoolKind:
@@ -148,7 +152,7 @@ class Pool(OfRows):
         np.add.at(missing, self.owners, self.rows.missing)
         scores = np.broadcast_to(levels, tally.shape)
         made = Rows.of(scores, tally, missing, binary=self.binary, empty=True)
-        return replace(made, single=self.single)
+        return replace(made, single=self.single, ids=self.ids)
 
     def each(
         self, prove: Callable[[Rows, Quantity, Terms], Estimate], quantity: Quantity, terms: Terms

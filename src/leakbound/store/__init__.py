@@ -57,7 +57,6 @@ from leakbound.store.record import StoppedDraws as StoppedDraws
 from leakbound.store.record import TriedVariant as TriedVariant
 from leakbound.store.run import CERTIFICATE as CERTIFICATE
 from leakbound.store.run import Run as Run
-from leakbound.store.scores import ArmScores as ArmScores
 
 
 def load(path: str | Path) -> Run:

@@ -9,6 +9,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from leakbound.stats import Rows
 from leakbound.store import tables
 from leakbound.store.arm_key import ArmKey
 from leakbound.store.artifact import Artifact, Journal
@@ -17,7 +18,7 @@ from leakbound.store.identity import identity, which_model
 from leakbound.store.masses import DrawnPart, PartRecord, Proofs, StoredMasses
 from leakbound.store.plan import Look, Looks, LooksRecord, Part, rounds_of
 from leakbound.store.record import ArmSpec, ExploredDraws, ImportedDraws, RunQueries, StoppedDraws
-from leakbound.store.scores import ArmScores, Scores
+from leakbound.store.scores import Scores, stored_rows
 from leakbound.store.tables import DRAWN_AGAIN, DrawnRow, EventRow
 from leakbound.text.counting import Ledger, visible
 from leakbound.text.shown import many
@@ -371,7 +372,7 @@ class Arm:
         digests = [scores, ranges if self.explored else None, self.proofs.stored.digest(slug)]
         return [digest for digest in digests if digest is not None]
 
-    def scores(self, slug: str, *, binary: bool, rounds: int | None = None) -> ArmScores:
+    def scores(self, slug: str, *, binary: bool, rounds: int | None = None) -> Rows:
         """Return the distinct scores, with counts, of every query that has completions.
 
         Args:
@@ -379,7 +380,7 @@ class Arm:
             rounds: use only this number of rounds, from the first on; None: all rounds.
 
         Returns:
-            The scores; queries that failed are left out.
+            A row per query; queries that failed are left out.
 
         Raises:
             DamagedError: there are no scores, or a file was changed.
@@ -396,7 +397,7 @@ class Arm:
         there = {*pc.unique(table["query_id"]).to_pylist(), *undrawn}
         there.update(self.masses.explored().remainder)  # a fully explored tree has no draws
         ids = tuple(q.id for q in self.queries if q.id in there and q.id not in failed)
-        return ArmScores.stored(table, ids, undrawn, binary=binary, empty=self.explored)
+        return stored_rows(table, ids, undrawn, binary=binary, empty=self.explored)
 
     @property
     def _stored(self) -> tuple[Artifact[EventRow] | Artifact[DrawnRow], ...]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from operator import attrgetter, contains
 from typing import Any, Literal, TypedDict, Unpack, cast, get_args
@@ -189,6 +189,10 @@ class EstimateRow:
     def method(self) -> str:
         """The method of the bounds."""
         return self.estimate.method
+
+    def with_values(self, **values: Any) -> EstimateRow:
+        """Return the row with other values of these fields of its estimate."""
+        return replace(self, estimate=replace(self.estimate, **values))
 
     def to_dict(self) -> dict[str, Any]:
         """Return the row for JSON: its columns, and the quantity in words."""

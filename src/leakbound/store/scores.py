@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -19,90 +19,68 @@ from leakbound.store.tables import SCORED_AGAIN, DrawnRow, schema_of
 from leakbound.types import RULE, JsonObject
 
 
-@dataclass(frozen=True, slots=True)
-class ArmScores:
-    """The scores of the draws of every query, the input of statistics: ids, and a row for each."""
+def stored_rows(
+    table: pa.Table,
+    query_ids: Sequence[str],
+    undrawn: Mapping[str, int],
+    *,
+    binary: bool,
+    empty: bool = False,
+) -> Rows:
+    """Return the scores of these queries from a stored table, one row per query.
 
-    query_ids: tuple[str, ...]
-    rows: Rows
+    `undrawn`: the draws of each query that never came. `binary`: the scorer's declared range.
+    `empty`: a query may have no draws.
+    """
+    missing = np.array([undrawn.get(query_id, 0) for query_id in query_ids], dtype=np.int64)
+    own = place_of(table["query_id"], query_ids)
+    score, count = table["score"].to_numpy(), table["count"].to_numpy()
+    unscored = (own >= 0) & np.isnan(score)
+    np.add.at(missing, own[unscored], count[unscored])
+    order = np.lexsort((score, own))  # by query, then by score
+    order = order[((own >= 0) & ~unscored)[order]]
+    own, score, count = own[order], score[order], count[order]
+    first = np.ones(len(own), dtype=bool)
+    first[1:] = (np.diff(own) > 0) | (np.diff(score) > 0)
+    row, starts = own[first], np.flatnonzero(first)
+    column = np.arange(len(row)) - np.searchsorted(row, row)
+    shape = len(query_ids), int(column.max(initial=-1)) + 1
+    scores, counts = np.zeros(shape), np.zeros(shape, dtype=np.int64)
+    scores[row, column] = score[first]
+    counts[row, column] = np.add.reduceat(count, starts) if len(starts) else 0
+    rows = Rows.of(scores, counts, missing, binary=binary, empty=empty or not query_ids)
+    return replace(rows, ids=tuple(query_ids))
 
-    @classmethod
-    def stored(
-        cls,
-        table: pa.Table,
-        query_ids: Sequence[str],
-        undrawn: Mapping[str, int],
-        *,
-        binary: bool,
-        empty: bool = False,
-    ) -> ArmScores:
-        """Return the scores of these queries from a stored table.
 
-        `undrawn`: the draws of each query that never came. `binary`: the scorer's declared range.
-        `empty`: a query may have no draws.
-        """
-        missing = np.array([undrawn.get(query_id, 0) for query_id in query_ids], dtype=np.int64)
-        own = place_of(table["query_id"], query_ids)
-        score, count = table["score"].to_numpy(), table["count"].to_numpy()
-        unscored = (own >= 0) & np.isnan(score)
-        np.add.at(missing, own[unscored], count[unscored])
-        order = np.lexsort((score, own))  # by query, then by score
-        order = order[((own >= 0) & ~unscored)[order]]
-        own, score, count = own[order], score[order], count[order]
-        first = np.ones(len(own), dtype=bool)
-        first[1:] = (np.diff(own) > 0) | (np.diff(score) > 0)
-        row, starts = own[first], np.flatnonzero(first)
-        column = np.arange(len(row)) - np.searchsorted(row, row)
-        shape = len(query_ids), int(column.max(initial=-1)) + 1
-        scores, counts = np.zeros(shape), np.zeros(shape, dtype=np.int64)
-        scores[row, column] = score[first]
-        counts[row, column] = np.add.reduceat(count, starts) if len(starts) else 0
-        empty = empty or not query_ids
-        rows = Rows.of(scores, counts, missing, binary=binary, empty=empty)
-        return cls(tuple(query_ids), rows)
+def tallied_rows(
+    tallies: Mapping[str, Mapping[float | None, int]],
+    undrawn: Mapping[str, int],
+    *,
+    binary: bool,
+) -> Rows:
+    """Return the scores of queries from the number of draws with each score or none.
 
-    @classmethod
-    def tallied(
-        cls,
-        tallies: Mapping[str, Mapping[float | None, int]],
-        undrawn: Mapping[str, int],
-        *,
-        binary: bool,
-    ) -> ArmScores:
-        """Return the scores of queries from the number of draws with each score or none.
+    `undrawn`: the draws of each query that never came.
+    """
+    rows = [(q, n, x) for q, tally in tallies.items() for x, n in tally.items()]
+    columns = zip(*rows, strict=True) if rows else ((), (), ())
+    arrays = [pa.array(c, f.type) for c, f in zip(columns, _SCHEMA, strict=True)]
+    table = pa.table(arrays, schema=_SCHEMA)
+    return stored_rows(table, tuple(tallies), undrawn, binary=binary, empty=True)
 
-        `undrawn`: the draws of each query that never came.
-        """
-        rows = [(q, n, x) for q, tally in tallies.items() for x, n in tally.items()]
-        columns = zip(*rows, strict=True) if rows else ((), (), ())
-        arrays = [pa.array(c, f.type) for c, f in zip(columns, _SCHEMA, strict=True)]
-        table = pa.table(arrays, schema=_SCHEMA)
-        return cls.stored(table, tuple(tallies), undrawn, binary=binary, empty=True)
 
-    @classmethod
-    def joined(cls, pieces: Sequence[ArmScores], query_ids: Sequence[str]) -> ArmScores:
-        """Return the pooled draws of several arms, for each of these queries with draws."""
-        undrawn = Counter[str]()
-        for piece in pieces:
-            missing = piece.rows.missing.tolist()
-            undrawn.update(dict(zip(piece.query_ids, missing, strict=True)))
-        ids = [query_id for query_id in query_ids if query_id in undrawn]
-        every = pa.concat_tables([_SCHEMA.empty_table(), *(piece._drawn() for piece in pieces)])
-        binary = any(piece.rows.binary for piece in pieces)
-        return cls.stored(every, ids, undrawn, binary=binary)
-
-    def _drawn(self) -> pa.Table:
-        """Return a table with a row per query and score that was drawn."""
-        row, column = np.nonzero(self.rows.counts)
-        ids = pa.array(self.query_ids, pa.string()).take(row)
-        columns = [ids, self.rows.counts[row, column], self.rows.values[row, column]]
-        return pa.table(columns, schema=_SCHEMA)
-
-    def of(self, query_ids: Container[str]) -> ArmScores:
-        """Return the scores of only these queries."""
-        kept = np.array([query_id in query_ids for query_id in self.query_ids], dtype=np.bool_)
-        ids = tuple(query_id for query_id in self.query_ids if query_id in query_ids)
-        return ArmScores(ids, self.rows.only(kept))
+def joined_rows(pieces: Sequence[Rows], query_ids: Sequence[str]) -> Rows:
+    """Return the pooled draws of several arms, for each of these queries with draws."""
+    undrawn, tables = Counter[str](), [_SCHEMA.empty_table()]
+    for piece in pieces:
+        undrawn.update(dict(zip(piece.ids, piece.missing.tolist(), strict=True)))
+        row, column = np.nonzero(piece.counts)
+        ids = pa.array(piece.ids, pa.string()).take(row)
+        columns = [ids, piece.counts[row, column], piece.values[row, column]]
+        tables.append(pa.table(columns, schema=_SCHEMA))
+    ids = [query_id for query_id in query_ids if query_id in undrawn]
+    binary = any(piece.binary for piece in pieces)
+    return stored_rows(pa.concat_tables(tables), ids, undrawn, binary=binary)
 
 
 def place_of(query_ids: pa.ChunkedArray, among: Sequence[str]) -> NDArray[np.int64]:
