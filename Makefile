@@ -6,6 +6,8 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 READY_TEST := $(VENV)/.ready-test
 READY_ALL := $(VENV)/.ready-all
+# Some machines forbid bytecode; without it each process compiles torch and transformers for 13 seconds.
+unexport PYTHONDONTWRITEBYTECODE
 # One thread per worker: two workers with two threads each would compete for two cores. A worker that
 # has finished takes tests from the other one, which saves a sixth of the time.
 PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist worksteal

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -26,9 +27,12 @@ from transformers import (
     PreTrainedTokenizerFast,
 )
 
+from leakbound.engines import hf
 from leakbound.engines.chats import Conversations
 from leakbound.engines.hf import TransformersEngine
 from leakbound.engines.loading import LoadedModel
+from leakbound.engines.margin import shape_margin
+from leakbound.sampling.model import PrefixModel
 from leakbound.types import Message, Query, Request
 
 P = ParamSpec("P")
@@ -44,6 +48,36 @@ BOTH_KINDS = pytest.mark.parametrize(
     scope="module",
 )
 WORDS = ("Question:", "Answer:", "who", "wrote", "red", "blue", "green", "sky", "sea", "Ann", "Bob")
+
+
+_margins: dict[str, float] = {}
+
+
+def _margin_once(model: PrefixModel, prompts: Sequence[tuple[int, ...]] = ()) -> float:
+    """Measure like `shape_margin`, only once for equal models, which takes a tenth of a second.
+
+    A model with a part that a test replaced or hooked is measured each time.
+    """
+    inner = getattr(model, "_model", None)
+    parts = () if inner is None else inner.modules()
+    changed = (
+        vars(m).keys() & {"forward"} or m._forward_hooks or m._forward_pre_hooks for m in parts
+    )
+    if inner is None or any(changed):
+        return shape_margin(model, prompts)
+    digest = hashlib.sha256(repr((type(model), model.eos_token_ids, prompts)).encode())
+    settings = (getattr(model, "cascade", None), torch.get_num_threads(), type(inner))
+    digest.update(f"{settings} {inner.config._attn_implementation} {inner.config}".encode())
+    for name, tensor in inner.state_dict().items():
+        digest.update(f"{name} {tensor.dtype}".encode())
+        digest.update(tensor.detach().cpu().reshape(-1).view(torch.uint8).numpy())
+    key = digest.hexdigest()
+    if key not in _margins:
+        _margins[key] = shape_margin(model, prompts)
+    return _margins[key]
+
+
+hf.shape_margin = _margin_once
 
 
 @contextmanager

@@ -72,7 +72,8 @@ def load_benchmark(
         name, argument = FORMS[Path(spec).suffix.lower()], spec
     if name not in BENCHMARKS and Path(spec).suffix and (hint := near(Path(spec))):
         raise InputError(f"{spec!r} is neither a known benchmark nor a file. {hint}")
-    if name not in {*BENCHMARKS, *plug_ins("benchmark")} and (file := _with_ending(spec)):
+    file = None if name in BENCHMARKS else _with_ending(spec)
+    if file and name not in plug_ins("benchmark"):
         raise InputError(f"unknown benchmark {spec!r}. Did you mean the file {file!r}?")
     load = find("benchmark", BENCHMARKS, name)
     loaded = Loaded(

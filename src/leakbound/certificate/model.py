@@ -179,10 +179,6 @@ def check_model(arm: Arm, slug: str, engine: Generate, progress: Progress) -> It
         difference = probes_differ(arm.spec, engine.probe)
         says = "the model gives fixed questions the recorded probabilities"
         yield Check("probe", "ok" if difference is None else "differs", difference or says)
-    if not isinstance(engine, Retraces):
-        says = f"nothing was compared: the engine {type(engine).__name__} gives no probabilities"
-        yield Check(LOG_PROBABILITIES, "unchecked", says)
-        return
     try:
         yield _log_probabilities(arm, slug, engine, progress)
     except InputError as error:
@@ -196,7 +192,7 @@ def _same_model(name: str, arm: Arm, engine: Generate, says: str) -> Check:
     return Check(name, "note" if differing and near else mark(differing), says, differing)
 
 
-def _log_probabilities(arm: Arm, slug: str, engine: Retraces, progress: Progress) -> Check:
+def _log_probabilities(arm: Arm, slug: str, engine: Generate, progress: Progress) -> Check:
     """Compute the log-probability and text of every output with the model, and compare them.
 
     Outputs that the length limit ended are included. If the engine records tokens and
@@ -205,6 +201,9 @@ def _log_probabilities(arm: Arm, slug: str, engine: Retraces, progress: Progress
     """
     if isinstance(engine, Measures):
         engine.measure(arm.queries)
+    if not isinstance(engine, Retraces):  # reads the margin, so that it would be measured twice
+        says = f"nothing was compared: the engine {type(engine).__name__} gives no probabilities"
+        return Check(LOG_PROBABILITIES, "unchecked", says)
     slack = engine.margin / min(1.0, arm.decoding.temperature)
     same, unreached, unknown, differing = 0, 0, 0, list[Difference]()
     stored, bare = _stored(arm, slug)

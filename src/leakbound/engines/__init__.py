@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import gc
 import re
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib import import_module
@@ -51,12 +52,13 @@ class Engine:
 
     def __call__(self, location: str, prompting: Prompting, **loading: Any) -> Generate:
         # Importing makes a million permanent objects: exclude them from garbage collection.
-        collects = gc.isenabled()
+        name, collects = f"leakbound.{self.module}", gc.isenabled()
+        imported = name in sys.modules
         gc.disable()
         try:
-            module = import_module(f"leakbound.{self.module}")
+            module = import_module(name)
         finally:
-            if not gc.get_freeze_count():  # objects that others froze stay frozen
+            if not imported and not gc.get_freeze_count():  # objects that others froze stay frozen
                 gc.freeze()
                 gc.unfreeze()  # they are in the oldest generation now
             if collects:

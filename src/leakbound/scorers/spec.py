@@ -286,7 +286,8 @@ def _remembered(scorer: Scorer) -> str:
     require_scorer(scorer)
     digest(scorer)
     base = base_of(scorer)
-    if base.name.partition(":")[0] not in {*SCORERS, *plug_ins("scorer")}:
+    name = base.name.partition(":")[0]
+    if name not in SCORERS and name not in plug_ins("scorer"):
         _PASSED[base.name] = base
     elif make_scorer(scorer.name) != scorer:
         raise InputError(f"{scorer!r} has the name of another scorer, {scorer.name!r}. Rename it.")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import fields
 from pathlib import Path
 
 from leakbound.errors import InputError, MixError
@@ -15,7 +16,6 @@ from leakbound.types import (
     Json,
     JsonObject,
     ProbedPrompt,
-    object_of,
     probe_difference,
     to_json,
 )
@@ -39,7 +39,8 @@ _COARSE = 1.0  # the same in half precision
 
 def identity(spec: ArmSpec) -> JsonObject:
     """Return the fields of an arm's spec that identify the arm."""
-    return {k: v for k, v in object_of(spec).items() if k not in _NOT_IDENTITY}
+    names = (field.name for field in fields(spec) if field.name not in _NOT_IDENTITY)
+    return {name: to_json(getattr(spec, name)) for name in names}
 
 
 def require_same_n(path: Path, have: ArmSpec, want: ArmSpec) -> None:

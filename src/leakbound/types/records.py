@@ -50,6 +50,8 @@ def to_json(value: object) -> Json:
     Raises:
         TypeError: the value or a part of it has another type.
     """
+    if type(value) in _PLAIN:  # most values, so it is checked first
+        return cast("Json", value)
     if hasattr(value, "from_text") or isinstance(value, PurePath):
         return str(value)
     if is_dataclass(value):
@@ -158,6 +160,8 @@ class _Reader:
     by_hand: bool
 
     def read(self, kind: Any, value: Any, where: str) -> Any:
+        if type(value) is kind and kind in _PLAIN:  # most values, so it is checked first
+            return value
         origin, of = get_origin(kind), get_args(kind)
         if kind is object or kind is Any:
             return value
