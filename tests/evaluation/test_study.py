@@ -223,7 +223,7 @@ def test_the_profile_cheng_selects_rewritings_without_filters(data: Path) -> Non
     told = said(**named, inputs="model:M")
     assert told.rewritings == Rewritings("model:M", ids=True, filters=False)
     (note,) = replace(told, rho=3.0).departures(study.load())
-    assert note.endswith("rho 3.0 (2.0), source 'model:M' ('rules')")
+    assert note.endswith("rho 3.0, not 2.0; source 'model:M', not 'rules'")
     with pytest.raises(InputError, match="no profile that has some"):
         said(**named, inputs="none")
 
@@ -270,7 +270,7 @@ def test_a_profile_is_the_same_in_python_and_the_shell(
     assert stored(tmp_path / "again") == stored(tmp_path / "python")
     arm = python.arms["target"]
     assert (arm.plan.n, arm.decoding) == ((16, how["decodings"]) if departing else (n, decoding))
-    notes = [note for note in stored(tmp_path / "python")["notes"] if ", but (" in note]
+    notes = [note for note in stored(tmp_path / "python")["notes"] if "departs from" in note]
     assert len(notes) == (departing and profile is not None)
     for note in notes:
         assert f"n 16 ({n})" in note

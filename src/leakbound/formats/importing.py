@@ -135,7 +135,10 @@ def _scorers(parts: Sequence[SampledQuestions], wanted: Sequence[str] | None) ->
     names = list(dict.fromkeys(name for part in parts for name in part.scores))
     chosen = names if wanted is None else [name for name in wanted if name != NONE]
     if unknown := next((name for name in chosen if name not in names), None):
-        raise InputError(f"no file has scores {unknown!r}. {suggestion(unknown, names)}")
+        raise InputError(
+            f"--scores names {unknown!r}, but no imported file has scores of that name. "
+            f"{suggestion(unknown, names)}"
+        )
     scorers: dict[str, Scorer] = {}
     for name in chosen:
         scored = [part for part in parts if name in part.scores]

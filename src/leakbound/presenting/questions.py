@@ -84,8 +84,8 @@ def by_question(view: View, scorer: Scorer) -> tuple[list[str], list[QuestionRow
     for model in view.models:
         greedy, bounded = model.greedy_scores(scorer), set(model.questions(scorer))
         claims = [row.about.claimed for row in model.per_question(scorer, quantity=CLAIMS) if row]
-        excess = ["beyond the control"] if controlled == [model] else []
-        names = ["greedy", quantity(scorer), *dict.fromkeys(claims), *excess]
+        excess = ["excess over the control"] if controlled == [model] else []
+        names = ["greedy score", quantity(scorer), *dict.fromkeys(claims), *excess]
         headings += [f"{model.label}: {name}" for name in names]
         for question, own in cells.items():
             own.append(greedy.get(question) if question in bounded else None)

@@ -344,7 +344,7 @@ def lead(view: View, scorer: Scorer) -> str:
         if mean and worst:
             says = say("excess", mean=mean, worst=worst)
         if model.control:
-            lines.append(f"{model.subject}, beyond the control: {says}")
+            lines.append(f"{model.subject}, excess over the control: {says}")
     lines = lines or [NO_CONTROL]
     lines += [f"{m.label}, {more}" for m in view.models if (more := over_others(m, scorer))]
     differ = len({model.departures for model in view.every}) > 1

@@ -36,6 +36,7 @@ _SHARED = {
 _LONG = 160  # characters of a text that is quoted
 _DIGITS = 12  # of a digest
 _PLAIN_DTYPE = "float32"
+_RULES = f"scoring rules version {RULE}"
 _OTHERS = "rows that differ from the rows published under this name"
 
 
@@ -142,7 +143,7 @@ def specification(
         "Decoding": decoding(arm),
         "Draws": _draws(arm),
         "Model": f"{arm.model} ({made})",
-        "Run": f"begun at {record.created} by leakbound {record.version}, rule {RULE}",
+        "Run": f"begun at {record.created} by leakbound {record.version}, {_RULES}",
         "Notes": "; ".join(record.notes).removesuffix("."),
     }
     return {heading: text for heading, text in by_heading.items() if text}
@@ -152,7 +153,7 @@ def scorer_words(scorer: Scorer, model: Mapping[str, Any] | None = None) -> str:
     """Return the name, digest and settings of a scorer, with the record of its `model`."""
     facts = sorted({*_settings(settings(scorer)), *_flat({"model": model})})
     stated = [f"{name} {value}" for name, value in facts]
-    return "; ".join([f"{scorer.name} ({digest(scorer)})", *stated, f"rule {RULE}"])
+    return "; ".join([f"{scorer.name} ({digest(scorer)})", *stated, _RULES])
 
 
 def _settings(values: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
