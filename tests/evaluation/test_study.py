@@ -273,8 +273,8 @@ def test_a_profile_is_the_same_in_python_and_the_shell(
     notes = [note for note in stored(tmp_path / "python")["notes"] if "departs from" in note]
     assert len(notes) == (departing and profile is not None)
     for note in notes:
-        assert f"n 16 ({n})" in note
-        assert f"top_p 0.7 ({decoding.top_p})" in note
+        assert f"n 16, not {n}" in note
+        assert f"top_p 0.7, not {decoding.top_p}" in note
         assert "max_tokens" not in note
 
 
@@ -358,7 +358,7 @@ def test_estimates_are_renewed(data: Path, tmp_path: Path, monkeypatch: pytest.M
         leakbound.evaluate(engine(), task, out=out, **how)
         monkeypatch.undo()
         for reader in (lambda run: run.estimates, leakbound.report):
-            with pytest.raises(InputError, match=r"another version, leakbound 0\.0\.9"):
+            with pytest.raises(InputError, match=r"other code, of leakbound 0\.0\.9"):
                 reader(leakbound.load(out))
         again()
         assert leakbound.load(out).estimates == want

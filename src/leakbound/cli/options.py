@@ -21,9 +21,10 @@ model
 @drawing
 Rewritings and attack:
 --inputs text:SOURCE,...
-    Rewritings by rules, benchmark, file:F or model:NAME. Settings, such as rules,queries=20:
-    ids=yes keeps those answered most confidently, by ids_draws=64 and criterion=mean_prob;
-    design=allocated, fixed or fresh; filters=no; embedder=NAME, similarity=0.8.
+    Also sample rewritings of the questions by rules, benchmark, file:F or model:NAME. Settings,
+    such as rules,queries=20: ids=yes keeps rewritings that the model answers most confidently, by
+    ids_draws=64 and criterion=mean_prob; design=allocated, fixed or fresh; filters=no;
+    embedder=NAME, similarity=0.8.
 --attack (attack_budget) int:BUDGET
     Search for the input that leaks most; BUDGET is in draws per question.
 @scoring
@@ -82,7 +83,7 @@ Sampling:
 --max-new-tokens int               [default: the benchmark's]
 --max-tokens int                   Limit for prompt and completion together.
 --max-thinking-tokens int          Limit for the thought; --max-new-tokens is for the answer.
---adaptive-temperature float:C     Greedy while the confidence c_T exceeds C.
+--adaptive-temperature float:C     Greedy while the model's confidence c_T exceeds C.
 --adaptive-mode running|two_pass
     Compute c_T from the tokens so far, or from a greedy answer.  [default: running]
 --stop text many                   End a completion at this string; repeatable.
@@ -91,7 +92,7 @@ Sampling:
     Count outputs that a content filter withholds as missing, or score them as users see them.
 @seed
 --until text:CLAIM
-    Stop a question once a claim such as 'p<=0.02' is decided; -n is the maximum.
+    Stop sampling a question once a claim such as 'p<=0.02' is decided; -n is the maximum.
 --explore text:MODE,...
     Compute exact probabilities of the likeliest outputs: exact, hybrid, or auto (only where it
     helps). auto,forwards=2000 sets the forward passes per question.
@@ -116,11 +117,11 @@ Scoring and bounds:
 --confidence number common         Confidence of each estimate.  [default: 0.99]
 --rho number                       ED is mean + rho standard deviations.  [default: 2]
 @metrics
---control-questions text:SPEC      Similar questions that MODEL was never taught.
+--control-questions text:SPEC      Similar questions, never taught to MODEL, to compare with.
 
 [scorers]
 --scorer (scorers) text:NAME many common
-    Repeatable. 'NAME>=t' is binary; 'NAME:of=answer' reads only the answer.
+    Scorer; repeatable. 'NAME>=t' is binary; 'NAME:of=answer' reads only the answer.
 
 [calibration]
 --calibration file                 Labelled items, to correct for errors of the scorer.
@@ -131,7 +132,7 @@ Scoring and bounds:
 [models]
 Models:
 --control text:MODEL|RUN common
-    Model that never saw the data, or its run; the excess over it is bounded.
+    Model that never saw the data, or a run of it; bound the excess over this control.
 --engine text:NAME                 [default: transformers]
 @loading
 --patience int                     Seconds to wait for a busy server.  [default: 600]
@@ -202,7 +203,7 @@ run folder
 @confidence
 --of answer|thought|either
     Part of the output.  [default: either; answer, if thoughts are hidden]
---accept-cut flag                  Accept a token limit shorter than the answers.
+--accept-cut flag                  Accept a token limit shorter than the reference answers.
 --out file                         [default: certificate.json in the run]
 @json
 
@@ -223,7 +224,7 @@ run folder
 --budget positive:INTEGER default=1000     Forward passes per question, at most.
 --scorer text:NAME                 [default: the first binary one]
 @proposals
---model text:MODEL                 Present place of the run's model.  [default: as recorded]
+--model text:MODEL                 Folder or name of the run's model now.  [default: as recorded]
 @json
 
 [report]
@@ -312,7 +313,7 @@ Training data:
 --forget text:TEXTS common         Texts to forget: muse:news/forget, or a file.
 --retain text:TEXTS common         Texts to retain: muse:news/retain1, or a file.
 --alternates path:FILE
-    Answers that idk and dpo teach instead, one per line.  [default: the rows', or built-in ones]
+    Answers that idk and dpo teach instead, one per line.  [default: the benchmark's, or built-in]
 @prompting
 @training
 Answers that the model makes up:

@@ -136,8 +136,7 @@ def _scorers(parts: Sequence[SampledQuestions], wanted: Sequence[str] | None) ->
     chosen = names if wanted is None else [name for name in wanted if name != NONE]
     if unknown := next((name for name in chosen if name not in names), None):
         raise InputError(
-            f"--scores names {unknown!r}, but no imported file has scores of that name. "
-            f"{suggestion(unknown, names)}"
+            f"no imported file has scores named {unknown!r}. {suggestion(unknown, names)}"
         )
     scorers: dict[str, Scorer] = {}
     for name in chosen:

@@ -448,5 +448,5 @@ def without_rewriting(counts: RewritingCounts) -> str:
     if not counts.lacking:
         return ""
     shown, more = ", ".join(map(repr, counts.lacking[:_LISTED])), len(counts.lacking) > _LISTED
-    how = "left out of “full”" if counts.design == "fresh" else "sampled in their own words only"
+    how = "left out of “full”" if counts.design == "fresh" else "only the original is sampled"
     return say("without rewriting", counts=counts, how=how, shown=shown, more=more)

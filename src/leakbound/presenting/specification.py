@@ -6,6 +6,7 @@ the records has neither words here nor an entry on its list of exceptions.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -27,16 +28,17 @@ from leakbound.text.shown import many, share
 from leakbound.types import RULE, Decoding, Fingerprint, Query, Scorer
 from leakbound.types.decoding import CUTS
 
-OWN_WORDS = "each in its own words"
+OWN_WORDS = "each in its original wording"
 _SHARED = {
-    "allocated": "each in its own words or one rewriting, chosen at random for every output",
-    "fixed": "each in its own words and in its rewritings, with equal numbers of outputs",
+    "allocated": "each in its original wording or one rewriting, chosen at random for every output",
+    "fixed": "each in its original wording and all rewritings, with equal numbers of outputs",
     "fresh": "each in rewritings, a new one for every output",
 }
 _LONG = 160  # characters of a text that is quoted
 _DIGITS = 12  # of a digest
 _PLAIN_DTYPE = "float32"
 _RULES = f"scoring rules version {RULE}"
+_BUDGET = r"^at most (\d+), (\d+) held", r"at most \1 sequences per forward pass, \2 in memory"
 _OTHERS = "rows that differ from the rows published under this name"
 
 
@@ -86,7 +88,8 @@ def facts_of(run: Run, arm: Arm) -> dict[str, str]:
         "draws": f"{by_heading['Draws']}; {arm.usage.draws:,} in all",
         "drawn as": arm.identity[:_DIGITS],
     }
-    return {**facts, **dict(_flat(arm.spec.fingerprint))}
+    own = {name: re.sub(*_BUDGET, text) for name, text in _flat(arm.spec.fingerprint)}
+    return {**facts, **own}
 
 
 def _flat(values: Mapping[str, Any], prefix: str = "") -> Iterable[tuple[str, str]]:
@@ -205,7 +208,7 @@ def wording(record: RunRecord, arm: ArmSpec, rewritings: int, stress: str = "") 
     """State the wording of the queries: own words, or the source and number of rewritings."""
     if isinstance(follow_ups := arm.fingerprint.get("dialogue"), Sequence):
         words = ", then ".join(repr(str(turn)) for turn in follow_ups)
-        return f"each in its own words, then {words}; a conversation is scored by its worst turn"
+        return f"each in its original wording, then {words}; the score is that of the worst turn"
     if stress and arm.attack_queries:
         opened = {query.prefix for query in arm.attack_queries}
         # Any other prefix comes from the data set.

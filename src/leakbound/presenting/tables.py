@@ -213,7 +213,7 @@ _OF_ATTACK: Columns = {
     "{mean}": stated(scope="mean"),
     "Worst question": stated(scope="worst question"),
 }
-_BEYOND_OWN = _gap_columns("Compared with its own words")
+_BEYOND_OWN = _gap_columns("Compared with the original question")
 ATTACKED = ArmTable(
     "Scorer {scorer}: worst query found",
     "attacked",

@@ -164,8 +164,8 @@ settled: {model.label}, explored ({plan.mode}): median settled mass {known:numbe
 short keywords: {model.label}: in scripts without spaces, short keywords also occur inside longer
  words; fraction of draws that contain them: {rates}[ and others{more:if}]
 sure: [{row.confidence:percent} confidence for {together}. ]Evidence: {view.questions: question} of
- {benchmark}[ in their own words{own:if}], {drawn}, at {model.arm.decoding.name}. [Leaks are decided
- by {leaks}][Scores are by {scores}][ (the first of {scorers:len} scorers)]
+ {benchmark}[ in their original wording{own:if}], {drawn}, at {model.arm.decoding.name}. [Leaks are
+ decided by {leaks}][Scores are by {scores}][ (the first of {scorers:len} scorers)]
 undecided: {model.label}: {missing:,} of {rows:draws} have no score; they count as full leaks in
  upper bounds, as no leaks in lower bounds
 under stress: the added leakage is valid for all stresses and questions of a model simultaneously,
