@@ -102,7 +102,7 @@ def test_damaged_estimates_are_named_and_made_again(run: Path, tmp_path: Path) -
         refused(read("report", run, tmp_path), "computed by other code", "leakbound bound")
 
 
-NO_GRID = "it needs a run with lists of --temperature and --top-p"
+NO_GRID = "this figure needs a run with lists of --temperature and --top-p"
 
 
 def test_the_list_of_figures_of_a_run(finished: Path) -> None:

@@ -149,7 +149,11 @@ class Verifier:
         base = self._opened(arm, subject)
         made, kept = stress.engine(bench, base), self.run.path / FOLDER / key.stress / key.model
         if isinstance(stress, Relearn) and arm.spec.machine != machine(made) and kept.is_dir():
-            yield Check("stress", "assumed", "training on another machine gives other weights")
+            yield Check(
+                "stress",
+                "assumed",
+                "the stress trains the model, which gives other weights on another machine",
+            )
             base = self._opened(arm, kept)
             made = stress.engine(bench, base)
         pairs = zip_longest(arm.spec.attack_queries, stress.queries(bench))
@@ -340,11 +344,11 @@ def check_draws(
     one, three, ten = (below(1 - (1 - share) ** m) for m in (1, 3, 10))
     edge = f"; {excused:,} splits within the margin of an edge" if excused else ""
     says = (
-        f"parts drawn again: {len(parts):,} of {len(arm.parts):,}, chosen at random now; equal to "
-        f"the stored draws: {len(parts) - altered:,} "
-        f"({sum(part.draws for part in parts):,} draws compared{edge}). If one part had been "
-        f"altered, this would find it with probability {one}; at least one of three with {three}, "
-        f"of ten with {ten}. It cannot find a seed that was chosen among several"
+        f"{len(parts):,} of {len(arm.parts):,} parts, chosen at random now, were drawn again "
+        f"({sum(part.draws for part in parts):,} draws{edge}); {len(parts) - altered:,} of these "
+        "parts are equal to the stored parts. The check finds one altered part with probability "
+        f"{one}, at least one of three with {three}, and of ten with {ten}. It cannot find a seed "
+        "that was selected among several"
     )
     return Check(DRAWS, mark(differing), says, tuple(differing))
 
@@ -352,9 +356,9 @@ def check_draws(
 def _why_not(arm: Arm, engine: Generate) -> str | None:
     """Return why this engine cannot draw an arm's parts again; None if it can."""
     if isinstance(arm.spec.draws, ImportedDraws):
-        return "another tool drew them"
+        return "another tool made the draws"
     if isinstance(arm.spec.draws, ExploredDraws):
-        return "they were drawn after an exploration, whose parts depend on its scorer"
+        return "after an exploration, the parts depend on its scorer"
     if not isinstance(engine, Redraws):
         return f"the engine {type(engine).__name__} cannot repeat its draws"
     drawn_on = {("device", meta.machine.get("device")) for meta in arm.meta()}
@@ -362,7 +366,7 @@ def _why_not(arm: Arm, engine: Generate) -> str | None:
     facts = {**engine.fingerprint, **machine(engine)}
     for name, value in [*then, ("dtype", arm.spec.fingerprint.get("dtype"))]:
         if facts.get(name) != value:
-            return f"its {name} was {value}, the {name} here is {facts.get(name)}"
+            return f"the {name} of the run was {value}, the {name} here is {facts.get(name)}"
     return None
 
 

@@ -310,14 +310,14 @@ def end_notes(tokenizer: Any, stated: Collection[int], ends: Collection[int]) ->
         some = ", ".join(f"{word!r} ({i})" for word, i in zip(words, ordinary, strict=False))
         more = f" and {len(ordinary) - _FEW:,} more" if len(ordinary) > _FEW else ""
         notes.append(
-            f"completions end at ordinary tokens too, {some}{more}: the model's generation_config "
-            "or config lists them as end tokens. Text that would follow them is not counted"
+            "the model's generation_config or config lists ordinary tokens as end tokens: "
+            f"{some}{more}. Outputs end at these tokens; text that would follow is not counted"
         )
     if added := sorted({*ends} - {*stated}):
         names = ", ".join(map(repr, tokenizer.convert_ids_to_tokens(added)))
         notes.append(
-            f"outputs also end at {names} (the chat's end of turn, or --end-token), which is no "
-            "`eos_token_id` of the model's files"
+            f"outputs also end at {names} (the chat's end of turn, or --end-token), which the "
+            "model's files do not list as `eos_token_id`"
         )
     return notes
 
