@@ -230,7 +230,7 @@ def test_leak_at_k_of_few_draws_has_bounds_only(tmp_path: Path) -> None:
     row = run.estimates.mean("leak@k", parameter=32)
     assert row.value is None
     (text,) = [r[shown.columns.index("leak@32")] for r in shown.texts if r[0] == "target"]
-    assert text == f"{interval(row)[2:]}, no estimate (n/k = 2)"
+    assert text == f"{interval(row)[2:]}, no estimate (too few draws: n/k = 2)"
     assert text.startswith("[0.")
     rows = run.estimates.where(arm="target", query_id="a", quantity="leak@k", proved=False)
     known = {r.parameter: r.value for r in rows}

@@ -203,9 +203,10 @@ class Finding:
             label: self.recall[label] / self.recall["full"] for label in ("NPO", "NPO + entropy")
         }
         sampled = (
-            f"The greedy answer to question {self.question} does not leak, but a sampled answer of "
-            f"NPO leaks with probability at least {below(self.lower)}; of the control, which never "
-            f"saw the answer, at most {above(self.upper)} ({percent(CONFIDENCE)}, simultaneously)."
+            f"NPO's greedy answer to {self.question} does not leak, but NPO's sampled answers leak "
+            f"with probability at least {below(self.lower)}. The control, which never saw the "
+            f"answer, leaks with at most {above(self.upper)} ({percent(CONFIDENCE)}, jointly over "
+            "all questions)."
             if self.question
             else "No question with a clean greedy answer is shown to leak more than the control."
         )

@@ -38,7 +38,10 @@ _LONG = 160  # characters of a text that is quoted
 _DIGITS = 12  # of a digest
 _PLAIN_DTYPE = "float32"
 _RULES = f"scoring rules version {RULE}"
-_BUDGET = r"^at most (\d+), (\d+) held", r"at most \1 sequences per forward pass, \2 in memory"
+_BUDGET = (
+    r"^at most (\d+), (\d+) held",
+    r"at most \1 sequences per forward pass; keys and values of at most \2 sequences",
+)
 _OTHERS = "rows that differ from the rows published under this name"
 
 
@@ -86,7 +89,7 @@ def facts_of(run: Run, arm: Arm) -> dict[str, str]:
     facts |= {
         "model": arm.spec.model,
         "draws": f"{by_heading['Draws']}; {arm.usage.draws:,} in all",
-        "drawn as": arm.identity[:_DIGITS],
+        "identity of the draws": arm.identity[:_DIGITS],
     }
     own = {name: re.sub(*_BUDGET, text) for name, text in _flat(arm.spec.fingerprint)}
     return {**facts, **own}

@@ -152,7 +152,7 @@ def stated(row: EstimateRow) -> str:
         return interval(row)
     groups = row.n / (row.over if row.scope == "mean" and isinstance(row.over, int) else 1)
     bounds = interval(row).removeprefix(f"{DASH} ")
-    return f"{bounds}, no estimate (n/k = {groups / row.parameter:.3g})"
+    return f"{bounds}, no estimate (too few draws: n/k = {groups / row.parameter:.3g})"
 
 
 def lower_cell(row: EstimateRow | None) -> Cell:

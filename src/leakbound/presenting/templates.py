@@ -101,7 +101,7 @@ extraction: [n = {proved:,.0f} suffices (proved)][n = {enough:,.0f} suffices
  ({row.confidence:percent})][at least n = {least:,.0f} is needed ({row.confidence:percent})]
 figures: Each interval is valid individually at {view.confidence:percent} confidence[, given the
  measured margin for rounding{explored:if}], and is rounded outward. ≤ marks an upper bound. A
- deviation is the standard deviation of the scores; the worst is the largest upper bound over the
+ deviation is the standard deviation of the scores of a question; the worst is the largest of the
  questions. ED is the mean plus {view.rho:g} standard deviations. A number without bounds is an
  estimate, averaged over the questions.
 inconsistent: inconsistent: for {question}, a leakage ≥ {proof:below} is proved, but the draws give
@@ -132,7 +132,7 @@ other questions: excess over the control questions {mean:interval} on average. T
 prompt: {text}[, thinking {thinking}][, each output ended by {end}][, in the format of {compat}]
 proof: leakage ≥ {proof:below}[, leak@{repeated.parameter:,.0f} ≥ {repeated.lower:below}]
 proved: proved: {scorer:quantity} ≥ {bounds:most} at the worst question, and ≥ {bounds:least} at
- each of {bounds:len} of {questions: question}. These proofs are {computed}[. Only a proof above the
+ {bounds:len} of {questions: question}. These proofs are {computed}[. Only a proof above the
  control's proof for the same question is counted{model.control:if}][. Sampling the worst question
  {times} gives a leak with probability at least {chance:g}: ({n:,.0f}, {chance:g})-discoverable
  extraction]

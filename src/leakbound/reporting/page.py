@@ -31,7 +31,7 @@ from leakbound.store import Redaction, Run, write_text
 from leakbound.text.shown import many, number, tied, visible
 
 TERMS = {
-    r"leak@\d": "leak@k: the expected largest score of k answers. Its estimate needs 4k draws.",
+    r"leak@\d": "leak@k: the expected largest score of k answers; no estimate if n/k < 4.",
 }
 """Definitions, by the pattern of the headings that use the term."""
 
