@@ -783,17 +783,9 @@ def test_draws_of_another_device_stay_unchecked(run: Run, monkeypatch: pytest.Mo
     metas = [replace(meta, machine={"device": "cuda"}) for meta in arm.meta()]
     monkeypatch.setattr(Arm, "meta", lambda self, parts=None: iter(metas))
     for changes, device, why in (
-        (
-            {"engine": "another"},
-            "cuda",
-            "the engine of the run was canned, the engine here is another",
-        ),
-        ({}, None, "the device of the run was cuda, the device here is None"),
-        (
-            {"dtype": "float64"},
-            "cuda",
-            "the dtype of the run was float32, the dtype here is float64",
-        ),
+        ({"engine": "another"}, "cuda", "the engine was canned, the engine here is another"),
+        ({}, None, "the device was cuda, the device here is None"),
+        ({"dtype": "float64"}, "cuda", "the dtype was float32, the dtype here is float64"),
         ({}, "cuda", ""),
     ):
         engine = Redrawing(arm, **changes)
@@ -812,9 +804,7 @@ def test_what_has_no_keys_cannot_be_drawn_again(arm: Arm, tmp_path: Path) -> Non
     rows = [{"question": "who?", "completion": name} for name in ("Ann", "Bob")]
     file.write_text("".join(json.dumps(row) + "\n" for row in rows))
     imported = leakbound.import_run([file], out=tmp_path / "run").arms["target"]
-    assert (
-        check(imported, object(), 1).says == "nothing was drawn again: another tool made the draws"
-    )
+    assert check(imported, object(), 1).says.endswith("again: another tool made the draws")
     left = explored.explored_run(tmp_path / "explored").arms["target"]
     says = "after an exploration, the parts depend on its scorer"
     assert check(left, Redrawing(left), 1).says == f"nothing was drawn again: {says}"

@@ -149,11 +149,7 @@ class Verifier:
         base = self._opened(arm, subject)
         made, kept = stress.engine(bench, base), self.run.path / FOLDER / key.stress / key.model
         if isinstance(stress, Relearn) and arm.spec.machine != machine(made) and kept.is_dir():
-            yield Check(
-                "stress",
-                "assumed",
-                "the stress trains the model, which gives other weights on another machine",
-            )
+            yield Check("stress", "assumed", "training on another machine gives other weights")
             base = self._opened(arm, kept)
             made = stress.engine(bench, base)
         pairs = zip_longest(arm.spec.attack_queries, stress.queries(bench))
@@ -366,7 +362,7 @@ def _why_not(arm: Arm, engine: Generate) -> str | None:
     facts = {**engine.fingerprint, **machine(engine)}
     for name, value in [*then, ("dtype", arm.spec.fingerprint.get("dtype"))]:
         if facts.get(name) != value:
-            return f"the {name} of the run was {value}, the {name} here is {facts.get(name)}"
+            return f"the {name} was {value}, the {name} here is {facts.get(name)}"
     return None
 
 

@@ -103,9 +103,7 @@ def _sample(options: Parsed, study: Study) -> None:
         print_json({name: {"draws": u.draws, "forwards": u.forwards} for name, u in usage.items()})
     else:
         for name, u in usage.items():
-            say(
-                f"{name}: {u.draws:,} draws, {u.forwards:,} tokens forwarded, {duration(u.seconds)}"
-            )
+            say(f"{name}: {u.draws:,} draws, {u.forwards:,} forwards, {duration(u.seconds)}")
         if part is None:
             say(f"next: leakbound score {run.path}, then leakbound bound {run.path}")
         else:
