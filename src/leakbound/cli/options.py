@@ -62,7 +62,7 @@ Questions and prompts:
 @prompting
 
 [benchmark]
---benchmark text:SPEC common       Such as tofu:forget10 or my.csv.
+--benchmark text:SPEC common       Name or file, such as tofu:forget10 or my.csv.
 @data
 
 [data]
@@ -77,10 +77,10 @@ Questions and prompts:
 [drawing]
 Sampling:
 -n --samples (n) int common        Draws per question.  [default: 1024]
---temperature (temperatures) numbers common  One or a list; 0 is greedy.  [default: 1]
---top-p (top_ps) numbers           One or a list.  [default: 1, no truncation]
---top-k int                        0 is no truncation.  [default: 0]
---max-new-tokens int               [default: the benchmark's]
+--temperature (temperatures) numbers common  A number or a list; 0 is greedy.  [default: 1]
+--top-p (top_ps) numbers           A number or a list.  [default: 1, no truncation]
+--top-k int                        Draw from the k likeliest tokens; 0: all.  [default: 0]
+--max-new-tokens int               Limit for a completion.  [default: the benchmark's]
 --max-tokens int                   Limit for prompt and completion together.
 --max-thinking-tokens int          Limit for the thought; --max-new-tokens is for the answer.
 --adaptive-temperature float:C     Greedy while the model's confidence c_T exceeds C.
@@ -98,7 +98,7 @@ Sampling:
     helps). auto,forwards=2000 sets the forward passes per question.
 
 [seed]
---seed int                         [default: 0]
+--seed int                         Random seed.  [default: 0]
 
 [proposals]
 --proposal (proposals) text:RUN many
@@ -115,7 +115,7 @@ Scoring and bounds:
     Test the scorers that need a model on the reference answers, before drawing.
 @calibration
 --confidence number common         Confidence of each estimate.  [default: 0.99]
---rho number                       ED is mean + rho standard deviations.  [default: 2]
+--rho number                       The ED score is mean + rho standard deviations.  [default: 2]
 @metrics
 --control-questions text:SPEC      Similar questions, never taught to MODEL, to compare with.
 
@@ -133,7 +133,7 @@ Scoring and bounds:
 Models:
 --control text:MODEL|RUN common
     Model that never saw the data, or a run of it; bound the excess over this control.
---engine text:NAME                 [default: transformers]
+--engine text:NAME                 Engine that runs the model.  [default: transformers]
 @loading
 --patience int                     Seconds to wait for a busy server.  [default: 600]
 --unlisted flag                    Accept a model that its server does not list.
@@ -154,8 +154,8 @@ Models:
 [ray]
 Several machines:
 --ray text:ADDRESS,...
-    Use workers of a Ray cluster, or of a local one. Settings, such as local,most=2: most workers,
-    gpus per worker (0.5: two share one), threads per worker (1).
+    Use workers of a Ray cluster, or of a local one. Settings, such as local,most=2: most (number of
+    workers), gpus (per worker; 0.5: two workers share one), threads (per worker; 1).
 
 [writing]
 Output:
@@ -353,7 +353,7 @@ Training:
 --warmup-ratio float               Fraction of the steps.  [default: 0.1]
 --weight-decay float               [default: 0.01]
 --max-grad-norm float              [default: 1]
---max-length int                   Tokens per row.  [default: the model's]
+--max-length int                   Tokens per row (prompt and answer).  [default: the model's]
 --bf16 flag                        Multiply in bfloat16.
 --checkpointing flag               Save memory: compute activations twice.
 @seed
