@@ -473,15 +473,15 @@ def _ends(
     if wrong := [i for i in listed if i is not None and i not in range(size)]:
         raise ModelError(
             f"{location} has `eos_token_id` {wrong[0]!r:.60} in its generation_config.json or "
-            f"config.json, and its tokens are 0 to {size - 1:,}. Set it to the token that ends an "
-            "answer, or to a list of such tokens."
+            f"config.json, but its token ids are 0 to {size - 1:,}. Set it to the token that ends "
+            "an answer, or to a list of such tokens."
         )
     stated = {int(i) for i in (*listed, tokenizer.eos_token_id) if i is not None}
     within = frozenset(i for i in stated if i < size)
     if stated and not within:
         raise ModelError(
-            f"`{location}` ends its answers at token {min(stated):,}, and its vocabulary has "
-            f"{size:,}: no answer of it could end. Set `eos_token_id` in generation_config.json to "
-            "a token that it has."
+            f"`{location}` ends answers at token {min(stated):,}, but its vocabulary has only "
+            f"{size:,} tokens, so no answer could end. Set `eos_token_id` in "
+            "generation_config.json to a token of the vocabulary."
         )
     return within

@@ -141,10 +141,11 @@ questions: {number} of {benchmark.name}[, profile {benchmark.profile}] ([{benchm
 random numbers: {labels}: draws may share random numbers with the draws of the baseline. Each model
  is bounded separately, with intervals about 1.4 times as wide; another --seed avoids this.
 reading: all statements are about the {part}[, because {hidden: draw} had a hidden thought]
-reading each: it {verb}s{beyond} {shown}[, not shown {rest}] {joint}
-reading either: it is shown to {verb}{beyond} in the answer or the thought, but not in which of the
- two {joint}
-reading neither: not shown to {verb}{beyond} in the answer, in the thought, or in either {joint}
+reading each: the model {verb}s{beyond} {shown}[, not shown {rest}] {joint}
+reading either: the model {verb}s{beyond} in the answer or the thought, but it is not shown in which
+ of the two {joint}
+reading neither: the model is not shown to {verb}{beyond} in the answer, the thought or either
+ {joint}
 readings: The statements about answer, thought and either are valid simultaneously,
  {row.confidence:percent}. Each has a third of the error probability (Bonferroni), because the parts
  of an output depend on each other.
