@@ -195,7 +195,7 @@ def test_a_control_drawn_with_the_target_is_bet_against(tmp_path: Path) -> None:
     assert 0 < found["worst"].lower < max(each.lower)  # type: ignore[arg-type]
 
 
-BEYOND = "beyond the control"
+BEYOND = "relative to the control"
 
 
 def test_no_question_that_equals_the_control_is_picked_jointly(tmp_path: Path) -> None:

@@ -139,7 +139,7 @@ def test_the_three_readings_of_a_model_that_leaks_in_its_thought(tmp_path: Path)
     assert ", the answer of GivenEngine drawn at" in of_answer.sentence
     assert of_answer.claim.scorer == "keyword:of=answer"
     stated = of_answer.specification["Scores"]
-    assert stated.endswith("; match word; of answer; require any; rule 2")
+    assert stated.endswith("; of answer; require any; scoring rules version 2")
 
 
 def test_a_reading_that_cannot_be_claimed_is_refused(tmp_path: Path) -> None:

@@ -274,7 +274,8 @@ def test_a_certificate_has_one_sentence_and_its_specification(run: Run) -> None:
         "Claim": "Pr[leak] <= 0.2 of arm target; recorded before anything was drawn; decided at "
         "its own error rate, as is each of 7 claims of the run",
         **specification_of(run, arm),
-        "Scores": f"keyword ({digest(make_scorer('keyword'))}); match word; require any; rule 2",
+        "Scores": f"keyword ({digest(make_scorer('keyword'))}); match word; require any; "
+        "scoring rules version 2",
         "Bounds": f"{low} to {high} by {passed.estimate.method}; error rate 0.01 per bound; 768 "
         f"draws in the order of seed {passed.estimate.seed}; draws without a score (0) count as 1 "
         "in the upper bound and as 0 in the lower",

@@ -272,7 +272,7 @@ def test_shares_that_do_not_follow_from_the_design(rewritten: Run) -> None:
     )
     assert "plan" in faults(run, planned(arm, shares=None))
     arm = planned(arm, shares=shares, seed=1)
-    assert faults(run, arm)["plan"] == "its draws have seed 1, its rewritings 0"
+    assert faults(run, arm)["plan"] == "the draws have seed 1, the rewritings 0"
     assert faults(run, planned(run.arms["target"], shares=shares))["plan"] == (
         "draws are shared among queries in an arm of the questions in their own words"
     )
@@ -291,14 +291,14 @@ def test_a_plan_that_leakbound_does_not_make(run: Run) -> None:
         arm.spec = spec
         found.append(faults(run, planned(arm, **{name: value}))["plan"])
     assert found == [
-        "its draws have no seed",
+        "the draws have no seed",
         "other texts were sampled in an arm of the questions in their own words",
         "draws must be imported or have a recorded model; the record has both or neither",
     ]
 
 
 def test_draws_are_explored_or_have_a_fixed_number(run: Run, tmp_path: Path) -> None:
-    says = "its draws have both a fixed number and an exploration"
+    says = "the arm has both a fixed number of draws and an exploration"
     assert faults(run, planned(run.arms["target"], plan=Plan.exploring()))["plan"] == says
     run = explored_run(tmp_path / "explored")
     arm = run.arms["target"]

@@ -172,7 +172,7 @@ def test_missing_draws_made_up_in_a_part(path: Path) -> None:
     tables.write_table(file, table.replace_schema_metadata(None), {**meta, "missing": {"q0": 9}})
     found = failed(checked(path))
     assert "part-00000.parquet" in found["files"]
-    assert "no scores of 'keyword' by rule 2 for the completions it has now" in found["estimates"]
+    assert "by version 2 of the scoring rules for its present completions" in found["estimates"]
 
 
 @pytest.mark.parametrize(
@@ -703,7 +703,7 @@ def test_an_altered_part_is_found_with_the_stated_probability(arm: Arm) -> None:
     """One of three: by one part in a third of all choices, by two in two thirds."""
     for share, parts, says, times in ((0.3, 1, "0.33", 60), (0.5, 2, "0.66", 60), (1, 3, "1", 3)):
         found = [check(arm, Redrawing(arm, "q1"), share, seed) for seed in range(times)]
-        told = f"this would find it with probability {says}; at least one of"
+        told = f"finds one altered part with probability {says}, at least one of"
         assert all(told in one.says for one in found)
         hits, chance = sum(one.status == "differs" for one in found), parts / 3
         assert abs(hits - times * chance) <= 4 * (times * chance * (1 - chance)) ** 0.5
@@ -731,10 +731,10 @@ def test_the_check_states_what_was_drawn_again(arm: Arm) -> None:
     found = check_draws(arm, Redrawing(arm, "q1"), 0.5, told.append, Random(2))  # type: ignore[arg-type]
     altered = found.status == "differs"
     assert found.says == (
-        f"parts drawn again: 2 of 3, chosen at random now; equal to the stored draws: "
-        f"{2 - altered} (1,200 draws compared). If one part had been altered, this would find it "
-        "with probability 0.66; at least one of three with 0.962, of ten with 0.999983. It "
-        "cannot find a seed that was chosen among several"
+        "2 of 3 parts, chosen at random now, were drawn again (1,200 draws); "
+        f"{2 - altered} of these parts are equal to the stored parts. The check finds one altered "
+        "part with probability 0.66, at least one of three with 0.962, and of ten with 0.999983. "
+        "It cannot find a seed that was selected among several"
     )
     assert told == [Headway("drawing again", i, 2, "parts") for i in range(3)]
     assert {*check(arm, Redrawing(arm, "q0", "q2"), 1).differences} == {
@@ -783,9 +783,9 @@ def test_draws_of_another_device_stay_unchecked(run: Run, monkeypatch: pytest.Mo
     metas = [replace(meta, machine={"device": "cuda"}) for meta in arm.meta()]
     monkeypatch.setattr(Arm, "meta", lambda self, parts=None: iter(metas))
     for changes, device, why in (
-        ({"engine": "another"}, "cuda", "its engine was canned, the engine here is another"),
-        ({}, None, "its device was cuda, the device here is None"),
-        ({"dtype": "float64"}, "cuda", "its dtype was float32, the dtype here is float64"),
+        ({"engine": "another"}, "cuda", "the engine was canned, the engine here is another"),
+        ({}, None, "the device was cuda, the device here is None"),
+        ({"dtype": "float64"}, "cuda", "the dtype was float32, the dtype here is float64"),
         ({}, "cuda", ""),
     ):
         engine = Redrawing(arm, **changes)
@@ -804,7 +804,7 @@ def test_what_has_no_keys_cannot_be_drawn_again(arm: Arm, tmp_path: Path) -> Non
     rows = [{"question": "who?", "completion": name} for name in ("Ann", "Bob")]
     file.write_text("".join(json.dumps(row) + "\n" for row in rows))
     imported = leakbound.import_run([file], out=tmp_path / "run").arms["target"]
-    assert check(imported, object(), 1).says == "nothing was drawn again: another tool drew them"
+    assert check(imported, object(), 1).says.endswith("again: another tool made the draws")
     left = explored.explored_run(tmp_path / "explored").arms["target"]
-    says = "they were drawn after an exploration, whose parts depend on its scorer"
+    says = "after an exploration, the parts depend on its scorer"
     assert check(left, Redrawing(left), 1).says == f"nothing was drawn again: {says}"

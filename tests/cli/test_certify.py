@@ -23,7 +23,7 @@ from outputs import CLEAN, SECRET, given_run
         (0.2, "", 0, "yes no", "Pr[leak] <= 0.2: pass|of 0.2 is met"),
         (0.05, "", 4, "no yes", "Pr[leak] <= 0.05: refuted|of 0.05 is refuted"),
         (0.1, "", 5, "no no", "of 0.1 is undecided|A forecast|draws per question"),
-        (0.5, "--every-question", 0, "yes no", "the 3 highest of 3 questions|q2"),
+        (0.5, "--every-question", 0, "yes no", "the 3 of 3 questions that leak most|q2"),
     ],
 )
 def test_a_verdict_is_an_exit_status_with_each_condition(
@@ -36,7 +36,7 @@ def test_a_verdict_is_an_exit_status_with_each_condition(
     for text in (*named.split("|"), digest, "Publish it separately"):
         assert text in result.out
     for row in (
-        "Wording +each in its own words",
+        "Wording +each in its original wording",
         "Scores +keyword .*",
         "Assumption +the questions are .* leaky",
     ):

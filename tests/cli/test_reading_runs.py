@@ -99,10 +99,10 @@ def test_damaged_estimates_are_named_and_made_again(run: Path, tmp_path: Path) -
     assert Run.open(run).estimates == estimates
     other = {**code(), "sha256": "0" * 64}
     with patch("leakbound.store.current.code", lambda: other):
-        refused(read("report", run, tmp_path), "computed by another version", "leakbound bound")
+        refused(read("report", run, tmp_path), "computed by other code", "leakbound bound")
 
 
-NO_GRID = "it needs a run with lists of --temperature and --top-p"
+NO_GRID = "this figure needs a run with lists of --temperature and --top-p"
 
 
 def test_the_list_of_figures_of_a_run(finished: Path) -> None:

@@ -374,17 +374,17 @@ def test_invalid_seeds_are_refused(seed: Any) -> None:
         (Stopped(Rows.of(SCORES), CAP), SD, r"standard deviation .* may have stopped.*: leakage\."),
         (Stopped(Rows.of(SCORES), CAP), leak_at(3), "leak@k .*NAME>=t"),
         (Masses.of(MASS), ed(), "exact masses.*: leakage, tail, leak@k, standard deviation"),
-        (Pair(Rows.of(SCORES), Rows.of(CONTROL)), tail(0.1), "two models' draws"),
-        (Rows.of(SCORES), tail(0.1).mean(), "mean of the tail .* draws of a fixed n"),
+        (Pair(Rows.of(SCORES), Rows.of(CONTROL)), tail(0.1), "the draws of two models"),
+        (Rows.of(SCORES), tail(0.1).mean(), "mean of the tail .* fixed number of draws"),
         (
             Pool.of(Rows.of(SCORES), design="fixed"),
             SD,
-            "about these queries.*: leakage.*design 'allocated'.*NAME>=t",
+            "target 'queries'.*: leakage.*design 'allocated'.*NAME>=t",
         ),
         (
             Pool.of(Rows.of(SCORES), design="fixed", target="inputs"),
             ed(),
-            "about the input distribution.*: leakage, tail, leak@k.*design 'fresh'",
+            "target 'inputs'.*: leakage, tail, leak@k.*design 'fresh'",
         ),
     ],
 )

@@ -146,7 +146,7 @@ def test_all_questions_together_and_beyond_their_own_words(whole: Run) -> None:
     mine = {(r.scope, r.about.beyond): r for r in of_all if r.quantity == "leak probability"}
     assert {r.about.inputs for r in of_all} == {"as found"}
     worst = mine["worst question", None]
-    about = "under the decodings found, asked the queries found"
+    about = "under the decodings found, with the queries found"
     assert worst.target == f"the worst of these questions {about}"
     assert 0.5 < worst.lower <= 0.7
     mean = mine["mean", None]

@@ -292,7 +292,7 @@ def test_ordinary_end_tokens_are_noted(folder: Path) -> None:
     assert engine.fingerprint["end_tokens"] == [2, 5, 7]
     assert engine.fingerprint["ordinary_end_tokens"] == [5, 7]
     (note,) = engine.usage.notes
-    assert "end at ordinary tokens too, 'who' (5), 'red' (7)" in note
+    assert "lists ordinary tokens as end tokens: 'who' (5), 'red' (7)" in note
 
 
 @BOTH_KINDS

@@ -223,7 +223,7 @@ def test_the_profile_cheng_selects_rewritings_without_filters(data: Path) -> Non
     told = said(**named, inputs="model:M")
     assert told.rewritings == Rewritings("model:M", ids=True, filters=False)
     (note,) = replace(told, rho=3.0).departures(study.load())
-    assert note.endswith("rho 3.0 (2.0), source 'model:M' ('rules')")
+    assert note.endswith("rho 3.0, not 2.0; source 'model:M', not 'rules'")
     with pytest.raises(InputError, match="no profile that has some"):
         said(**named, inputs="none")
 
@@ -270,11 +270,11 @@ def test_a_profile_is_the_same_in_python_and_the_shell(
     assert stored(tmp_path / "again") == stored(tmp_path / "python")
     arm = python.arms["target"]
     assert (arm.plan.n, arm.decoding) == ((16, how["decodings"]) if departing else (n, decoding))
-    notes = [note for note in stored(tmp_path / "python")["notes"] if ", but (" in note]
+    notes = [note for note in stored(tmp_path / "python")["notes"] if "departs from" in note]
     assert len(notes) == (departing and profile is not None)
     for note in notes:
-        assert f"n 16 ({n})" in note
-        assert f"top_p 0.7 ({decoding.top_p})" in note
+        assert f"n 16, not {n}" in note
+        assert f"top_p 0.7, not {decoding.top_p}" in note
         assert "max_tokens" not in note
 
 
@@ -358,7 +358,7 @@ def test_estimates_are_renewed(data: Path, tmp_path: Path, monkeypatch: pytest.M
         leakbound.evaluate(engine(), task, out=out, **how)
         monkeypatch.undo()
         for reader in (lambda run: run.estimates, leakbound.report):
-            with pytest.raises(InputError, match=r"another version, leakbound 0\.0\.9"):
+            with pytest.raises(InputError, match=r"other code, of leakbound 0\.0\.9"):
                 reader(leakbound.load(out))
         again()
         assert leakbound.load(out).estimates == want

@@ -112,7 +112,7 @@ def test_scores_outside_the_range_are_refused_and_may_be_left_out(tmp_path: Path
     refused(leakbound("import", file, "--out", out), outside, "--scores none")
     assert not out.exists()
     misspelt = leakbound("import", file, "--out", out, "--scores", "jugde")
-    refused(misspelt, "no file has scores 'jugde'")
+    refused(misspelt, "the files have no scores 'jugde'")
     done("import", file, "--out", out, "--scores", "none")
     assert leakbound("bound", out).status == 2  # there is nothing yet
 
@@ -200,5 +200,5 @@ def test_without_texts_no_other_scorer_has_scores(tmp_path: Path) -> None:
     scores.write_text(json.dumps({"id": "q", "scores": {"rouge-l-recall": 0.5}, "count": 4}))
     run = import_run([scores], out=tmp_path / "run")
     assert bounded(run.path, "rouge-l-recall").value == 0.5
-    with pytest.raises(InputError, match="no scores of 'refusal' by rule 2, and no texts to score"):
+    with pytest.raises(InputError, match=r"version 2 of the scoring rules\. Its texts were"):
         score_run(run, [make_scorer("refusal")])

@@ -170,7 +170,7 @@ def test_every_figure_is_drawn_and_names_its_paper(made: Made, drawn: Path) -> N
     given = {name for name, row in told.items() if row[3] == "yes"}
     assert given == {file.stem for file in drawn.glob("*.svg")}
     assert given == set(KINDS) - {"grid", "temperature", "utility", "far"}
-    assert told["utility"][3] == "no: it needs runs of several models with --metrics all"
+    assert told["utility"][3] == "no: this figure needs runs of several models with --metrics all"
     for kind in KINDS.values():
         assert any(of in kind.paper for of in ("Scholten", "Leak@k"))
 
@@ -180,9 +180,9 @@ def test_what_cannot_be_drawn_is_left_out_with_its_reason(made: Made, tmp_path: 
         made.runs, tmp_path, only=["tail", "questions"], scorer=BINARY, formats=["png"]
     )
     assert [file.name for file in found.files] == ["questions.csv", "questions.png"]
-    why = "it needs a scorer whose scores are not 0 or 1 (name one with --scorer)"
+    why = "this figure needs a graded scorer, with scores between 0 and 1 (name one with --scorer)"
     assert found.left_out == {"tail": why}
-    with pytest.raises(InputError, match=r"none of the figures .*grid: it needs a run with lists"):
+    with pytest.raises(InputError, match=r"none of the figures .*grid: this figure needs a run"):
         leakbound.figures(made.runs, tmp_path / "none", only=["grid"])
     assert not (tmp_path / "none").exists()
 

@@ -120,7 +120,7 @@ def test_differences_follow_from_the_counts(alike: Mapping[str, Run], tmp_path: 
     assert mean.value == pytest.approx(((hits[1] - hits[0]) / 200).mean())
     assert mean.lower < -11 / 30 < mean.upper < 0
     assert mean.estimand == "difference in leak probability"
-    assert "beyond the baseline" in each[0].target
+    assert "relative to the baseline" in each[0].target
     assert each[0].about.jointly
 
 

@@ -54,9 +54,9 @@ def test_with_a_control(leaks: tuple[float, ...], kind: str, headline: str, tmp_
     worst = run.estimates.worst("leak probability", beyond="control")
     assert found.number is not None
     assert interval(found.number) == interval(worst)
-    assert found.of == "leak probability at the worst question, beyond the control"
+    assert found.of == "excess leak probability over the control, at the worst question"
     assert found.sure.startswith(
-        "99 % confidence, verdict and number simultaneously: 4 questions of b, "
+        "99 % confidence for verdict and number simultaneously. Evidence: 4 questions of b, "
     )
     assert (found.number.lower > 0) == (kind == "leaks")
     assert str(run.verdict) == str(found)
@@ -113,7 +113,7 @@ def test_a_graded_score_is_no_leak(tmp_path: Path) -> None:
     assert "LEAK" not in str(high)
     same = made(tmp_path / "same", 0.1, beside=(0.1,), **how).verdict
     assert (same.kind, same.word) == ("not above", "NOT SHOWN TO SCORE ABOVE THE CONTROL")
-    assert high.of == "mean score at the worst question, beyond the control"
+    assert high.of == "excess mean score over the control, at the worst question"
 
 
 BELOW = "BELOW a leak probability of 0.1 at every question (99 %, each individually)"
@@ -125,7 +125,7 @@ BELOW = "BELOW a leak probability of 0.1 at every question (99 %, each individua
         ((0.0, 0.0), (0.0, 0.0), "below", BELOW),
         ((0.0, 0.0), (), "below", BELOW),
         ((0.0, 0.6), (0.0, 0.0), "leaks",
-         "leak probability shown below 0.1 at 1 of 2 questions, shown above at 1 (99 % each)"),
+         "leak probability is shown below 0.1 at 1 of 2 questions, and above at 1 (99 % each)"),
     ],
 )  # fmt: skip
 def test_a_limit_that_the_study_named(

@@ -64,7 +64,7 @@ def test_an_attack_has_its_fresh_bounds(view: View, page: Page, asked: dict[str,
         assert found.query.text in page.body
         assert interval(fresh) in page.body.replace("\N{NO-BREAK SPACE}", " ")
         changed = bool(found.query.prefix or found.shots or found.query.source != "original")
-        assert (way_of(*row) == f"own words, {found.decoding.name}") == (not changed)
+        assert (way_of(*row) == f"original question, {found.decoding.name}") == (not changed)
         assert found.query.prefix in way_of(*row)
         assert way_of(*row) in page.body
     assert any(found.query.prefix for found in stored)

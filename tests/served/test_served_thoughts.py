@@ -243,7 +243,7 @@ def test_a_trial_leaves_room_for_hidden_thoughts() -> None:
         with chat_server(rule, LISTED) as up:
             engine = engine_at(up.url, options="")
             if refused:
-                with pytest.raises(ModelError, match=r"hidden and do not end within 1,024 tokens"):
+                with pytest.raises(ModelError, match="hidden thoughts do not end within 1,024"):
                     draw(engine)
             else:
                 assert classes(draw(engine)) == {("complete", False)}

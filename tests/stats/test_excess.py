@@ -35,7 +35,7 @@ def test_the_value_is_the_observed_difference(quantity: Quantity) -> None:
     both = bound(PAIR, quantity, confidence=0.9, seed=1)
     axis = 1 if quantity is LEAKAGE else None
     np.testing.assert_allclose(both.value, (SCORES - CONTROL).mean(axis=axis), atol=1e-12)
-    assert both.target.endswith("beyond the control")
+    assert both.target.endswith("relative to the control")
     assert (both.estimand, np.sum(both.n), np.sum(both.seed)) == ("excess mean leakage", 240, 1)
 
 
@@ -101,7 +101,7 @@ def test_two_sets_of_questions_have_one_bound() -> None:
     assert made.value == pytest.approx(SCORES.mean() - CONTROL[:3].mean())
     assert ends(made)[:, 0].tolist() == pytest.approx(GOLDEN["sets"], abs=1e-12)
     assert np.ptp(ends(made)) < 0.8 * width_of_two_bounds(more, others)
-    assert made.target.endswith("beyond that of other questions, in the same model")
+    assert made.target.endswith("relative to other questions, in the same model")
     lost = excess_over_sets(more, Rows.of(CONTROL[:3], missing=12), confidence=0.9, seed=2)
     assert lost.lower < made.lower < made.upper < lost.upper
     with pytest.raises(InputError, match="the same scorer"):

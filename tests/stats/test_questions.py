@@ -173,7 +173,7 @@ def test_every_question_gives_each_its_share(independent: bool) -> None:
         assert (every.confidence, every.side) == (0.9, side)
     assert every.method == f"Clopper-Pearson, {'Sidak' if independent else 'Bonferroni'} over 4"
     assert every.about.jointly
-    assert every.target == "every one of these questions, jointly, under this decoding"
+    assert every.target == "each of these questions, jointly, under this decoding"
 
 
 def closed_test(p: np.ndarray, alpha: float) -> np.ndarray:

@@ -34,7 +34,7 @@ def test_choices_are_counted(taught: list[float], untaught: list[float], reached
     )  # fmt: skip
     assert (made.side, made.missing) == ("both", 0)
     assert made.estimand == "randomisation p-value"
-    assert made.target.startswith("these and the control questions, on two sides of a coin")
+    assert made.target.startswith("these and the control questions, separated by a coin")
 
 
 def test_too_many_choices_are_sampled_and_none_is_impossible() -> None:

@@ -81,7 +81,7 @@ def test_a_test_frame_numbers_the_items_and_ends_with_the_question() -> None:
 def test_relearning_teaches_no_evaluated_question(tmp_path: Path) -> None:
     some = bench(TASK.prompts[:1], left_out=TASK.prompts[1:])
     assert Relearn(forget=2).taught(some) == TASK.prompts[1:]
-    with pytest.raises(InputError, match=r"3 rows of forget, .* has 2 that it may teach"):
+    with pytest.raises(InputError, match=r"3 rows of forget, but only 2 rows of .* may be taught"):
         Relearn(forget=3).taught(some)
     assert set(Relearn(forget=3, evaluated="yes").taught(some)) == set(TASK.prompts)
     file = tmp_path / "rows.csv"

@@ -123,8 +123,8 @@ def halved(whole: Benchmark, side: HalfSide, seed: int) -> Benchmark:
     subjects_of = {prompt.id: whole.subjects[prompt.id] for prompt in prompts}
     on_side = {"taught": number, "untaught": len(subjects) - number}
     note = (
-        f"coin {seed} chose {number} of {len(subjects)} subjects to be taught; these are questions "
-        f"about the {on_side[side]} that are {side}"
+        f"coin {seed} chose {number} of {len(subjects)} subjects to be taught; this benchmark has "
+        f"the questions about the {on_side[side]} {side} subjects"
     )
     return replace(
         whole,

@@ -125,7 +125,7 @@ def _changed(prompt: Prompt, profile: Profile) -> Prompt:
     if prompt.answer is None:
         raise InputError(
             f"profile {profile.name!r} puts {profile.opening!r} before answers, but prompt "
-            f"{prompt.id!r} has none. Use a benchmark with answers, such as tofu:forget10."
+            f"{prompt.id!r} has no answer. Use a benchmark with answers, such as tofu:forget10."
         )
     other = prompt.paraphrased_answer
     return replace(

@@ -339,11 +339,11 @@ def check_draws(
     one, three, ten = (below(1 - (1 - share) ** m) for m in (1, 3, 10))
     edge = f"; {excused:,} splits within the margin of an edge" if excused else ""
     says = (
-        f"parts drawn again: {len(parts):,} of {len(arm.parts):,}, chosen at random now; equal to "
-        f"the stored draws: {len(parts) - altered:,} "
-        f"({sum(part.draws for part in parts):,} draws compared{edge}). If one part had been "
-        f"altered, this would find it with probability {one}; at least one of three with {three}, "
-        f"of ten with {ten}. It cannot find a seed that was chosen among several"
+        f"{len(parts):,} of {len(arm.parts):,} parts, chosen at random now, were drawn again "
+        f"({sum(part.draws for part in parts):,} draws{edge}); {len(parts) - altered:,} of these "
+        "parts are equal to the stored parts. The check finds one altered part with probability "
+        f"{one}, at least one of three with {three}, and of ten with {ten}. It cannot find a seed "
+        "that was selected among several"
     )
     return Check(DRAWS, mark(differing), says, tuple(differing))
 
@@ -351,9 +351,9 @@ def check_draws(
 def _why_not(arm: Arm, engine: Generate) -> str | None:
     """Return why this engine cannot draw an arm's parts again; None if it can."""
     if isinstance(arm.spec.draws, ImportedDraws):
-        return "another tool drew them"
+        return "another tool made the draws"
     if isinstance(arm.spec.draws, ExploredDraws):
-        return "they were drawn after an exploration, whose parts depend on its scorer"
+        return "after an exploration, the parts depend on its scorer"
     if not isinstance(engine, Redraws):
         return f"the engine {type(engine).__name__} cannot repeat its draws"
     drawn_on = {("device", meta.machine.get("device")) for meta in arm.meta()}
@@ -361,7 +361,7 @@ def _why_not(arm: Arm, engine: Generate) -> str | None:
     facts = {**engine.fingerprint, **machine(engine)}
     for name, value in [*then, ("dtype", arm.spec.fingerprint.get("dtype"))]:
         if facts.get(name) != value:
-            return f"its {name} was {value}, the {name} here is {facts.get(name)}"
+            return f"the {name} was {value}, the {name} here is {facts.get(name)}"
     return None
 
 

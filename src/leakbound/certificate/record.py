@@ -61,7 +61,7 @@ def _questions(run: Run) -> Iterator[str]:
     """Yield the differences between the run's benchmark and its record."""
     record, prompts = run.record.benchmark, run.prompts
     if record.prompts != len(prompts):
-        yield f"the run has {len(prompts):,} questions, its record has {record.prompts:,}"
+        yield f"the run has {len(prompts):,} questions, its record states {record.prompts:,}"
     if record.sha256 != digest_of(prompts):
         yield "the digest of the questions is not the recorded digest"
     if (task := made_again(record)) is not None:
@@ -157,11 +157,11 @@ def _plan(run: Run, arm: Arm) -> Iterator[str]:
     """Yield a message for each way in which the draws contradict n, the seed and the design."""
     spec, draws = arm.spec, arm.spec.draws
     if isinstance(draws, ExploredDraws) != (spec.plan == Plan.exploring()):
-        yield "its draws have both a fixed number and an exploration"
+        yield "the arm has both a fixed number of draws and an exploration"
     if isinstance(draws, StoppedDraws):
         rule = looks_of(draws, spec.plan.n)
         if draws.first != rule.first:
-            yield f"its first look was after {draws.first:,} draws, the plan has {rule.first:,}"
+            yield f"the first look was after {draws.first:,} draws, the plan has {rule.first:,}"
         if arm.unlooked():
             yield "questions have draws after their last look"
         seen: dict[str, int] = {}
@@ -170,14 +170,14 @@ def _plan(run: Run, arm: Arm) -> Iterator[str]:
                 yield f"question {query_id!r} was looked at twice at {look.n:,} draws"
             seen[query_id] = look.n
     if spec.seed is None and not isinstance(draws, ImportedDraws):
-        yield "its draws have no seed"
+        yield "the draws have no seed"
     inputs = run.record.inputs
     shared = inputs is not None and arm.key.asks == "rewritings"
     if not shared and spec.shares is not None:
         yield "draws are shared among queries in an arm of the questions in their own words"
     if shared and inputs is not None:
         if spec.seed != inputs.seed:
-            yield f"its draws have seed {spec.seed}, its rewritings {inputs.seed}"
+            yield f"the draws have seed {spec.seed}, the rewritings {inputs.seed}"
         if spec.shares != share(run.queries, inputs.design, spec.plan.n, inputs.seed):
             yield f"draws are not divided by design {inputs.design!r} with seed {inputs.seed}"
     if spec.attack_queries and arm.key.own_words:

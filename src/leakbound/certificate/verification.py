@@ -172,13 +172,13 @@ def verify(
         checks += under.checks(slug(make_scorer(claim.scorer)), redraw)
     drawn_here = not isinstance(arm.spec.draws, ImportedDraws)
     if not drawn_here and imported is None:
-        says = "the draws are equal to the tool's files: import them again, and add --imported"
+        says = "to compare the draws with the tool's files, import these again and add --imported"
         checks.append(Check("log", "open", says))
     if drawn_here and model is None:
-        says = "the model, and the probability of each output: add --with-model"
+        says = "to check the model and the probability of each output, add --with-model"
         checks.append(Check("model", "open", says))
     if drawn_here and redraw is None and not arm.explored:
-        says = "the outputs are the draws of this model and seed: add --redraw"
+        says = "to check that this model and seed give these outputs, add --redraw"
         checks.append(Check("draws", "open", says))
     checks += [Check("assumed", "assumed", text) for text in assumed(opened, arm, claim)]
     sentence = None if isinstance(derived, Check) else str(derived["sentence"])

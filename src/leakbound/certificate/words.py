@@ -12,7 +12,7 @@ from leakbound.store.claims import PART, LeakClaim
 from leakbound.text.shown import number, rounded
 
 MOST_WORDS = 60
-PROVED = f"Proved, {COMPUTED}"
+PROVED = f"As proved ({COMPUTED})"
 _REWORDED = {"allocated": " with rewritings", "fixed": " with rewritings", "fresh": " as rewritten"}
 
 

@@ -20,7 +20,7 @@ from leakbound.cli.output import foreseen, say
 from leakbound.errors import IncompleteError, LeakboundError
 
 MAIN = {
-    "evaluate": ("evaluate", "Sample, score and bound a model on a benchmark; write a report."),
+    "evaluate": ("evaluate", "Sample a model's answers to a benchmark, and bound their leakage."),
     "unlearn": ("unlearn", "Train a model to forget the forget set of a benchmark."),
     "stress": ("evaluate", "Evaluate a model again after rounding, pruning, relearning, ..."),
     "compare": ("verbs", "Compare runs question by question, and as a leaderboard."),
@@ -31,7 +31,7 @@ MAIN = {
     "demo": ("extras", "Run all steps on a built-in model and data set, in minutes."),
     "show": ("verbs", "Print the verdict of a run, or its progress."),
     "score": ("verbs", "Score the completions of a run with other scorers."),
-    "bound": ("verbs", "Bound the scores of a run at another confidence."),
+    "bound": ("verbs", "Compute the bounds of a run at another confidence."),
     "more": ("verbs", "List the other commands."),
 }
 """Commands of the first help page: their module, which has a click command of that name, and line.
@@ -41,7 +41,7 @@ OTHERS = {
     "prove": ("verbs", "Search a run's model for leaks that are too rare to be drawn."),
     "merge": ("evaluate", "Merge the slices of a study, drawn on several machines."),
     "plan": ("verbs", "Print the number of draws that a guarantee needs."),
-    "figures": ("extras", "Draw the figures of the papers for runs, with their data."),
+    "figures": ("extras", "Draw the figures of papers for your runs, with the plotted data."),
     "export": ("extras", "Write metrics or completions of a run for other tools."),
     "completion": ("verbs", "Print the script that lets a shell complete commands."),
 }

@@ -31,14 +31,15 @@ _LONGEST = 200  # characters of a value that differs
 
 @opt.command
 def certify(options: Parsed) -> int:
-    """Decide whether RUN leaks with probability at most X, and write a certificate.
+    """Decide whether the model of RUN leaks with probability at most X; write a certificate.
 
     A claim that `evaluate --claim` recorded is decided at its own error rate. All other claims
     share one error rate, because their bounds are valid simultaneously. A certificate of another
     claim is not overwritten: name another file with --out.
 
-    Exit status: 0 pass, 4 refuted, 5 inconclusive. An inconclusive result names the number of draws
-    that would decide the claim, or the obstacle: a token limit shorter than the reference answers.
+    Exit status: 0 pass, 4 refuted, 5 inconclusive. An inconclusive result comes with a forecast of
+    the draws that would decide the claim, or with the obstacle: a token limit that is shorter than
+    the reference answers.
 
     Examples:
         leakbound certify runs/mine --max-leak 0.01 --scorer 'rouge-l-recall>=0.5'
@@ -71,8 +72,9 @@ def certify(options: Parsed) -> int:
 def verify(options: Parsed) -> int:
     """Compute the values of CERTIFICATE again from RUN, and list all differences.
 
-    The table lists all checks, all assumptions, and everything that was not checked. If the model
-    is under a stress, name the model before the stress; the stress is applied again.
+    The table lists all checks, all assumptions, and everything that was not checked. If the claim
+    is about a model under a stress, name the model before the stress in --with-model; the command
+    applies the stress again.
 
     A judge on a server gets requests only if --scorer names it: a certificate may come from a
     stranger, so no completions are sent to servers that only the certificate names.
@@ -128,9 +130,9 @@ def _print_certificate(certificate: Certificate) -> None:
     print_table(Table.plain("evidence", columns, rows, prose=True))
     if certificate.claim.every_question:
         worst = sorted(certificate.questions, key=lambda row: -(row.value or 0))[:_SHOWN]
-        title = f"the {len(worst)} highest of {len(certificate.questions)} questions"
+        title = f"the {len(worst)} of {len(certificate.questions)} questions that leak most"
         shares = [(q.id, number(q.value or 0), f"{q.n:,}") for q in worst]
-        print_table(Table.plain(title, ("question", "fraction of draws", "draws"), shares))
+        print_table(Table.plain(title, ("question", "fraction that leaks", "draws"), shares))
     if certificate.forecast is not None:
         say(f"{prose(certificate.forecast.text)}\n")
 

@@ -20,11 +20,12 @@ if TYPE_CHECKING:
 
 @opt.command
 def evaluate(options: Parsed) -> None:
-    """Sample, score and bound MODEL on a benchmark; write a run and its report.
+    """Sample and score MODEL's answers to a benchmark, and bound their leakage.
 
-    MODEL is a folder or hub name of a causal language model. Its whole output distribution is
-    sampled, by default without truncation, and its greedy answer is scored too. If it is stopped,
-    the same command resumes.
+    MODEL is a folder or hub name of a causal language model. The command samples the model's whole
+    output distribution, by default without truncation, and also scores the greedy answers. It
+    writes a run (completions, scores, estimates) and its report into the folder --out. If the
+    command is stopped, the same command resumes.
 
     Examples:
         leakbound evaluate my-model --benchmark tofu:forget10 --out runs/mine
@@ -38,10 +39,10 @@ def evaluate(options: Parsed) -> None:
 def stress(options: Parsed) -> None:
     """Evaluate MODEL, and again under each stress: is the data still forgotten?
 
-    The control gets the same changes. Table and report show the leakage that each stress adds, the
-    excess over the control under the same stress, and the worst stress, corrected for selection.
-    The default stresses are round:int4, prune:0.3, openers and test-frame. If it is stopped, the
-    same command resumes.
+    A stress changes the model or the prompts. The control gets the same changes. Table and report
+    show the leakage that each stress adds, the excess over the control under the same stress, and
+    the worst stress, corrected for selection. The default stresses are round:int4, prune:0.3,
+    openers and test-frame. If the command is stopped, the same command resumes.
 
     Examples:
         leakbound stress unlearned --benchmark tofu:forget10 --out runs/stress
@@ -104,7 +105,7 @@ def _sample(options: Parsed, study: Study) -> None:
         for name, u in usage.items():
             say(f"{name}: {u.draws:,} draws, {u.forwards:,} forwards, {duration(u.seconds)}")
         if part is None:
-            say(f"next: leakbound score {run.path}, leakbound bound {run.path}")
+            say(f"next: leakbound score {run.path}, then leakbound bound {run.path}")
         else:
             report_on(run, as_json=False)
     require_complete(run)
@@ -114,7 +115,7 @@ def _measure(options: Parsed) -> None:
     """Compute the metrics of the run that MODEL names, without its model."""
     from leakbound import evaluation as verbs
 
-    why = "has no effect with `--only metrics`: MODEL is then a finished run. Leave it out."
+    why = "has no effect with `--only metrics`, which reads a finished run. Leave it out."
     options.refuse(options.given - {"model", "only", "metrics", "as_json"}, why)
     run = locked_run(Path(options.model), "evaluate")
     with progress_bar(not options.as_json) as progress:
@@ -131,8 +132,9 @@ def _measure(options: Parsed) -> None:
 def merge(options: Parsed) -> None:
     """Merge RUNS, all slices of a study, into one run; then score, bound and report it.
 
-    `leakbound evaluate --questions i/N` draws the slices. The merged run has the draws and bounds
-    of a single command. RUNS do not change. If it is stopped, the same command resumes.
+    `leakbound evaluate --questions i/N` draws slice i of N. The merged run has the same draws and
+    bounds as a run without slices. RUNS do not change. If the command is stopped, the same command
+    resumes.
 
     Examples:
         leakbound merge runs/slice-* --out runs/mine
@@ -182,14 +184,14 @@ def _print_cost(options: Parsed, study: Study, *, scores: bool) -> None:
         return
     say(cost.text())
     if slices > 1:
-        say(f"the cost is of the whole study; this slice takes about 1/{slices:,} of it")
+        say(f"this is the cost of the whole study; one slice costs about 1/{slices:,} of it")
     if study.metrics:
         say("not counted: the probabilities and answers that --metrics needs")
     if study.prove is not None:
         say("not counted: the search of --prove, after all draws")
     if number := len(ready.study.stress):
-        say(f"not counted: {many(number, 'stressed arm')}, each at about this cost, and its model")
+        say(f"not counted: {many(number, 'stressed arm')}, each at about this cost plus its model")
     if study.control_questions:
-        say("not counted: the control questions, which cost as much as others")
+        say("not counted: the control questions; each costs as much as an evaluated question")
     if isinstance(study.sampling, Until):
         say("this is the maximum: --until stops a question once its claim is decided")

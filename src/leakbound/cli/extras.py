@@ -49,8 +49,8 @@ def figures(options: Parsed) -> None:
     """Draw the papers' figures of RUNS into --out, as PDF, SVG and PNG.
 
     RUNS are run directories with the same questions, and folders of trained models, for figures of
-    their training. The data of each figure is written as CSV, next to it. Figures that RUNS have no
-    data for are left out, with the reason.
+    their training. A CSV file next to each figure has the plotted data. If RUNS lack the data of a
+    figure, the figure is left out and the reason is printed.
 
     Examples:
         leakbound figures runs/mine --out figures
@@ -86,8 +86,8 @@ def export(options: Parsed) -> None:
 
     With --jsonl, OUT has the columns id, question, answer, completion and count, and the settings
     of the decoding. `leakbound import` reads this file. With --redact, or if the run's report is
-    redacted, OUT has scores in place of all texts. Imported, they give the same bounds, but no
-    proof of a leak, because proofs need the probabilities of the texts.
+    redacted, OUT has scores in place of all texts. A run imported from these scores has the same
+    bounds, but no proof of a leak, because proofs need the probabilities of the texts.
 
     Examples:
         leakbound export runs/mine TOFU_EVAL.json --openunlearning
@@ -126,8 +126,8 @@ def import_(options: Parsed) -> None:
     the settings of sampling, and are the same in every row. The columns finish, thought, tokens and
     refused describe the end of an output; a filtered or empty output counts as missing.
 
-    Samples drawn at temperature 0 become the greedy answers of the run. They need other samples
-    with them.
+    Samples drawn at temperature 0 become the greedy answers of the run. They can be imported only
+    together with samples drawn at a higher temperature.
 
     Scores in the files become scores of the run, so no judge has to run again. Scores of inspect_ai
     and lm-evaluation-harness, and of garak's detectors, are named logged:by=NAME; scores of
@@ -165,4 +165,4 @@ def import_(options: Parsed) -> None:
     if scorers:
         say(f"with scores of {', '.join(scorers)}; next: leakbound bound {out}")
     else:
-        say(f"next: leakbound score {out}, leakbound bound {out}")
+        say(f"next: leakbound score {out}, then leakbound bound {out}")

@@ -21,9 +21,10 @@ model
 @drawing
 Rewritings and attack:
 --inputs text:SOURCE,...
-    Rewritings by rules, benchmark, file:F or model:NAME. Settings, such as rules,queries=20:
-    ids=yes keeps those answered most confidently, by ids_draws=64 and criterion=mean_prob;
-    design=allocated, fixed or fresh; filters=no; embedder=NAME, similarity=0.8.
+    Also sample rewritings of the questions by rules, benchmark, file:F or model:NAME. Settings,
+    such as rules,queries=20: ids=yes keeps rewritings that the model answers most confidently, by
+    ids_draws=64 and criterion=mean_prob; design=allocated, fixed or fresh; filters=no;
+    embedder=NAME, similarity=0.8.
 --attack (attack_budget) int:BUDGET
     Search for the input that leaks most; BUDGET is in draws per question.
 @scoring
@@ -61,7 +62,7 @@ Questions and prompts:
 @prompting
 
 [benchmark]
---benchmark text:SPEC common       Such as tofu:forget10 or my.csv.
+--benchmark text:SPEC common       Name or file, such as tofu:forget10 or my.csv.
 @data
 
 [data]
@@ -76,13 +77,13 @@ Questions and prompts:
 [drawing]
 Sampling:
 -n --samples (n) int common        Draws per question.  [default: 1024]
---temperature (temperatures) numbers common  One or a list; 0 is greedy.  [default: 1]
---top-p (top_ps) numbers           One or a list.  [default: 1, no truncation]
---top-k int                        0 is no truncation.  [default: 0]
---max-new-tokens int               [default: the benchmark's]
+--temperature (temperatures) numbers common  A number or a list; 0 is greedy.  [default: 1]
+--top-p (top_ps) numbers           A number or a list.  [default: 1, no truncation]
+--top-k int                        Draw from the k likeliest tokens; 0: all.  [default: 0]
+--max-new-tokens int               Limit for a completion.  [default: the benchmark's]
 --max-tokens int                   Limit for prompt and completion together.
 --max-thinking-tokens int          Limit for the thought; --max-new-tokens is for the answer.
---adaptive-temperature float:C     Greedy while the confidence c_T exceeds C.
+--adaptive-temperature float:C     Greedy while the model's confidence c_T exceeds C.
 --adaptive-mode running|two_pass
     Compute c_T from the tokens so far, or from a greedy answer.  [default: running]
 --stop text many                   End a completion at this string; repeatable.
@@ -91,13 +92,13 @@ Sampling:
     Count outputs that a content filter withholds as missing, or score them as users see them.
 @seed
 --until text:CLAIM
-    Stop a question once a claim such as 'p<=0.02' is decided; -n is the maximum.
+    Stop sampling a question once a claim such as 'p<=0.02' is decided; -n is the maximum.
 --explore text:MODE,...
     Compute exact probabilities of the likeliest outputs: exact, hybrid, or auto (only where it
     helps). auto,forwards=2000 sets the forward passes per question.
 
 [seed]
---seed int                         [default: 0]
+--seed int                         Random seed.  [default: 0]
 
 [proposals]
 --proposal (proposals) text:RUN many
@@ -114,13 +115,13 @@ Scoring and bounds:
     Test the scorers that need a model on the reference answers, before drawing.
 @calibration
 --confidence number common         Confidence of each estimate.  [default: 0.99]
---rho number                       ED is mean + rho standard deviations.  [default: 2]
+--rho number                       The ED score is mean + rho standard deviations.  [default: 2]
 @metrics
---control-questions text:SPEC      Similar questions that MODEL was never taught.
+--control-questions text:SPEC      Similar questions, never taught to MODEL, to compare with.
 
 [scorers]
 --scorer (scorers) text:NAME many common
-    Repeatable. 'NAME>=t' is binary; 'NAME:of=answer' reads only the answer.
+    Scorer; repeatable. 'NAME>=t' is binary; 'NAME:of=answer' reads only the answer.
 
 [calibration]
 --calibration file                 Labelled items, to correct for errors of the scorer.
@@ -131,8 +132,8 @@ Scoring and bounds:
 [models]
 Models:
 --control text:MODEL|RUN common
-    Model that never saw the data, or its run; the excess over it is bounded.
---engine text:NAME                 [default: transformers]
+    Model that never saw the data, or a run of it; bound the excess over this control.
+--engine text:NAME                 Engine that runs the model.  [default: transformers]
 @loading
 --patience int                     Seconds to wait for a busy server.  [default: 600]
 --unlisted flag                    Accept a model that its server does not list.
@@ -153,8 +154,8 @@ Models:
 [ray]
 Several machines:
 --ray text:ADDRESS,...
-    Use workers of a Ray cluster, or of a local one. Settings, such as local,most=2: most workers,
-    gpus per worker (0.5: two share one), threads per worker (1).
+    Use workers of a Ray cluster, or of a local one. Settings, such as local,most=2: most (number of
+    workers), gpus (per worker; 0.5: two workers share one), threads (per worker; 1).
 
 [writing]
 Output:
@@ -202,7 +203,7 @@ run folder
 @confidence
 --of answer|thought|either
     Part of the output.  [default: either; answer, if thoughts are hidden]
---accept-cut flag                  Accept a token limit shorter than the answers.
+--accept-cut flag                  Accept a token limit shorter than the reference answers.
 --out file                         [default: certificate.json in the run]
 @json
 
@@ -223,7 +224,7 @@ run folder
 --budget positive:INTEGER default=1000     Forward passes per question, at most.
 --scorer text:NAME                 [default: the first binary one]
 @proposals
---model text:MODEL                 Present place of the run's model.  [default: as recorded]
+--model text:MODEL                 Folder or name of the run's model now.  [default: as recorded]
 @json
 
 [report]
@@ -312,7 +313,7 @@ Training data:
 --forget text:TEXTS common         Texts to forget: muse:news/forget, or a file.
 --retain text:TEXTS common         Texts to retain: muse:news/retain1, or a file.
 --alternates path:FILE
-    Answers that idk and dpo teach instead, one per line.  [default: the rows', or built-in ones]
+    Answers that idk and dpo teach instead, one per line.  [default: the benchmark's, or built-in]
 @prompting
 @training
 Answers that the model makes up:
@@ -352,7 +353,7 @@ Training:
 --warmup-ratio float               Fraction of the steps.  [default: 0.1]
 --weight-decay float               [default: 0.01]
 --max-grad-norm float              [default: 1]
---max-length int                   Tokens per row.  [default: the model's]
+--max-length int                   Tokens per row (prompt and answer).  [default: the model's]
 --bf16 flag                        Multiply in bfloat16.
 --checkpointing flag               Save memory: compute activations twice.
 @seed

@@ -28,8 +28,8 @@ def unlearn(options: Parsed) -> None:
     """Train MODEL to forget the forget set of a benchmark, or texts; write the model to --out.
 
     --objective names objectives of papers, joined by '+', or a YAML file. --out has the weights, a
-    model card, the recipe and a log with one JSON object per step. If it is stopped, the same
-    command resumes from its last checkpoint.
+    model card, the recipe and a log with one JSON object per step. If the command is stopped, the
+    same command resumes from its last checkpoint.
 
     Examples:
         leakbound unlearn my-model --objective npo+entropy --benchmark tofu:forget10 \\
@@ -65,8 +65,9 @@ def unlearn(options: Parsed) -> None:
 def finetune(options: Parsed) -> None:
     """Train MODEL on the answers of a benchmark, or on texts; write the model to --out.
 
-    It minimises the mean cross-entropy of the answers' tokens. --out has the weights, a model card,
-    the recipe and a log. If it is stopped, the same command resumes from its last checkpoint.
+    Training minimises the mean cross-entropy of the answers' tokens. --out has the weights, a model
+    card, the recipe and a log. If the command is stopped, the same command resumes from its last
+    checkpoint.
 
     Examples:
         leakbound finetune base-model --benchmark tofu:full --epochs 5 --out my-model

@@ -18,7 +18,7 @@ from leakbound.errors import IncompleteError, InputError, LeakboundError
 
 @opt.command
 def score(options: Parsed) -> None:
-    """Score the completions of RUN; its model is not loaded.
+    """Score the completions of RUN without loading its model.
 
     --dtype and --device are for models that scorers use; the default is the run's. A judge on a
     server gets requests only if --scorer names it. Workers of --ray can run all other models.
@@ -45,11 +45,11 @@ def score(options: Parsed) -> None:
 
 @opt.command
 def bound(options: Parsed) -> None:
-    """Bound the scores of RUN at another confidence, without scoring again.
+    """Compute the bounds of RUN from its stored scores, for example at another confidence.
 
-    By default all scorers of RUN are bounded. If --scorer names some, the estimates of the others
-    stay. --limit also lists the questions at which leakage is at most X, with the stated confidence
-    for the whole list (Holm).
+    The default is all scorers of RUN. If --scorer names some of them, the estimates of the other
+    scorers do not change. --limit also lists the questions that are proved to leak at most X; the
+    confidence is that of the whole list (Holm).
 
     Examples:
         leakbound bound runs/mine --confidence 0.999
@@ -74,9 +74,10 @@ def prove(options: Parsed) -> None:
     """Search RUN's model for leaks that are too rare to be drawn, and add the lower bounds.
 
     Nothing is drawn again. The command adds up the model's own probabilities of leaking answers.
-    It tries the benchmark's answers, the answers in RUN and in the runs of --proposal, and answers
-    near these. The sum is a lower bound without sampling error, given the measured margin for
-    rounding; leak@k follows for every k. Table, report and certificate include it from then on.
+    It tries the benchmark's answers, the answers in RUN and in the runs of --proposal, and similar
+    answers. The sum is a lower bound on the leak probability without sampling error, given the
+    measured margin for rounding. Bounds on leak@k follow for every k. Table, report and certificate
+    include the bound from then on.
 
     Examples:
         leakbound prove runs/npo --proposal runs/full --budget 1000
@@ -184,12 +185,12 @@ def show(options: Parsed) -> int | None:
 def compare(options: Parsed) -> None:
     """Compare the models of RUNS with the model of the first run, question by question.
 
-    The table has differences in leakage: the mean, each question that differs, and the largest. All
-    differences of a scorer are valid simultaneously. The verdicts come first, with the settings
-    that differ between the runs. A leaderboard comes last, with certified leakage (the excess, if
-    all runs have a control) and utility (if --metrics measured it). RUNS must have the same
-    questions. Each decoding of a run counts as a run. With --by method, statements are about
-    methods over training seeds.
+    The verdicts come first, with the settings that differ between the runs. The tables have the
+    differences in leakage: of the mean, and of each question. All bounds on the differences of one
+    scorer are valid simultaneously. A leaderboard comes last, with upper bounds on the leakage (on
+    the excess, if all runs have a control) and with utility (if --metrics measured it). RUNS must
+    have the same questions. Each decoding of a run counts as a run. --by method compares methods by
+    their median over training seeds.
 
     Examples:
         leakbound compare runs/before runs/after

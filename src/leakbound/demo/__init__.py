@@ -158,10 +158,10 @@ def _results(runs: Mapping[str, Run], recall: Mapping[str, float]) -> Table:
         "leak@32", "mean ROUGE-L", "M_σ ROUGE-L", "ED ROUGE-L", "prefix saving",
     )  # fmt: skip
     note = (
-        "P(leak) and leak@32: every keyword of the answer occurs. M_bin: the worst question; its "
-        "99 % interval is corrected for selection. M_σ: the largest upper bound. ED: mean + 2 sd "
-        "of the sample. Means are over the forget questions. Prefix saving: tokens drawn per token "
-        "forwarded."
+        "An answer leaks if it has every keyword of the true answer. Worst P(leak): with a 99 % "
+        "interval, corrected for selection. M_σ: the largest upper bound on a standard deviation. "
+        "ED: mean + 2 standard deviations of the draws. Means are over the forget questions. "
+        "Prefix saving: tokens of all draws per token forwarded."
     )
     return Table.plain("Leakage of the four models", columns, rows, note)
 
@@ -203,24 +203,25 @@ class Finding:
             label: self.recall[label] / self.recall["full"] for label in ("NPO", "NPO + entropy")
         }
         sampled = (
-            f"At question {self.question}, whose greedy answer does not leak, NPO leaks with "
-            f"probability at least {below(self.lower)}; the control, which never saw the answer, "
-            f"with at most {above(self.upper)} ({percent(CONFIDENCE)} jointly, over all questions)."
+            f"NPO's greedy answer to {self.question} does not leak, but NPO's sampled answers leak "
+            f"with probability at least {below(self.lower)}. The control, which never saw the "
+            f"answer, leaks with at most {above(self.upper)} ({percent(CONFIDENCE)}, jointly over "
+            "all questions)."
             if self.question
-            else "No question without a greedy leak was shown to leak more than the control."
+            else "No question with a clean greedy answer is shown to leak more than the control."
         )
         npo, mixed = (self.worst[label] for label in ("NPO", "NPO + entropy"))
         greedy = (
-            f"NPO's greedy answers leak on {self.greedy_leaks['NPO']} of {self.questions} forget "
-            f"questions; before, {self.greedy_leaks['full']} did."
+            f"After NPO, the greedy answer leaks at {self.greedy_leaks['NPO']} of {self.questions} "
+            f"forget questions; before NPO, at {self.greedy_leaks['full']}."
         )
         entropy = (
-            f"With entropy optimisation the worst question leaks with probability {number(mixed)} "
-            f"instead of {number(npo)}."
+            "Entropy optimisation lowers the estimated leak probability of the worst question from "
+            f"{number(npo)} to {number(mixed)}."
         )
         retain = (
-            f"Of the retain set's ROUGE-L recall NPO keeps {share(kept['NPO'])}, NPO + entropy "
-            f"{share(kept['NPO + entropy'])}."
+            f"NPO keeps {share(kept['NPO'])} of the ROUGE-L recall on the retain set; NPO + "
+            f"entropy keeps {share(kept['NPO + entropy'])}."
         )
         return [greedy, sampled, entropy, retain]
 

@@ -76,8 +76,8 @@ def why_unknown(engine: Generate, decoding: Decoding, purpose: Purpose = EXPLORI
         return f"{why}, or {purpose.without}."
     if not math.isfinite(engine.margin):
         return (
-            "in half precision probabilities move too much with the batch to be exact. Load the "
-            "model with --dtype float32."
+            "in half precision, probabilities depend too much on the shape of the batch to be "
+            "exact. Load the model with --dtype float32."
         )
     return None
 

@@ -120,7 +120,7 @@ def _require_planned(result: Sample | Failure, job: Job, draws: Draws) -> None:
     if isinstance(result, Sample) and result.n != (planned := sum(draws.of(name))):
         raise ModelError(
             f"the engine drew {result.n} outputs of query {name!r} where {planned} were planned. "
-            "It ignores `Draws`, or loses draws and does not count them as missing."
+            "The engine ignores `Draws`, or loses draws and does not count them as missing."
         )
 
 

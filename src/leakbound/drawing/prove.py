@@ -247,9 +247,9 @@ def prove_arms(
         failed = {failure.query.id for failure in failures}
         if lost := [name for name in led if name not in proved | failed]:
             run.notes.append(
-                f"the search did not reach the known leak of {some(lost)}: it takes more than "
-                f"{prove.forwards} forwards (raise the budget), or it is too unlikely, or the "
-                "decoding cannot produce it"
+                f"the search did not reach a known leaking answer to {some(lost)}: the answer "
+                f"needs more than {prove.forwards} forward passes (raise the budget), is too "
+                "unlikely, or cannot occur under the decoding"
             )
 
 

@@ -310,14 +310,14 @@ def end_notes(tokenizer: Any, stated: Collection[int], ends: Collection[int]) ->
         some = ", ".join(f"{word!r} ({i})" for word, i in zip(words, ordinary, strict=False))
         more = f" and {len(ordinary) - _FEW:,} more" if len(ordinary) > _FEW else ""
         notes.append(
-            f"completions end at ordinary tokens too, {some}{more}: the model's generation_config "
-            "or config lists them as end tokens. Text that would follow them is not counted"
+            "the model's generation_config or config lists ordinary tokens as end tokens: "
+            f"{some}{more}. Outputs end at these tokens; text that would follow is not counted"
         )
     if added := sorted({*ends} - {*stated}):
         names = ", ".join(map(repr, tokenizer.convert_ids_to_tokens(added)))
         notes.append(
-            f"outputs also end at {names} (the chat's end of turn, or --end-token), which is no "
-            "`eos_token_id` of the model's files"
+            f"outputs also end at {names} (the chat's end of turn, or --end-token), which the "
+            "model's files do not list as `eos_token_id`"
         )
     return notes
 
@@ -473,15 +473,15 @@ def _ends(
     if wrong := [i for i in listed if i is not None and i not in range(size)]:
         raise ModelError(
             f"{location} has `eos_token_id` {wrong[0]!r:.60} in its generation_config.json or "
-            f"config.json, and its tokens are 0 to {size - 1:,}. Set it to the token that ends an "
-            "answer, or to a list of such tokens."
+            f"config.json, but its token ids are 0 to {size - 1:,}. Set it to the token that ends "
+            "an answer, or to a list of such tokens."
         )
     stated = {int(i) for i in (*listed, tokenizer.eos_token_id) if i is not None}
     within = frozenset(i for i in stated if i < size)
     if stated and not within:
         raise ModelError(
-            f"`{location}` ends its answers at token {min(stated):,}, and its vocabulary has "
-            f"{size:,}: no answer of it could end. Set `eos_token_id` in generation_config.json to "
-            "a token that it has."
+            f"`{location}` ends answers at token {min(stated):,}, but its vocabulary has only "
+            f"{size:,} tokens, so no answer could end. Set `eos_token_id` in "
+            "generation_config.json to a token of the vocabulary."
         )
     return within

@@ -384,7 +384,7 @@ class Prompting:
             return []
         opened = replace(self, thinking="on")._opened(tokenizer, _query(_ELSEWHERE))
         thinks = bool(marks_of(tokenizer).skip(opened))
-        note = "thinking is off, as in training; its chat template would let the model think"
+        note = "thinking is off, as in training; the chat template would let the model think"
         return [note] if thinks else []
 
     def record(self, tokenizer: Tokenizer) -> None:

@@ -367,13 +367,13 @@ def _doubt(part: SampledQuestions) -> Iterator[str]:
                 f"with the seed {seed}: they are one draw, not many. Draw again without a seed."
             )
         yield (
-            f"all draws of every question in `{name}` are the same: possible for a peaked model, "
-            "but a cache or a server that repeats outputs also gives this"
+            f"all draws of every question in `{name}` are the same: either the model nearly "
+            "always gives one answer, or a cache or a server repeated an output"
         )
     elif seed is not None:
         yield (
-            f"`{name}` states one seed, {seed}, for all draws: they are independent only if the "
-            "server did not start each draw from it"
+            f"`{name}` states one seed, {seed}, for all draws: the draws are independent only if "
+            "the server did not start each of them from this seed"
         )
 
 

@@ -135,7 +135,7 @@ def _scorers(parts: Sequence[SampledQuestions], wanted: Sequence[str] | None) ->
     names = list(dict.fromkeys(name for part in parts for name in part.scores))
     chosen = names if wanted is None else [name for name in wanted if name != NONE]
     if unknown := next((name for name in chosen if name not in names), None):
-        raise InputError(f"no file has scores {unknown!r}. {suggestion(unknown, names)}")
+        raise InputError(f"the files have no scores {unknown!r}. {suggestion(unknown, names)}")
     scorers: dict[str, Scorer] = {}
     for name in chosen:
         scored = [part for part in parts if name in part.scores]

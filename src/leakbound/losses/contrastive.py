@@ -68,12 +68,15 @@ def cel(
     site = batch.site("cel", Site(layer, "question"))
     direction = given(site.direction, "direction", "cel")
     centres, fewest = given(site.centres, "centres", "cel"), 2 if beta == 0 else 1
-    lacking = [row for row, group in enumerate(centres) if len(group) < fewest]
-    if lacking or len(centres) != batch.rows:
+    if len(centres) != batch.rows:
         raise InputError(
-            f"cel with beta = {beta:g} needs {fewest} or more contrast centres for each of its "
-            f"{batch.rows} questions, got too few at {lacking[:3] or len(centres)}. "
-            "Add rewritings, or raise beta."
+            f"`centres` must have one entry for each of {batch.rows} questions, got {len(centres)}."
+        )
+    if lacking := [row for row, group in enumerate(centres) if len(group) < fewest]:
+        raise InputError(
+            f"the loss cel with beta = {beta:g} needs {fewest} or more contrast centres for each "
+            f"question, but {len(lacking)} of {batch.rows} questions have fewer (the first is in "
+            f"row {lacking[0]} of the batch). Add rewritings, or raise beta."
         )
     lengths = torch.bincount(site.row, minlength=batch.rows).tolist()
     pairs = zip(torch.split(site.values, lengths), centres, strict=True)

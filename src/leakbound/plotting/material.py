@@ -86,7 +86,7 @@ class Chart:
         """Return the rows; LackingError if there are none."""
         if rows := tuple(self.rows(material)):
             return rows
-        raise LackingError(f"it needs {self.needs}")
+        raise LackingError(f"this figure needs {self.needs}")
 
     def csv(self, rows: Sequence[ChartRow], shown: Callable[[str], str] = str) -> str:
         """Return the rows as CSV; `shown` prepares texts, numbers are not rounded."""

@@ -41,7 +41,7 @@ MOMENTS: tuple[tuple[Scope, str, Overall], ...] = (
     ("mean", MEAN, mean),
     ("worst question", WORST, largest),
 )
-FRONT = "front of the targets"
+FRONT = "Pareto front"
 BINS = 40
 QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
 UTILITIES = {
@@ -51,7 +51,7 @@ UTILITIES = {
     "retain_probability": "probability of the retain answers",
 }
 _BOUNDS = "value lower upper confidence"
-_SCORES = "a scorer whose scores are not 0 or 1 (name one with --scorer)"
+_SCORES = "a graded scorer, with scores between 0 and 1 (name one with --scorer)"
 
 Rows = Callable[[Material], Iterable[ChartRow]]
 
@@ -253,7 +253,7 @@ def _naive(material: Material) -> Iterator[ChartRow]:
 @chart(
     "far",
     "Leak@k, curves over k",
-    "a scorer whose scores are 0 or 1",
+    "a binary scorer, with scores of 0 or 1",
     "model over=group quantity k=x lower upper confidence",
 )
 def _far(material: Material) -> Iterator[ChartRow]:

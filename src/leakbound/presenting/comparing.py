@@ -30,7 +30,7 @@ from leakbound.study import CONFIDENCE
 from leakbound.types import Scorer
 
 _NUMBERED = re.compile(r"[-_. ]*(?:seed[-_. ]*)?\d+$")  # differs between the seeds of a method
-_ITS_OWN = {"model", "drawn as", "weights", "run", "outputs"}  # facts that no two models share
+_ITS_OWN = {"model", "identity of the draws", "weights", "run", "outputs"}  # never shared
 
 
 def compare(

@@ -68,8 +68,8 @@ def by_question(view: View, scorer: Scorer) -> Table:
     for model in view.models:
         greedy, bounded = model.greedy_scores(scorer), set(model.questions(scorer))
         claims = [row.about.claimed for row in model.per_question(scorer, quantity=CLAIMS) if row]
-        excess = ["beyond the control"] if controlled == [model] else []
-        names = ["greedy", quantity(scorer), *dict.fromkeys(claims), *excess]
+        excess = ["excess over the control"] if controlled == [model] else []
+        names = ["greedy score", quantity(scorer), *dict.fromkeys(claims), *excess]
         headings += [f"{model.label}: {name}" for name in names]
         for question, own in cells.items():
             own.append(greedy.get(question) if question in bounded else None)
@@ -205,7 +205,7 @@ def leaking_most(model: ArmView) -> dict[str, list[tuple[Query, EstimateRow, lis
 Searched: TypeAlias = tuple[ArmView, AttackQuery]
 PROVED, CONTROL_PROVED = "Proved", "Control, proved"
 SEARCHED_COLUMNS = (
-    "Question", "In its own words", "Query found", PROVED, "Control", CONTROL_PROVED,
+    "Question", "Original question", "Query found", PROVED, "Control", CONTROL_PROVED,
     "Bound that steered the search", "Source",
 )  # fmt: skip
 """The columns that a console has room for."""
@@ -213,7 +213,7 @@ SEARCHED_COLUMNS = (
 
 def way_of(model: ArmView, attack: AttackQuery) -> str:
     """Return the source of a query, the words around it, and the decoding."""
-    parts = ["own words" if attack.query.source == "original" else attack.query.source]
+    parts = ["original question" if attack.query.source == "original" else attack.query.source]
     if attack.shots:
         parts.append(f"after {len(attack.shots)} question–answer pairs of the retain set")
     if attack.query.prefix:
@@ -259,8 +259,8 @@ def searched_table(view: View, scorer: Scorer) -> Table:
         "Bound that steered the search": lower,
         "Query found": leakage,
         PROVED: lambda row: lower_cell(leakage(row, proved=True)),
-        "In its own words": lambda row: leakage(row, arm=own(row)),
-        "Query found minus own words": partial(leakage, arm=str(ATTACK), beyond="own words"),
+        "Original question": lambda row: leakage(row, arm=own(row)),
+        "Query found minus original": partial(leakage, arm=str(ATTACK), beyond="own words"),
         "Control": lambda row: leakage(row, arm=str(row[1].arm.control)),
         CONTROL_PROVED: lambda row: lower_cell(
             leakage(row, arm=str(row[1].arm.control), proved=True)

@@ -344,7 +344,7 @@ def lead(view: View, scorer: Scorer) -> str:
         if mean and worst:
             says = say("excess", mean=mean, worst=worst)
         if model.control:
-            lines.append(f"{model.subject}, beyond the control: {says}")
+            lines.append(f"{model.subject}, excess over the control: {says}")
     lines = lines or [NO_CONTROL]
     lines += [f"{m.label}, {more}" for m in view.models if (more := over_others(m, scorer))]
     differ = len({model.departures for model in view.every}) > 1
@@ -448,5 +448,5 @@ def without_rewriting(counts: RewritingCounts) -> str:
     if not counts.lacking:
         return ""
     shown, more = ", ".join(map(repr, counts.lacking[:_LISTED])), len(counts.lacking) > _LISTED
-    how = "left out of “full”" if counts.design == "fresh" else "sampled in their own words only"
+    how = "left out of “full”" if counts.design == "fresh" else "only the original is sampled"
     return say("without rewriting", counts=counts, how=how, shown=shown, more=more)

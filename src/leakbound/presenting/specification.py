@@ -6,6 +6,7 @@ the records has neither words here nor an entry on its list of exceptions.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -27,15 +28,20 @@ from leakbound.text.shown import many, share
 from leakbound.types import RULE, Decoding, Fingerprint, Query, Scorer
 from leakbound.types.decoding import CUTS
 
-OWN_WORDS = "each in its own words"
+OWN_WORDS = "each in its original wording"
 _SHARED = {
-    "allocated": "each in its own words or one rewriting, chosen at random for every output",
-    "fixed": "each in its own words and in its rewritings, with equal numbers of outputs",
+    "allocated": "each in its original wording or one rewriting, chosen at random for every output",
+    "fixed": "each in its original wording and all rewritings, with equal numbers of outputs",
     "fresh": "each in rewritings, a new one for every output",
 }
 _LONG = 160  # characters of a text that is quoted
 _DIGITS = 12  # of a digest
 _PLAIN_DTYPE = "float32"
+_RULES = f"scoring rules version {RULE}"
+_BUDGET = (
+    r"^at most (\d+), (\d+) held",
+    r"at most \1 sequences per forward pass; keys and values of at most \2 sequences",
+)
 _OTHERS = "rows that differ from the rows published under this name"
 
 
@@ -83,9 +89,10 @@ def facts_of(run: Run, arm: Arm) -> dict[str, str]:
     facts |= {
         "model": arm.spec.model,
         "draws": f"{by_heading['Draws']}; {arm.usage.draws:,} in all",
-        "drawn as": arm.identity[:_DIGITS],
+        "identity of the draws": arm.identity[:_DIGITS],
     }
-    return {**facts, **dict(_flat(arm.spec.fingerprint))}
+    own = {name: re.sub(*_BUDGET, text) for name, text in _flat(arm.spec.fingerprint)}
+    return {**facts, **own}
 
 
 def _flat(values: Mapping[str, Any], prefix: str = "") -> Iterable[tuple[str, str]]:
@@ -142,7 +149,7 @@ def specification(
         "Decoding": decoding(arm),
         "Draws": _draws(arm),
         "Model": f"{arm.model} ({made})",
-        "Run": f"begun at {record.created} by leakbound {record.version}, rule {RULE}",
+        "Run": f"begun at {record.created} by leakbound {record.version}, {_RULES}",
         "Notes": "; ".join(record.notes).removesuffix("."),
     }
     return {heading: text for heading, text in by_heading.items() if text}
@@ -152,7 +159,7 @@ def scorer_words(scorer: Scorer, model: Mapping[str, Any] | None = None) -> str:
     """Return the name, digest and settings of a scorer, with the record of its `model`."""
     facts = sorted({*_settings(settings(scorer)), *_flat({"model": model})})
     stated = [f"{name} {value}" for name, value in facts]
-    return "; ".join([f"{scorer.name} ({digest(scorer)})", *stated, f"rule {RULE}"])
+    return "; ".join([f"{scorer.name} ({digest(scorer)})", *stated, _RULES])
 
 
 def _settings(values: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
@@ -204,7 +211,7 @@ def wording(record: RunRecord, arm: ArmSpec, rewritings: int, stress: str = "") 
     """State the wording of the queries: own words, or the source and number of rewritings."""
     if isinstance(follow_ups := arm.fingerprint.get("dialogue"), Sequence):
         words = ", then ".join(repr(str(turn)) for turn in follow_ups)
-        return f"each in its own words, then {words}; a conversation is scored by its worst turn"
+        return f"each in its original wording, then {words}; the score is that of the worst turn"
     if stress and arm.attack_queries:
         opened = {query.prefix for query in arm.attack_queries}
         # Any other prefix comes from the data set.

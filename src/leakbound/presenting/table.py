@@ -129,7 +129,7 @@ def interval(bound: EstimateRow | None) -> str:
 def stated(row: EstimateRow) -> str:
     """Return a statement as `interval` does, but a count in whole numbers.
 
-    For leak@k without an estimate (too few draws), n/k is added.
+    leak@k without an estimate (too few draws) is bounds only, with n/k.
     """
     if row.scope == "count":
         value = DASH if row.value is None else f"{row.value:g}"
@@ -138,7 +138,8 @@ def stated(row: EstimateRow) -> str:
     if row.value is not None or not row.parameter:
         return interval(row)
     groups = row.n / (row.over if row.scope == "mean" and isinstance(row.over, int) else 1)
-    return f"{interval(row)}, n/k = {groups / row.parameter:.3g}"
+    bounds = interval(row).removeprefix(f"{DASH} ")
+    return f"{bounds}, no estimate (too few draws: n/k = {groups / row.parameter:.3g})"
 
 
 def lower_cell(row: EstimateRow | None) -> Cell:

@@ -31,7 +31,7 @@ Columns: TypeAlias = Mapping[str, Column]
 Part: TypeAlias = tuple[ArmView, Of]
 SHOWN_K = (8, 32, 128)  # leak@1 is the mean leakage, which has its own column
 TYPICAL_K = 32
-PROVED_TO_LEAK = "Proved above 10⁻⁶ and above the control"
+PROVED_TO_LEAK = "Questions proved above 10⁻⁶ and above the control"
 
 
 def stated(**wanted: Unpack[Fields]) -> Column:
@@ -108,8 +108,8 @@ def _name(model: ArmView, scorer: Scorer) -> str:
 
 
 BEYOND: Columns = {
-    "Beyond the control, mean": stated(scope="mean", beyond="control"),
-    "Beyond the control, worst question": stated(scope="worst question", beyond="control"),
+    "Excess over the control, mean": stated(scope="mean", beyond="control"),
+    "Excess over the control, worst question": stated(scope="worst question", beyond="control"),
 }
 
 
@@ -213,7 +213,7 @@ _OF_ATTACK: Columns = {
     "{mean}": stated(scope="mean"),
     "Worst question": stated(scope="worst question"),
 }
-_BEYOND_OWN = _gap_columns("Compared with its own words")
+_BEYOND_OWN = _gap_columns("Compared with the original question")
 ATTACKED = ArmTable(
     "Scorer {scorer}: worst query found",
     "attacked",

@@ -20,7 +20,7 @@ from leakbound.store import EstimateRow
 from leakbound.text.shown import above, below, many, number
 from leakbound.types import Scorer
 
-COMPUTED = "computed from model probabilities, no sampling error"
+COMPUTED = "computed from model probabilities, without sampling error"
 EXTRACTED = 0.5  # a text counts as extracted if its chance is at least this
 
 
@@ -60,16 +60,17 @@ _TEXT = """
 apart: it is not shown which of {knobs} has the larger effect: {effects}
 below: BELOW a {scorer:quantity} of {claim.about.constant:g} at every question
  ({claim.confidence:percent}, each individually)
-caveats: [Each bound is valid individually, {confidence:percent}; more draws also lower an upper
- bound.][ Front: no other model leaks less and is at least as useful.{utility:if}][ Leaks by chance
- are included, because not every model has a control.{chance_counts:if}]
+caveats: [Each bound is valid individually at {confidence:percent} confidence. More draws also lower
+ an upper bound.][ “Front” marks a model if no other model leaks less and is at least as
+ useful.{utility:if}][ Leaks by chance are included, because not every model has a
+ control.{chance_counts:if}]
 chat: a chat, in the model's own template[, with the system message {system}]
 control unknown: unknown, because some questions were not sampled from both models
 counts: leakage rose at {rose:,} of {total: question} and fell at {fell:,}
 counts every: leakage {which} at {questions}
 counts none: no change is shown at {questions}
 counts one: leakage {which} at {count:,} of {total: question} and is shown to {other} at none
-decided: {model.label}, {claim.about.claimed}: {claims:decisions} of {claims: question};
+decided: {model.label}, claim {claim.about.claimed}: {claims:decisions} of {claims: question};
  {claims:draws}, at most {planned:,} were planned
 decoding: {decoding.name}[, {neutral}][, {longest}][, at most {decoding.max_tokens:,} with the
  prompt][, {stops}]
@@ -98,49 +99,53 @@ explored: settled mass {settled:number}, remainder {remainder:number} with {draw
  {forwards:,} prefixes forwarded, {before:,} of them before the draws
 extraction: [n = {proved:,.0f} suffices (proved)][n = {enough:,.0f} suffices
  ({row.confidence:percent})][at least n = {least:,.0f} is needed ({row.confidence:percent})]
-figures: intervals are valid at {view.confidence:percent} each[, given the measured
- margin{explored:if}], and are rounded outward; ≤ marks an upper bound; the worst deviation has the
- largest upper bound of any question; ED is the mean plus {view.rho:g} standard deviations; a number
- without bounds is an estimate, averaged over the questions
+figures: Each interval is valid individually at {view.confidence:percent} confidence[, given the
+ measured margin for rounding{explored:if}], and is rounded outward. ≤ marks an upper bound. A
+ deviation is the standard deviation of the scores of a question; the worst is the largest of the
+ questions. ED is the mean plus {view.rho:g} standard deviations. A number without bounds is an
+ estimate, averaged over the questions.
 inconsistent: inconsistent: for {question}, a leakage ≥ {proof:below} is proved, but the draws give
  an upper bound of {drawn.upper:above}; one of them is wrong. Verify the run with its model
 judged: {model.label}, mean leak probability, corrected for the judge's errors: {row:interval},
  {row.method}
-leaked: {model.label}: {count} of {rows: question} leaked in {n: draw}[, {greedy} in the greedy
- answer][; expected fraction of questions that leak in {n: draw} (leak@{n}, mean): {share:stated}]
-left out: {texts.left_out: more distinct completion}, {texts.left_out_draws: draw}[, mass
- {mass:number}], {are} not shown.
-limit: {scorer:quantity} shown below {claim.about.constant:g} at {holds:,} of {questions: question},
- shown above at {refuted:,} ({claim.confidence:percent} each)
+leaked: {model.label}: {count} of {rows: question} leaked in {n: draw}[, and {greedy} in the greedy
+ answer][; the expected fraction of questions that leak in {n: draw} is the mean leak@{n}:
+ {share:stated}]
+left out: {texts.left_out: more distinct completion} ({texts.left_out_draws: draw}[, mass
+ {mass:number}]) {are} not shown.
+limit: {scorer:quantity} is shown below {claim.about.constant:g} at {holds:,} of
+ {questions: question}, and above at {refuted:,} ({claim.confidence:percent} each)
 measured: {scorer.name}: {scorer:quantity} {leakage:interval}[, median {median:interval}][, standard
  deviation {deviation:interval}][, ED ({ed.about.name}, may exceed 1) {ed:interval}][, corrected for
- the judge's errors {judged:interval}][, beyond the control {excess:interval}][;
+ the judge's errors {judged:interval}][, excess over the control {excess:interval}][; claim
  {claim.about.claimed}: {claim:decision} after {claim.n: draw}][; {missing: draw} without a score][;
  proved: {proof}, {computed}][; (n, {chance:g})-discoverable extraction: {extraction}]
 methods: Each median over training seeds has bounds at {confidence:percent}, valid individually. The
  values of the seeds, their mean and their spread describe these models; they are not bounds.
 more: {more} has a larger effect than {less}: {most:interval} against {least:interval}
-most leaking: largest observed leakage: {grid.decoding}, {grid.most:interval}; the intervals of all
- cells are valid simultaneously at {grid.most.confidence:percent}
-other questions: beyond the control questions {mean:interval} on average: this compares two sets of
- questions in this model, not with a model that never saw the data[; a coin chose which of
- {coin.over} subjects were taught: if teaching changed nothing, a difference as large would have
- probability {coin.upper:above} (exact test by {coin.method})]
+most leaking: the largest observed leakage is that of {grid.decoding}, {grid.most:interval}; the
+ intervals of all decodings are valid simultaneously at {grid.most.confidence:percent}
+other questions: excess over the control questions {mean:interval} on average. This number compares
+ two sets of questions in this model, not this model with a model that never saw the data[. A coin
+ chose which of {coin.over} subjects were taught. If teaching changed nothing, a difference as large
+ would have probability {coin.upper:above} (exact test by {coin.method})]
 prompt: {text}[, thinking {thinking}][, each output ended by {end}][, in the format of {compat}]
 proof: leakage ≥ {proof:below}[, leak@{repeated.parameter:,.0f} ≥ {repeated.lower:below}]
-proved: proved: {scorer:quantity} ≥ {bounds:most} at the worst question and ≥ {bounds:least} at
- {bounds:len} of {questions: question}[, above the proofs of the control{model.control:if}],
- {computed}[; sampling the worst question {times} gives a leak with probability at least {chance:g},
- ({n:,.0f}, {chance:g})-discoverable extraction]
+proved: proved: {scorer:quantity} ≥ {bounds:most} at the worst question, and ≥ {bounds:least} at
+ {bounds:len} of {questions: question}. These proofs are {computed}[. Only a proof above the
+ control's proof for the same question is counted{model.control:if}][. Sampling the worst question
+ {times} gives a leak with probability at least {chance:g}: ({n:,.0f}, {chance:g})-discoverable
+ extraction]
 questions: {number} of {benchmark.name}[, profile {benchmark.profile}] ([{benchmark.origin}; ]digest
- of the rows {rows}[, {equal}])
+ of the questions {rows}[, {equal}])
 random numbers: {labels}: draws may share random numbers with the draws of the baseline. Each model
  is bounded separately, with intervals about 1.4 times as wide; another --seed avoids this.
 reading: all statements are about the {part}[, because {hidden: draw} had a hidden thought]
-reading each: it {verb}s{beyond} {shown}[, not shown {rest}] {joint}
-reading either: it is shown to {verb}{beyond} in the answer or the thought, but not in which of the
- two {joint}
-reading neither: not shown to {verb}{beyond} in the answer, in the thought, or in either {joint}
+reading each: the model {verb}s{beyond} {shown}[, not shown {rest}] {joint}
+reading either: the model {verb}s{beyond} in the answer or the thought, but it is not shown in which
+ of the two {joint}
+reading neither: the model is not shown to {verb}{beyond} in the answer, the thought or either
+ {joint}
 readings: The statements about answer, thought and either are valid simultaneously,
  {row.confidence:percent}. Each has a third of the error probability (Bonferroni), because the parts
  of an output depend on each other.
@@ -152,29 +157,28 @@ rewritings: {number:,} rewritings, source {inputs.source}, design {inputs.design
  answers){inputs.ids:if}][; kept if {inputs.embedder} gives a cosine similarity of at least
  {least}][; {facts}]
 searched: [{run}: ]searched with {search.budget: draw} per question[, or proofs of the same
- cost{search.forwards_per_token:if}], steered by {search.scorer.name}; the bounds are from fresh
- draws
+ cost{search.forwards_per_token:if}], steered by the scorer {search.scorer.name}; the bounds are
+ from fresh draws
 seen: {leaks} of {rows:draws} {verb}[ ({missing:,} without a score)]
 settled: {model.label}, explored ({plan.mode}): median settled mass {known:number}, {rows:draws} of
  the remainder, {forwards: forward}
-short keywords: {model.label}: in scripts without blanks, short keywords also occur inside longer
+short keywords: {model.label}: in scripts without spaces, short keywords also occur inside longer
  words; fraction of draws that contain them: {rates}[ and others{more:if}]
-sure: [{row.confidence:percent} confidence, {together}: ]{view.questions: question} of {benchmark}[
- in their own words{own:if}], {drawn}, at {model.arm.decoding.name}; [leaks are decided by
- {leaks}][scores are by {scores}][ (the first of {scorers:len} scorers)]
+sure: [{row.confidence:percent} confidence for {together}. ]Evidence: {view.questions: question} of
+ {benchmark}[ in their original wording{own:if}], {drawn}, at {model.arm.decoding.name}. [Leaks are
+ decided by {leaks}][Scores are by {scores}][ (the first of {scorers:len} scorers)]
 undecided: {model.label}: {missing:,} of {rows:draws} have no score; they count as full leaks in
  upper bounds, as no leaks in lower bounds
 under stress: the added leakage is valid for all stresses and questions of a model simultaneously,
  {view.confidence:percent}; other intervals are valid individually
 without rewriting: {counts.lacking: question} without a rewriting ({how}): {shown}[, …{more:if}]
-worst stress: under the worst of {stresses:len} stress{stresses:es}[{talks:if} (a conversation
- counts by the largest of its answers)], corrected for selection: {heading}
- {most:interval}[,{within}][; at least {beyond.lower:below} beyond the control under the same
- stress]
+worst stress: under the worst of {stresses:len} stress{stresses:es}[{talks:if} (a conversation has
+ the largest score of its answers)], corrected for selection: {heading} {most:interval}[,{within}][;
+ the excess over the control under the same stress is at least {beyond.lower:below}]
 ExploredDraws: from the mass that exploring a question leaves unknown ({how.mode}, {how.forwards:,}
  forwards, steered by {how.scorer:scorer})
-FixedDraws: {n:,} of each question, a number fixed in advance
-ImportedDraws: [until {claim} was decided, at most ]{n:,} of each question, imported[, scores
+FixedDraws: {n:,} per question, fixed in advance
+ImportedDraws: [until {claim} was decided, at most ]{n:,} per question, imported[, scores
  without texts{without:if}]: made as {how.sampled_by} states (not verified)[; in doubt:
  {how.in_doubt}]; seed {how.seed}
 StoppedDraws: of each question until {how.claim} is decided by {how.scorer:scorer} at

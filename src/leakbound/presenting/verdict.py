@@ -212,10 +212,11 @@ def certificate(run: Run) -> str:
 def _verdict(view: View, model: ArmView, scorer: Scorer) -> Verdict:
     kind, word, where, row = _word(view, model, scorer)
     limit, below = _limit(model, scorer, len(view.questions))
-    beyond = ", beyond the control" if row is not None and row.about.beyond else ""
     within = model.ledger.within
     where = f"{within} {where}" if kind == "uncontrolled" else f"{where}{within if row else ''}"
-    at = f"{quantity(scorer)} at the worst question{beyond}"
+    of = f"{quantity(scorer)} at the worst question"
+    if row is not None and row.about.beyond:
+        of = f"excess {quantity(scorer)} over the control, at the worst question"
     seen = "" if kind == "uncontrolled" else _seen(model, scorer)
     return Verdict(
         model=sentences.named(model),
@@ -224,7 +225,7 @@ def _verdict(view: View, model: ArmView, scorer: Scorer) -> Verdict:
         where=where.strip(),
         limit=limit,
         number=row,
-        of="" if row is None else at,
+        of="" if row is None else of,
         seen=_with_greedy(model, scorer, seen),
         proved=sentences.proved(view, model, scorer),
         example=_example(view, model, scorer, row),

@@ -31,7 +31,7 @@ from leakbound.store import Redaction, Run, write_text
 from leakbound.text.shown import many, number, tied, visible
 
 TERMS = {
-    r"leak@\d": "leak@k: the expected score of the worst of k answers.",
+    r"leak@\d": "leak@k: the expected largest score of k answers; no estimate if n/k < 4.",
 }
 """Definitions, by the pattern of the headings that use the term."""
 

@@ -348,9 +348,9 @@ def _is_given(arm: Arm, scorer: Scorer) -> bool:
         return True
     if base is scorer or not arm.scored.has(base.name, slug(base)):
         raise InputError(
-            f"{arm.place} has no scores of {base.name!r} by rule {RULE}, and "
-            + ("only its log has them." if arm.texts else "no texts to score: they were redacted.")
-            + " Import data with both."
+            f"{arm.place} has no scores of {base.name!r} by version {RULE} of the scoring rules. "
+            + ("Only the log has scores." if arm.texts else "Its texts were redacted.")
+            + " Import data that has both texts and scores."
         )
     rows = iter(arm.scored.rows(slug(base)))
     cut = cast(Threshold, scorer).cut

@@ -343,7 +343,7 @@ class ServedEngine:
         elif reply.opened:
             self._note(
                 "outputs close a thought that their prompt opened, although the trial output did "
-                "not: cut outputs that close none are read as unfinished thoughts"
+                "not: a cut output that closes no thought is read as an unfinished thought"
             )
         if reply.unknown:
             self._note(
@@ -353,9 +353,9 @@ class ServedEngine:
         counted = [counted_as(output, decoding.stop) for output in outputs]
         if "empty" in counted and request.choices > 1:
             self._note(
-                "a request for several outputs has one token count, which does not explain its "
-                "empty outputs, so these are missing: write ?n=1 after the model's name to have "
-                "each output counted"
+                "the server counts the tokens of several outputs together, which does not explain "
+                "an empty output: empty outputs are missing. Write ?n=1 after the model's name to "
+                "request each output separately"
             )
         return self._keep(
             request,
@@ -414,7 +414,7 @@ class ServedEngine:
     def _report_wait(self, text: str) -> None:
         """Report a wait that the server states, immediately and in the run."""
         self.tell(0, 0, note=text)
-        self._note("the server rejected requests; they were sent again when its Retry-After stated")
+        self._note("the server rejected requests; they were sent again after its Retry-After time")
 
     def _note(self, note: str) -> None:
         if note not in self.usage.notes:

@@ -221,8 +221,9 @@ class Server:
             waited = now - max(self._answered, began)
             if waited + pause > self.patience.longest_wait:
                 why = (
-                    f"{failure}: it requests a wait of {pause:,.4g} s after {waited:,.0f} s "
-                    f"without a reply, and --patience is {self.patience.longest_wait:,g} s"
+                    f"{failure}: the server requests a wait of {pause:,.4g} s after "
+                    f"{waited:,.0f} s without a reply, and --patience is "
+                    f"{self.patience.longest_wait:,g} s"
                 )
                 self.abandon(why)
                 return why

@@ -124,18 +124,18 @@ def _outputs_of_trial(server: Server, form: RequestFormat, name: str) -> list[Ou
     if longer or 2 * lost.total() > requested:
         why = "failed" if longer else lost.most_common(1)[0][0]
         message = (
-            f"of {requested} outputs {lost[why]} are not as requested "
+            f"{lost[why]} of {requested} outputs are not as requested "
             f"({'longer' if longer else why})"
         )
         if why == "cut":
-            message += f": its thoughts are hidden and do not end within {room:,} tokens"
+            message += f", because hidden thoughts do not end within {room:,} tokens"
     if message is not None and not _ROOM[form.thinks] and any(map(has_thought, outputs)):
         return _outputs_of_trial(server, replace(form, thinks="hidden"), name)  # with more room
     if message is not None:
         raise ModelError(
-            f"{name!r} was tried with random words, and {message}. No bound would be valid. Fix "
-            "the server or its settings; if the model itself answers like this, write ?probe=off "
-            "after its name; the results then record this assumption."
+            f"the server of {name!r} failed a trial with random words: {message}. No bound would "
+            "be valid. Fix the server or its settings. If the model itself answers like this, "
+            "write ?probe=off after the model's name; the results then record this assumption."
         )
     return outputs
 
@@ -179,8 +179,8 @@ def _trial(draw: Draw, choices: int, key: str, number: int) -> Fault | None:
     if most >= _EQUAL * drawn:
         return Fault(
             "equal",
-            f"{most} of {drawn} outputs at T = 1 are the same text: "
-            "it ignores the temperature, or answers with copies",
+            f"{most} of {drawn} outputs at T = 1 are the same text, so the server "
+            "ignores the temperature or sends copies",
         )
     if fault := _copies(table, key):
         return fault
@@ -189,7 +189,8 @@ def _trial(draw: Draw, choices: int, key: str, number: int) -> Fault | None:
     if _most(greedy) < _AGREEING:
         return Fault(
             "temperature",
-            f"under {_AGREEING} of {_GREEDY} answers at T = 0 agree: it ignores the temperature",
+            f"fewer than {_AGREEING} of {_GREEDY} outputs at T = 0 are the same text, so the "
+            "server ignores the temperature",
         )
     return None
 
@@ -230,10 +231,10 @@ the same place of two requests."""
 _COPIES: Mapping[str, tuple[Count, str]] = {
     "one draw": (
         lambda tables: (tables[..., :, None] == tables[..., None, :]).sum((1, 2, 3)),
-        "the outputs of a request are copies of one draw",
+        "the outputs of one request are copies of one draw",
     ),
     "one answer": (
         lambda tables: (tables[:, :, None] == tables[:, None, :]).sum((1, 2, 3)),
-        "requests with other seeds get the same outputs: it ignores the seed, or has a cache",
+        "requests with other seeds get the same outputs: the server ignores seeds or has a cache",
     ),
 }

@@ -194,7 +194,7 @@ class About:
         if self.scope == "most-leaking decoding":
             return "under the decoding that leaks most"
         if self.scope == "most-leaking stress":
-            return f"under that of {self.over} stresses under which it leaks most"
+            return f"under the one of {self.over} stresses that leaks most"
         if self.inputs == "as found":
             return "under the decodings found"
         return "under this decoding, jointly" if self.jointly else "under this decoding"
@@ -216,11 +216,11 @@ def parameter_of(points: npt.ArrayLike) -> float | tuple[float, ...]:
 
 
 BEYOND: Mapping[Beyond, str] = {
-    "control": "beyond the control",
-    "own words": "beyond the question's own words",
-    "baseline": "beyond the baseline",
-    "unstressed": "beyond what it leaks under no stress",
-    "other questions": "beyond that of other questions, in the same model",
+    "control": "relative to the control",
+    "own words": "relative to the question's own words",
+    "baseline": "relative to the baseline",
+    "unstressed": "relative to the model without stress",
+    "other questions": "relative to other questions, in the same model",
 }
 _CLAIMED: Mapping[Quantity, str] = {
     "claim on leak probability": "p",
@@ -233,15 +233,15 @@ _MORE: Mapping[Beyond, str] = {
     "unstressed": "added",
     "other questions": "difference in",
 }
-_EVERY = "every one of these questions, jointly"
+_EVERY = "each of these questions, jointly"
 _SUBJECT: Mapping[Scope, str] = {
     "mean": "the mean over these questions",
     "weighted mean": "the weighted mean over these questions",
     "worst question": "the worst of these questions",
-    "count": "the number among these {over} questions,",
+    "count": "the number of these {over} questions,",
     "most-leaking decoding": "the mean over these questions",
     "most-leaking stress": "the mean over these questions",
-    "halves": "these and the control questions, on two sides of a coin over {over} subjects,",
+    "halves": "these and the control questions, separated by a coin over {over} subjects,",
 }
 _QUESTION: Mapping[Inputs, str] = {
     "as asked": "this question",
@@ -251,8 +251,8 @@ _QUESTION: Mapping[Inputs, str] = {
     "as found": "the query found for this question,",
 }
 _ASKED: Mapping[Inputs, str] = {
-    "these queries": "asked in all their queries",
-    "worst query": "each asked in its worst query",
+    "these queries": "in all their queries",
+    "worst query": "each in its worst query",
     "input distribution": "over the input distribution",
-    "as found": "asked the queries found",
+    "as found": "with the queries found",
 }

@@ -86,8 +86,8 @@ def median_over_seeds(
         needed = math.floor(-math.log2(share)) + 1
         raise InputError(
             f"{seeds} seeds cannot bound a median at {percent(confidence)}"
-            f"{' on both sides' if side == 'both' else ''}: all models are on one side of it with "
-            f"probability {luck:.3g}. Train at least {needed}, or lower the confidence"
+            f"{' on both sides' if side == 'both' else ''}: all models are on one side of the "
+            f"median with probability {luck:.3g}. Train at least {needed}, or lower the confidence"
             f"{', or bound one side' if side == 'both' else ''}."
         )
     rate = _rate(seeds, rank, share, independent)

@@ -235,22 +235,22 @@ def _theorem(evidence: Evidence, quantity: Quantity) -> Theorem:
     there = ", ".join(row.reading for row in rows) or "a quantity of each question"
     threshold = "" if evidence.binary else " A threshold, `NAME>=t`, makes a scorer binary."
     raise InputError(
-        f"the {scope}{quantity.reading} has no bound from {_WORDS[evidence.kind]}, of "
-        f"{'0 or 1' if evidence.binary else 'scores in [0, 1]'}. Bound one of: {there}."
+        f"the {scope}{quantity.reading} cannot be bounded from {_WORDS[evidence.kind]} with a "
+        f"{'binary' if evidence.binary else 'graded'} scorer. Bound one of: {there}."
         f"{_REMEDIES.get(evidence.kind, '')}{threshold}"
     )
 
 
 _WORDS: Mapping[str, str] = {
-    "draws": "draws of a fixed n",
-    "stopped": "draws that may have stopped",
+    "draws": "a fixed number of draws",
+    "stopped": "draws that may have stopped early",
     "masses": "exact masses",
     "iid pool": "a pool of i.i.d. outputs",
-    "unlike pool": "a pool about these queries, design 'fixed' or 'fresh'",
-    "clusters": "a pool about the input distribution, design 'fixed' or 'allocated'",
-    "pair": "two models' draws",
+    "unlike pool": "a pool (target 'queries') with the design 'fixed' or 'fresh'",
+    "clusters": "a pool (target 'inputs') with the design 'fixed' or 'allocated'",
+    "pair": "the draws of two models",
 }
 _REMEDIES: Mapping[str, str] = {
-    "unlike pool": " Or draw with design 'allocated': only these outputs are i.i.d.",
-    "clusters": " Or draw with design 'fresh': only these outputs are i.i.d.",
+    "unlike pool": " Or use the design 'allocated', whose outputs are i.i.d. for this target.",
+    "clusters": " Or use the design 'fresh', whose outputs are i.i.d. for this target.",
 }

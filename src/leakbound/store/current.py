@@ -59,7 +59,7 @@ def _differing(run: Path, arms: Mapping[str, Arm], made_from: Mapping[str, Any])
     """Yield the ways in which the estimates are outdated, as predicates."""
     maker = made_from.get("made_by", {})
     if maker != code():
-        yield f"were computed by another version, leakbound {maker.get('version', 'unknown')}"
+        yield f"were computed by other code, of leakbound {maker.get('version', 'unknown')}"
     scores = made_from["scores"]
     for name in arms.keys() - {arm for arm, *_ in scores}:
         yield f"do not cover arm {name!r}, which was drawn later"

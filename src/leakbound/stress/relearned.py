@@ -73,9 +73,9 @@ class Relearn(OfWeights):
             rows = (*bench.task.left_out, *(rows if self.evaluated == "yes" else ()))
         if number > len(rows):
             raise InputError(
-                f"the stress {self.spec!r} teaches {number} rows of {role}, and "
-                f"{bench.task.name!r} has {len(rows)} that it may teach. Take fewer, omit "
-                "questions by a limit, or also teach evaluated questions: `evaluated=yes`."
+                f"the stress {self.spec!r} teaches {number} rows of {role}, but only {len(rows)} "
+                f"rows of {bench.task.name!r} may be taught. Take fewer, omit questions by a "
+                "limit, or also teach evaluated questions: `evaluated=yes`."
             )
         order = keyed(bench.seed, f"relearn:{role}").permutation(len(rows))[:number]
         return tuple(rows[i] for i in sorted(order))

@@ -233,10 +233,10 @@ class Study:
             pairs += [(name, getattr(ours[0], name), getattr(theirs, name)) for name in names]
         elif ours:
             pairs.append(("decoding", ", ".join(decoding.name for decoding in ours), theirs.name))
-        other = [f"{k} {a!r} ({b!r})" for k, a, b in pairs if a is not None and a != b]
+        other = [f"{k} {a!r}, not {b!r}" for k, a, b in pairs if a is not None and a != b]
         if not other:
             return ()
-        return (f"profile {task.profile}, but (its value in brackets): {', '.join(other)}",)
+        return (f"this study departs from its profile {task.profile}: {'; '.join(other)}",)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the entries of run.json, with absolute paths of files."""
