@@ -176,10 +176,9 @@ PARTS: Mapping[str, Callable[[Book, int | None, re.Pattern[str]], None]] = {
 
 
 def tables(rows: list[Row]) -> str:
-    """The tables of the page."""
+    """The tables of the page; a power cut is tried once per command, so it has no table."""
     titles = {
         "faults": "Kills and faults, by command",
-        "power cuts": "Power cuts: the order of syncs and renames, by command",
         "flips": "Flipped bits, by kind of run",
         "hostile": "Hostile files and servers",
     }
