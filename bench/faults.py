@@ -198,16 +198,17 @@ def _summary(rows: list[Row]) -> str:
 
 
 def _table(rows: list[Row], name: Callable[[Row], str]) -> str:
-    """A line a case: tries, and how they ended."""
-    cases = dict.fromkeys(map(name, rows))
-    made = {f"`{case}`": [row for row in rows if name(row) == case] for case in cases}
-    return markdown([_line(*each) for each in (made | {"together": rows}).items()])
+    """A line for the cases with equal counts: the tries of each, and how they ended."""
+    lines: dict[tuple[tuple[str, str], ...], list[str]] = {}
+    for case in dict.fromkeys(map(name, rows)):
+        lines.setdefault(_counts([r for r in rows if name(r) == case]), []).append(f"`{case}`")
+    made = [{"case": ", ".join(cases), **dict(counts)} for counts, cases in lines.items()]
+    return markdown([*made, {"case": "together", **dict(_counts(rows))}])
 
 
-def _line(case: str, rows: list[Row]) -> dict[str, str]:
+def _counts(rows: list[Row]) -> tuple[tuple[str, str], ...]:
     found = Counter(row.kind for row in rows)
-    ends = {kind: f"{found[kind]:,}" for kind in OUTCOMES}
-    return {"case": case, "tries": f"{found.total():,}", **ends}
+    return ("tries of each", f"{found.total():,}"), *((k, f"{found[k]:,}") for k in OUTCOMES)
 
 
 def write(page: Path, rows: list[Row]) -> None:
