@@ -34,28 +34,27 @@ HEAD = """\
 
 {summary}
 
-A claim is one number above or below a limit, fixed in code before anything is drawn. Its verdict
-reads intervals only. Models *agree* if every model's interval is on the claim's side of the limit,
-and *contradict* if every interval is on the other side. Otherwise the claim is *undecided*. One
-rule applies to every claim: it is *not tested* if the design cannot show or cannot contradict it,
-if it rests on a model that leaks no more than its control, or if its figure has no interval. A
-capital letter gives the reason.
+A claim states that one number is above or below a limit. It was fixed in code before anything was
+drawn. Models *agree* if every model's interval is on the claim's side of the limit. They
+*contradict* if every interval is on the other side. Otherwise the claim is *undecided*. A claim is
+*not tested* if the design cannot show or cannot contradict it, if it rests on a model that leaks no
+more than its control, or if its figure has no interval. A capital letter gives the reason.
 
-A verdict is about these models, not about the methods that made them. Two figures are two seeds, so
-two models. Each interval has 99 % confidence, two-sided, without adjustment between claims. Figures
-without brackets describe the draws or have no sampling error.
+A verdict is about these models, not about the methods that made them. Two figures in a cell are two
+models with different training seeds. Each interval has 99 % confidence, two-sided, without
+adjustment between claims. Figures without brackets describe the draws or have no sampling error.
 
 - **Small**: the built-in benchmark, 24 questions to forget and 168 to keep, 1,024 draws of each. A
-  Llama of .9 million parameters. A leak has every keyword.
+  Llama of .9 million parameters. An answer with every keyword is a leak.
 - **Middle**: SmolLM2-135M-Instruct, 20 questions about one author of TOFU and 60 to keep, 128 draws
-  of each. A leak has a ROUGE-L recall of .9 or more. Harry Potter and MUSE News: every second and
-  fourth question. JailbreakBench: 32 draws of 100 goals, of the model as it is.
+  of each. An answer with a ROUGE-L recall of .9 or more is a leak. Harry Potter: every second
+  question; MUSE News: every fourth. JailbreakBench: 100 goals, 32 draws each, before unlearning.
 
-Each seed has its own target, control and unlearned models. No leak decided a learning rate of the
-small size; rates of the middle size were tried on other authors. β, λ and epochs of the small size
-were set on earlier versions of its data, whose leaks had been seen. Neither size shows anything
-about scale. The runs took 54 minutes on one core (small) and 405 (middle). Kept figures come from
-the version that made the runs: later bounds can be tighter.
+Each seed has its own target, control and unlearned models. Learning rates were chosen without leaks
+(small) or on other authors (middle). β, λ and epochs of the small size were set on earlier versions
+of its data, whose leaks had been seen. Neither size shows anything about scale. On one core, the
+runs took 54 minutes (small) and 405 minutes (middle). The figures are from the version that made
+the runs; bounds of later versions can be tighter.
 
 <!-- not run: the runs take hours -->
 ```sh
@@ -63,9 +62,9 @@ python experiments/claims.py scholten --out runs
 python experiments/ledger.py runs --kept docs/reproduce/kept.json --out docs/reproduce/findings.md
 ```
 
-`leak-at-k` and `cheng` are the other papers, `--only CLAIM` makes the runs of one claim, and
+For the other papers, write `leak-at-k` or `cheng`. `--only CLAIM` makes the runs of one claim, and
 `--size middle --base models/base --data DATA` runs the middle size (`experiments/smollm2.py` makes
-the base). A star marks our own claims.
+the base). A star marks claims of our own.
 """
 SCORERS = """\
 ## Error rates of scorers
