@@ -165,7 +165,6 @@ def tables(rows: list[Row]) -> str:
     """The tables of the page, between blank lines."""
     titles = {
         "faults": "Kills and faults, by command",
-        "power cuts": "Power cuts: the order of syncs and renames, by command",
         "flips": "Flipped bits, by kind of run",
         "hostile": "Hostile files and servers",
     }

@@ -1,4 +1,4 @@
-"""Notes of a training: a push that acts on no row, steps that rounding removed."""
+"""Notes of a training: a push that acts on no question, steps that rounding removed."""
 
 from __future__ import annotations
 
@@ -41,11 +41,11 @@ def apart(base: str, row: Any) -> float:
     return float(mean_distance(centres[0], centres))
 
 
-def test_a_push_that_acts_on_no_row_is_stated_with_the_distance(base: str, tmp_path: Path) -> None:
+def test_a_push_on_no_question_is_stated_with_the_distance(base: str, tmp_path: Path) -> None:
     far = [apart(base, row) for row in FORGET]
     mean, near = sum(far) / len(far), min(far)
     done, (note,) = watched(base, tmp_path / "m", f"cel:layer=0,tau={near * 0.99}")
-    assert "acts on no row" in note
+    assert "is 0 for every question" in note
     assert f"is {mean:.3g}, and tau" in note
     assert f"Set tau={2 * mean:.2g}" in note
     first = log(done.path)[0]

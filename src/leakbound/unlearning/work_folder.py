@@ -120,9 +120,9 @@ def notes_of(lines: Sequence[Mapping[str, float]]) -> tuple[str, ...]:
         far = line.get(DISTANCE, 0.0)
         if line.get(PUSHED) == 0 and far > 0:
             notes.append(
-                "CEL's push acts on no question, because tau is below all distances between "
-                "activations at a question and at its contrast centres. Before training, the mean "
-                f"distance is {far:.3g}. Set tau={2 * far:.2g}, twice the mean distance."
+                "the first term of CEL's loss is 0 for every question. Before training, the mean "
+                f"distance of activations to their contrast centres is {far:.3g}, and tau is "
+                f"below every question's distance. Set tau={2 * far:.2g}, twice the mean distance."
             )
         if MOVED in line:
             notes.append(
