@@ -18,9 +18,9 @@ STANDARD_K = (1, 2, 4, 8, 16, 32, 64, 128)
 FAR_K = (256, 1024, 4096, 16384, 65536, 262144, 1048576)
 ALL_K = STANDARD_K + FAR_K
 TOGETHER_K = 32  # the k of the mean leak@k over questions, for which one k is fixed in advance
-FEWEST_BLOCKS = 8  # blocks of k draws over all questions; with fewer the bounds of leak@k are too wide
+FEWEST_BLOCKS = 8  # blocks of k draws over all questions; fewer give wide bounds
 CURVE_X = tuple(round(0.05 * i, 2) for i in range(20))
-LEAK_X = (0.001, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5)  # the x of the numbers of questions that leak more than x
+LEAK_X = (0.001, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5)  # x of counts of questions above x
 LEAKAGE: tuple[Quantity, ...] = (
     "leak probability",
     "mean leakage",

@@ -87,8 +87,8 @@ def _repeated(
 
 
 def _excess(run: RunEvidence, stressed: Sequence[Drawn]) -> list[stats.BoundFunction]:
-    """Return bounds of each mean leakage, minus the control's under the same stress if there is
-    one."""
+    """Return a bound of each stressed arm's mean excess over the control that has the same
+    stress."""
     bounds: list[stats.BoundFunction] = []
     for arm in stressed:
         control = run.of(arm.arm.key.control)
