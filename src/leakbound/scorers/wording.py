@@ -149,8 +149,8 @@ class Keyword(_Seeks):
 def short_keywords(scorer: Scorer, prompt: Prompt) -> tuple[str, ...]:
     """Return the keywords that may occur inside longer words of a script without blanks.
 
-    Such keywords have fewer than three letters or digits in such a script: 京都 is in 東京都. The rate
-    at which the control uses these words shows the rate of chance hits.
+    Such keywords have fewer than three letters or digits in such a script: 京都 is in 東京都.
+    The rate at which the control uses these words shows the rate of chance hits.
 
     Args:
         scorer: any scorer; `keyword` and `contains` search for such words, with or without a
