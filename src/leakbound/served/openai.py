@@ -95,7 +95,7 @@ class _Outcome:
     prompt_tokens: int = 0
 
 
-_Outcomes: TypeAlias = dict[tuple[int, int], _Outcome]  # outcomes of a query, by chunk and number of the request
+_Outcomes: TypeAlias = dict[tuple[int, int], _Outcome]  # by chunk and number of the request
 
 
 class ServedEngine:
@@ -264,7 +264,7 @@ class ServedEngine:
             for query in queries
             for request in self._requests(query, draws, outcomes[query.id])
         ]
-        pending.sort(key=lambda request: request.number)  # so that a stop loses a few draws of many queries
+        pending.sort(key=lambda request: request.number)  # a stop loses a few draws of many queries
         refused = self._send_all(pending, decoding, outcomes) if pending else {}
         opened = any(outcome.opened for own in outcomes.values() for outcome in own.values())
         for query in queries:

@@ -21,7 +21,7 @@ from leakbound.types import RULE, JsonObject
 
 @dataclass(frozen=True, slots=True)
 class ArmScores:
-    """The scores of the draws of every query, the input of statistics: ids, and a row for each."""
+    """The scores of the draws of every query, for `stats`: the query ids, and a row for each."""
 
     query_ids: tuple[str, ...]
     rows: Rows
@@ -38,8 +38,8 @@ class ArmScores:
     ) -> ArmScores:
         """Return the scores of these queries from a stored table.
 
-        `undrawn`: the draws of each query that never came. `binary`: the scorer's declared range.
-        `empty`: a query may have no draws.
+        `undrawn`: the number of draws of each query that did not arrive. `binary`: whether the
+        scorer is binary. `empty`: whether a query may have no draws.
         """
         missing = np.array([undrawn.get(query_id, 0) for query_id in query_ids], dtype=np.int64)
         own = place_of(table["query_id"], query_ids)
@@ -69,7 +69,7 @@ class ArmScores:
         *,
         binary: bool,
     ) -> ArmScores:
-        """Return the scores of queries from the number of draws with each score or none.
+        """Return the scores of queries from the number of draws with each score, or without one.
 
         `undrawn`: the draws of each query that never came.
         """
@@ -106,7 +106,7 @@ class ArmScores:
 
 
 def place_of(query_ids: pa.ChunkedArray, among: Sequence[str]) -> NDArray[np.int64]:
-    """Return the position of each query id in `among`; -1 if it is not there."""
+    """Return the position of each query id in `among`, or -1 if it is not in `among`."""
     places = pc.index_in(query_ids, pa.array(among, pa.string()))
     numbers: NDArray[np.int64] = pc.fill_null(places, -1).to_numpy().astype(np.int64)
     return numbers
@@ -199,7 +199,7 @@ class Scores:
         return scores
 
     def model(self, slug: str) -> JsonObject | None:
-        """Return the recorded model of the stored scores; None without a record or a file."""
+        """Return the recorded model of the stored scores; None if there is no record or no file."""
         model = self.stored.meta_or_none(slug).get("model")
         return model if isinstance(model, Mapping) else None
 
@@ -208,7 +208,7 @@ class Scores:
         return self.stored.has(slug, self._made_from(scorer))
 
     def digest(self, scorer: str, slug: str) -> str | None:
-        """Return the digest of the stored scores; None if they are of other completions.
+        """Return the digest of the stored scores; None if they are scores of other completions.
 
         Raises DamagedError if their file was changed.
         """
@@ -222,6 +222,6 @@ class Scores:
         return number if number and self.stored.has(slug, self._made_from(scorer, number)) else 0
 
     def _made_from(self, scorer: str, number: int | None = None) -> JsonObject:
-        """Return the sources of scores of the first parts; None: of all."""
+        """Return the sources of the scores of the first `number` parts; None: of all parts."""
         digests = [self._drawn.content(part) for part in self._parts()[:number]]
         return {"scorer": scorer, "rule": RULE, "parts": digests}
