@@ -1,1 +1,1 @@
-"""Compute every bound of a run, as rows of one table."""
+"""Compute every bound of a run, as rows of the table of estimates."""

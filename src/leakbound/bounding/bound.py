@@ -1,7 +1,8 @@
 """Estimates: bounds of every quantity, for every question, arm and scorer of a run.
 
-Every estimate is valid individually at the requested confidence, with half of alpha on each side.
-The way an arm was drawn decides which bounds exist: see `evidence`.
+Every estimate is valid individually at the requested confidence, with half of
+alpha on each side. The way in which an arm was drawn decides which bounds
+exist: see the module `evidence`.
 """
 
 from __future__ import annotations
@@ -32,7 +33,8 @@ from leakbound.store.files import digest_of
 from leakbound.types import Headway, Progress, Scorer, silent
 
 _OF_ONE_ARM = ("single", "leak@k", "claim", "simultaneous")
-"""The families whose rows use the draws of one arm only, unless `beyond` names a reference."""
+"""The families whose statements use the draws of one arm only, unless `beyond` names a
+reference."""
 
 
 @holding("bound")
@@ -41,10 +43,10 @@ def bound_run(
 ) -> None:
     """Bound every arm's scores and store the table, unless a current table is stored already.
 
-    Stored rows of scorers not in `scorers` stay, at their confidence, if their scores and the run's
-    rho are unchanged. Statements about all questions are made only if every question has
-    completions. Raises InputError first if draws look like copies, because no bound is valid for
-    them.
+    Stored rows of other scorers stay in the table, at their stored confidence, if their scores and
+    the run's rho are unchanged. Statements about all questions are made only if every question has
+    completions. Raises InputError before anything is bounded if draws look like copies, because no
+    bound is valid for copied draws.
     """
     arms = run.arms
     wanted = {scorer.name: _made_from(run, arms, scorer, confidence) for scorer in scorers}
@@ -88,7 +90,8 @@ def bound_run(
 def _made_from(
     run: Run, arms: Mapping[str, Arm], scorer: Scorer, confidence: float
 ) -> dict[str, Any]:
-    """Return all that a scorer's estimates depend on; InputError for unscored completions."""
+    """Return everything that a scorer's estimates depend on; InputError for unscored
+    completions."""
     name, calibrated = slug(scorer), read_calibration(run.path, slug(scorer))
     others = other_run(run)
     arms_beside = {} if others is None else others.arms
@@ -113,14 +116,15 @@ def _is_current(
     made: Mapping[str, Any],
     wanted: Mapping[str, Mapping[str, Any]],
 ) -> bool:
-    """Return whether stored estimates match the request, or a scorer's present scores."""
+    """Return whether stored estimates match the request or, for other scorers, the present
+    scores."""
     if name in wanted:
         return made == wanted[name]
     try:
         return made == _made_from(run, arms, make_scorer(name), made["confidence"])
     except DamagedError:
         raise
-    except InputError:  # the scorer has no scores any more, or is not installed
+    except InputError:  # the scorer has no scores, or is not installed
         return False
 
 

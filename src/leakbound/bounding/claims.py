@@ -1,28 +1,32 @@
 """The statements of certificates, and the questions that are proved clean.
 
 *A recorded claim* was fixed before anything was drawn, so its truth does not
-depend on the draws. If it is false, only a pass is wrong, and a pass needs an
-upper bound below the truth. If it is true, only a refutation is wrong, and a
-refutation needs a lower bound above the truth. So each bound has all of alpha,
-and a wrong verdict has probability at most alpha. The two bounds are valid
-simultaneously at 1 - 2 alpha. Each of several claims is decided at its own
-alpha: all verdicts are right with probability 1 minus the sum.
+depend on the draws. If the claim is false, only a pass is wrong, and a wrong
+pass needs an upper bound below the true value. If the claim is true, only a
+refutation is wrong, and a wrong refutation needs a lower bound above the true
+value. So each bound has all of alpha, and a wrong verdict has probability at
+most alpha. (The two bounds are valid simultaneously only at 1 - 2 alpha.) Each
+of several claims is decided at its own alpha: all verdicts are right with a
+probability of at least 1 minus the sum of these alphas.
 
-*Every question.* If the claim is false, some question i has p_i > X. A pass
-needs max_j U_j <= X, hence U_i < p_i: the one bound U_i fails, with probability
-at most alpha for any number of questions. If the claim is true, a refutation
-needs some lower bound above X >= p_i: any of N may fail, so each has alpha/N.
+*A claim about every question:* the leakage p_i of each question i is at most X.
+U_i and L_i are bounds of p_i. If the claim is false, some question i has p_i >
+X. A pass needs max_j U_j <= X, hence U_i < p_i. So the single bound U_i must
+fail, which has probability at most alpha for any number of questions. If the
+claim is true, a refutation needs some L_i > X >= p_i. Any of the N lower bounds
+may fail in this way, so each has alpha/N.
 
 *A later claim* may have been chosen after looking at the draws. Let F be the M
 statements about the mean and the worst question of every sampled arm under
 every binary scorer of the run. Each has alpha/M, half for each bound. By the
-union bound all M intervals cover with probability at least 1 - alpha, even if
-the draws are dependent. On that event a pass (upper bound <= X) and a
-refutation (lower bound > X) are right for every X and every member of F
-simultaneously, so also for the chosen claim. F must not depend on the draws. If
-the parts of outputs (answer, thought, either) have scores, F contains all three
-readings, because the card shows all three. A certificate names the arms and
-scorers in F, and assumes that they were chosen without looking at scores.
+union bound all M intervals are valid with probability at least 1 - alpha, even
+if the draws are dependent. Then a pass (upper bound <= X) and a refutation
+(lower bound > X) are right for every X and every member of F simultaneously, so
+they are right for the chosen claim. F must not depend on the draws. If a scorer
+has separate scores of the answer, of the thought and of both together (either),
+F contains all three readings, because the certificate shows all three. A
+certificate names the arms and scorers in F, and assumes that they were chosen
+without looking at scores.
 """
 
 from __future__ import annotations
@@ -60,7 +64,7 @@ def claim_estimate(draws: Drawn, scorer: Scorer) -> stats.Estimate | None:
     """Return the claim about every question: 1 if it holds, 0 if it is refuted, NaN if open.
 
     Decided claims have the confidence of the stopping rule; an open claim has the interval [0, 1].
-    None if another scorer steered the sampling of the arm.
+    The result is None if another scorer steered the sampling of the arm.
     """
     rule, by = draws.arm.spec.draws, (scorer, with_reading(scorer, None))  # see `in_reading_of`
     if not isinstance(rule, StoppedDraws) or rule.scorer not in map(ScorerRecord.of, by):
@@ -79,9 +83,10 @@ def clean_questions(
 ) -> tuple[tuple[str, ...], stats.CleanQuestions]:
     """Return the ids of an arm's questions, and Holm's verdict on each.
 
-    With probability at least `confidence`, every question that is declared clean leaks at most
-    `limit`: its leak probability for a binary scorer, otherwise its mean score. InputError for an
-    arm that stopped early, was explored or uses rewritings, because p-values would not be valid.
+    With probability at least `confidence`, every question that is declared clean has a leakage of
+    at most `limit`. The leakage is the leak probability for a binary scorer, otherwise the mean
+    score. Raises InputError for an arm that stopped early, was explored or uses rewritings, because
+    its p-values would not be valid.
     """
     require_fixed_n(arm)
     if arm.explored:
@@ -105,8 +110,8 @@ def decisive(
 ) -> stats.Estimate:
     """Return both bounds for a claim: of the worst question if `every`, else of the mean.
 
-    `among`: the number of statements that are valid simultaneously with it; None: the claim was
-    recorded before anything was drawn, and each bound has all of alpha.
+    `among`: the number M of statements that must be valid simultaneously, so that each has alpha/M;
+    None: the claim was recorded before anything was drawn, and each bound has all of alpha.
     """
     alpha = 1 - confidence
     both = 1 - 2 * alpha if among is None else 1 - alpha / among
@@ -126,7 +131,7 @@ def claim_rows(run: RunEvidence) -> Iterator[EstimateRow]:
 
 
 def _decides(draws: Drawn, claim: LeakClaim) -> EstimateRow:
-    """Return the statement that decides a claim: at its own alpha, or a member of F."""
+    """Return the statement that decides a claim: at the claim's own alpha, or a member of F."""
     among = 2 * len(claim.among) or None
     how: Any = {"every": claim.every_question, "confidence": claim.confidence}
     made = decisive(draws, **how, among=among)
@@ -137,7 +142,7 @@ def _decides(draws: Drawn, claim: LeakClaim) -> EstimateRow:
 
 
 def rows_again(run: Run, claim: LeakClaim) -> Iterator[EstimateRow]:
-    """Yield the rows of a certificate again, from the stored scores instead of the estimates."""
+    """Yield the rows that a certificate needs, computed again from the stored scores."""
     scorer = make_scorer(claim.scorer)
     draws = evidence_of(run, claim.arm, scorer)
     yield _decides(draws, claim)
@@ -148,11 +153,11 @@ def rows_again(run: Run, claim: LeakClaim) -> Iterator[EstimateRow]:
 
 
 def simultaneous_rows(runs: Sequence[RunEvidence], confidence: float) -> Iterator[EstimateRow]:
-    """Yield the mean and the worst question of each arm in F, for every binary scorer.
+    """Yield rows of the mean and the worst question of each arm in F, for every binary scorer.
 
-    An arm that lacks questions keeps its part of alpha but has no row. There are no rows if a part
-    of alpha would be too small for float64; this depends only on the numbers of arms, scorers and
-    questions.
+    An arm without draws of some questions keeps its part of alpha but has no row. There are no rows
+    if a part of alpha would be too small for float64; this depends only on the numbers of arms,
+    scorers and questions.
     """
     arms = [(run, name) for run in runs if run.scorer.binary for name in run.arms]
     places = [(run, name) for run, name in arms if may_be_claimed(run.arms[name].arm)]
@@ -170,7 +175,7 @@ def places_of(run: Run, scorers: Iterable[Scorer]) -> tuple[tuple[str, str], ...
     """Return the arms and binary scorers whose statements are valid simultaneously.
 
     Each reading (answer, thought, either) that has scores counts as a scorer, even if it has no
-    bounds, because the card shows all three.
+    bounds, because the certificate shows all three readings.
     """
     arms = run.arms
     read = [(own, *scored_parts(arms, own)) for own in scorers if own.binary]
@@ -205,7 +210,7 @@ def evidence_of(run: Run, arm_name: str, scorer: Scorer) -> Drawn:
             "about all questions needs completions of each. Check the model; then run the command "
             "that sampled it again."
         )
-    for _ in arm.masses.tables():  # raises DamagedError if they were changed
+    for _ in arm.masses.tables():  # raises DamagedError if the tables were changed
         pass
     require_scores(arm, scorer)
     require_independent_draws(arm)

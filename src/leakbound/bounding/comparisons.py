@@ -1,32 +1,36 @@
 """The excess leakage of an arm over its control, its questions' own words, or a baseline.
 
 *Beyond the control.* If the draws of both models are known to share no
-randomness, and both have a fixed n of at least `stats.FEWEST_PAIRS`, bets are
-on their differences. Otherwise each is bounded at half of alpha, which is valid
-even if the draws are dependent. The keys of the draws show whether they share
-random numbers. Within one run each arm has its own purpose. Draws are also
-keyed by the model, so two models in two runs share none. In older runs, a
-control was drawn for the same purpose as the target and shares its random
-numbers unless its seed differs. For imported draws nothing is known.
+randomness, and both have a fixed n of at least `stats.FEWEST_PAIRS`, the
+difference is bounded directly by bets on differences of draws. Otherwise each
+model's leakage is bounded at half of alpha, which is valid even if the draws
+are dependent. The keys of the draws show whether the draws share random
+numbers. Within one run each arm has its own purpose, which is part of the key.
+The model is part of the key, so two models in two runs share no random numbers.
+In runs of older versions, a control was drawn for the same purpose as the
+target and shares the target's random numbers unless its seed differs. For
+imported draws nothing is known.
 
 *Inputs that a search for worst cases found.* Let S be all draws of the search,
 and X = f(S) the query and decoding that it found for a question. The final
 draws Y_1 … Y_n have separate keys, so they are independent of S, and n is fixed
 in advance. Given S, X is one fixed query under one fixed decoding, and Y_1 …
-Y_n are i.i.d. from its distribution. So a bound B with P(B(Y) holds) >= 1 -
-alpha for every distribution is valid with that probability given any S, hence
-also without condition:
+Y_n are i.i.d. from its distribution. So a bound B that is valid with
+probability at least 1 - alpha for every distribution is valid with this
+probability given any S, hence also unconditionally:
 
-    P(B holds for X) = E[ P(B holds for X | S) ] >= 1 - alpha.
+    P(B is valid for X) = E[ P(B is valid for X | S) ] >= 1 - alpha.
 
-No correction for the number of queries is needed, because each question's X was
-chosen without its Y. Over several questions the Y are independent given S, so
-`stats` corrects as for any questions. Neither argument is valid for the
-search's own draws: of many queries with the same leakage, the search keeps the
-query whose draws leaked most by chance.
+No correction for the number of queries that the search tried is needed, because
+each question's X was chosen without the draws Y of that question. The Y of
+several questions are independent given S, so `stats` treats them like draws of
+any questions. Neither argument applies to the draws of the search itself: of
+many queries with the same leakage, the search selects the query whose draws
+leaked most by chance.
 
-The bounded quantity is the leakage of the input that was found. Its lower bound also bounds the
-worst input from below; its upper bound does not cover other inputs.
+The bounded quantity is the leakage of the input that was found. The lower bound
+is also a lower bound for the worst input. The upper bound does not cover other
+inputs.
 
 *Beyond a baseline.* For any two runs, all statements about one scorer are valid simultaneously, see
 `stats.difference_over_questions`.
@@ -53,11 +57,13 @@ from leakbound.text.shown import some
 from leakbound.types import Scorer
 
 gap = partial(stats.excess_of, beyond="own words")
-"""Bound the leakage over all queries minus that in own words, at alpha/2 each."""
+"""Bound the leakage over all queries minus the leakage of the original question, at alpha/2
+each."""
 
 
 def share_nothing(target: Sequence[Arm], control: Sequence[Arm]) -> bool:
-    """Return whether records prove that no draws of two lists of arms share random numbers.
+    """Return whether the records of two lists of arms prove that their draws share no random
+    numbers.
 
     Draws with the same seed, purpose, question and chunk share random numbers. Draws with different
     seeds or purposes do not.
@@ -101,7 +107,7 @@ def excess_over_questions(
 ) -> tuple[stats.Estimate, ...]:
     """Bound the mean excess over the control, and the largest excess over the questions.
 
-    For a binary scorer, an exact test is used too, unless an attack selected the queries.
+    For a binary scorer, an exact test is used in addition, unless an attack selected the queries.
     """
     each, mean = (partial(excess, more, base, of) for of in (stats.LEAKAGE, stats.LEAKAGE.mean()))
     pair = None if more.inputs == AS_FOUND else pair_of(more, base)
@@ -119,8 +125,8 @@ def excess_rows(run: RunEvidence, confidence: float) -> Iterator[EstimateRow]:
     """Yield rows of the excess of each sampled target arm over its control.
 
     The rows are: each question (individually and simultaneously), the mean, and the largest excess.
-    Bets are on differences if the draws share no randomness; otherwise the error rate is split
-    equally.
+    If the draws share no randomness, differences of draws are bounded directly; otherwise the two
+    models split the error rate equally.
     """
     for name, target in run.arms.items():
         control = run.of(target.arm.key.control)
@@ -131,7 +137,7 @@ def excess_rows(run: RunEvidence, confidence: float) -> Iterator[EstimateRow]:
             continue
         each = partial(excess, target, control)
         entries = each(confidence=confidence, side="both")
-        # For users who select questions by these rows: all are valid simultaneously.
+        # These rows are valid simultaneously, so users may select questions by them.
         together = stats.every_question(
             each, len(query_ids), confidence=confidence, side="lower", independent=False
         )
@@ -143,11 +149,14 @@ def excess_rows(run: RunEvidence, confidence: float) -> Iterator[EstimateRow]:
 
 
 def gap_rows(run: RunEvidence, confidence: float) -> Iterator[EstimateRow]:
-    """Yield rows of gaps: how much more the rewritings of a question leak than its own words.
+    """Yield rows of gaps: the leakage of a question's rewritings minus that of the original
+    question.
 
-    The rows are: the gap of each question, over all its queries and for its worst query; the gap of
-    the means; and, for both kinds, the largest gap and the number of questions with a gap. Draws
-    and allocations of different questions share no randomness, because both are keyed by question.
+    There are two kinds of gap: the mean over all queries of a question, or its worst query, each
+    minus the original question. The rows are: both gaps of each question; the gap of the means over
+    questions; and, for both kinds, the largest gap and the number of questions with a positive gap.
+    Draws and allocations of different questions share no randomness, because the question is part
+    of both keys.
     """
     for name, arm in run.arms.items():
         own, query_ids = run.of(arm.arm.key.in_own_words), arm.query_ids
@@ -175,9 +184,9 @@ def attack_rows(run: RunEvidence, confidence: float) -> Iterator[EstimateRow]:
     """Yield rows about all questions with the inputs that a search found for them.
 
     The rows are: the worst question, the mean, the number of questions that leak more than x, and
-    the excess of the mean and of the worst question over the control. If the questions were also
-    drawn in their own words under only one decoding, the gap of each question, the largest gap and
-    the number of gaps are added. There are no rows if a question lacks draws.
+    the excess of the mean and of the worst question over the control. If the original questions
+    were drawn as well, under only one decoding, there are also rows of the gap of each question,
+    the largest gap and the number of positive gaps. There are no rows if a question has no draws.
     """
     scorer = run.scorer.name
     arms = {
@@ -201,7 +210,7 @@ def attack_rows(run: RunEvidence, confidence: float) -> Iterator[EstimateRow]:
 
 
 def _found(run: RunEvidence, arms: Sequence[Drawn]) -> Drawn | None:
-    """Return the evidence about all questions with the found inputs; None if one lacks draws."""
+    """Return the evidence about all questions with the found inputs; None if one has no draws."""
     ids = [query.id for query in run.run.questions]
     rows = joined_rows([arm.draws for arm in arms], ids)
     if len(rows.ids) < len(ids):
@@ -240,7 +249,7 @@ def difference_rows(
 def mean_of(arm: Arm, control: Arm | None, scorer: Scorer) -> stats.BoundFunction:
     """Return a bound of an arm's mean over the questions, minus the control's mean if there is one.
 
-    MixError if the two have completions of different questions.
+    Raises MixError if the arm and the control have completions of different questions.
     """
     target = drawn_of(arm, scorer)
     if control is None:
@@ -255,8 +264,8 @@ def median_of(
 ) -> stats.Estimate:
     """Bound the median over models trained from different seeds; only from below if seeds are few.
 
-    `arms` are all arms whose draws the bounds use. InputError if there are too few seeds even for a
-    lower bound.
+    `arms` are all arms whose draws the bounds use. Raises InputError if there are too few seeds
+    even for a lower bound.
     """
     keys = [arm.randomness for arm in arms]
     made = partial(

@@ -1,13 +1,14 @@
 """The difference in leakage between two sets of questions in one model.
 
-Usually there is no model that never saw the data. Instead, one can compare with
-questions of the same kind that the model was never taught. If the model knew
-neither set, both would leak equally, except for differences between the sets.
-Nothing bounds these differences. So the statement is about these two sets in
-this model; it is not an excess over a model that never saw the data.
+Usually no model is available that never saw the data. Instead, the leakage can
+be compared with that of control questions: questions of the same kind that the
+model was never taught. If the model knew neither set, both sets would leak
+equally, except for differences between the sets. These differences have no
+bound. So the statement is about these two sets in this model. It is not an
+excess over a model that never saw the data.
 
-If numbers of draws were fixed and the draws of the two sets share no
-randomness, one bound of the difference has all of alpha
+If the numbers of draws were fixed in advance and the draws of the two sets
+share no randomness, the difference has one bound with all of alpha
 (`stats.excess_over_sets`). Otherwise the mean over each set is bounded at half
 of alpha, which is valid even if their draws are dependent. If a coin chose the
 taught subjects, and the other questions are about the other subjects, the
@@ -33,11 +34,11 @@ from leakbound.store.record import FILE
 from leakbound.types import BenchmarkRecord
 
 OTHERS = "control-questions"
-"""The folder of the run on the other questions, inside the run's folder."""
+"""The folder of the run on the control questions, inside the run's folder."""
 
 
 def other_run(run: Run) -> Run | None:
-    """Return the run on the other questions, or None."""
+    """Return the run on the control questions, or None if there is none."""
     folder = run.path / OTHERS
     return Run.open(folder) if (folder / FILE).is_file() else None
 
@@ -45,8 +46,9 @@ def other_run(run: Run) -> Run | None:
 def control_question_rows(run: RunEvidence, confidence: float) -> Iterator[EstimateRow]:
     """Yield rows of the difference between the questions and the control questions.
 
-    Each sampled target arm has a row with the difference of the two means. There are no rows
-    without control questions, or if some of them have no completions or no scores by this scorer.
+    Each sampled target arm has a row with the difference of the two means. There are no rows if
+    there are no control questions, or if some control questions have no completions or no scores by
+    this scorer.
     """
     others, scorer = other_run(run.run), run.scorer
     for name, mine in run.arms.items():
@@ -64,7 +66,7 @@ def control_question_rows(run: RunEvidence, confidence: float) -> Iterator[Estim
 
 
 def _difference(mine: Drawn, other: Drawn, confidence: float) -> stats.Estimate:
-    """Bound the mean leakage of the questions minus the mean leakage of the other questions."""
+    """Bound the mean leakage of the questions minus the mean leakage of the control questions."""
     if mine.rows and other.rows and share_nothing(mine.arms, other.arms):
         keys = np.concatenate([mine.keys, other.keys])
         return stats.excess_over_sets(mine.rows, other.rows, confidence=confidence, seed=keys)
@@ -74,10 +76,10 @@ def _difference(mine: Drawn, other: Drawn, confidence: float) -> stats.Estimate:
 def _of_coin(
     mine: BenchmarkRecord, others: BenchmarkRecord, taught: Drawn, untaught: Drawn
 ) -> Iterator[stats.Estimate]:
-    """Test "teaching changed nothing" if the questions are both sides of one coin, with all draws.
+    """Test "teaching changed nothing" if a coin chose the taught questions and all have draws.
 
-    The leakage of a subject is the mean over its questions of their mean score; a draw without a
-    score counts as 0. This rule and the numbers of draws must be fixed in advance.
+    The leakage of a subject is the mean, over the questions about the subject, of the mean score; a
+    draw without a score counts as 0. This rule and the numbers of draws must be fixed in advance.
     """
     half, other = mine.half, others.half
     if half is None or other is None or taught.rows is None or untaught.rows is None:

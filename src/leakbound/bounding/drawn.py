@@ -2,19 +2,22 @@
 
 *Fixed n.* The evidence is `stats.Rows`. The scorer's declared range selects the bound.
 
-*Greedy.* There is one output per question, so its score is exact or missing. Statements about
-greedy answers and draws of a distribution together use `greedy_mean` as the mean.
+*Greedy.* There is one output per question, and the score of this output is
+exact or missing. Statements that combine greedy answers with draws use
+`greedy_mean` as the mean.
 
 *Stopped when a claim was decided.* The evidence is `stats.Stopped`. The number
 of draws of a question then depends on its scores, so no bound for a fixed n is
-valid. The bounds of `stats` are valid for every scorer, not only for the scorer
-that steered, because the stopping rule may use all earlier draws and scores.
+valid. The bounds of `stats` for stopped draws are valid for every scorer, not
+only for the scorer whose scores decided when to stop, because the stopping rule
+may use all earlier draws and scores.
 
-*Explored.* The evidence is `stats.Masses`. Each question has events of known
-mass, with the range of the scores inside each event, and draws from its
-remainder, whose number was fixed before drawing. If an event's score is not
-settled, the interval is wider. All bounds assume the measured margin
-(`leakbound.engines.margin`), even estimates of confidence 1.
+*Explored.* The evidence is `stats.Masses`. Each question has events (sets of
+outputs) of known mass, each with the range of the scores inside the event. It
+also has draws from its remainder, whose number was fixed before drawing. If the
+score inside an event is only known to be in a range, the interval is wider. All
+bounds assume the measured margin (`leakbound.engines.margin`), even estimates
+of confidence 1.
 """
 
 from __future__ import annotations
@@ -45,7 +48,7 @@ from leakbound.stats.order import ONE_BY_ONE
 from leakbound.store import Arm
 from leakbound.study import RHO
 
-FEWEST_DRAWS = 8  # the first step of the bounds from a question's first draws
+FEWEST_DRAWS = 8  # the first n of the bounds from a question's first n draws
 AS_FOUND: Inputs = "as found"
 """The `inputs` of questions whose input a search found."""
 _ALIKE = ("draws", "iid pool", "clusters")
@@ -54,7 +57,7 @@ _ALIKE = ("draws", "iid pool", "clusters")
 
 @dataclass(frozen=True)
 class Drawn:
-    """The evidence about an arm's questions, however the arm was drawn.
+    """The evidence about an arm's questions, for every way of drawing an arm.
 
     evidence: the scores of the draws of each question as evidence for `stats`, with the scorer's
     declared range. order: the order of the draws for bets. inputs: the inputs of the questions.
@@ -75,7 +78,7 @@ class Drawn:
 
     @property
     def binary(self) -> bool:
-        """Return the scorer's declared range."""
+        """Return whether the scorer declares that its scores are only 0 and 1."""
         return self.evidence.binary
 
     @property
@@ -91,13 +94,15 @@ class Drawn:
 
     @property
     def complete(self) -> bool:
-        """Return whether statements about all questions are possible: all drawn, none selected."""
+        """Return whether statements about all questions are possible: all were drawn, none
+        selected."""
         questions = self.arm.run_queries.questions
         return len(self.query_ids) == len(questions) and self.arm.key.asks != "attack"
 
     @property
     def draws(self) -> stats.Rows:
-        """Return the draws of each question; of an explored question, those from its remainder."""
+        """Return the draws of each question; for an explored question, the draws from its
+        remainder."""
         return self.evidence.draws
 
     @property
@@ -113,7 +118,8 @@ class Drawn:
     def bound(
         self, quantity: stats.Quantity, *, confidence: float, side: stats.Side
     ) -> stats.Estimate:
-        """Bound a quantity of each question or of all, and record the inputs of the questions."""
+        """Bound a quantity of each question or of all questions, and record the questions'
+        inputs."""
         how: dict[str, Any] = {"confidence": confidence, "side": side, "seed": self._seed(quantity)}
         return self._put(stats.bound(self.evidence, quantity, **how))
 
@@ -138,10 +144,11 @@ class Drawn:
     def together(self, confidence: float) -> Iterator[stats.Estimate]:
         """Yield the worst question, the mean, the number of questions above x, and other means.
 
-        The other means are leak@k and, for scorers that are not binary, the deviation and (from
-        above) the ED score. A binary scorer also has leak@k at k = n, the expected fraction of
-        questions that leak in n draws. There is no leak@k with fewer than `FEWEST_BLOCKS` blocks of
-        k draws; this depends only on the number of questions, n and k.
+        The other means are the mean leak@k and, for scorers that are not binary, the mean standard
+        deviation and an upper bound of the mean ED score. For a binary scorer there is also the
+        mean leak@k at k = n, which is the expected fraction of questions that leak in n draws.
+        There is no leak@k with fewer than `FEWEST_BLOCKS` blocks of k draws; this depends only on
+        the number of questions, n and k.
         """
         yield self.worst(confidence=confidence)
         yield self.mean(confidence=confidence, side="both")
@@ -200,7 +207,8 @@ class Drawn:
                 yield self.bound(quantity, confidence=confidence, side=row.side)
 
     def _worst_of_k(self) -> Iterator[stats.Estimate]:
-        """Yield the naive estimate of leak@k: without bounds, and noisier than the unbiased one."""
+        """Yield the naive estimate of leak@k, which has no bounds and is noisier than
+        `leak_at_k`."""
         rows = self.draws
         sizes = [k for k in STANDARD_K if FEWEST_GROUPS * k <= rows.n.min()]
         if self.evidence.kind not in _ALIKE or rows.missing.any() or not sizes:
@@ -231,7 +239,7 @@ class Drawn:
         return _exact(stats.About(quantity="greedy score"), value, ends, n, rows.missing)
 
     def greedy_mean(self, quantity: Quantity, k: int | None = None) -> stats.Estimate:
-        """Return the mean of greedy scores; for leak@k it is the same, for any k."""
+        """Return the mean of greedy scores, which is also the mean leak@k for any k."""
         rows, number = self.draws, len(self.query_ids)
         missing, total = int(rows.missing.sum()), float((rows.values * rows.counts).sum())
         scored = number - missing

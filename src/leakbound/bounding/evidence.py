@@ -1,9 +1,9 @@
-"""Read the evidence of arms under a scorer. Only this module looks at how an arm was drawn.
+"""Read the evidence of arms under a scorer; only this module depends on how an arm was drawn.
 
-There are three cases. n was fixed in advance (also for inputs that a search
-found), possibly divided among a question's queries (`Pooled`). Or every
-question was drawn until a claim about it was decided. Or masses were explored,
-and draws came from their remainder.
+There are three cases. First, n was fixed in advance (also for inputs that a
+search found), possibly divided among a question's queries (`Pooled`). Second,
+every question was drawn until a claim about the question was decided. Third,
+exact masses were explored, and draws came from the remainder.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def drawn_of(arm: Arm, scorer: Scorer, rho: float = RHO) -> Drawn:
 
 
 class RunEvidence:
-    """The evidence of all arms of a run under one scorer; each arm is read once."""
+    """The evidence of all arms of a run under one scorer; each arm is read from disk once."""
 
     def __init__(self, run: Run, scorer: Scorer, arms: Mapping[str, Arm]) -> None:
         self.run, self.scorer, self._arms = run, scorer, arms

@@ -1,7 +1,9 @@
 """Bound the target's leakage under every decoding of a grid, and the effects of its parameters.
 
-The D cells are bounded jointly, each at alpha/D. Decodings of one model may share randomness, so
-their error rates add up (Bonferroni). Statements derived from the cells need no further correction.
+A grid has D cells, one per decoding. The cells are bounded jointly, each at
+alpha/D. Draws under several decodings of one model may share randomness, so the
+error rates add up (Bonferroni). Statements derived from the cells need no
+further correction.
 """
 
 from __future__ import annotations
@@ -19,7 +21,7 @@ from leakbound.bounding.rows import FEWEST_BLOCKS, LEAKAGE, TOGETHER_K, at, rows
 from leakbound.store import ALL, TARGET, Arm, EstimateRow
 from leakbound.types import Decoding
 
-GRID = f"{TARGET} grid"  # instead of an arm's name in rows about all cells
+GRID = f"{TARGET} grid"  # used in place of an arm's name in rows about all cells
 KNOBS = ("temperature", "top-p")
 Setting = tuple[float, float]
 """Temperature and top-p."""
@@ -30,8 +32,8 @@ def grid_rows(run: RunEvidence, confidence: float) -> Iterator[EstimateRow]:
 
     The rows are: for every cell the mean leakage over the questions and, if every n was fixed,
     leak@k, each jointly valid over the cells; the decoding that leaks most; and, if the cells are
-    all pairs of several temperatures and several top-p, the effect of each of the two on the mean.
-    There are no rows if a cell lacks questions.
+    all pairs of several temperatures and several top-p, the effects of temperature and of top-p on
+    the mean. There are no rows if a cell has no draws of some question.
     """
     cells = _cells(run)
     if len(cells) < 2:
@@ -41,7 +43,7 @@ def grid_rows(run: RunEvidence, confidence: float) -> Iterator[EstimateRow]:
     joint = _jointly(means, len(cells), confidence)
     yield from _cell_rows(names, scorer, joint)
     largest = stats.worst_question(means, len(cells), confidence=confidence, side="both")
-    # The lower bound of any selected cell is valid, because all are, at alpha/2D each.
+    # The lower bound of a cell selected afterwards is valid: all cells have one at alpha/2D.
     picked = max(range(len(cells)), key=lambda i: (at(joint, i).lower, at(joint, i).value))
     about = replace(largest.about, scope="most-leaking decoding")
     most = replace(largest, about=about, value=at(joint, picked).value)
@@ -58,7 +60,8 @@ def grid_rows(run: RunEvidence, confidence: float) -> Iterator[EstimateRow]:
 
 
 def _mean(cell: Drawn, k: int | None = None) -> stats.BoundFunction:
-    """Return a bound of a cell's mean leakage or mean leak@k; it is exact for a greedy cell."""
+    """Return a bound of a cell's mean leakage or mean leak@k; for a greedy cell the bound is
+    exact."""
     quantity = stats.LEAKAGE if k is None else stats.leak_at(k)
 
     def bound(*, confidence: float, side: stats.Side) -> stats.Estimate:
@@ -70,7 +73,8 @@ def _mean(cell: Drawn, k: int | None = None) -> stats.BoundFunction:
 
 
 def _cells(run: RunEvidence) -> list[Drawn]:
-    """Return the evidence of each sampled decoding of the target; empty if one lacks questions."""
+    """Return the evidence of each decoding of the target; empty if one has no draws of a
+    question."""
     cells = [
         cell
         for cell in run.arms.values()

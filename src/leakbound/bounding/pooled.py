@@ -2,12 +2,13 @@
 
 Let mu_ij be the expected score of an output to query j of question i, and C_i
 its number of queries. The bounded score of a question is the score of an output
-to one of its queries, drawn uniformly, with mean (1/C_i) sum_j mu_ij. For a
-`fresh` design it is the score of an output to a query from the input
-distribution, of which the queries are independent draws. `stats.pool` proves
-for which designs the outputs of one question are i.i.d., and bounds the mean
-over N questions. Outputs of different questions are independent. Under `fresh`
-the number of outputs depends on the accepted rewritings, not on their scores.
+to one of its queries, drawn uniformly, with mean (1/C_i) sum_j mu_ij. In a
+`fresh` design the bounded score is the score of an output to a query from the
+input distribution, of which the queries are independent draws. `stats.pool`
+proves for which designs the outputs of one question are i.i.d., and bounds the
+mean over N questions. Outputs of different questions are independent. Under
+`fresh` the number of outputs depends on the accepted rewritings, not on their
+scores.
 """
 
 from __future__ import annotations
@@ -67,7 +68,7 @@ class Pooled(Drawn):
         return cls(pool, members=whole, **how)
 
     def each(self, confidence: float) -> Iterator[stats.Estimate]:
-        """Yield every quantity that has a bound, and the worst query, of every question."""
+        """Yield estimates of every quantity, and of the worst query, for every question."""
         yield from super().each(confidence)
         if self.has_queries:
             yield self.worst_queries(confidence=confidence, side="both")
@@ -83,18 +84,20 @@ class Pooled(Drawn):
 
     @property
     def has_queries(self) -> bool:
-        """Return whether single queries have bounds: not for `fresh`, with one output per query."""
+        """Return whether single queries have bounds; in a `fresh` design (one output each) they do
+        not."""
         return self.pool.design != "fresh"
 
     def each_query(self, confidence: float) -> tuple[tuple[str, ...], stats.Estimate]:
-        """Return all query ids, and the leakage of each: [0, 1] without outputs."""
+        """Return all query ids, and the leakage of each query; a query without outputs has [0,
+        1]."""
         ids = tuple(query_id for own in self.members.values() for query_id in own)
         return ids, self._single(ids).leakage(confidence=confidence, side="both")
 
     def worst_queries(self, *, confidence: float, side: stats.Side) -> stats.Estimate:
         """Bound the leakage of the worst query of every question, one entry per question.
 
-        The lower bound of each entry is corrected for the choice among the question's queries.
+        The lower bound of each entry is corrected for selecting one of the question's queries.
         """
         return stats.stack([self._worst(ids, confidence, side) for ids in self.members.values()])
 
@@ -122,7 +125,8 @@ class Pooled(Drawn):
         return self.evidence
 
     def _seed(self, quantity: stats.Quantity) -> NDArray[np.int64]:
-        """Return keys per query for the mean over unlike queries, else keys per question."""
+        """Return one key per query for the mean over different queries, else one key per
+        question."""
         unlike = quantity.over == "mean" and self.pool.design == "fixed"
         return self.order(self.pool.rows.ids) if unlike else self.keys
 

@@ -1,7 +1,7 @@
 """Prove lower bounds of leakage from texts of known probability, given the measured margin.
 
-The events that are known to leak are disjoint. So their masses and scores bound the leakage from
-below, without spending alpha.
+The events (sets of outputs) that are known to leak are disjoint. So their
+masses and scores give a lower bound of the leakage, without spending alpha.
 """
 
 from __future__ import annotations

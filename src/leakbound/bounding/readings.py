@@ -1,7 +1,8 @@
 """The three readings of an arm: leakage in the answer, in the thought, in either.
 
-The statement about each reading fails with probability at most alpha/3. By the union bound, any of
-the three fails with probability at most alpha, however answer and thought depend on each other.
+The statement about each reading fails with probability at most alpha/3. By the
+union bound, the probability that any of the three statements fails is at most
+alpha, for any dependence between answer and thought.
 """
 
 from __future__ import annotations
@@ -43,13 +44,13 @@ def reading_rows(
     """Yield the mean and the worst question in each reading, and their excess over the control.
 
     Args:
-        run: the evidence by a scorer that reads either part.
-        parts: the scorers that read answers and thoughts, see `scored_parts`.
+        run: the evidence under a scorer that reads answer and thought together ("either").
+        parts: the scorers that read the answer and the thought, see `scored_parts`.
         confidence: the probability that a statement is valid in the three readings simultaneously.
 
     Returns:
-        Rows under the name of the scorer that reads either, for each arm that was sampled in the
-        questions' own words and has draws of all questions.
+        Rows under the name of the scorer of `run`, for each arm that was sampled with the original
+            questions and has draws of all questions.
     """
     arms = {name: draws.arm for name, draws in run.arms.items()}
     read = [run, *(RunEvidence(run.run, part, arms) for part in parts)] if parts else []

@@ -17,17 +17,17 @@ from leakbound.store.estimates import Family
 STANDARD_K = (1, 2, 4, 8, 16, 32, 64, 128)
 FAR_K = (256, 1024, 4096, 16384, 65536, 262144, 1048576)
 ALL_K = STANDARD_K + FAR_K
-TOGETHER_K = 32  # the k of the mean over the questions, which needs one k fixed in advance
-FEWEST_BLOCKS = 8  # blocks of k draws, over all questions: fewer hardly bound leak@k
+TOGETHER_K = 32  # the k of the mean leak@k over questions, for which one k is fixed in advance
+FEWEST_BLOCKS = 8  # blocks of k draws over all questions; fewer give wide bounds
 CURVE_X = tuple(round(0.05 * i, 2) for i in range(20))
-LEAK_X = (0.001, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5)  # the number of questions that leak more than x
+LEAK_X = (0.001, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5)  # x of counts of questions above x
 LEAKAGE: tuple[Quantity, ...] = (
     "leak probability",
     "mean leakage",
 )  # of a binary scorer, and of any other scorer
 CLAIMS: tuple[Quantity, Quantity] = ("claim on leak probability", "claim on mean leakage")
 EACH: tuple[Scope, Scope] = ("query", "question")
-"""The scopes of a statement about one question: a question with one query, or with several."""
+"""The scopes of a statement about one question: with one query ("query"), or with several."""
 
 
 _AXES = {"value": 2, "lower": 2, "upper": 2, "n": 1, "missing": 1, "seed": 1}
@@ -43,8 +43,8 @@ def rows_of(
 ) -> Iterator[EstimateRow]:
     """Yield a row for each question and each x or k of these estimates.
 
-    Entries of an estimate are in the order of `query_ids`. If `query_ids` is None, the estimates
-    are about all questions.
+    The entries of an estimate are in the order of `query_ids`. If `query_ids` is None, each
+    estimate is about all questions together.
     """
     for estimate in estimates:
         parameter, entry = estimate.about.parameter, entries(estimate)
@@ -60,7 +60,7 @@ def at(estimate: stats.Estimate, i: int) -> stats.Estimate:
 
 
 def entries(estimate: stats.Estimate) -> Callable[[int, int | None], stats.Estimate]:
-    """Return a function that maps the index of a question, and of an x or k, to that entry."""
+    """Return a function from the index of a question, and of an x or k, to that entry."""
     given = {name: getattr(estimate, name) for name in _AXES}
     arrays = {name: np.asarray(values) for name, values in given.items() if values is not None}
     numbers = {name: (array.tolist(), array.ndim) for name, array in arrays.items()}
@@ -93,9 +93,9 @@ def stacked(bounds: Sequence[stats.BoundFunction]) -> stats.BoundFunction:
 class Stated:
     """A quantity that is reported if `stats.THEOREMS` has a bound for it.
 
-    quantity: the quantity; the study's rho replaces that of an expectation deviation. binary:
-    whether it is reported for binary scorers, or for others; None: for both. side: the bounds that
-    are shown.
+    quantity: the quantity; the rho of an expectation deviation is replaced by the study's rho.
+    binary: True if it is reported for binary scorers only, False for other scorers only, None for
+    both. side: the bounds that are reported.
     """
 
     quantity: stats.Quantity

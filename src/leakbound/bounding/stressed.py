@@ -1,4 +1,4 @@
-"""Effects of stress: each stressed arm minus the same arm without stress, and the worst stress.
+"""Effects of stress: the leakage that each stress adds to an arm, and the worst stress.
 
 *Added leakage.* Each of S stresses has alpha/S: half for the mean over the
 questions, and half for all questions simultaneously
@@ -6,13 +6,14 @@ questions, and half for all questions simultaneously
 even if the stresses' draws are dependent or a user selects a stress after
 looking.
 
-A draw of a conversation has several answers. So it is compared with the same number of answers of
-the unstressed model: with leak@k, where k is the number of turns.
+A draw of a conversation has several answers, one per turn. So its leakage is
+compared with the leakage of as many answers of the unstressed model: with
+leak@k, where k is the number of turns.
 
 *The worst stress.* The means under S stresses are treated like S questions
-(`worst_question`): the lower bound is the largest lower bound, each at
-alpha/2S; the upper bound is the largest upper bound. The statement is about the
-tried stresses only, which were fixed in advance.
+(`worst_question`): the lower bound is the largest of S lower bounds, each at
+alpha/2S; the upper bound is the largest of S upper bounds, each at alpha/2. The
+statement is about the tried stresses only, which were fixed in advance.
 """
 
 from __future__ import annotations
@@ -30,11 +31,11 @@ from leakbound.store import ALL, Arm, EstimateRow
 
 
 def stress_rows(run: RunEvidence, confidence: float) -> Iterator[EstimateRow]:
-    """Yield rows of the leakage that each stress adds (per question, on average) and of the worst.
+    """Yield rows of the leakage that each stress adds, and of the stress that leaks most.
 
-    There are rows for the target and for its control. An arm that lacks questions has no rows. If
-    any stressed arm lacks questions, there is no row about the worst stress, because the number of
-    stresses was fixed before any draw.
+    There are rows for the target and for its control, per question and for the mean. An arm without
+    draws of some question has no rows. If any stressed arm lacks such draws, there is no row about
+    the worst stress, because the number of stresses was fixed before any draw.
     """
     scorer = run.scorer.name
     for name, base in run.arms.items():
@@ -79,14 +80,15 @@ def turns_of(arm: Arm) -> int:
 def _repeated(
     base: Drawn, at_k: stats.Quantity, *, confidence: float, side: stats.Side
 ) -> stats.Estimate:
-    """Bound leak@turns of the unstressed arm, but name it as the leakage."""
+    """Bound leak@k of the unstressed arm, k the number of turns, under the name of the leakage."""
     made = base.bound(at_k, confidence=confidence, side=side)
     quantity = LEAKAGE[not base.binary]
     return replace(made, about=replace(made.about, quantity=quantity, parameter=None))
 
 
 def _excess(run: RunEvidence, stressed: Sequence[Drawn]) -> list[stats.BoundFunction]:
-    """Return bounds of the mean excess over the control under the same stress, if there is one."""
+    """Return a bound of each stressed arm's mean excess over the control that has the same
+    stress."""
     bounds: list[stats.BoundFunction] = []
     for arm in stressed:
         control = run.of(arm.arm.key.control)

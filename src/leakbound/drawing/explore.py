@@ -1,8 +1,9 @@
-"""Explore outputs: find exact masses of a query's outputs, and let a scorer decide which leak.
+"""Explore outputs: find exact masses (probabilities) of a query's outputs, and their scores.
 
-A scorer settles a prefix if all its continuations have the same score. The plan
-of the arm records this scorer. Another scorer can use the same masses and
-draws. If it cannot settle a prefix, its intervals are wider, never wrong.
+A scorer settles a prefix if all continuations of the prefix have the same
+score. One scorer steers the exploration, and the plan of the arm records it.
+Other scorers can use the same masses and draws. If another scorer cannot settle
+a prefix, its intervals are wider but valid.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ TRIED = 16  # completions of a question that test the scorer's bounds
 
 @dataclass(frozen=True, slots=True)
 class Purpose:
-    """Words for messages: what needs the masses of outputs, and what works without them."""
+    """Words for messages: the method that needs masses of outputs, and a method that does not."""
 
     verb: str
     without: str
@@ -48,7 +49,7 @@ SEARCHING = Purpose("searched by proofs", "use a search by draws")
 
 
 def require_explorable(model: object, purpose: Purpose = EXPLORING) -> None:
-    """Raise InputError for a model on a server, before it is opened: it gives no masses."""
+    """Raise InputError for a model on a server, which gives no masses, before it is opened."""
     if isinstance(model, str) and server_of(model) is not None:
         raise InputError(
             f"`{model}` cannot be {purpose.verb}: a server gives no probabilities. Use a "
@@ -97,10 +98,10 @@ def ranges(scorer: Scorer, prompts: Mapping[str, Prompt], stop: Sequence[str] = 
 def with_answers(
     results: Sequence[Result], engine: Generate, decoding: Decoding, prompts: Mapping[str, Prompt]
 ) -> list[Result]:
-    """Add the true answer to each result, as a completion of count 0, where it is possible.
+    """Add the true answer to each result, as a completion of count 0, where this is possible.
 
-    The answer is teacher-forced to get its probability. It is left out if the decoding cannot
-    produce it, or if it was drawn. `prompts` has the prompts by query id.
+    The answer is teacher-forced to get its probability. The answer is not added if the decoding
+    cannot produce it, or if it was drawn. `prompts` has the prompts by query id.
     """
     drawn = [result.query for result in results if not isinstance(result, Failure)]
     answers = ((query, prompts[query.id].answer) for query in drawn)

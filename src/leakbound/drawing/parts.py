@@ -1,7 +1,8 @@
 """Run a model on jobs. A job has everything that its result depends on.
 
-Sampling, exploring, searching for rare leaks and reading texts are jobs. This process does them one
-after another, or workers do several in parallel. No other module runs a model in a loop.
+Sampling, exploring, searching for rare leaks and reading texts are jobs. This
+process does jobs one after another, or workers do several jobs in parallel. No
+other module runs a model in a loop.
 """
 
 from __future__ import annotations
@@ -44,11 +45,11 @@ class Job:
     """Work for a model, with everything that its result depends on, so any process can do it.
 
     Attributes:
-        number: its position among the jobs of one call, or the number of its part.
+        number: the position of the job among the jobs of one call, or the number of its part.
         queries: the queries.
         decoding: the distribution of the outputs.
-        work: the keys of the draws, the effort of exploring, or the forwards of a search; None: the
-            job reads the texts.
+        work: the keys of the draws, the effort of exploring, or the number of forward passes of a
+            search; None: the job reads the texts.
         prompts: prompts by query id. For draws they are the prompts whose true answers are
             teacher-forced.
         scorer: opens the scorer that settles prefixes in exploring or a search.
@@ -95,7 +96,8 @@ def draw_part(engine: Generate, job: Job) -> DrawnPart:
 
 
 def _results(engine: Generate, job: Job) -> Iterator[Result]:
-    """Yield the result of each query: the planned draws, or an exploration by valid bounds."""
+    """Yield the result of each query: the planned draws, or an exploration after a test of the
+    scorer's bounds."""
     if isinstance(job.work, Draws):
         for result in engine.generate(job.queries, job.decoding, job.work):
             _require_planned(result, job, job.work)
@@ -136,7 +138,7 @@ class Meter:
 
     Attributes:
         progress: the function that is called with every change.
-        phase: the step.
+        phase: the name of the step.
         unit: the unit of the amounts.
         done: the amount of the finished parts.
         total: the amount of all parts.
@@ -149,7 +151,7 @@ class Meter:
     done: int
     total: int
     tokens: int = 0
-    _draws: int = 0  # finished in the current part, and the tokens forwarded for it
+    _draws: int = 0  # draws finished in the current part; next, its tokens
     _forwarded: int = 0
 
     @contextmanager

@@ -68,7 +68,7 @@ class Evaluation:
 
     @property
     def claims(self) -> tuple[RecordedClaim, ...]:
-        """The claims of the study, and the claim whose decision ends a question's draws.
+        """The claims of the study, and the claim whose decision ends the draws of a question.
 
         Raises InputError for claims that the first scorer or decoding cannot decide.
         """
@@ -120,7 +120,8 @@ class Evaluation:
 
     @cached_property
     def wanted(self) -> Wanted:
-        """The metrics of the study, and their needs; InputError for an impossible metric."""
+        """The metrics of the study, and the texts that they need; InputError if one is
+        impossible."""
         ready = self.ready
         sampled = bool(self.sampled) and not ready.explores
         return choose(
@@ -153,7 +154,8 @@ class ArmPlan:
 
     Attributes:
         key: the key of the arm.
-        spec: everything that is fixed: decoding, draws or effort, queries and their shares.
+        spec: everything that is fixed in advance: decoding, draws or effort, queries and their
+            draws.
         by: the engine that draws the arm, or the arm of a finished run whose draws are copied.
     """
 

@@ -1,6 +1,7 @@
 """Search a finished run for rare leaks, and prove them by the probabilities of outputs.
 
-The search begins with leaking texts among the answers to a question, from this and other runs.
+The search for each question begins with leaking texts among the answers to it
+in this run and in other named runs.
 """
 
 from __future__ import annotations
@@ -46,16 +47,16 @@ from leakbound.types import (
     silent,
 )
 
-_LEADS = 64  # texts of a question at which the search begins, besides its answers
+_LEADS = 64  # texts per question at which the search begins, in addition to its reference answers
 
 
 def is_proved(key: ArmKey, decoding: Decoding) -> bool:
-    """Return whether an arm is sampled from the run's model in the questions' own words."""
+    """Return whether an arm is sampled from the run's model with the original questions."""
     return key.own_words and not decoding.greedy and not key.is_control
 
 
 def arms_to_prove(run: Run) -> list[Arm]:
-    """Return the arms that are sampled from the run's model in the questions' own words."""
+    """Return the arms that are sampled from the run's model with the original questions."""
     arms = [arm for arm in run.arms.values() if is_proved(arm.key, arm.decoding)]
     for arm in arms:
         if isinstance(arm.spec.draws, ImportedDraws):
@@ -72,7 +73,7 @@ def arms_to_prove(run: Run) -> list[Arm]:
 
 
 def require_proves(engine: Generate, arm: Arm, run: Run) -> None:
-    """Raise InputError if an engine finds no rare leaks of an arm, MixError for another model."""
+    """Raise InputError if an engine cannot search for rare leaks, MixError for another model."""
     if isinstance(engine, Measures):
         failed = arm.failures
         engine.measure([query for query in arm.queries if query.id not in failed])
@@ -91,10 +92,10 @@ def require_prover(engine: Generate, arm: str, decoding: Decoding) -> None:
 
 
 def why_unproved(engine: Generate, decodings: Iterable[Decoding], scorer: Scorer) -> str:
-    """Return why a search for inputs cannot use proofs under these decodings; empty if it can.
+    """Return why a search for inputs cannot use proofs under these decodings; "" if it can.
 
-    The scorer must recognise leaks by prefixes. Another scorer, such as a judge, would have to
-    score every output that the search visits.
+    The scorer must be able to recognise leaks from the prefix of an output. A scorer that cannot,
+    such as a judge, would have to score every output that the search visits.
     """
     if not bounds_prefixes(scorer):
         return f"{scorer.name!r} has no `bounds` of prefixes"
@@ -105,7 +106,7 @@ def why_unproved(engine: Generate, decodings: Iterable[Decoding], scorer: Scorer
 
 
 def prove_question(engine: Generate, job: Job) -> Proving | Failure:
-    """Search the one question of a job for leaks with the engine."""
+    """Search for leaks of the only question of a job with the engine."""
     assert job.scorer is not None
     assert isinstance(job.work, int)
     (query,), scorer = job.queries, job.scorer.open()
@@ -127,7 +128,7 @@ def questions_to_prove(
 
     Args:
         arm: the arm.
-        scorer: decides what leaks.
+        scorer: decides which outputs leak.
         known: by prompt id, the answers of models with their counts.
         query_ids: the queries to search; None: all queries.
     """
@@ -148,17 +149,17 @@ def prove_arm(
     at: ScoringCrew | None = None,
     progress: Progress = silent,
 ) -> list[Failure]:
-    """Search questions of an arm for leaks and store the proofs. A killed search can resume.
+    """Search for leaks of an arm's questions and store the proofs. A killed search can resume.
 
     A search whose result is stored is not repeated.
 
     Args:
         arm: the arm.
-        engine: its model.
-        scorer: decides what leaks.
+        engine: the engine of the arm's model.
+        scorer: decides which outputs leak.
         questions: the questions to search.
-        forwards: the largest number of forwards for each query, by its id.
-        at: the workers that search (None: this process does).
+        forwards: the largest number of forward passes for each query, by its id.
+        at: the workers that search (None: this process searches).
         progress: called with the number of finished questions.
 
     Returns:
@@ -170,7 +171,7 @@ def prove_arm(
     progress(Headway(phase, 0, number, "questions"))
     journal = arm.proofs.journal(name, most)
     if arm.proofs.stored.has(name, arm.proofs.made_from(questions, most)):
-        journal.remove()  # a command was killed after it stored the proofs
+        journal.remove()  # left by a command that was killed after it stored the proofs
         progress(Headway(phase, number, number, "questions"))
         return []
     prompts = prompts_by_query(arm)
@@ -216,11 +217,10 @@ def prove_arms(
     at: ScoringCrew | None = None,
     progress: Progress = silent,
 ) -> None:
-    """Search every arm of `arms_to_prove`, from the answers in the run and in named runs.
+    """Search every arm of `arms_to_prove`, beginning with answers in the run and in named runs.
 
     The run gets notes on failures, on a scorer without `bounds`, and on leaking texts that were not
-    proved. All errors are raised before anything is searched. `at`: the workers that search, if
-    any.
+    proved. All errors are raised before the first search. `at`: the workers that search, if any.
     """
     arms = arms_to_prove(run)
     for arm in arms:
@@ -295,7 +295,7 @@ def named_runs(run: Run, names: Iterable[str]) -> list[Run]:
 
 
 def shared_prompts(run: Run, other: Run) -> frozenset[str]:
-    """Return the ids of the prompts that both runs have; raise InputError without a common one."""
+    """Return the ids of the prompts that both runs have; raise InputError if there are none."""
     ours = {prompt.id: (prompt.question, prompt.answer) for prompt in run.prompts}
     theirs = {prompt.id: (prompt.question, prompt.answer) for prompt in other.prompts}
     shared = frozenset(name for name, pair in ours.items() if theirs.get(name) == pair)

@@ -1,6 +1,7 @@
 """The queries of a run: questions, and rewritings from a source after filters and selection.
 
-One of three designs divides the outputs of a question among its queries.
+The outputs of a question are divided among its queries by one of three designs
+(see `share`).
 """
 
 from __future__ import annotations
@@ -40,9 +41,10 @@ from leakbound.types import Decoding, Headway, JsonObject, Prompt, Query, Sample
 def share(queries: Sequence[Query], design: Design, n: int, seed: int) -> QueryShares:
     """Divide n outputs per question among its queries.
 
-    `allocated`: the query of each output is drawn uniformly, the question included. Seed and prompt
-    key the choice, so all arms of a run have the same shares. `fixed`: all queries get equal
-    numbers; the remainder of n is not drawn. `fresh`: each rewriting gets one output.
+    `allocated`: the query of each output is drawn uniformly from the question and its rewritings.
+    The choice is keyed by seed and prompt, so all arms of a run have the same number of outputs per
+    query. `fixed`: all queries get equal numbers; the remainder of n is not drawn. `fresh`: each
+    rewriting gets one output.
 
     Raises InputError if n is too small for every query of a `fixed` design, or if no question has
     a rewriting for a `fresh` design.
@@ -146,7 +148,7 @@ def _gathered(evaluation: Evaluation, rewritings: Rewritings) -> tuple[Accepted,
     loading, number = ready.study.settings.loading, len(task.prompts)
     source = rewritings.open(loading, ready.study.trusted)
     evaluation.progress(Headway("rewriting", 0, number, "questions"))
-    # A list may have rewritings of questions that `limit` left out: their ids are not misspelled.
+    # A list may have rewritings of questions that `limit` left out; their ids are not errors.
     prompts = task.prompts + (task.left_out if source.finite else ())
     filters = rewritings.open_filters(loading)
     accepted = gather(
@@ -181,7 +183,7 @@ def _selected(
 
 
 def named(prompts: Sequence[Prompt], texts: Sequence[Sequence[str]], source: str) -> list[Query]:
-    """Return every question, each followed by its rewritings, with the question's opener."""
+    """Return every question followed by its rewritings, which have the opener of the question."""
     queries: dict[str, Query] = {}
     for prompt, own in zip(prompts, texts, strict=True):
         question = Query.original(prompt)

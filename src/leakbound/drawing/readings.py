@@ -1,4 +1,4 @@
-"""Read the texts that metrics need with a run's models."""
+"""Compute the probabilities of texts, and the answers, that metrics need of a run's models."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ from leakbound.types import (
 R = TypeVar("R")
 
 _ANSWER = Draws(sizes=(1,), purpose="utility")
-_TEXTS = 256  # per job: results are saved between jobs
+_TEXTS = 256  # texts per job; results are saved between jobs
 _QUESTIONS = 64
 _GRADIENTS = 8
-_SAVE_SECONDS = 30.0  # seconds of work that a killed run may lose, about
+_SAVE_SECONDS = 30.0  # approximate seconds of work that a killed run may lose
 
 
 def require_able(engine: Generate, wanted: Wanted) -> None:
-    """Raise InputError, before any work, if an engine cannot read or differentiate as needed."""
+    """Raise InputError if an engine cannot read texts or compute gradients as metrics need."""
     reads = any(need.kinds for need in wanted.needs.values())
     gradients = any(need.gradient_norm for need in wanted.needs.values())
     for needed, able, what in (
@@ -49,7 +49,7 @@ def require_able(engine: Generate, wanted: Wanted) -> None:
 
 
 def read_model(arm: Arm, engine: Generate, wanted: Wanted, progress: Progress = silent) -> None:
-    """Read texts, compute gradients and answer questions, as far as results are not stored yet.
+    """Read texts, compute gradients and answer questions whose results are not stored yet.
 
     Results are saved every half minute and at the end.
 

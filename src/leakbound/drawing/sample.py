@@ -1,9 +1,10 @@
 """Draw the arms of a run.
 
-*Until a claim is decided*, every question is drawn in rounds. After each round
-a look checks whether the question's own draws decide the claim, by bounds that
-are valid at any look. Decided questions stop. The others get more draws, up to
-the cap. Looks are recorded, and can be repeated from the stored scores.
+If a claim ends the draws, every question is drawn in rounds. After each round a
+look checks whether the draws of a question decide the claim about this
+question, by bounds that are valid at any look. A decided question gets no
+further draws. The other questions get more draws, up to the cap. Looks are
+recorded, and can be repeated from the stored scores.
 """
 
 from __future__ import annotations
@@ -84,8 +85,9 @@ def draw_arm(
         engine: the model.
         ready: the study whose scorer steers; None for an arm with a fixed number of draws.
         progress: called with the progress.
-        purpose: keys the draws together with seed, query and chunk. None: the arm's own purpose for
-            scored draws, so that no two arms of a run and no two models share random numbers.
+        purpose: a part of the keys of the draws, together with seed, query and chunk. None: the
+            arm's own purpose for scored draws, so that no two arms of a run and no two models share
+            random numbers.
 
     Raises:
         MixError: a repeated look differs from its record.
@@ -156,7 +158,7 @@ def _jobs(
 
 
 def draws_of(arm: Arm, part: Part, purpose: str | None = None) -> Draws:
-    """Return the keys of a part's draws; `draw_arm` explains the purpose."""
+    """Return the keys of a part's draws; for `purpose` see `draw_arm`."""
     own = zip(part.query_ids, part.draws_per_query, strict=bool(part.draws_per_query))
     return Draws(
         sizes=part.sizes,
@@ -189,7 +191,8 @@ def require_same_looks(arm: Arm, scorer: Scorer) -> None:
 def _look(
     arm: Arm, scorer: Scorer, query_ids: Mapping[str, Any], rounds: int | None = None
 ) -> dict[str, Look]:
-    """Return a look, after the first `rounds`, at each of these questions that has scores."""
+    """Return a look, after the first `rounds` rounds, at each of these questions that has
+    scores."""
     every = arm.scores(slug(scorer), binary=scorer.binary, rounds=rounds)
     rule, drawn = arm.spec.draws, every.among(query_ids)
     if not (isinstance(rule, StoppedDraws) and drawn.ids):

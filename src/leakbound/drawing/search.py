@@ -1,15 +1,18 @@
-"""Search for the input that leaks most, in rounds over variants; new draws then bound it.
+"""Search for the input that leaks most, in rounds over variants, and draw from it again.
 
 The search is a separate run in the subfolder `attack/search`, with one arm per
-round and decoding. Its draws have a separate purpose. Their scores only steer
-the search and are never bounded. The selected inputs are drawn again, and these
-new draws need no correction for the selection.
+round and decoding. The draws of the search have their own purpose in the random
+keys. Their scores only steer the search, and no bound uses them. New draws are
+made for the selected inputs, and bounds from these draws need no correction for
+the selection.
 
-Eight draws per candidate in the first round do not show a leak of one in 10,000
-answers, but a proof does. So a question is first searched by proofs. Once some
-known input (possibly the question's own words) is expected to leak at least
-once in a candidate's draws, the search continues by draws. The two methods add
-up, because draws that leak are proofs too.
+Eight draws per candidate in the first round are unlikely to show a leak that
+occurs in one of 10,000 answers, but a search for proofs (`prove`) can find it.
+So candidates of a question are first compared by proofs. Once some known input
+(possibly the original question) is expected to leak at least once in the number
+of draws that a candidate gets, candidates are compared by draws. The results of
+both methods are combined, because a leaking draw of known probability is a
+proof as well.
 """
 
 from __future__ import annotations
@@ -71,16 +74,16 @@ from leakbound.store.scores import joined_rows
 from leakbound.study import Attack
 from leakbound.types import Decoding, Failure, Generate, Measures, Prompt, Query, Scorer
 
-CONFIDENCE = 0.9  # of the lower bounds that steer: they only rank candidates
+CONFIDENCE = 0.9  # of lower bounds that only rank candidates
 FORWARDS = 0.5
-"""The forwards per drawn token: a few draws of one prompt share about half of their tokens."""
+"""Forward passes per drawn token; a few draws of one prompt share about half of their tokens."""
 
 
 PURPOSE = "attack"
 
 
 class AttackSearch:
-    """The search of a run; the study's first scorer steers.
+    """The search of a run, steered by the study's first scorer.
 
     Every decision depends only on stored scores and proofs, so a resumed search decides the same.
 
@@ -98,13 +101,13 @@ class AttackSearch:
         self.evaluation, self.run, self.task = evaluation, run, ready.benchmark
         self.engine, self.scorer, self.at = evaluation.engine("target"), ready.steering, ready.at
         self.budget, self.seed = attack.budget, ready.study.seed
-        self.template = ready.study.settings.template or self.task.template  # of pairs shown, too
+        self.template = ready.study.settings.template or self.task.template  # of shown pairs, too
         self.decodings = attack.decodings([*evaluation.arms.values()])
         why = why_unproved(self.engine, self.decodings, self.scorer)
         if why:
             run.notes.append(f"the attack searches only by draws, which miss rare leaks: {why}")
         self.proves = not why
-        self.price = 0.0  # of a draw, in forwards
+        self.price = 0.0  # the price of a draw, in forward passes
         self.best: dict[str, float] = {}  # the largest lower bound of each question, by prompt id
         inputs = run.record.inputs
         record = AttackRecord(
@@ -154,7 +157,7 @@ class AttackSearch:
         known: Mapping[str, Counter[str]],
         forwards: Mapping[str, int],
     ) -> list[Failure]:
-        """Prove leaks of each query with its number of forwards; queries with 0 are left out."""
+        """Prove leaks of each query with its number of forward passes; 0 leaves a query out."""
         proved = {query_id for query_id, most in forwards.items() if most}
         questions = questions_to_prove(arm, self.scorer, known, proved)
         progress = self.evaluation.progress
@@ -209,7 +212,7 @@ class AttackSearch:
         return Run.create(path, self.run.prompts, queries, replace(self.run.record, tried=named))
 
     def _fits(self, query: Query, decoding: Decoding) -> bool:
-        """Return whether the engine accepts a query: shown pairs may exceed its context."""
+        """Return whether the engine accepts a query, whose shown pairs may exceed the context."""
         try:
             self.engine.check([query], decoding)
         except InputError:
@@ -230,15 +233,15 @@ class AttackSearch:
     def _answers(self, before: int | None = None) -> dict[str, Counter[str]]:
         """Return the answers in the run and its search with their counts, by prompt id.
 
-        With `before`, only answers from rounds before this one count, and no answers to found
-        inputs.
+        With `before`, only answers from rounds before round `before` are included, and no answers
+        to found inputs.
         """
         arms = [arm for arm in self.run.arms.values() if before is None or arm.key.asks != "attack"]
         tried = self.trial.arms.values()
         return answers_of([*arms, *(a for a in tried if before is None or a.key.round < before)])
 
     def _learn(self) -> None:
-        """Set the price of a draw in forwards, and bound each question by the run's own draws."""
+        """Set the price of a draw in forward passes, and bound each question by the run's draws."""
         own = [arm for arm in self.run.arms.values() if is_proved(arm.key, arm.decoding)]
         draws = sum(arm.usage.draws for arm in own)
         self.price = FORWARDS * sum(arm.usage.sampled_tokens for arm in own) / draws
@@ -252,7 +255,7 @@ class AttackSearch:
         self.best[prompt_id] = max(self.best.get(prompt_id, 0.0), standing.floor)
 
     def _look(self, number: int, draws: Mapping[Variant, int]) -> dict[Variant, Standing]:
-        """Run a round of this number of draws and return the standing of each variant."""
+        """Run a round with these numbers of draws, and return each variant's standing (result)."""
         texts = self._answers(number) if self.proves else {}
         standings: dict[Variant, Standing] = {}
         for decoding in self.decodings:
@@ -270,7 +273,7 @@ class AttackSearch:
         return standings
 
     def _forwards(self, variant: Variant, draws: int) -> int:
-        """Return the forwards that cost as much as these draws; 0 if they are expected to leak."""
+        """Return the forward passes that cost as much as these draws; 0 if draws should leak."""
         if not self.proves or self.best.get(variant.query.prompt_id, 0.0) * draws >= 1:
             return 0
         return max(round(draws * self.price), 1)
@@ -293,7 +296,7 @@ class AttackSearch:
     def _standings(
         self, number: int, decoding: Decoding, query_ids: Sequence[str]
     ) -> dict[str, Standing]:
-        """Return the standing of the queries that this round drew or proved, from all rounds."""
+        """Return the standing, over all rounds, of the queries that this round drew or proved."""
         every = (self.trial.arm(_round(earlier, decoding)) for earlier in range(1, number + 1))
         arms, name = [arm for arm in every if arm is not None], slug(self.scorer)
         by_draws = _by_draws(arms, query_ids, self.scorer)

@@ -1,7 +1,8 @@
 """Draw model and control under stress: stressed models are made, opened and drawn one by one.
 
-A stressed model stays in the run's folder, under `stress`; only `verify` reads it again. At most
-one stressed model is open at a time, besides the model and its control.
+A stressed model is stored in the subfolder `stress` of the run's folder;
+afterwards only `verify` reads it. At most one stressed model is open at a time,
+in addition to the model and its control.
 """
 
 from __future__ import annotations
@@ -56,7 +57,7 @@ def check_stresses(evaluation: Evaluation, run: Run) -> None:
     """Raise InputError, before any draw, for stressed queries that a model does not accept."""
     bench = _bench(evaluation)
     for stress in stresses_of(evaluation.ready.study.stress):
-        if not isinstance(stress, OfWeights):  # such arms have the questions as queries
+        if not isinstance(stress, OfWeights):  # a stress of weights uses the original questions
             for role in evaluation.drawn:
                 engine = stress.engine(bench, evaluation.engine(role))
                 _check(evaluation, engine, stress.queries(bench) or run.questions)
@@ -93,7 +94,7 @@ def _copy(evaluation: Evaluation, stress: Stress, arms: Mapping[ArmKey, Decoding
         arm = source.arm(replace(key, model="target"))
         if arm is None or not _is_drawn(arm):
             return []
-        ready = evaluation.ready  # its seed chooses the texts that are taught
+        ready = evaluation.ready  # the seed of the study selects the texts that are taught
         same = (decoding, queries, ready.n, ready.study.seed)
         if (arm.decoding, arm.spec.attack_queries, arm.plan.n, arm.spec.seed) != same:
             return []

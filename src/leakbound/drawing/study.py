@@ -31,9 +31,10 @@ from leakbound.types import Measures
 def draw_study(evaluation: Evaluation) -> Run:
     """Draw every arm of a study, and return its run.
 
-    Model and control are loaded, and every arm is planned, before anything is sampled, so
-    impossible requests are refused first. Only the draws that select rewritings come earlier. If
-    both models do not fit into memory, evaluate the control first and name its run.
+    Model and control are loaded, and every arm is planned, before anything is sampled, so that
+    impossible requests are refused early. Only draws that select rewritings are made earlier. If
+    the two models do not fit into memory together, evaluate the control first and pass its run as
+    the control.
     """
     check(evaluation)
     run = open_run(evaluation)
@@ -69,7 +70,7 @@ def open_run(evaluation: Evaluation) -> Run:
     ready = evaluation.ready
     show_notes(ready.notes, evaluation.progress)
     run = begin_run(evaluation)
-    for scorer in ready.scorers:  # before hours of draws whose scores would be refused
+    for scorer in ready.scorers:  # before hours of draws, because the scores would be refused
         require_same_model(run.arms.values(), scorer)
     arms = dict(evaluation.arms)
     if evaluation.finished is None:
@@ -111,8 +112,8 @@ def plan(evaluation: Evaluation, run: Run) -> list[ArmPlan]:
 def run_plans(evaluation: Evaluation, run: Run, plans: Sequence[ArmPlan]) -> None:
     """Record the plans, read the texts that metrics need, then draw.
 
-    The arms of the plans come first, then the arms under stress, then the search for the worst
-    input and the arms of its findings.
+    The planned arms are drawn first, then the arms under stress, then the search for the worst
+    input and the arms with the found inputs.
     """
     ready, progress, wanted = evaluation.ready, evaluation.progress, evaluation.wanted
     arms = add_arms(run, plans)

@@ -1,8 +1,9 @@
 """Engines draw completions. To add an engine, add a module and a row of `ENGINES`.
 
-Each row is called as `(location, prompting, **loading) -> Generate`. `location` is the part after
-the colon of `NAME:location`. A row names a class with such an `open`, and the extra that installs
-it. Third parties add a function in the entry-point group `leakbound.engines`.
+Each row names a class with a function `open(location, prompting, **loading) ->
+Generate`, and the extra of the package that installs its library. `location` is
+the part after the colon of `NAME:location`. Other packages add such a function
+in the entry-point group `leakbound.engines`.
 """
 
 from __future__ import annotations
@@ -27,11 +28,11 @@ class Engine:
     """A row of `ENGINES`: a class of leakbound, imported with the first model.
 
     Attributes:
-        module: its module.
-        kind: its class, with the function `open`.
-        extra: the extra that installs it.
+        module: the module of the class.
+        kind: the name of the class, which has the function `open`.
+        extra: the extra that installs the library of the engine.
         chats: the module and the class of chat models on a server; None if the engine loads the
-            model here.
+            model in this process.
     """
 
     module: str
@@ -41,7 +42,7 @@ class Engine:
 
     @property
     def local(self) -> bool:
-        """Return whether the engine loads the model here; if not, the model is on a server."""
+        """Return whether the engine loads the model in this process; if not, a server has it."""
         return self.chats is None
 
     def chat_class(self) -> Any:
@@ -60,7 +61,7 @@ class Engine:
         finally:
             if not imported and not gc.get_freeze_count():  # objects that others froze stay frozen
                 gc.freeze()
-                gc.unfreeze()  # they are in the oldest generation now
+                gc.unfreeze()  # the objects are then in the oldest generation
             if collects:
                 gc.enable()
         engine: Generate = getattr(module, self.kind).open(location, prompting, **loading)
@@ -97,7 +98,7 @@ def location_of(engine: str, model: str) -> str:
 
     Args:
         engine: the engine's name.
-        model: its location: a folder, a hub name, or `URL#MODEL`.
+        model: the location of the model: a folder, a hub name, or `URL#MODEL`.
 
     Returns:
         `NAME:model`, or only the model for transformers.
@@ -127,8 +128,8 @@ def open_engine(
     Args:
         location: the model's name: a folder, a hub name, or `NAME:where` for another engine.
         prompting: how questions become prompts.
-        queries: their prompts are made before the weights of a local model are read, so that a chat
-            template that cannot write them is refused early.
+        queries: queries whose prompts are made before the weights of a local model are read, so
+            that a chat template that refuses them raises an error early.
         loading: `dtype`, `device` and `trust_remote_code`, see `load_model`; a server ignores them.
 
     Returns:

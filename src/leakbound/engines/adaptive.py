@@ -1,9 +1,13 @@
 """Adaptive temperature: greedy while the model is confident (Scholten et al. 2025, §5).
 
-In mode `two_pass` an evaluation draws only the greedy answer if the model is confident in all of
-it. `AdaptiveTemperature` is for users who serve a model through transformers' `generate`. It gives
-the distribution of mode `running`, so the bounds of an evaluation apply to the served model. No
-code was published; we read c(x) as the mean over the tokens so far, this one included.
+In mode `two_pass`, an evaluation uses only the greedy answer if the mean
+confidence of the model over this answer is high enough. In mode `running`, each
+step is greedy if the mean confidence so far is high enough.
+`AdaptiveTemperature` is for users who serve a model through transformers'
+`generate`. It gives the distribution of mode `running`, so the bounds of an
+evaluation apply to the served model. The authors published no code; their c(x)
+is implemented as the mean over the generated tokens, including the present
+token.
 """
 
 from __future__ import annotations
@@ -25,15 +29,17 @@ class AdaptiveTemperature(LogitsProcessor):  # type: ignore[misc]
     """Keep only the likeliest token if the mean confidence of a sequence exceeds `threshold`.
 
     The confidence of a token is the largest T = 1 untruncated probability; its mean is over the
-    generated tokens of the sequence. A row's mean does not depend on the others in its batch. Use
+    generated tokens of the sequence. A row's mean does not depend on the other rows of its batch.
+    Use
 
         model.generate(..., do_sample=True, top_k=0, logits_processor=[AdaptiveTemperature(0.9)])
 
-    The temperature, top_k and top_p of `generate` apply afterwards, to the steps that are drawn.
-    Its penalties apply before and would change the confidence: do not use them. Rows are recognised
-    by their tokens, so they may be reordered or end. Call `reset` before a new generation whose
-    prompt is an earlier output plus one token; otherwise it continues with the mean of that output.
-    `threshold` must be in (0, 1], otherwise InputError is raised; with 1 every step is drawn.
+    The temperature, top_k and top_p of `generate` apply afterwards, to the steps that are not
+    greedy. Do not use the penalties of `generate`: they apply before and would change the
+    confidence. Rows are recognised by their tokens, so rows may be reordered or end. Call `reset`
+    before a new generation whose prompt is an earlier output plus one token; otherwise the
+    generation continues with the mean of that output. `threshold` must be in (0, 1], otherwise
+    InputError is raised; with 1 no step is greedy.
     """
 
     def __init__(self, threshold: float = 0.9) -> None:
@@ -47,8 +53,8 @@ class AdaptiveTemperature(LogitsProcessor):  # type: ignore[misc]
     def __call__(self, input_ids: torch.LongTensor, scores: torch.Tensor) -> torch.Tensor:
         """Return the scores [B, V] with all but the likeliest token of a confident row at -inf.
 
-        `input_ids` [B, T] are the tokens so far, prompt included. Rows with unusable scores do not
-        change, so that `generate` refuses them.
+        `input_ids` [B, T] are the tokens so far, prompt included. Rows with unusable scores are
+        returned unchanged, so that `generate` raises an error for them.
         """
         sequences = [tuple(row) for row in input_ids.tolist()]
         before = np.array([self._seen.get(row[:-1], (0.0, 0)) for row in sequences])
@@ -73,7 +79,8 @@ def in_two_passes(
 ) -> Iterator[Sample | Failure]:
     """Yield samples whose draws are all the greedy answer if its mean confidence is high enough.
 
-    `look` makes the greedy answers; `grow` draws for the other queries.
+    `look` computes the greedy answers; `grow` draws for the queries without a confident greedy
+    answer.
     """
     plain = replace(decoding, adaptive_temperature=None)
     undecided = []
@@ -94,6 +101,6 @@ def in_two_passes(
 
 
 def _under(sample: Sample, decoding: Decoding) -> Sample:
-    """Return the sample under this decoding, without floors: the margin ignores the first pass."""
+    """Return the sample under this decoding, without floors, which the first pass makes invalid."""
     completions = tuple(replace(c, logprob_floor=None) for c in sample.completions)
     return replace(sample, decoding=decoding, completions=completions)

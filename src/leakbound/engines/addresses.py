@@ -1,8 +1,10 @@
 """Find the server in a model's name; decide whether it may get requests and the API key.
 
-A run, a certificate or another person's study may name a judge on any server. Requests quote
-questions, answers and outputs, so a name in a file is no permission. A command sends requests only
-to servers on its command line, and a Python call only to servers in its arguments.
+A run, a certificate or a study from another person may name a judge on any
+server. Requests contain questions, answers and outputs, so the name of a server
+in a file is no permission to send requests to it. A command sends requests only
+to servers on its command line, and a Python call only to servers in its
+arguments.
 """
 
 from __future__ import annotations
@@ -22,7 +24,7 @@ class UnnamedServerError(InputError):
 
 
 def server_of(model: str) -> str | None:
-    """Return the URL of the server in a model's name; None for a model that runs here."""
+    """Return the URL of the server in a model's name; None for a model that is not on a server."""
     engine, colon, location = model.partition(":")
     if not colon or engine not in ENGINES or ENGINES[engine].local:
         return None
@@ -30,7 +32,7 @@ def server_of(model: str) -> str | None:
 
 
 def short_name(model: str) -> str:
-    """Return a model's name for a line of progress: its folder, or its name at its server."""
+    """Return a model's name for a progress line: its folder, or its name on its server."""
     if server_of(model) is None:
         return Path(model).name
     return model.partition("#")[2].partition("?")[0]

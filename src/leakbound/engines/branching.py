@@ -1,11 +1,14 @@
-"""Test whether a model may branch its cache, when it is loaded.
+"""Test, when a model is loaded, whether its key-value cache can be shared by branching prefixes.
 
-Each candidate (a `PrefixModel`) reads two prompts in one batch; the second branches off in the
-middle of the first. Then it makes two steps of three rows. The same sequences are also forwarded
-whole, without a cache. In float32 the logits must agree. In half precision they need not: thirty
-layers may turn a difference in rounding into another distribution. After these tokens the logits of
-SmolLM2-135M in bfloat16 and in float32 differ by more than half. So in half precision every layer
-gets its inputs from the whole sequences, and its outputs must agree.
+Each candidate is a `PrefixModel`. It reads two prompts in one batch, where the
+second prompt begins like the first half of the first. Then it extends three
+rows by two tokens. The same sequences are forwarded completely, without a
+cache. In float32 the logits of both ways must agree. In half precision they
+need not agree: over thirty layers a difference in rounding may grow into a
+different distribution. After the test's tokens, the logits of SmolLM2-135M in
+bfloat16 and in float32 differ by more than half of the largest logit. So in
+half precision every layer is tested separately: it gets the inputs that were
+recorded from the complete sequences, and its outputs must agree.
 """
 
 from __future__ import annotations
@@ -26,8 +29,8 @@ from leakbound.sampling.model import PrefixModel
 _PROMPTS = ((1, 2, 3), (1, 2, 4, 5, 12))
 _AFTER = (0, 0, 1)  # the prompt that each row continues
 _STEPS = ((6, 7, 8), (9, 10, 11))  # the tokens of each row
-_ATTENTION = ("self_attn", "attn", "attention", "self_attention")  # its names in models
-# a larger difference, relative to the largest number, is of another distribution
+_ATTENTION = ("self_attn", "attn", "attention", "self_attention")  # names of attention in models
+# a larger difference, relative to the largest number, means another distribution
 _FAR = {torch.bfloat16: 0.05, torch.float16: 0.01}
 _FAR_EXACT = 1e-3
 
@@ -37,8 +40,8 @@ def prefix_model(
 ) -> tuple[CachedModel | RecomputedModel, str | None]:
     """Return the fastest exact `PrefixModel` for a causal LM, and a note if it is the slow one.
 
-    The slow one reads every prefix from its first token. State-space models need it, and so do all
-    models whose cache cannot branch.
+    The slow `PrefixModel` computes every prefix from its first token. It is used for state-space
+    models and for all models whose cache cannot branch.
     """
     plain = RecomputedModel(model, eos_token_ids)
     layers = None if plain.dtype not in _FAR else FedLayers.of(model, _sequences(plain.vocab_size))
@@ -47,7 +50,7 @@ def prefix_model(
     if reason is None:
         joined = _differs(CachedModel(model, eos_token_ids, ALWAYS), want, layers)
         cascade = Cascade.on(model.device) if joined is None else None
-        block = None  # all rows gather before any attends: a GPU waits for its host's calls
+        block = None  # None: all rows in one part, because a GPU waits for calls of the host
         if model.device.type == "cpu" and model.config._attn_implementation == "sdpa":
             by_one = CachedModel(model, frozenset(), block=1)
             block = BLOCK if _differs(by_one, want, layers) is None else None
@@ -57,7 +60,7 @@ def prefix_model(
 
 
 class FedLayers:
-    """A model's layers, whose inputs can be replaced by inputs recorded from whole sequences.
+    """A model's layers, whose inputs can be replaced by inputs recorded from complete sequences.
 
     far: the largest difference at the same tokens, relative to the largest number, among the
     embeddings and the outputs of each layer's attention.
@@ -83,9 +86,10 @@ class FedLayers:
 
     @classmethod
     def of(cls, model: Any, sequences: Sequence[Sequence[int]]) -> FedLayers | None:
-        """Return the layers of a transformers model; None if they are unusual.
+        """Return the layers of a transformers model; None if they have an unusual structure.
 
-        Usual layers are in one list, run once each, take hidden states and return attention.
+        Usual layers are in one list, run once each, take hidden states and have an attention
+        module.
         """
         try:
             layers = cls([(x, _attention_of(x)) for x in blocks(model)], model, sequences)
@@ -111,7 +115,8 @@ class FedLayers:
         before: Callable[[int, torch.Tensor], torch.Tensor | None],
         after: Callable[[int, torch.Tensor], None],
     ) -> Iterator[None]:
-        """Call `before` with each layer's inputs, which it may replace, `after` with outputs."""
+        """Call `before` with each layer's inputs, which may be replaced, and `after` with its
+        outputs."""
 
         def enter(i: int, _: Any, args: Any, kwargs: Any) -> tuple[Any, Any]:
             fed = before(i, args[0] if args else kwargs["hidden_states"])
@@ -144,7 +149,7 @@ class FedLayers:
         self._compare(attended, self._of(self._attended[i], attended.shape[1]))
 
     def _of(self, whole: Sequence[torch.Tensor], new: int) -> torch.Tensor:
-        """Select rows × new tokens × width from tensors of whole sequences."""
+        """Select rows × new tokens × width from tensors of complete sequences."""
         pairs = zip(self._rows, self._ends, strict=True)
         return torch.stack([whole[row][end - new : end] for row, end in pairs])
 
@@ -155,7 +160,8 @@ class FedLayers:
 def distance(actual: torch.Tensor, want: torch.Tensor) -> float:
     """Return the largest difference relative to the largest number of `want`.
 
-    It is infinite if a number is not finite and should be, and 0 if `want` is not finite.
+    The result is infinite if a number is not finite where `want` is finite, and 0 if `want` is not
+    finite.
     """
     actual, want = actual.double(), want.double()
     if not want.isfinite().all():
@@ -191,10 +197,10 @@ def _sequences(vocab: int) -> list[list[int]]:
 def _forwards(
     seam: PrefixModel, layers: FedLayers | None = None, at_once: bool = True
 ) -> list[torch.Tensor]:
-    """Return the logits after each step of the probe; `at_once` reads its prompts in one batch.
+    """Return the logits after each step of the test; with `at_once`, prompts are one batch.
 
-    If a key or value is not finite, the model reads the prompts again, one by one. Its layers would
-    then get their inputs twice.
+    If a key or value is not finite, the model reads the prompts again, one by one. Then the layers
+    would get the recorded inputs twice.
     """
     at = (lambda rows, ends: None) if layers is None else layers.at
     roots, numbers = np.zeros(len(_PROMPTS), dtype=np.int64), np.arange(len(_PROMPTS))

@@ -1,19 +1,25 @@
-"""Attention over branching prefixes: a few rows at a time, with shared prompts read once.
+"""Attention for rows with shared prompts: a few rows at a time, each prompt's keys read once.
 
-Rows are independent. So gathering the keys of a few rows, then of the next few, gives the same
-result to the bit, from a processor's cache instead of its memory (`Shared.block`).
+A row is a prefix whose next token is computed. Rows are independent. So the
+keys of a few rows are copied together and used, then the keys of the next few
+rows. The result is the same to the bit, and the copies fit into the cache of a
+CPU (`Shared.block`).
 
-If prompts are long and rows many, one product of matrices reads the keys of a prompt once for all
-of its rows. A row's scores of its prompt and of its generated tokens then go through one softmax
-(`_attend_joined`). Prompts differ in length and in their number of rows. So rows are grouped into
-*strips* of equal height. All rows of a strip follow one prompt, and a step makes the same few
-products for all prompts. The order of summation differs from the order for adjacent keys. So the
-last bits of logits change, as they do between batches of other shapes.
+If prompts are long and have many rows, one matrix product reads the keys of a
+prompt once for all rows of this prompt. A row's attention scores for its prompt
+and for its generated tokens then go through one softmax (`_attend_joined`).
+Prompts differ in length and in number of rows. So rows are grouped into
+*strips* of an equal number of rows (the height), all of which follow one
+prompt. A step then needs only a few matrix products for all prompts. The order
+of summation differs from the order in ordinary attention. So the last bits of
+logits change, as they do between batches of different shapes.
 
-Models call this module through transformers' attention interface, by the name `NAME`, during one
-forward (`attending`). Before that, the cache of the same layer has `offer`ed its keys and values,
-and has returned only the keys and values of the new tokens. A layer that offers and does not
-attend, or attends in an unknown way, raises `NotJoinedError`, and such a model is not tried again.
+Models call this module through transformers' attention interface, under the
+name `NAME`, within `attending`. Before a layer attends, the cache of this layer
+passes its keys and values to `Shared.offer` and returns only the keys and
+values of the new tokens to the layer. If a layer does not use the offer, or
+attends in an unsupported way, `NotJoinedError` is raised, and the model is not
+used with this module again.
 """
 
 from __future__ import annotations
@@ -32,13 +38,13 @@ from transformers.integrations.sdpa_attention import sdpa_attention_forward
 
 NAME = "leakbound_cascade"
 
-# scores computed together: few enough to stay in a processor's cache, many for a GPU
+# attention scores in one batch: few enough for the cache of a CPU, many for a GPU
 _SCORES = {"cpu": 1 << 19, "other": 1 << 26}
 _HEIGHTS = (4, 8, 16, 32, 64, 128)  # of strips
-_STRIP = 8  # rows that could attend while a strip's keys are read
+_STRIP = 8  # cost of reading a strip's keys, as a number of rows that attend
 _ALL = 1 << 62  # bytes
 _NOWHERE = torch.empty(0, 0, dtype=torch.long)
-_REFUSED = ("position_bias", "head_mask")  # they change scores in ways that are not supported
+_REFUSED = ("position_bias", "head_mask")  # arguments that change scores in unsupported ways
 
 KeysValues: TypeAlias = tuple[torch.Tensor, torch.Tensor]
 """Keys and values, rows or strips × heads × tokens × width each."""
@@ -50,12 +56,11 @@ class NotJoinedError(RuntimeError):
 
 @dataclass(frozen=True, slots=True)
 class Strips:
-    """Rows in strips of equal height. A strip has rows of one prompt; its last strip may be short.
+    """Rows in strips of equal height. A strip has rows of one prompt; a prompt's last may be short.
 
-    starts: the first row of each strip, then the number of all rows.
-    prompts: the number of each strip's prompt.
-    rows: strips × height, the row in each place; a short strip is filled with its first row.
-    places: the place of each row, as an index into the flattened `rows`.
+    starts: the first row of each strip, then the number of all rows. prompts: the index of each
+    strip's prompt. rows: strips × height, the row at each place; a short strip is filled with its
+    first row. places: the place of each row, as an index into the flattened `rows`.
     """
 
     starts: NDArray[np.int64]
@@ -65,7 +70,7 @@ class Strips:
 
     @classmethod
     def of(cls, sizes: NDArray[np.int64]) -> Strips:
-        """Divide the rows into strips of the cheapest height; `sizes`: rows per prompt."""
+        """Divide rows into strips of the height with the lowest cost; `sizes`: rows per prompt."""
         ways = ((height, -(-sizes // height)) for height in _HEIGHTS)
         height, counts = min(ways, key=lambda way: way[1].sum() * (way[0] + _STRIP))
         prompts = np.repeat(np.arange(len(sizes)), counts)
@@ -79,13 +84,13 @@ class Strips:
 
 
 class Offered(NamedTuple):
-    """The keys and values that a layer's cache has for its attention, and their sizes.
+    """The keys and values that the cache of a layer offers to the attention of this layer.
 
-    new: the new tokens' keys and values, which the cache returned to the layer.
-    columns, bytes: the number of columns and of bytes of one row's keys and values.
-    rows: returns the keys and values of rows; they are valid until others are gathered.
-    ahead: tokens of the longest prompt that is read once; 0: no prompt is.
-    prompts: returns the keys and values of the prompts of strips, valid in the same way.
+    new: the new tokens' keys and values, which the cache returned to the layer. columns, bytes: the
+    number of columns and of bytes of one row's keys and values. rows: returns the keys and values
+    of rows; they are valid until the next call. ahead: the number of tokens of the longest prompt
+    that is read once; 0: no prompt is read once. prompts: returns the keys and values of the
+    prompts of strips, valid until the next call.
     """
 
     new: KeysValues
@@ -97,10 +102,10 @@ class Offered(NamedTuple):
 
 
 class Together(NamedTuple):
-    """Rows that attend together, and their strips.
+    """Rows that attend in one batch, and their strips.
 
-    into: the head of a row for each place in the strips, strips · heads · height.
-    back: the place in the strips of each head of each row, rows · heads.
+    into: for each place in the strips, the index of its row and head, strips · heads · height.
+    back: for each row and head, its place in the strips, rows · heads.
     """
 
     rows: slice
@@ -126,10 +131,10 @@ class Together(NamedTuple):
 
 
 class Shared:
-    """The layout of one forward's rows. `block`: bytes of keys gathered at a time (None: all).
+    """The layout of the rows of one forward pass. `block`: bytes of keys per batch (None: all).
 
-    If prompts are read once: `starts` of the strips, and their `rows` and `places` on the model's
-    device (see `Strips`).
+    If prompts are read once, it has the `starts` of the strips, and their `rows` and `places` on
+    the model's device (see `Strips`).
     """
 
     def __init__(
@@ -144,19 +149,19 @@ class Shared:
         self._together: dict[tuple[int, int], list[Together]] = {}
 
     def offer(self, offered: Offered) -> None:
-        """Store the offer for a layer's attention."""
+        """Store the keys and values that a layer's cache offers to the attention of the layer."""
         self.require_taken()
         self._offered = offered
 
     def take(self) -> Offered:
-        """Remove and return this layer's offer; NotJoinedError without an offer."""
+        """Remove and return the offer for this layer; NotJoinedError if there is none."""
         if self._offered is None:
             raise NotJoinedError("a layer attends to keys that no cache gave it")
         offered, self._offered = self._offered, None
         return offered
 
     def require_taken(self) -> None:
-        """Raise NotJoinedError if a layer has not taken its offer."""
+        """Raise NotJoinedError if a layer's attention did not use its offer."""
         if self._offered is not None:
             raise NotJoinedError("a layer does not attend through the attention interface")
 
@@ -187,7 +192,7 @@ _SHARED: ContextVar[Shared | None] = ContextVar("leakbound_shared_prompts", defa
 
 @contextmanager
 def attending(config: Any, shared: Shared) -> Iterator[None]:
-    """Let the model of this config attend to the offers of its cache."""
+    """Let the model of this config compute attention from the offers of its cache."""
     before, token = config._attn_implementation, _SHARED.set(shared)
     config._attn_implementation = NAME
     try:
@@ -206,10 +211,10 @@ def cascade_attention(
     attention_mask: torch.Tensor | None,
     **others: Any,
 ) -> tuple[torch.Tensor, None]:
-    """Attend with one query per row to the offer of the cache: an attention of transformers.
+    """Compute attention from the offer of the cache, as an attention function of transformers.
 
-    `attention_mask` has the columns of the longest prompt that is read once, then those of a row's
-    keys. `s_aux` are the sinks, one per head.
+    Each row has one query. `attention_mask` has the columns of the longest prompt that is read
+    once, then the columns of a row's keys. `s_aux` are the attention sinks, one per head.
     """
     shared = _SHARED.get()
     if shared is None:
@@ -239,7 +244,7 @@ def _attend_joined(
     offered: Offered,
     others: dict[str, Any],
 ) -> torch.Tensor:
-    """Attend to prompts once for all of their rows, and to each row's keys."""
+    """Compute attention; the keys of a prompt are read once for all rows that follow the prompt."""
     rows, heads, _, width = query.shape
     ahead, parts = offered.ahead, []
     grouped = query.reshape(rows, offered.new[0].shape[1], -1, width)
@@ -257,7 +262,7 @@ def _attend_joined(
 def _softmax(
     scores: torch.Tensor, mask: torch.Tensor, width: int, others: dict[str, Any]
 ) -> torch.Tensor:
-    """Return the weights of keys, rows × heads × queries × keys, in the mask's precision."""
+    """Return attention weights, rows × heads × queries × keys, in the precision of the mask."""
     sinks, softcap = others.get("s_aux"), others.get("softcap")
     scaling = others.get("scaling") or width**-0.5
     if softcap is None:
@@ -273,7 +278,7 @@ def _softmax(
 def _require_known(
     mask: torch.Tensor | None, offered: Offered, others: dict[str, Any], query: torch.Tensor
 ) -> torch.Tensor:
-    """Return the mask; NotJoinedError if a layer needs more than this module computes."""
+    """Return the mask; NotJoinedError if a layer needs a feature that this module lacks."""
     if mask is None or mask.shape[:3] != (len(query), 1, 1) or query.shape[2] != 1:
         raise NotJoinedError("a layer does not use the given attention mask")
     if mask.shape[-1] != offered.ahead + offered.columns:

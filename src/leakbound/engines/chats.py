@@ -32,7 +32,7 @@ _GREETING = Request(id="greeting", messages=(Message(role="user", text="Hello.")
 
 
 class Conversations(Prompting):
-    """The rule for queries whose text is a whole conversation, as `conversation_of` writes it."""
+    """The prompting of queries whose text is a complete conversation, see `conversation_of`."""
 
     def uses_chat(self, tokenizer: Tokenizer) -> bool:
         """Require a chat template.
@@ -51,15 +51,15 @@ class Conversations(Prompting):
         return True
 
     def turns(self, tokenizer: Tokenizer | None, question: str) -> list[dict[str, str]]:
-        """Return the turns of a conversation, changed so that no text can end a turn or begin one.
+        """Return the turns of a conversation, changed so that no text can begin or end a turn.
 
         Turns quote untrusted texts. A special token in such a text would be read as the end of a
         turn, and the rest of the text as words of another speaker.
 
         Args:
-            tokenizer: the tokenizer of the model, which knows its special tokens (None: it is on a
-                server, and they are unknown).
-            question: a whole conversation, as `conversation_of` writes it.
+            tokenizer: the tokenizer of the model, which has the special tokens (None: the model is
+                on a server, and its special tokens are unknown).
+            question: a complete conversation, as `conversation_of` writes it.
 
         Returns:
             A mapping of `role` and `content` for each turn.
@@ -99,9 +99,10 @@ def replies_of(
 class TransformersChat:
     """Replies drawn from a model by the forest; requests with equal messages share their tree.
 
-    Only the decoding shapes the distribution. A reply that reaches `max_new_tokens` or a stop
-    string is not drawn again, because that would favour short replies. The reply is the answer,
-    without the thought; None if it is missing or the model's logits are unusable.
+    The decoding determines the distribution of replies completely. A reply that reaches
+    `max_new_tokens` or a stop string is not drawn again, because that would favour short replies.
+    The reply is the answer, without the thought. It is None if the answer is missing or the model's
+    logits are unusable.
 
     Attributes:
         engine: draws the replies, with the prompting `Conversations`.
@@ -159,7 +160,7 @@ class TransformersChat:
 
 
 def _words(text: str, spelled: re.Pattern[str] | None) -> str:
-    """Insert a blank into every special token in a text, so that it is read as letters."""
+    """Insert a blank into every special token in a text, so that it is tokenised as plain text."""
     while spelled is not None and spelled.search(text):
         text = spelled.sub(lambda mark: f"{mark[0][0]} {mark[0][1:]}" if mark[0][1:] else " ", text)
     return text

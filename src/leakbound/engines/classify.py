@@ -1,7 +1,8 @@
 """Models that classify texts: sequence classifiers, and causal models that answer yes or no.
 
-To add a classifier, add a function `open(location, *, dtype, device) -> Classify` and a row of
-`CLASSIFIERS`. Opening a classifier reads everything except its weights; the first text loads them.
+To add a kind of classifier, add a function `open(location, *, dtype, device) ->
+Classify` and a row of `CLASSIFIERS`. Opening a classifier reads all files
+except the weights, which are loaded with the first text.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ _NO_TOKEN = -1
 class SequenceClassifier:
     """A transformers model for sequence classification, with mutually exclusive labels.
 
-    A pair is tokenised as the model's tokenizer joins pairs.
+    A pair of texts is joined by the model's tokenizer.
 
     Attributes:
         checkpoint: the model's files, weights not read yet.
@@ -62,7 +63,8 @@ class SequenceClassifier:
 
         Raises:
             InputError: an unknown dtype or device.
-            ModelError: no sequence classifier, or its labels do not exclude each other.
+            ModelError: the model is no sequence classifier, or its labels do not exclude each
+                other.
         """
         model = cls(Checkpoint.open(location, dtype=dtype, device=device))
         config = model.checkpoint.config
@@ -109,7 +111,7 @@ class SequenceClassifier:
         """
         tokenizer = self.checkpoint.tokenizer
         cut = {} if self.most is None else {"truncation": True, "max_length": self.most}
-        with quiet():  # it would warn of a text that is too long
+        with quiet():  # no warning about texts that are too long
             rows = [dict(tokenizer(text, second, **cut)) for text, second in texts]
         return _classified(self, rows)
 
@@ -117,7 +119,7 @@ class SequenceClassifier:
         """Return a classifier of only the first tokens of every text; see `Truncates.truncated`.
 
         Args:
-            tokens: the largest number of tokens, including those that the tokenizer adds.
+            tokens: the largest number of tokens, including tokens that the tokenizer adds.
 
         Returns:
             A classifier for which no text is too long.
@@ -131,7 +133,7 @@ class SequenceClassifier:
     def _model(self) -> Any:
         model = self.checkpoint.load(AutoModelForSequenceClassification)
         if model.config.pad_token_id is None:
-            model.config.pad_token_id = _NO_TOKEN  # a causal model reads the last other token
+            model.config.pad_token_id = _NO_TOKEN  # the last other token is used
         return model
 
 
@@ -139,7 +141,7 @@ class SequenceClassifier:
 class YesNoClassifier:
     """A causal model whose next token is yes or no: P(yes) / (P(yes) + P(no)).
 
-    A text is the complete prompt after the BOS token, without a second text. The probability of a
+    A text is the complete prompt after the BOS token; there is no second text. The probability of a
     word is the sum over all single tokens that spell it, in lower case, capitalised or in capitals,
     with or without a blank before it. All other tokens are ignored.
 
@@ -275,8 +277,8 @@ def _classified(
 ) -> NDArray[np.float64]:
     """Return the probabilities of all rows, [n, labels], in order; ModelError unless finite.
 
-    Rows that are too long have NaN. Rows of one length share a batch, so nothing is padded: the
-    padding token differs between models, and some models read it.
+    Rows that are too long have NaN. A batch has rows of one length, so no row is padded: the
+    padding token differs between models, and some models do not ignore it.
     """
     probabilities = np.full((len(rows), len(classifier.labels)), np.nan)
     room = _room(classifier.checkpoint)

@@ -1,4 +1,4 @@
-"""The engine of a model that is open at every worker of a crew."""
+"""An engine that passes its calls to the workers of a crew, each of which has the model open."""
 
 from __future__ import annotations
 
@@ -36,11 +36,11 @@ _ABLE = ("explore", "force", "force_ids", "prove", "read", "gradient_norms", "wo
 
 
 class CrewEngine:
-    """The engine that `opener` opens, at every worker of a crew.
+    """The engine that `opener` opens at every worker of a crew.
 
-    It has the methods of that engine (see the seams in `leakbound.types`). Each call runs at one
-    worker; `spread` distributes many jobs. A worker is refused if the fingerprint of its engine
-    differs from the first worker's.
+    A `CrewEngine` has the methods of the opened engine (see the protocols in `leakbound.types`).
+    Each call runs at one worker; `spread` distributes many jobs. A worker is refused if the
+    fingerprint of its engine differs from the first worker's.
     """
 
     fingerprint: JsonObject
@@ -77,7 +77,7 @@ class CrewEngine:
         return self._crew.each(self._opens, do, jobs)
 
     def _measure(self, queries: Sequence[Query]) -> None:
-        """See `Measures.measure`: every worker measures, also workers that join later."""
+        """See `Measures.measure`; every worker measures, including workers that join later."""
         self._crew.prepare(self._opens, _called, ("measure", (tuple(queries),)))
         self.margin = alone(self._crew, self._opens, getattr, _MARGIN)
 
@@ -100,7 +100,7 @@ def _facts(engine: Any, _: None) -> tuple[dict[str, Any], list[str]]:
     values = {name: getattr(engine, name) for name in names if hasattr(engine, name)}
     values["usage"] = Usage(notes=[*engine.usage.notes])
     if measures:
-        values[_MARGIN] = math.inf  # until it is measured, nothing is exact
+        values[_MARGIN] = math.inf  # no exact masses until the margin is measured
     return values, able
 
 

@@ -35,7 +35,7 @@ _FORMS = (
 class TransformersEmbedder:
     """The mean of a causal model's last hidden states over the tokens of a question, in float32.
 
-    The model reads the prompt of the question; the words of a template are not in the mean.
+    The model reads the complete prompt; the mean leaves out the tokens of a chat template.
 
     Attributes:
         loaded: the model.
@@ -53,7 +53,7 @@ class TransformersEmbedder:
 
     @torch.no_grad()
     def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        """Embed texts; no vector depends on other texts, up to rounding.
+        """Embed texts; except for rounding, a vector does not depend on the other texts.
 
         Args:
             texts: questions.
@@ -71,7 +71,7 @@ class TransformersEmbedder:
             rows = [torch.tensor(ids) for ids, _ in batch]
             ids = pad_sequence(rows, batch_first=True).to(model.device)
             mask = pad_sequence([*map(torch.ones_like, rows)], batch_first=True).to(model.device)
-            # Without the output head: logits over a vocabulary take more memory than all else.
+            # The output head is left out, because logits over a vocabulary take most of the memory.
             output = model.base_model(input_ids=ids, attention_mask=mask)
             hidden = output.last_hidden_state.float()
             means += [hidden[i, start : len(ids)].mean(0) for i, (ids, start) in enumerate(batch)]
@@ -141,7 +141,7 @@ class SentenceEmbedder:
         Models with equal fingerprints give the same vectors, up to rounding.
         """
         folder = Path(self.location).expanduser()
-        if not folder.is_dir():  # the library adds its own name to one without a slash
+        if not folder.is_dir():  # the library adds its own name to a hub name without a slash
             names = (self.location, f"sentence-transformers/{self.location}")
             marks = (try_to_load_from_cache(n, file) for n in names for file in _MARKS)
             folder = next(Path(file).parent for file in marks if isinstance(file, str))

@@ -1,7 +1,7 @@
 """The files of a model: find them, check them without reading weights, and compute digests.
 
-transformers builds as many layers as a config requests, which may take all memory. This module does
-not need torch.
+The files are checked first because transformers builds as many layers as a
+config states, which may take all memory. This module does not need torch.
 """
 
 from __future__ import annotations
@@ -113,7 +113,7 @@ def _download(location: str) -> Path:
 
 
 def _require_no_adapter(folder: Path) -> None:
-    """Refuse adapters: transformers applies an adapter next to complete weights silently.
+    """Refuse a folder with an adapter, which transformers applies without a message.
 
     No file shows whether the adapter was already merged into the weights.
     """
@@ -156,7 +156,7 @@ def _shards(index: Path) -> tuple[Path, ...]:
 
 
 def _tensors(file: Path) -> int:
-    """Return the number of tensors in a file of weights; its header is checked against its size."""
+    """Return the number of tensors in a file of weights, after checking its header and size."""
     try:
         with safe_open(file, framework="np") as opened:
             return len(opened.keys())
@@ -198,7 +198,7 @@ def files_digest(files: Iterable[Path]) -> str:
 
 @lru_cache
 def _digest(files: tuple[tuple[Path, int, int, int], ...]) -> str:
-    """Return the SHA-256 over the digests of files in order; sizes and times key the cache."""
+    """Return the SHA-256 over the digests of files, cached by their sizes and times."""
     total = hashlib.sha256()
     for file, *_ in files:
         total.update(bytes.fromhex(sha256(file)))

@@ -48,11 +48,10 @@ _LIGHT = math.log(1e-6)
 class RowBudget:
     """The default number of prefixes that are forwarded together.
 
-    most: the largest number of rows.
-    cache: the most bytes for the keys and values of the tokens that stored prefixes generate; at
-        least 16 rows are forwarded together in any case.
-    rule: the rule in fingerprints, without numbers of a particular GPU, so that a run may resume on
-        another GPU.
+    most: the largest number of rows (prefixes in one forward pass). cache: the most bytes for the
+    keys and values of the generated tokens of stored prefixes; at least 16 rows are forwarded
+    together in any case. rule: the words for this rule in fingerprints, without numbers of a
+    particular GPU, so that a run may resume on another GPU.
     """
 
     most: int
@@ -61,7 +60,7 @@ class RowBudget:
 
     @classmethod
     def of(cls, device: torch.device) -> RowBudget:
-        """Return the budget of a device; larger on a GPU, where 1,024 rows took as long as 64."""
+        """Return the budget of a device, larger on a GPU because 1,024 rows took as long as 64."""
         cache = memory_for_keys(device)
         if device.type == "cuda":
             return cls(4096, cache, "at most 4096, 16384 held in an eighth of the GPU's memory")
@@ -70,7 +69,7 @@ class RowBudget:
     def rows(self, model: Any, max_new_tokens: int, rows: int | None = None) -> tuple[int, int]:
         """Return the numbers of completions forwarded together (`rows` if given) and stored."""
         config = model.config.get_text_config()
-        attention = getattr(config, "num_attention_heads", 1)  # a state-space model has none
+        attention = getattr(config, "num_attention_heads", 1)  # a state-space model has no heads
         heads = getattr(config, "num_key_value_heads", None) or attention
         width = getattr(config, "head_dim", None) or config.hidden_size // attention
         size = 2 * config.num_hidden_layers * heads * width * model.dtype.itemsize * max_new_tokens
@@ -82,8 +81,8 @@ class RowBudget:
 class TransformersEngine:
     """Draws completions with transformers; see `Generate` and `Explores` for the contracts.
 
-    `rows` is part of the fingerprint, because other shapes are rounded differently. Four times as
-    many prefixes are stored if they fit.
+    `rows` is part of the fingerprint, because batches of other shapes are rounded differently. Up
+    to four times as many prefixes are stored if they fit into memory.
 
     Args:
         loaded: the model, from `load_model`.
@@ -160,7 +159,7 @@ class TransformersEngine:
 
     @property
     def machine(self) -> JsonObject:
-        """The settings that also decide the exact draws, but not their distribution."""
+        """The settings that affect the exact draws, but not their distribution."""
         cascade = getattr(self._seam, "cascade", None)
         return {
             "device": str(self.loaded.model.device.type),
@@ -179,10 +178,10 @@ class TransformersEngine:
     def measure(self, queries: Sequence[Query]) -> None:
         """Measure the margin after these queries' prompts; see `Measures.measure`, `shape_margin`.
 
-        Without this call exploring and forcing measure it after their first queries.
+        Without this call, `explore` and `force` measure the margin with their first queries.
 
         Args:
-            queries: the queries to come; the prompts of some of them are read.
+            queries: the queries that will be drawn or explored; the prompts of some are read.
         """
         probed = probed_prompts(map(self.prompt_ids, queries), self.loaded.context_length)
         if probed != self._probed:
@@ -253,7 +252,7 @@ class TransformersEngine:
             return
 
         def tell(draws: int, tokens: int, note: str = "") -> None:
-            self.tell(0, tokens)  # the greedy answers are no draws
+            self.tell(0, tokens)  # greedy answers do not count as draws
 
         look = partial(self._grow, tell=tell)
         drawn = self.usage.draws
@@ -292,9 +291,10 @@ class TransformersEngine:
             decoding: the distribution to force through.
 
         Returns:
-            A completion of count 0 for each text; None if the decoding cannot produce it. None with
-            a note that names the query if the joint tokens of prompt and text do not begin with the
-            tokens of the prompt: then the text is not an output of this prompt.
+            A completion of count 0 for each text; None if the decoding cannot produce the text. The
+                result is also None, with a note that names the query, if the tokens of prompt and
+                text together do not begin with the tokens of the prompt: the text is then not an
+                output of this prompt.
 
         Raises:
             InputError: a decoding or weights without an exact mode, as for `explore`.
@@ -425,7 +425,8 @@ class TransformersEngine:
         return Reader(self.loaded, self.prompting, shares=isinstance(self._seam, CachedModel))
 
     def _exact(self, decoding: Decoding, queries: Sequence[Query]) -> Sampler:
-        """Return a sampler with exact masses after these prompts; InputError if none are exact."""
+        """Return a sampler of exact masses after these prompts; InputError if they cannot be
+        exact."""
         if why := decoding.inexact:
             raise InputError(f"{why}, or sample only.")
         if not self._probed:
@@ -440,7 +441,7 @@ class TransformersEngine:
     def _grow(
         self, queries: Sequence[Query], decoding: Decoding, draws: Draws, tell: Tell | None = None
     ) -> Iterator[Sample | Failure]:
-        """Yield the samples of queries; queries with equal room for new tokens advance together."""
+        """Yield the samples of queries; queries with equal limits on tokens are drawn together."""
         by_room: dict[int, list[Query]] = {}
         for query in queries:
             by_room.setdefault(decoding.room(len(self.prompt_ids(query))), []).append(query)
@@ -480,8 +481,8 @@ def probe(loaded: LoadedModel, prompting: Prompting) -> tuple[ProbedPrompt, ...]
         prompting: how questions become prompts.
 
     Returns:
-        One ProbedPrompt per question. Of a prompt longer than the model's context only the end is
-        read; a prompt without a token is left out.
+        One ProbedPrompt per question. If a prompt is longer than the model's context, only its end
+            is read; a prompt without a token is left out.
     """
     encoded = (prompting.encode(loaded.tokenizer, question) for question in QUESTIONS)
     prompts = [ids[-(loaded.context_length or len(ids)) :] for ids in encoded if ids]

@@ -1,8 +1,9 @@
 """Load complete models from disk or hub, and save them atomically.
 
-If a checkpoint lacks a tensor, transformers only warns and uses random weights instead.
-Such a model looks perfectly unlearned, so it is refused here. Every other fault that would load a
-different model than the user named is refused too.
+If a checkpoint lacks a tensor, transformers only warns and uses random weights
+instead. Such a model looks perfectly unlearned, so this module refuses it. It
+also refuses every other fault by which a model other than the user's would be
+loaded.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ _ENCODERS = ("ForMaskedLM", "ForPreTraining")
 _TOKEN_IDS = frozenset({"bos_token_id", "eos_token_id", "pad_token_id"})
 _FEW = 5  # tokens that a note shows
 _DYNAMIC = "transformers_modules"  # the package into which transformers copies a model's code
-# Generation settings that cannot change which token comes next.
+# Generation settings that cannot change the choice of the next token.
 _HARMLESS = frozenset({"transformers_version", "use_cache"})
 
 
@@ -45,7 +46,7 @@ class LoadedModel:
         model: the transformers model, in evaluation mode if it was loaded here.
         tokenizer: its tokenizer.
         eos_token_ids: tokens that end a completion.
-        context_length: the most tokens that it reads; None if the config has no limit.
+        context_length: the most tokens that the model reads; None if the config has no limit.
         fingerprint: models with equal fingerprints have the same next-token distribution and end
             answers at the same tokens, in any folder. Empty for a model that a user loaded.
     """
@@ -59,7 +60,7 @@ class LoadedModel:
 
 @dataclass(frozen=True, slots=True)
 class Checkpoint:
-    """A model known from its files; `load` or another engine reads its weights.
+    """A model whose files were read except for the weights, which `load` or another engine reads.
 
     Attributes:
         location: the name of the model.
@@ -131,12 +132,12 @@ class Checkpoint:
     def fingerprint_of(self, dtype: str, parts: Iterable[Any]) -> JsonObject:
         """Return digests of everything that decides the next token and the end of an answer.
 
-        Weights, settings and tokenizers are read from the model's files. Code is found by the
-        classes that the libraries made, because a config may name code that is stored elsewhere.
+        Weights, settings and tokenizers are read from the model's files. Code is found through the
+        classes of the loaded objects, because a config may name code in another repository.
 
         Args:
             dtype: the type of the weights.
-            parts: the objects that the libraries made of the files.
+            parts: the objects that the libraries made from the files.
 
         Returns:
             The digests, which do not depend on the folder. `code` is the digest of the Python that
@@ -159,8 +160,8 @@ class Checkpoint:
     def eos_token_ids(self) -> frozenset[int]:
         """The tokens that end a completion, see `LoadedModel.eos_token_ids`.
 
-        They are read here because transformers, when it reads weights, skips generation settings
-        that it cannot read.
+        The tokens are read before the weights, because transformers ignores generation settings
+        that it cannot read when it loads weights.
         """
         with quiet(), _refusing(self.location):
             if (self.files.folder / "generation_config.json").exists():
@@ -179,7 +180,7 @@ class Checkpoint:
         require_sound(self.tokenizer, str(self.files.template))
 
     def load(self, kind: Any) -> Any:
-        """Read its weights as a model of a transformers Auto class.
+        """Load the weights into a model of a transformers Auto class.
 
         Args:
             kind: the Auto class.
@@ -197,8 +198,8 @@ class Checkpoint:
 def live_model(model: Any, tokenizer: Any) -> LoadedModel:
     """Wrap a causal model that a user loaded, without changing it.
 
-    Only the end tokens of its generation config are used. It has no fingerprint, because its
-    weights may change at the next step.
+    Only the end tokens of the model's generation config are used. The result has no fingerprint,
+    because a training step may change the weights.
 
     Args:
         model: the transformers model.
@@ -225,10 +226,10 @@ def load_model(
 ) -> LoadedModel:
     """Load the model at `location`.
 
-    Every tensor of the model comes from safetensors or GGUF files with its name and shape. Of the
-    checkpoint's generation config only the special token ids are used, so none of its defaults can
-    truncate a distribution; the fingerprint records the rest. Faults that the files show are
-    reported before any weight is read.
+    Every tensor of the model comes from safetensors or GGUF files with its name and shape. Only the
+    special token ids of the checkpoint's generation config are used, so none of its sampling
+    defaults can truncate a distribution; the fingerprint records the other settings. Faults that
+    the files show are reported before any weight is read.
 
     Args:
         location: a folder, a `.gguf` file (dequantised), or a hub name.
@@ -334,7 +335,7 @@ def save_model(
         model: the transformers model.
         tokenizer: its tokenizer.
         path: the folder to make.
-        files: name to text of files written next to the weights (None: none).
+        files: the texts of further files by name, written next to the weights (None: none).
 
     Raises:
         InputError: `path` exists.
@@ -371,7 +372,7 @@ def load_weights(model: Any, folder: Path) -> None:
 
     Args:
         model: the transformers model, which is changed.
-        folder: where it was saved.
+        folder: the folder into which it was saved.
 
     Raises:
         ModelError: a weight that is missing, or files that cannot be read.
@@ -401,7 +402,7 @@ def _read(kind: Any, location: str, files: ModelFiles, dtype: str, **common: Any
     """Return the model with every tensor from its own files, or ModelError."""
     more: dict[str, Any] = {"use_safetensors": True}
     if files.gguf:
-        # transformers can compute on packed blocks, so dense weights must be requested.
+        # transformers can compute on packed (quantised) blocks, so dense weights must be requested.
         config = getattr(transformers, "GgufConfig", None)
         more = {"quantization_config": config(dequantize=True)} if config else {}
     with quiet(), _refusing(location):
@@ -409,7 +410,7 @@ def _read(kind: Any, location: str, files: ModelFiles, dtype: str, **common: Any
             files.folder,
             dtype=dtype if dtype == "auto" else getattr(torch, dtype),
             output_loading_info=True,
-            ignore_mismatched_sizes=True,  # refused below with their names
+            ignore_mismatched_sizes=True,  # refused below, with the names of the tensors
             **common,
             **more,
         )
@@ -433,8 +434,8 @@ def _refusing(location: str) -> Iterator[None]:
     try:
         yield
     except (LeakboundError, MemoryError, torch.OutOfMemoryError):
-        raise  # the checkpoint may be sound
-    except Exception as error:  # a file cut short may fail in any line that reads it
+        raise  # not a fault of the checkpoint
+    except Exception as error:  # a truncated file may fail at any place that reads it
         remedy = "Check the model's files and the installed version of transformers."
         if "trust_remote_code" in str(error):
             remedy = "It needs the code that came with it: read it, then pass --trust-remote-code."
@@ -444,7 +445,8 @@ def _refusing(location: str) -> Iterator[None]:
 def _require_causal(location: str, model: Any) -> None:
     """Refuse a model whose logits after a token depend on later tokens.
 
-    transformers gives a generating head also to an encoder that was trained to fill in blanks.
+    transformers loads an encoder that was trained to fill in masked tokens as a generating model
+    without an error.
     """
     made = getattr(model.config, "architectures", None) or [type(model).__name__]
     decoder = getattr(model.config, "is_decoder", False)

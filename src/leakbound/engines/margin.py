@@ -1,8 +1,10 @@
 """Measure how much a model's log-probabilities change with the shape of the batch.
 
-The order of summation depends on the shape. So a prefix has slightly different logits if it is a
-single row, if it is part of a batch, and if all of its tokens are read together. A mass computed in
-one shape is a bound in every other shape only after each of its tokens is corrected for this.
+The order of summation in a forward pass depends on the shape of the batch. So
+the logits after a prefix differ slightly if the prefix is a single row, if it
+is one of several rows, or if all of its tokens are read in one pass. A
+probability that was computed in one shape is a lower bound in every other shape
+only after the log-probability of each token is lowered by the margin.
 """
 
 from __future__ import annotations
@@ -20,13 +22,13 @@ from numpy.typing import NDArray
 from leakbound.engines.prefix_cache import ALWAYS, CachedModel, RecomputedModel
 from leakbound.sampling.model import Handles, PrefixModel
 
-LEAST_MARGIN = 4e-6  # nats a token: a few prefixes do not show every rounding
+LEAST_MARGIN = 4e-6  # nats per token, because a few prefixes do not show every rounding
 _WIDER = 8
 _ROWS = (64, 7, 2, 1)
 _STEPS = 4  # tokens after a prompt
 _OWN_PROMPTS = 8
 _MADE_UP_LENGTHS = (4, 12)
-_STRIDE = 7919  # a prime, to spread few token ids over a large vocabulary
+_STRIDE = 7919  # a prime that spreads a few token ids over a large vocabulary
 
 Ids: TypeAlias = tuple[int, ...]
 Seen: TypeAlias = dict[Ids, list[torch.Tensor]]
@@ -36,8 +38,8 @@ Seen: TypeAlias = dict[Ids, list[torch.Tensor]]
 def probed_prompts(prompts: Iterable[Ids], context: int | None = None) -> tuple[Ids, ...]:
     """Select a few of a run's prompts for measuring, from the shortest to the longest.
 
-    The order of the prompts does not matter. A prompt loses its first tokens if the steps of the
-    measurement would exceed the model's `context`.
+    The order of the prompts does not matter. The first tokens of a prompt are removed if prompt and
+    measured steps would exceed the model's `context`.
     """
     ordered = sorted(set(prompts), key=lambda ids: (len(ids), ids))
     spread = np.linspace(0, len(ordered) - 1, min(_OWN_PROMPTS, len(ordered))).round()
@@ -47,25 +49,26 @@ def probed_prompts(prompts: Iterable[Ids], context: int | None = None) -> tuple[
 
 @torch.inference_mode()
 def shape_margin(model: PrefixModel, prompts: Sequence[Ids] = ()) -> float:
-    """Return δ: the largest difference of a log-probability between batch shapes, in nats.
+    """Return δ: a limit on the difference of a log-probability between batch shapes, in nats.
 
-    It is eight times the largest observed difference of a logit after the same prefix, and at least
-    4e-6. Prefixes are `prompts` (see `probed_prompts`), two made-up prompts, and four more tokens
-    along likely continuations. Shapes are batches of 64, 7, 2 and 1 rows with short and long
-    prompts; prompts read once for all of their rows, if they are long enough; single prompts; and
-    prompts in pieces. So δ is a widened observed maximum, not proved for every prefix. It is
-    infinite, so that nothing is exact, for weights of fewer than 32 bits, and if logits are NaN in
-    one shape but not in another, or everywhere. (If they are NaN after one prompt in every shape,
-    only that question fails.)
+    δ is eight times the largest observed difference of a logit after the same prefix, and at least
+    4e-6. The tested prefixes are `prompts` (see `probed_prompts`), two made-up prompts, and four
+    more tokens along likely continuations. The tested shapes are batches of 64, 7, 2 and 1 rows
+    with short and long prompts; prompts whose keys are read once for all rows, if the prompts are
+    long enough; single prompts; and prompts in two pieces. So δ is a multiple of an observed
+    maximum, and is not proved for every prefix. δ is infinite, so that no mass is exact, for
+    weights of fewer than 32 bits, and if logits are NaN in one shape but not in another, or after
+    every prompt. (If they are NaN after one prompt in every shape, only that question fails.)
 
-    The factor of eight: if no logit changes by more than ε, neither does their logsumexp, and a
-    log-probability is a difference of the two. Also, prefixes of a run change by more than the few
-    tested ones. On small trained models log-probabilities changed by up to 2.2 times the largest
-    observed ε. A path is corrected for each token as if all changed in the same direction.
+    Reasons for the factor of eight: if no logit changes by more than ε, their logsumexp changes by
+    at most ε, so a log-probability, the difference of the two, changes by up to 2 ε. Moreover, some
+    prefixes of a run have larger changes than the few tested prefixes. On small trained models
+    log-probabilities changed by up to 2.2 times the largest observed ε. The correction of a path
+    adds δ for each token, as if all tokens changed in the same direction.
     """
     if isinstance(model, CachedModel | RecomputedModel) and torch.finfo(model.dtype).bits < 32:
         return math.inf
-    # tokens from the whole vocabulary, without meaning
+    # meaningless tokens from the whole vocabulary
     ids = np.arange(1, sum(_MADE_UP_LENGTHS) + 1) * _STRIDE % model.vocab_size
     made_up = (tuple(part.tolist()) for part in np.split(ids, _MADE_UP_LENGTHS[:1]))
     probes = [*prompts, *made_up]
@@ -78,8 +81,9 @@ def shape_margin(model: PrefixModel, prompts: Sequence[Ids] = ()) -> float:
 def _walk_together(model: PrefixModel, prompts: Sequence[Ids], seen: Seen) -> list[Ids]:
     """Record the logits after the prompts and their continuations, in batches of each size.
 
-    The widest batch finds the paths, which are returned: rows of one prompt begin with its
-    likeliest token, its second likeliest and so on, and continue with the likeliest tokens.
+    The paths are chosen in the largest batch, and returned. Rows of one prompt begin with the
+    likeliest token after the prompt, the second likeliest and so on, and continue with likeliest
+    tokens.
     """
     roots, logits = model.prefill(prompts)
     for prompt, row in zip(prompts, logits, strict=True):
@@ -124,7 +128,8 @@ def _walk(
 ) -> list[Ids]:
     """Record the logits after each step of rows that advance together; return their prefixes.
 
-    `steps` × rows are the tokens of the first steps; then each row takes its likeliest token.
+    `steps` has the tokens of the first steps, [steps, rows]; then each row takes its likeliest
+    token.
     """
     reached, logits = list(prefixes), torch.empty(0)
     for step in range(_STEPS):
@@ -139,7 +144,7 @@ def _walk(
 
 
 def _read(model: PrefixModel, prefixes: Sequence[Ids], seen: Seen) -> None:
-    """Record the logits after prefixes, each separately, and all after their first halves."""
+    """Record the logits after each prefix, read alone in one pass and in two halves."""
     for ids in prefixes:
         handle, logits = model.prefill([ids])
         model.release(handle)
@@ -154,7 +159,7 @@ def _read(model: PrefixModel, prefixes: Sequence[Ids], seen: Seen) -> None:
 def _largest(seen: Seen) -> float:
     """Return the largest difference of a logit after one prefix; infinite if one shape gives NaN.
 
-    Equal infinities do not differ: they are tokens of probability 0 in both.
+    Equal infinities count as no difference: the token has probability 0 in both shapes.
     """
     stacks = map(torch.stack, seen.values())
     usable = [logits for logits in stacks if not logits.isnan().any(dim=-1).all()]
@@ -162,6 +167,6 @@ def _largest(seen: Seen) -> float:
 
 
 def _range(logits: torch.Tensor) -> float:
-    most, least = logits.amax(dim=0), logits.amin(dim=0)  # NaN where one is
+    most, least = logits.amax(dim=0), logits.amin(dim=0)  # NaN if one of the logits is NaN
     gaps = (most - least)[most != least].nan_to_num(nan=math.inf)
     return float(gaps.max()) if len(gaps) else 0.0

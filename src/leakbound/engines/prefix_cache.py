@@ -1,19 +1,22 @@
 """`PrefixModel` for transformers models: branching prefixes over one key-value cache.
 
-The keys and values of every token, of prompts and completions, are stored once, in a slot, for all
-prefixes that share it. If a prompt begins like a stored prompt, only the rest is forwarded.
-`PrefixTree` has the order of slots; a prefix is the slot of its last token. `_Gathered`, a
-transformers `Cache`, collects the slots of the current rows layer by layer, in a scratch buffer
-that all layers share. So every model that reads its keys and values from a cache works unchanged.
-Rows end at the same key column and begin at different ones, so this module makes the masks: causal,
-and sliding in layers with windows.
+The keys and values of every token, of prompts and completions, are stored once,
+in a slot, for all prefixes that share the token. If a prompt begins like a
+stored prompt, only the remaining tokens are forwarded. `PrefixTree` stores the
+parent of every slot; a prefix is identified by the slot of its last token.
+`_Gathered`, a transformers `Cache`, copies the slots of the current rows into a
+scratch buffer that all layers share. So every model that reads its keys and
+values from a cache works unchanged. The keys of all rows end at the same column
+and begin at different columns, so this module makes the attention masks: causal
+masks, and sliding masks for layers with windows.
 
-On a processor a few rows at a time gather and attend, as many as fit into its cache. If prompts are
-long and rows many (`Cascade`), rows gather only generated tokens, and a prompt's keys and values
-are read once for all of its rows (see `cascade`).
+On a CPU, keys are copied and used for only a few rows at a time, as many as fit
+into its cache. If prompts are long and rows many (see `Cascade`), only the keys
+and values of generated tokens are copied per row, and those of a prompt are
+read once for all of its rows (see the module `cascade`).
 
-`branching` tests whether a model follows these contracts; if it does not, whole paths are gathered,
-or every prefix is recomputed.
+The module `branching` tests whether a model gives right results in this way. If
+not, the keys of complete paths are copied, or every prefix is recomputed.
 """
 
 from __future__ import annotations
@@ -38,8 +41,8 @@ from leakbound.sampling.model import Handles, WholePrefixes
 
 _SLIDING, _FULL = "sliding_attention", "full_attention"
 READ_TOGETHER = {"cpu": 512, "other": 2048}  # tokens of prompts, read together
-BLOCK = 1 << 21  # bytes of keys and values that rows gather at a time
-# without cuDNN's: with each new number of rows or columns an H200's host took 50 ms more
+BLOCK = 1 << 21  # bytes of keys and values that are copied in one batch
+# without cuDNN's attention, which took 50 ms per new number of rows or columns on an H200
 _BACKENDS = [SDPBackend.FLASH_ATTENTION, SDPBackend.EFFICIENT_ATTENTION, SDPBackend.MATH]
 
 
@@ -47,9 +50,9 @@ _BACKENDS = [SDPBackend.FLASH_ATTENTION, SDPBackend.EFFICIENT_ATTENTION, SDPBack
 class Cascade:
     """The shapes for which the keys of prompts are read once for all of their rows.
 
-    tokens: the least number of tokens of the longest prompt.
-    rows: the least average number of rows per prompt.
-    keys: the least number of keys of prompts that rows would gather, at the longest one's length.
+    tokens: the smallest number of tokens of the longest prompt. rows: the smallest average number
+    of rows per prompt. keys: the smallest product of the number of rows and the length of the
+    longest prompt.
     """
 
     tokens: int = 64
@@ -58,7 +61,7 @@ class Cascade:
 
     @classmethod
     def on(cls, device: torch.device) -> Cascade:
-        """Return the bounds for a device. On a GPU, which waits for more calls, it pays later."""
+        """Return the limits for a device; they are higher on a GPU, where more calls cost more."""
         return cls(keys=1 << 19) if device.type == "cuda" else cls()
 
     def pays(self, longest: int, rows: int, prompts: int) -> bool:
@@ -84,8 +87,8 @@ def arithmetic(device: torch.device) -> str:
 def memory_for_keys(device: torch.device) -> int:
     """Return the bytes for keys and values: an eighth of a GPU's memory, elsewhere 2 GiB.
 
-    Keys and values of generated tokens stay below this limit. No prompt is read while the keys and
-    values of all tokens exceed it.
+    The keys and values of generated tokens stay below this limit. No further prompt is read while
+    the keys and values of all tokens exceed the limit.
     """
     if device.type != "cuda":
         return 2 << 30
@@ -95,13 +98,13 @@ def memory_for_keys(device: torch.device) -> int:
 class CachedModel:
     """Branching prefixes over stored keys and values; see `PrefixModel` for the contract.
 
-    A handle is the slot of a prefix's last token; `live` of them are not yet released. `cascade`
-    decides when prompts are read once for all of their rows; None: never. It may change between
-    calls. Rows that would gather more than `block` bytes for a layer attend in parts, with the same
-    bits; None: all gather before any attends.
+    A handle is the slot of a prefix's last token; `live` handles are not yet released. `cascade`
+    decides when the keys of prompts are read once for all of their rows; None: never. It may change
+    between calls. If the keys and values of a batch take more than `block` bytes in a layer,
+    attention is computed in parts, with bit-equal results; None: never in parts.
 
-    Prompts may be long: the model is full once keys and values take `memory_for_keys`. Rows that
-    would gather more than a quarter of that for a layer are forwarded in parts.
+    The model is full once keys and values take `memory_for_keys` bytes. A batch whose keys and
+    values would take more than a quarter of this in a layer is forwarded in parts.
     """
 
     def __init__(
@@ -133,7 +136,8 @@ class CachedModel:
     def prefill(self, prompts: Sequence[Sequence[int]]) -> tuple[Handles, torch.Tensor]:
         """See `PrefixModel.prefill`; prompts of similar length are read together.
 
-        They can share tokens, because a layer stores all keys before any row attends.
+        Prompts of one batch can share tokens, because a layer stores all keys before attention is
+        computed.
         """
         waiting = sorted(range(len(prompts)), key=lambda i: len(prompts[i]))
         order, read = np.argsort(waiting), list[tuple[Handles, torch.Tensor]]()
@@ -157,13 +161,13 @@ class CachedModel:
         return prompts
 
     def _read(self, prompts: Sequence[Sequence[int]]) -> tuple[Handles, torch.Tensor]:
-        """Read prompts together, or one by one if a key or value that is not finite spoils others.
+        """Read prompts together, or one by one if there is a key or value that is not finite.
 
-        No other prompt shares the tokens of a prompt with such a key or value.
+        A prompt with such a key or value shares its tokens with no other prompt.
         """
         rows = list[Slots]()
         for prompt in prompts:
-            stem, depth = self._tree.find(prompt[:-1])  # one token at least gives the logits
+            stem, depth = self._tree.find(prompt[:-1])  # a token is left for the logits
             rows.append(self._tree.chain(stem, len(prompt) - depth))
             self._tree.remember(rows[-1], np.array(prompt[depth:]))
         longest, handles = max(map(len, rows)), np.array([slots[-1] for slots in rows])
@@ -252,7 +256,7 @@ class CachedModel:
     ) -> tuple[dict[str, Any], list[torch.Tensor]]:
         """Return the model's inputs, and the slots and other arrays on its device."""
         positions = self._tree.length[slots] - 1
-        arrays = (tokens, positions, slots, *others)  # of integers: one transfer for all
+        arrays = (tokens, positions, slots, *others)  # arrays of integers, moved in one transfer
         joined = np.concatenate([array.ravel() for array in arrays])
         whole = torch.as_tensor(joined, device=self._model.device)
         parts = zip(torch.split(whole, [array.size for array in arrays]), arrays, strict=True)
@@ -297,7 +301,7 @@ class RecomputedModel(WholePrefixes):
     def _read(self, prefixes: Sequence[Sequence[int]]) -> torch.Tensor:
         sizes = np.array([len(p) for p in prefixes])
         logits: list[torch.Tensor] = [torch.empty(0)] * len(prefixes)
-        for size in np.unique(sizes):  # equal lengths only: padding would enter recurrent states
+        for size in np.unique(sizes):  # no padding, which would change recurrent states
             mine = np.flatnonzero(sizes == size).tolist()
             ids = torch.tensor([prefixes[i] for i in mine], device=self._model.device)
             with self._products.applied():
@@ -308,18 +312,18 @@ class RecomputedModel(WholePrefixes):
 
 
 class _Gathered(Cache):  # type: ignore[misc]
-    """Keys and values by slot; a forward sees the slots on the paths of its rows.
+    """Keys and values by slot, of which a forward pass sees the slots on the paths of its rows.
 
-    Each layer has a pool, slots × width, with adjacent keys and values of a token. Slot 0 is zero,
-    so the columns before a short row are finite: 0 · NaN would be NaN. Padding writes to slot 1,
-    which is never read. Every other slot is written before it is read, so its former contents are
-    never seen.
+    Each layer has an array (pool), slots × width, with the key and the value of a token next to
+    each other. Slot 0 contains zeros, so the columns before a short row are finite; otherwise 0 ·
+    NaN would give NaN. Padding writes to slot 1, which is never read. Every other slot is written
+    before it is read, so earlier contents are never used.
     """
 
     def __init__(self) -> None:
         super().__init__(layers=[])
         self._pools: list[torch.Tensor] = []
-        self._scratch = [torch.empty(0)] * 2  # for rows, for prompts
+        self._scratch = [torch.empty(0)] * 2  # one for rows, one for prompts
 
     @property
     def bytes_of_a_token(self) -> list[int]:
@@ -335,8 +339,9 @@ class _Gathered(Cache):  # type: ignore[misc]
     ) -> None:
         """Set the slots that the next forward fills, rows × new tokens, and the slots that it sees.
 
-        `paths`: rows × columns, the new tokens last. If they contain only generated tokens,
-        `prompts`: strips × tokens, padded behind. The pools get at least `size` slots.
+        `paths` has rows × columns, the new tokens last. If `paths` has only generated tokens,
+        `prompts` has the slots of prompts, strips × tokens, padded at the end. The pools are
+        enlarged to at least `size` slots.
         """
         self._slots, self._paths, self._size = slots, paths, size
         self._prompts = slots[:0] if prompts is None else prompts
@@ -344,7 +349,7 @@ class _Gathered(Cache):  # type: ignore[misc]
         self._shared: Shared | None = None
 
     def share(self, shared: Shared) -> Shared:
-        """Let this forward's layers offer their keys and values."""
+        """Let the layers offer their keys and values in the next forward pass."""
         self._shared = shared
         return shared
 
@@ -363,7 +368,7 @@ class _Gathered(Cache):  # type: ignore[misc]
         *_: Any,
         **__: Any,
     ) -> tuple[torch.Tensor, torch.Tensor]:
-        """Store the new tokens' keys and values; return all of each row, or offer them.
+        """Store the new tokens' keys and values; return or offer those of all tokens of each row.
 
         With an offer, only the new keys and values are returned.
         """
@@ -406,7 +411,7 @@ class _Gathered(Cache):  # type: ignore[misc]
         return self._paths.shape[1], 0
 
     def _pool(self, layer: int, new: torch.Tensor) -> torch.Tensor:
-        """Return the layer's pool, made at its first use and enlarged where it is too small."""
+        """Return the layer's pool, made at its first use and enlarged if it is too small."""
         if layer == len(self._pools):
             self._pools.append(new.new_zeros(2, new.shape[1]))
         pool = self._pools[layer]
@@ -416,7 +421,7 @@ class _Gathered(Cache):  # type: ignore[misc]
         return self._pools[layer]
 
     def _room(self, which: int, shape: tuple[int, int], like: torch.Tensor) -> torch.Tensor:
-        """Return scratch memory, which layers and steps share."""
+        """Return scratch memory, which all layers and steps share."""
         size, kept = shape[0] * shape[1], self._scratch[which]
         if kept.numel() < size or kept.dtype != like.dtype:
             kept = self._scratch[which] = like.new_empty(size + size // 2)
@@ -428,7 +433,8 @@ def layer_masks(
 ) -> torch.Tensor | dict[str, torch.Tensor]:
     """Return a model's mask: `mask(window)`, or one for each kind of layer if it has several.
 
-    `window`: the number of tokens that a layer sees; None: all. ValueError for other layers.
+    `window`: the number of tokens that a layer sees; None: all. Raises ValueError for other kinds
+    of layers.
     """
     kinds = getattr(config, "layer_types", None)
     window = getattr(config, "sliding_window", None)
@@ -464,5 +470,5 @@ def _last_logits(model: Any, **inputs: Any) -> torch.Tensor:
 
 @cache
 def _leaves_out(forward: Any) -> bool:
-    """Return whether a forward can leave out the logits of all but the last tokens."""
+    """Return whether a model's forward function can leave out logits of all but the last tokens."""
     return "logits_to_keep" in inspect.signature(forward).parameters

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 Slots: TypeAlias = NDArray[np.int64]
 
 NOTHING = 0  # the slot before every prompt
-PADDING = 1  # the slot of tokens that fill up a row before a shorter prompt; it has no successor
+PADDING = 1  # the slot of padding tokens before a shorter prompt; it has no successor
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,8 +38,9 @@ class ByPrompt:
 class PrefixTree:
     """Tokens in slots, each the child of the slot before it; slot 0 is the root, slot 1 padding.
 
-    A slot is in use while it is a handle or has a child in use. `length` is the number of tokens up
-    to and including a slot, `prompt` the slot of the last token of its prompt.
+    A slot is in use while it is a handle (a prefix that is not released) or has a child in use.
+    `length` is the number of tokens up to and including a slot, `prompt` the slot of the last token
+    of its prompt.
     """
 
     def __init__(self) -> None:
@@ -49,12 +50,12 @@ class PrefixTree:
         self._users = np.ones(2, dtype=np.int64)
         self._free: list[int] = []
         self._prompts: dict[tuple[int, int], int] = {}  # (slot, prompt token after it) -> its slot
-        self._entries: dict[int, tuple[int, int]] = {}  # the inverse
-        self._prompt_slots: dict[int, Slots] = {}  # by the last slot of a prompt, all of its slots
+        self._entries: dict[int, tuple[int, int]] = {}  # the inverse mapping
+        self._prompt_slots: dict[int, Slots] = {}  # all slots of a prompt, by its last slot
 
     @property
     def size(self) -> int:
-        """The number of slots, free ones included."""
+        """The number of slots, including free slots."""
         return len(self.length)
 
     @property
@@ -115,11 +116,11 @@ class PrefixTree:
             handles = self._parent[unused]
 
     def paths(self, slots: Slots) -> Slots:
-        """Return for each slot the slots from its prompt's first token to it, padded in front."""
+        """Return, per slot, the slots from the first token of the prompt to it, padded in front."""
         return self._climb(slots, int(self.length[slots].max()))
 
     def prompt_slots(self, prompts: Slots) -> Slots:
-        """Return all slots of prompts, given their last slots, with zeros behind shorter ones."""
+        """Return all slots of prompts, given their last slots; shorter prompts end with zeros."""
         paths = np.full((len(prompts), int(self.length[prompts].max())), NOTHING)
         for row, prompt in zip(paths, prompts.tolist(), strict=True):
             if prompt not in self._prompt_slots:
@@ -128,7 +129,7 @@ class PrefixTree:
         return paths
 
     def generated(self, slots: Slots) -> Slots:
-        """Return for each slot the slots after its prompt up to it, padded in front."""
+        """Return, per slot, the slots of generated tokens up to it, padded in front."""
         depth = self.length[slots] - self.length[self.prompt[slots]]
         paths = self._climb(slots, int(depth.max()))
         columns = paths.shape[1]
@@ -144,10 +145,10 @@ class PrefixTree:
         return ByPrompt(order, prompts[turns], sizes[turns])
 
     def _climb(self, slots: Slots, count: int) -> Slots:
-        """Return for each slot its `count` - 1 ancestors, and the slot last."""
+        """Return, per slot, its `count` - 1 nearest ancestors followed by the slot."""
         columns = np.empty((count, len(slots)), dtype=np.int64)
         columns[-1] = slots
-        for i in range(count - 1, 0, -1):  # "clip" spares a copy; all are within bounds
+        for i in range(count - 1, 0, -1):  # mode "clip" avoids a copy; all indices are valid
             np.take(self._parent, columns[i], out=columns[i - 1], mode="clip")
         return np.ascontiguousarray(columns.T)
 

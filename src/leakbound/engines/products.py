@@ -1,11 +1,14 @@
-"""Compute linear layers with oneDNN: the same sums in another order, in less time.
+"""Compute linear layers with oneDNN, which is faster than MKL on some CPUs.
 
-torch multiplies float32 matrices with MKL. On AVX-512 processors that are not from Intel, MKL
-reaches less than half the speed of oneDNN, which is also part of torch. oneDNN reads the weights in
-place, so nothing is packed or copied, and changes of the weights apply. A call takes ten to forty
-microseconds more, so small products stay with MKL. Without AVX-512 MKL is as fast or faster, except
-with many weights. Only the shape and the vector instructions decide, so draws are reproducible. The
-last bits of logits change, as with the shape of a batch; the margin of exact masses includes this.
+torch multiplies float32 matrices with MKL. On AVX-512 processors that are not
+from Intel, MKL reaches less than half the speed of oneDNN, which is also part
+of torch. oneDNN reads the weights in place, so no weights are copied, and later
+changes of the weights take effect. A call takes ten to forty microseconds more,
+so small products are computed by MKL. Without AVX-512, MKL is as fast or
+faster, except for layers with many weights. The choice depends only on the
+shape and the vector instructions of the CPU, so draws are reproducible. oneDNN
+sums in a different order, so the last bits of logits change, as with the shape
+of a batch; the margin of exact masses includes this.
 """
 
 from __future__ import annotations
@@ -17,17 +20,18 @@ from functools import cache
 import torch
 from torch.nn.functional import linear
 
-LEAST = 1 << 20  # multiplications: about as many as MKL does in the additional time of a call
-HEAVY = 1 << 22  # weights of a layer from which oneDNN pays without AVX-512 too
+LEAST = 1 << 20  # multiplications that take MKL about as long as the additional time of a call
+HEAVY = 1 << 22  # weights of a layer from which oneDNN is faster without AVX-512
 
 Product = Callable[[torch.Tensor], torch.Tensor]
 
 
 class Products:
-    """Multiplies large linear layers of a model by oneDNN within `applied`.
+    """Computes large linear layers of a model by oneDNN inside the context `applied`.
 
-    Elsewhere, for example in training, they do not change. Layers of other kinds, of other types
-    than float32 or on another device never change; nor does any layer if torch has no oneDNN.
+    Outside this context, for example in training, layers are computed as usual. Layers that are not
+    linear, not float32 or on another device are never changed; no layer is changed if torch has no
+    oneDNN.
     """
 
     def __init__(self, model: torch.nn.Module) -> None:
@@ -39,7 +43,7 @@ class Products:
         """Multiply large products by oneDNN."""
         try:
             for own, product in self._products:
-                own["forward"] = product  # found before the class's
+                own["forward"] = product  # has precedence over the method of the class
             yield
         finally:
             for own, _ in self._products:
@@ -47,7 +51,7 @@ class Products:
 
 
 def _fits(layer: torch.nn.Linear) -> bool:
-    """Return whether oneDNN computes the layer faster and nobody replaced its forward."""
+    """Return whether oneDNN computes the layer faster, and its `forward` was not replaced."""
     x, own = layer.weight, vars(layer)
     usual = x.dtype == torch.float32 and x.is_cpu and x.is_contiguous() and "forward" not in own
     return usual and (x.numel() >= HEAVY or torch.backends.cpu.get_cpu_capability() == "AVX512")

@@ -1,8 +1,9 @@
 """Turn a question into the tokens that a model reads, and an answer into the tokens to score.
 
-Prompt and answer are tokenised as one text, as a model trained on such texts has read it, and then
-split where the answer begins. So training, reading, forcing and generation use the same sequence.
-Needs no torch: the tokenizer is an argument.
+Prompt and answer are tokenised as one text, like in training, and the tokens
+are then split where the answer begins. So training, reading, teacher forcing
+and generation use the same sequence of tokens. This module does not need torch,
+because the tokenizer is an argument.
 """
 
 from __future__ import annotations
@@ -27,8 +28,8 @@ BASE_TEMPLATE = "Question: {question}\nAnswer: "
 _PLACEHOLDER = "{question}"
 _BLANK = " "
 _GAP = "\n\n"  # after each example
-_TOKENISATION = "joint"  # in fingerprints: another rule makes another model
-_NOT_FIELDS = ("family", "tokenisation")  # that `describe` adds to the fields
+_TOKENISATION = "joint"  # part of fingerprints, because another rule would change the distribution
+_NOT_FIELDS = ("family", "tokenisation")  # entries of `describe` that are not fields
 _MARK = "leakbound-mark"
 TRAINED = "leakbound_thinking"
 """The entry of a tokenizer's config that states whether its model was trained to think."""
@@ -41,7 +42,7 @@ class Joined:
 
     Attributes:
         prompt: the tokens before the answer.
-        answer: the other tokens with the end token. They include a blank between the two, and a
+        answer: the other tokens, including the end token, a blank between prompt and answer, and a
             token across the boundary.
     """
 
@@ -55,11 +56,12 @@ class Prompting:
 
     A chat template is used if the tokenizer has one. Otherwise the question is put into `template`.
 
-    `compat` "openunlearning" makes prompts and masks like that framework. Generation from a plain
-    prompt keeps its trailing blank. The tokens that the prompt has without an answer are not
-    scored, and the first tokens of an answer may be among them. Tokens after the end of a turn are
-    scored, with a final EOS token. Tokens with the id of the pad token are hidden from all later
-    tokens, even ends of turns (its issue 128): published numbers of Llama 3 depend on it.
+    `compat` "openunlearning" makes prompts and masks like the framework OpenUnlearning. In this
+    mode, generation from a plain prompt keeps the trailing blank of the prompt. As many leading
+    tokens as the prompt has without an answer are not scored; the first tokens of an answer may be
+    among them. Tokens after the end of a turn are scored, including a final EOS token. Tokens with
+    the id of the pad token are hidden from all later tokens, even if they end a turn (issue 128 of
+    OpenUnlearning), because published numbers of Llama 3 depend on this.
 
     Attributes:
         template: the plain prompt, with {question} for the question (None: `BASE_TEMPLATE`).
@@ -72,8 +74,8 @@ class Prompting:
         end_token: the text of the token that ends an output, in addition to the model's own (None:
             the end of turn of a chat template; for a plain prompt, none).
         thinking: for chat models that mark their thoughts. "off" ends every prompt with an empty
-            thought; "on" requests thoughts from the template; "auto": as leakbound trained the
-            model, else the template's default.
+            thought; "on" requests thoughts from the template; "auto" uses the mode in which
+            leakbound trained the model, or the template's default.
 
     Raises:
         InputError: a `template` without {question}, or an unknown `thinking`.
@@ -103,7 +105,7 @@ class Prompting:
             tokenizer: the tokenizer of the model.
 
         Returns:
-            True if they are.
+            True if prompts are made by the chat template.
 
         Raises:
             InputError: `chat` is True and the tokenizer has no chat template.
@@ -142,7 +144,7 @@ class Prompting:
         return [*self._head(tokenizer), *tokenizer.encode(text, add_special_tokens=False)]
 
     def text(self, question: Question) -> str:
-        """Return the plain prompt for a server, without a trailing blank.
+        """Return the prompt without a chat template, for a server, without a trailing blank.
 
         Args:
             question: a query, or the text of a question.
@@ -177,7 +179,7 @@ class Prompting:
         Args:
             tokenizer: the tokenizer of the model.
             ids: the tokens of the prompt.
-            prefix: the words that open the answer in it.
+            prefix: the words that open the answer in the prompt.
 
         Returns:
             The position of the question's first token, and the position after its last token.
@@ -198,17 +200,18 @@ class Prompting:
     def join(
         self, tokenizer: Tokenizer, question: Question, answer: str, thought: str | None = None
     ) -> Joined:
-        """Return the tokens of a prompt and its answer, as in training and reading.
+        """Return the tokens of a prompt and its answer, as they are used in training and reading.
 
-        A chat is the template over the finished conversation, up to the end of the answer's turn.
-        A plain text is prompt and answer as one string. An end token is added if it is missing.
+        For a chat, the text is the template's text of the finished conversation, up to the end of
+        the answer's turn. Without a chat template, the text is prompt and answer as one string. An
+        end token is added if it is missing.
 
         Args:
             tokenizer: the tokenizer of the model.
             question: a query, or the text of a question.
             answer: the text of the answer.
-            thought: the text of the thought before it, which is part of the answer's tokens (None:
-                no thought).
+            thought: the text of the thought before the answer, whose tokens become part of the
+                answer's tokens (None: no thought).
 
         Returns:
             The tokens of prompt and answer.
@@ -226,7 +229,7 @@ class Prompting:
             self._require_thinking(tokenizer, query)
             finished = f"{opened}{marks_of(tokenizer).lead(opened, thought)}{answer}"
         if self.compat is not None:
-            # The prompt's part is as long as the prompt without an answer.
+            # The prompt's part has as many tokens as the prompt without an answer.
             ids = rule._encoded(tokenizer, finished)
             if ids[-1:] != [_eos(tokenizer)]:
                 ids.append(_eos(tokenizer))
@@ -254,8 +257,8 @@ class Prompting:
             answer: the text of the answer.
 
         Returns:
-            The tokens; None if the finished text does not begin with that prompt's tokens. The
-            answer is then no output of the sampled distribution.
+            The tokens; None if the tokens of the finished text do not begin with the tokens of the
+                prompt. The answer is then not an output of the sampled distribution.
 
         Raises:
             InputError: see `join`.
@@ -273,7 +276,8 @@ class Prompting:
             own: the end tokens in the model's files.
 
         Returns:
-            The tokens `own`, with `end_token` or else the end of turn of a chat.
+            The tokens `own` together with `end_token` or, if there is none, the end of turn of a
+                chat.
 
         Raises:
             InputError: an `end_token` that is not a token of the model.
@@ -338,7 +342,8 @@ class Prompting:
         """Return the rule that `describe` described, for the same tokenizer.
 
         Args:
-            description: the result of `describe`; anything but a mapping: the default rule.
+            description: the result of `describe`; any value that is not a mapping gives the default
+                rule.
 
         Returns:
             The rule.
@@ -391,13 +396,13 @@ class Prompting:
         """Write into a tokenizer whether its model was trained to think; "auto" reads it.
 
         Args:
-            tokenizer: the tokenizer of the trained model; it is saved with it.
+            tokenizer: the tokenizer of the trained model, which is saved together with the model.
         """
         if self._may_think(tokenizer):
             tokenizer.init_kwargs[TRAINED] = self._thinking(tokenizer)
 
     def _may_think(self, tokenizer: Tokenizer) -> bool:
-        """Return True if prompts can turn thinking on or off: chats with marks of thoughts."""
+        """Return True if prompts can turn thinking on or off (chat models that mark thoughts)."""
         chat = self.compat is None and self.uses_chat(tokenizer)
         return chat and bool(marks_of(tokenizer).begins)
 
@@ -406,7 +411,7 @@ class Prompting:
         return (_trained(tokenizer) or "auto") if self.thinking == "auto" else self.thinking
 
     def _require_thinking(self, tokenizer: Tokenizer, query: Query) -> None:
-        """Refuse a thought that no token marks, or for which the prompt leaves no room."""
+        """Refuse a thought that no token marks, or that the prompt leaves no room for."""
         why = None
         if not marks_of(tokenizer).begins:
             why = "the tokenizer has no token that marks thoughts"
@@ -496,7 +501,7 @@ class Prompting:
             kept = text.startswith(start) and answer.strip() in text[len(start) :]
             if kept or self.compat is not None:
                 return text
-        if self.compat is None and not answer[:1].strip():  # nothing, or it begins with a blank
+        if self.compat is None and not answer[:1].strip():  # empty, or begins with a blank
             return start + answer
         return f"{opened}{marks.lead(opened)}{answer}"
 
@@ -515,7 +520,7 @@ class Prompting:
     def _seen(self, tokenizer: Tokenizer, ids: Sequence[int]) -> list[int]:
         """Return the tokens of a prompt that later tokens see.
 
-        Generation counts positions over these tokens only, so an omitted token is hidden.
+        In generation, positions count only these tokens, so a token that is left out is hidden.
         """
         hidden = self.hidden_token_id(tokenizer)
         return [token for token in ids if hidden is None or token != hidden]
@@ -529,7 +534,7 @@ def _query(query: Question) -> Query:
 
 
 def _trained(tokenizer: Tokenizer) -> Thinking | None:
-    """Return how the tokenizer's model was trained to think; None: leakbound did not train it."""
+    """Return whether the tokenizer's model was trained to think; None: not trained by leakbound."""
     stated = getattr(tokenizer, "init_kwargs", {}).get(TRAINED)
     return stated if stated in get_args(Thinking) else None
 
@@ -579,7 +584,7 @@ def require_room(
 
     Args:
         query: the query.
-        length: the number of its tokens.
+        length: the number of tokens of the prompt.
         decoding: limits the length of a completion.
         limit: tokens of the context (None: unlimited).
         larger: the remedy that makes the context larger, if any.

@@ -23,9 +23,9 @@ LOCAL = "local"
 _ANSWERS = 5.0  # seconds until a cluster must answer
 _STORE = 128 << 20  # bytes of the object store of a cluster of only this machine
 _SETTINGS = ("HF_HUB_OFFLINE",)  # environment variables for workers
-_MOST_GPUS = 1 << 10  # of one machine
-_SLACK = 1e-9  # three thirds of a GPU are one GPU
-_MOST_LOSSES = 5  # workers that one job may lose: after that, the job itself kills them
+_MOST_GPUS = 1 << 10  # the most GPUs of one machine
+_SLACK = 1e-9  # rounding: three thirds of a GPU are one GPU
+_MOST_LOSSES = 5  # workers that one job may lose; after that, the job is taken to be the cause
 _PATIENCE = 600.0  # seconds without any worker
 _LOOK = 1.0  # seconds between two searches for room
 
@@ -62,14 +62,15 @@ class RayWorkers:
     """Workers of a Ray cluster, each a process with the model open.
 
     A lost worker or machine loses only its current jobs, which other workers do again. Machines
-    that join the cluster get workers while there is work. If Ray is already initialised, it is
-    used.
+    that join the cluster get workers while there is work. If Ray is already initialised, the
+    existing connection is used.
 
     Attributes:
         address: the address of a running cluster, "auto" for the cluster of this machine, or
             "local" for a temporary cluster on this machine only.
         most: the most simultaneous workers (None: as many as there is room for).
-        gpus: GPUs per worker; with 0.5, two workers share one (None: 1 if the cluster has any).
+        gpus: GPUs per worker; with 0.5, two workers share a GPU (None: 1 if the cluster has GPUs,
+            else 0).
         threads: CPU threads per worker. One process with the same number gives the same
             completions.
 
@@ -93,7 +94,7 @@ class RayWorkers:
 
     @contextmanager
     def open(self) -> Iterator[Crew]:
-        """Open the workers of the cluster; a cluster that this starts ends with the context.
+        """Open the workers of the cluster; a cluster that this call starts ends with the context.
 
         Returns:
             A context manager that gives the `Crew`.
@@ -136,12 +137,12 @@ def _begin(ray: Any, address: str) -> None:
     own: dict[str, Any] = {"include_dashboard": False, "object_store_memory": _STORE}
     host, colon, port = address.rpartition(":")
     try:
-        if colon and port.isdecimal() and "/" not in host:  # Ray itself would try for minutes
+        if colon and port.isdecimal() and "/" not in host:  # Ray would try to connect for minutes
             socket.create_connection((host.strip("[]"), int(port)), _ANSWERS).close()
         ray.init(
             address, log_to_driver=False, logging_level="ERROR", **(own if address == LOCAL else {})
         )
-    except Exception as error:  # Ray raises a bare one if it starts too slowly
+    except Exception as error:  # Ray raises a plain Exception if it starts too slowly
         reason = str(error).strip().partition("\n")[0]
         raise InputError(
             f"no Ray cluster answers at {address!r} ({reason}). Start one there with `ray start`, "
@@ -166,7 +167,7 @@ class Worker:
             tasks: the tasks; an empty list only shows that the worker has started.
 
         Returns:
-            The result of the last one.
+            The result of the last task.
         """
         result = None
         for task in tasks:

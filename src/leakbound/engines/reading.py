@@ -1,10 +1,11 @@
 """Read given answers after their questions, by teacher forcing in few forward passes.
 
-All answers of one prompt are read in one row, which has the prompt and shared beginnings of answers
-once; a mask lets each token see only the tokens before it in its text. Rows end at the same column,
-so the wanted logits are the last ones of each row, and no others are computed. `sampling.force`,
-which follows a decoding token by token, takes a forward for every token of the longest answer; here
-the tokens are known, and one forward reads all of them.
+All answers of one prompt are read in one row. The row contains the prompt and
+shared beginnings of answers only once; a mask lets each token see only the
+earlier tokens of its own text. All rows end at the same column, so the required
+logits are the last logits of each row, and no other logits are computed. This
+is faster than `sampling.force`, which follows a decoding token by token and
+takes a forward pass for every token of the longest answer.
 """
 
 from __future__ import annotations
@@ -30,10 +31,10 @@ Ids = tuple[int, ...]
 Pair = tuple[Ids, Ids]
 """(prompt, answer with its end token)"""
 
-_LOGITS = 1 << 26  # the most per batch: 256 MiB in float32
-_TOKENS = 1 << 12  # the most per batch, padding included
+_LOGITS = 1 << 26  # the most logits per batch: 256 MiB in float32
+_TOKENS = 1 << 12  # the most tokens per batch, including padding
 _NO_TOKEN = -1
-_FULL = 0.875  # the least fraction of a row without padding
+_FULL = 0.875  # the smallest fraction of a row that is not padding
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,8 +42,8 @@ class Reader:
     """Reads answers with a model; see `Reads.read`.
 
     `shares`: whether the model accepts masks and positions, so that answers may share a row. If
-    not, every answer has a row and batches have rows of one length: slower, and right for every
-    model.
+    not, every answer has its own row, and all rows of a batch have one length, which is slower and
+    right for every model.
     """
 
     loaded: LoadedModel
@@ -79,10 +80,10 @@ class Reader:
     def gradient_norms(self, texts: Sequence[tuple[Query, str]]) -> list[float]:
         """Return OpenUnlearning's gradient norm of each answer.
 
-        It is the L2 norm of the gradient of the answer's mean token loss, without the end token,
-        for each parameter tensor, averaged over the tensors. A text takes one forward and one
-        backward pass. Raises InputError for an empty or too long answer, and ModelError if a
-        gradient is not finite.
+        The gradient is that of the answer's mean token loss, without the end token. Its L2 norm is
+        computed for each parameter tensor, and averaged over the tensors. A text takes one forward
+        and one backward pass. Raises InputError for an empty or too long answer, and ModelError if
+        a gradient is not finite.
         """
         pairs = self._encode(texts)
         for (query, _), (_, answer) in zip(texts, pairs, strict=True):

@@ -1,7 +1,8 @@
 """Chat templates: untrusted programs in the model's files that write the prompt.
 
-transformers renders them in Jinja's sandbox, which prevents reading files and running code. It
-limits neither their time nor their memory. A prompt without its question is refused. This module
+transformers renders chat templates in Jinja's sandbox, which prevents reading
+files and running code. The sandbox limits neither their time nor their memory.
+A rendered prompt that does not contain its question is refused. This module
 does not need torch.
 """
 
@@ -22,12 +23,12 @@ from leakbound.errors import InputError, ModelError
 class Family:
     """Models whose chat templates contain all `marks`.
 
-    Chat models get their own template. OpenUnlearning makes exceptions for some families; they are
-    the same here, so that the numbers are comparable.
+    A chat model is used with its own template. OpenUnlearning makes exceptions for some families;
+    this package makes the same exceptions, so that the numbers are comparable.
 
     `system`: whether a benchmark's system message opens its conversations. `turn`: the format of a
-    single question without a system message, if OpenUnlearning writes it without the template. The
-    answers of such a family are directly between the prompt and EOS.
+    single question without a system message, if OpenUnlearning writes it without the template. For
+    such a family, an answer is the text between this prompt and EOS.
     """
 
     name: str
@@ -38,7 +39,7 @@ class Family:
 
 BASE = Family("base")
 CHAT = Family("chat")
-# The first that fits. Llama-2-chat gets `<s>[INST] question [/INST]` and nothing else.
+# The first family that fits is used. Llama-2-chat gets only `<s>[INST] question [/INST]`.
 FAMILIES = (
     Family("llama-2-chat", ("[INST]", "<<SYS>>"), system=False, turn="[INST] {question} [/INST]"),
     Family("llama-3", ("<|start_header_id|>", "<|eot_id|>")),
@@ -51,13 +52,14 @@ def family_of(tokenizer: Any) -> Family:
     template = getattr(tokenizer, "chat_template", None)
     if template is None:
         return BASE
-    text = str(template)  # a dictionary if there are several
+    text = str(template)  # a dictionary if there are several templates
     return next(family for family in FAMILIES if all(mark in text for mark in family.marks))
 
 
 Turns: TypeAlias = Sequence[Mapping[str, str]]
 
-# Llama 3 writes today's date into its prompt unless it gets one; this is OpenUnlearning's.
+# Llama 3 writes today's date into its prompt unless it gets a date; this is the date of
+# OpenUnlearning.
 DATE_STRING = "10 Apr 2025"
 _TODAY = datetime(2025, 4, 10)
 _FORMATS = [f"%{flag}{letter}" for flag in ("", *"-_0^#EO") for letter in ascii_letters]
@@ -86,7 +88,7 @@ def written(
 ) -> str:
     """Render the chat template with these turns, `open_ended` with the opening of an answer.
 
-    `thinking`: the setting that the template gets (None: none).
+    `thinking`: the setting `enable_thinking` that the template gets (None: it gets no setting).
 
     Raises InputError if the template refuses them, and ModelError if it leaves out the last message
     of the user.
@@ -114,7 +116,7 @@ def _rendered(tokenizer: Tokenizer, turns: Turns, open_ended: bool, **settings: 
             **settings,
         )
     except MemoryError:
-        raise  # the template may be sound
+        raise  # not a fault of the template
     except Exception as error:  # of any kind: a template is a program
         system = next((turn["content"] for turn in turns if turn["role"] == "system"), None)
         raise InputError(
@@ -127,8 +129,8 @@ def _rendered(tokenizer: Tokenizer, turns: Turns, open_ended: bool, **settings: 
 def contains_question(prompt: str, question: str) -> bool:
     """Return whether a prompt contains a question: its letters and digits in order, in any case.
 
-    So templates may trim, wrap, quote it and write it as JSON. A question without letters and
-    digits must be there without its blanks.
+    So a template may trim, wrap or quote the question, or write it as JSON. A question without
+    letters and digits must occur in the prompt, apart from blanks.
     """
     spelled = json.dumps(question, ensure_ascii=False)[1:-1]
     return any(form.strip() in prompt or _bare(form, prompt) for form in (question, spelled))
@@ -137,8 +139,8 @@ def contains_question(prompt: str, question: str) -> bool:
 def require_sound(tokenizer: Tokenizer, file: str) -> None:
     """Refuse a chat template whose prompts about two questions are identical or leave them out.
 
-    A template that refuses both passes: it will refuse the real questions. ModelError names the
-    `file` of the template.
+    A template that refuses both questions is accepted here, because it will refuse the real
+    questions. ModelError names the `file` of the template.
     """
     if getattr(tokenizer, "chat_template", None) is None:
         return

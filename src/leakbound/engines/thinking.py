@@ -1,10 +1,12 @@
 """The marks of thoughts in families of models: special tokens, or tags in the text.
 
-A tag that ordinary tokens spell is text, unless the tokenizer has no token for it and its chat
-template writes it: then there is no other way to mark a thought. The end of a thought without a
-beginning is no mark. Text of any other channel before the answer, such as a tool call, is part of
-the thought. Once the answer has begun, all text belongs to it. So no text is lost, and a statement
-about the texts of a prefix is true of every output with that prefix.
+A tag that is spelled by ordinary tokens counts as text, with one exception: if
+the tokenizer has no token for the tag and its chat template writes the tag, the
+model has no other way to mark a thought. The end of a thought that never began
+is not a mark. Text of any other channel before the answer, such as a tool call,
+is part of the thought. Once the answer has begun, all later text belongs to the
+answer. So no text is lost, and a statement about the thought and answer of a
+prefix is true of every output with this prefix.
 """
 
 from __future__ import annotations
@@ -28,15 +30,16 @@ class Marks:
     """The marks of a family of models.
 
     Attributes:
-        begins: for each mark, the part that follows it; a model of the family has at least the
-            first two marks.
+        begins: for each mark, the part of the output that follows it; a model of the family has at
+            least the first two marks.
         opening: the text that begins a thought.
         closing: the text between a thought and the answer.
         title: the first line of every thought, without content.
         call: the mark that ends a tool call.
         turn: the end of a prompt before a header.
         answer: the header of an answer.
-        ids: the marks that are tokens of the model, by their ids; empty: they are tags in its text.
+        ids: the marks by their ids, if they are tokens of the model; empty: the marks are tags in
+            the text.
     """
 
     begins: Mapping[str, Begins] = field(default_factory=dict)
@@ -57,7 +60,7 @@ class Marks:
         """Return whether a prompt leaves a thought open.
 
         Args:
-            prompt: its text, or the end of it, with the marks.
+            prompt: the text of the prompt, or the end of this text, with the marks.
 
         Returns:
             True if no text follows the mark that begins a thought.
@@ -77,12 +80,13 @@ class Marks:
         """Return the text between a prompt and the answer.
 
         Args:
-            prompt: its text.
-            thought: the thought before the answer; empty: none.
+            prompt: the text of the prompt.
+            thought: the thought before the answer; empty: no thought.
 
         Returns:
-            The thought with its marks. Without a thought it is the end of an empty thought that the
-            prompt opened, or the header of the answer; empty if the answer follows immediately.
+            The thought with its marks. Without a thought: the end of an empty thought if the prompt
+                opened a thought, or the header of the answer; empty if the answer follows
+                immediately.
         """
         if self.opens(prompt):
             text = f"{thought.strip()}{self.closing}"
@@ -98,7 +102,7 @@ class Marks:
             prompt: the text of the prompt.
 
         Returns:
-            An empty thought, or the rest of one; empty if the prompt already has one.
+            An empty thought, or the rest of an empty thought; empty if the prompt already has one.
         """
         if not self.begins or prompt.rstrip().endswith(self.answer or self.needed[1]):
             return ""
@@ -113,10 +117,12 @@ class Marks:
             pieces: the texts between marks, each with the part that its mark begins; the first has
                 no mark.
             opened: whether the prompt left a thought open.
-            whole: whether the output is complete; if not, both texts may only grow.
+            whole: whether the output is complete; if not, later tokens can only lengthen both
+                texts.
 
         Returns:
-            Both texts. Blanks around a thought, and between it and the answer, belong to neither.
+            The thought and the answer. Blanks around a thought, and between it and the answer,
+                belong to neither.
         """
         state: Begins = "thought" if opened else "answer"
         header, answer, thoughts = "", "", list[str]()
@@ -135,7 +141,7 @@ class Marks:
                 answer = joined if text else answer
             else:
                 text = text.lstrip()
-                titled = self.title.startswith(text)  # a part of the title, or nothing
+                titled = self.title.startswith(text)  # a beginning of the title, or empty
                 thoughts.append("" if titled else text.removeprefix(self.title).strip())
         thought = "\n".join(filter(None, thoughts))
         return Parts(thought or None, answer if whole or answer.strip() else "")
@@ -208,11 +214,11 @@ class Phase(NamedTuple):
     """The position of an output in its thought and its answer.
 
     Attributes:
-        part: the part of its next token.
+        part: the part to which the next token belongs.
         header: the tokens of a header so far.
-        thought: tokens of the thought, its marks and the blanks around it included.
-        answer: tokens of the answer.
-        closed: tokens that closed the thought because its budget was spent.
+        thought: the number of tokens of the thought, including its marks and the blanks around it.
+        answer: the number of tokens of the answer.
+        closed: the number of tokens that closed the thought because its budget was spent.
     """
 
     part: Begins
@@ -234,7 +240,7 @@ class ThoughtBudget:
         marks: the marks of the model, which are tokens.
         closing: the tokens between a thought and the answer.
         decode: converts tokens to text.
-        decoding: has the budgets.
+        decoding: a decoding with budgets.
         opened: whether prompts leave a thought open.
 
     Raises:
@@ -295,10 +301,10 @@ class ThoughtBudget:
         """Cut an output where a budget is spent, without closing a thought.
 
         Args:
-            ids: its tokens, drawn without the budgets.
+            ids: the tokens of the output, drawn without the budgets.
 
         Returns:
-            The tokens until a budget is spent; after such a thought there is no answer.
+            The tokens until a budget is spent; if the thought spent its budget, there is no answer.
         """
         state = self._first
         for at, token in enumerate(ids):

@@ -16,7 +16,7 @@ Tokenizer: TypeAlias = Any  # a transformers tokenizer; importing its type costs
 
 
 def split_at(tokenizer: Tokenizer, text: str, boundary: int) -> tuple[list[int], list[int]]:
-    """Return the tokens of `text` that end at `boundary` or before, and a list of the others.
+    """Return the tokens of `text` that end at `boundary` or before, and a list of the other tokens.
 
     A token across the boundary belongs to the second list. For a tokenizer without offsets, the
     first list has the tokens of `text[:boundary]`; InputError unless the tokens of `text` begin
@@ -25,7 +25,8 @@ def split_at(tokenizer: Tokenizer, text: str, boundary: int) -> tuple[list[int],
     if tokenizer.is_fast:
         read = tokenizer(text, add_special_tokens=False, return_offsets_mapping=True)
         ids = list(read["input_ids"])
-        # By their ends: some tokenizers count the blank before a word out of its offsets.
+        # Tokens are split by their ends, because some tokenizers exclude the blank before a word
+        # from its offsets.
         ends = (end for _, end in read["offset_mapping"])
         first = next((i for i, end in enumerate(ends) if end > boundary), len(ids))
         return ids[:first], ids[first:]
@@ -40,7 +41,7 @@ def split_at(tokenizer: Tokenizer, text: str, boundary: int) -> tuple[list[int],
     return before, ids[len(before) :]
 
 
-_TAIL = 16  # tokens of a prompt in which it may open a thought
+_TAIL = 16  # last tokens of a prompt, in which it may open a thought
 
 
 def words_of(tokenizer: Tokenizer, texts: Sequence[str]) -> list[list[str | None]]:
@@ -52,7 +53,7 @@ def words_of(tokenizer: Tokenizer, texts: Sequence[str]) -> list[list[str | None
 
 
 _UNFINISHED = "\ufffd"  # the text of the first bytes of a character
-_BYTE = re.compile(r"<0x[0-9A-Fa-f]{2}>")  # a token of a tokenizer that falls back to bytes
+_BYTE = re.compile(r"<0x[0-9A-Fa-f]{2}>")  # a byte token of a tokenizer with byte fallback
 # a byte-level tokenizer writes bytes that do not print as the signs from 256 on
 _UNPRINTED = [*range(0x21), *range(0x7F, 0xA1), 0xAD]
 _WRITTEN = {256 + i: byte for i, byte in enumerate(_UNPRINTED)} | dict.fromkeys(
@@ -71,9 +72,9 @@ def _bytes_of(word: str) -> bytes:
 class Detokenizer:
     """Converts a model's generated ids to texts, without end tokens, special or not.
 
-    An output ends at the first string of `stop` in its text, also in a thought, as in vLLM and in
-    servers. The text from there on is removed. An output that ends so before its answer began has
-    no answer, and its finish is "error".
+    An output ends at the first stop string in its text, even in a thought, as in vLLM and in
+    servers. The stop string and all later text are removed. An output that ends at a stop string
+    before its answer began has no answer, and its finish is "error".
     """
 
     def __init__(self, tokenizer: Any, ends: Collection[int]) -> None:
@@ -119,8 +120,8 @@ class Detokenizer:
     ) -> Parts:
         """See `Spells.settled`.
 
-        An unfinished last character is left out, and so is text that may be the beginning of a stop
-        string or of a tag.
+        An unfinished last character is left out, and so is text at the end that may be the
+        beginning of a stop string or of a tag.
         """
         tags = self._marks.needed if not self._marks.ids else ()
         reach = max(map(len, (*stop, *tags)), default=1) - 1
@@ -138,7 +139,7 @@ class Detokenizer:
     def _between_marks(
         self, ids: Sequence[int], read: Callable[[Sequence[int]], str]
     ) -> list[tuple[Begins | None, str]]:
-        """Return the texts between marks, each with the part of its mark; `read` gives the last."""
+        """Return the texts between marks, each with its mark's part; `read` gives the last text."""
         marks, start, mark = self._marks, 0, None
         pieces: list[tuple[Begins | None, str]] = []
         if marks.begins and not marks.ids:
@@ -190,8 +191,8 @@ class Detokenizer:
     def _firm_ids(self) -> frozenset[int]:
         """The tokens after which earlier text is final, except for an unfinished character.
 
-        Consecutive byte tokens are decoded together, all to U+FFFD if they are no UTF-8. Tokens
-        that decode to nothing, special tokens and unknown ids, do not separate them.
+        Consecutive byte tokens are decoded together, and all become U+FFFD if they are not valid
+        UTF-8. Tokens without text (special tokens and unknown ids) do not separate byte tokens.
         """
         words = self._tokenizer.get_vocab().items()
         return frozenset(

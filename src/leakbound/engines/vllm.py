@@ -1,9 +1,11 @@
 """Draw with vLLM's offline engine, named `vllm:MODEL` or `vllm:MODEL?lora=FOLDER&…`.
 
-It draws each completion separately. If answers share few prefixes, it is many times faster than one
-process of transformers. Every sampling setting is passed explicitly: the model's generation config
-is ignored, and there is no top-k, penalty or watermark. Its probabilities are no proof, so masses,
-forced texts and exploring need the transformers engine.
+vLLM draws each completion separately. If answers share few prefixes, vLLM is
+many times faster than one process of transformers. Every sampling setting is
+passed explicitly: the model's generation config is ignored, and no top-k,
+penalty or watermark is added. Probabilities from vLLM have no measured margin,
+so exact masses, teacher-forced texts and exploring need the transformers
+engine.
 """
 
 from __future__ import annotations
@@ -47,11 +49,11 @@ _OFFERED = (
     *("temperature", "top_p", "top_k", "stop"),
     *("max_new_tokens", "max_tokens", "max_thinking_tokens"),
 )
-_COLDEST = 0.01  # vLLM raises lower temperatures above 0 to this one
+_COLDEST = 0.01  # vLLM raises lower temperatures above 0 to this temperature
 _LARGER = "raise max_model_len after the `?`"
 _ADAPTER = ("adapter_config.json", "adapter_model.safetensors")
-_RANKS = (8, 16, 32, 64, 128, 256, 512)  # of adapters, that vLLM accepts
-# The layout of the work on the machine: the distribution is the same up to roundings.
+_RANKS = (8, 16, 32, 64, 128, 256, 512)  # ranks of adapters that vLLM accepts
+# Options for the layout of the work on the machine, which change the distribution only by rounding.
 _LAYOUT = (
     "tensor_parallel_size",
     "pipeline_parallel_size",
@@ -79,8 +81,7 @@ class VllmEngine:
     """Draw completions with vLLM; see `Generate` for the contract.
 
     Draws are keyed by (seed, purpose, query, chunk). They can be repeated at most on the same
-    machine in the same batches, and the fingerprint states this: a stored part is never drawn
-    again.
+    machine in the same batches. The fingerprint states this, so stored draws are never drawn again.
 
     Args:
         llm: a `vllm.LLM` with the model loaded.
@@ -142,7 +143,7 @@ class VllmEngine:
         for query in queries:
             prompting.encode(checkpoint.tokenizer, query)
         os.environ.setdefault("VLLM_NO_USAGE_STATS", "1")
-        # In this process, batches do not depend on timing.
+        # If vLLM runs in this process, batches do not depend on timing.
         os.environ.setdefault("VLLM_ENABLE_V1_MULTIPROCESSING", "0")
         os.environ.setdefault("VLLM_LOGGING_LEVEL", "ERROR")
         from vllm import LLM
@@ -159,8 +160,8 @@ class VllmEngine:
                 logprobs_mode="processed_logprobs",
                 enable_prefix_caching=True,
                 seed=0,
-                # On the CPU a seeded request cannot be prefilled in pieces: vLLM would reset its
-                # generator by an offset, which generators of the CPU do not have.
+                # On the CPU a seeded request cannot be prefilled in pieces, because vLLM would
+                # reset its random generator by an offset, which CPU generators do not support.
                 **({"enable_chunked_prefill": False} if current_platform.is_cpu() else {}),
                 **own,
                 **adapter,
@@ -267,7 +268,7 @@ class VllmEngine:
         self.usage.seconds += time.perf_counter() - started
         outputs: dict[Query, list[tuple[int, Any]]] = {query: [] for query in queries}
         for (query, chunk, size), answer in zip(calls, answered, strict=True):
-            # All greedy answers are equal, and vLLM gives only one.
+            # All greedy answers are equal, and vLLM returns only one.
             completed = list(answer.outputs) * (size if decoding.greedy else 1)
             if len(completed) != size:
                 raise ModelError(
@@ -358,7 +359,7 @@ def _seed_of(draws: Draws, query: Query, chunk: int) -> int:
 def _completion(key: _Key, output: Any, parts: Parts, decoding: Decoding) -> Completion:
     chunk, ids, finish = key
     drawn = float(output.cumulative_logprob)
-    complete = len(ids) == len(output.token_ids)  # no budget cut the output
+    complete = len(ids) == len(output.token_ids)  # the output was not cut at a budget
     return Completion(
         answer=parts.answer,
         thought=parts.thought,

@@ -1,9 +1,10 @@
 """Contrastive embedding loss: push away from rewritings, pull towards noise (Cheng et al. 2025).
 
-Deviations: The squared norms of eq. 1 are means over hidden dimensions by default; with sums the
-printed margins cannot be reached. The appendix prints the margin τ under the name s, so the length
-`s` of the random vector is 1. A centre that is shorter than the question is repeated at its last
-token, which the paper leaves open.
+Deviations: The squared norms of eq. 1 are means over hidden dimensions by
+default, because with sums the margins in the paper cannot be reached. The
+paper's appendix uses the name s for the margin τ, so the length `s` of the
+random vector has the default 1. If a centre is shorter than the question, its
+last token is repeated; the paper leaves this case open.
 """
 
 from __future__ import annotations
@@ -35,10 +36,12 @@ def cel(
 ) -> Tensor:
     """Return the contrastive embedding loss of each question, [B] (Cheng et al., eq. 1).
 
-    It is α max(0, τ - mean over x and t of d(h_t, h_t of x)) + β mean over t of d(h_t, s·u), with
-    one hinge per question. h_t is the activation at the question's token t, and x a centre. s·u is
-    the random vector: s its length, u its direction. With β = 0 a question needs a second centre:
-    as long as the model equals its reference, the push from the question itself has gradient 0.
+    The loss is α max(0, τ - mean over x and t of d(h_t, h_t of x)) + β mean over t of d(h_t, s·u),
+    with one hinge per question. h_t is the activation at the question's token t, and x is a centre
+    (a rewriting of the question). s·u is the random vector, with length s and direction u. The
+    first term (push) moves activations away from the centres, the second (pull) towards s·u. With β
+    = 0 a question needs a second centre, because while the model equals its reference, the push
+    away from the question itself has gradient 0.
 
     Args:
         batch: the packed answers; reads the activations at the question, their `direction` u and
@@ -49,8 +52,8 @@ def cel(
         beta: β, the weight of the pull, 0 or more.
         s: the length of the vector that activations are pulled to, above 0.
         distance: d, the squared difference: its "mean" or its "sum" over hidden dimensions.
-        align: tokens beyond the end of a centre: "clamp" compares them with the centre's last
-            token, "truncate" leaves them out.
+        align: the treatment of question tokens beyond the end of a centre: "clamp" compares them
+            with the centre's last token, "truncate" leaves them out.
 
     Returns:
         One value per question, [B], in squared activations, at least 0.

@@ -1,4 +1,4 @@
-"""A loss as an objective uses it: a function, the parts it needs, and its settings."""
+"""`Loss`: a loss function with the parts of a batch that it needs and its settings."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ PARTS = (
     "alternate",
     "invented",
     "whole",
-    "whole_reference",  # the reference_logits of `whole`
+    "whole_reference",  # the field reference_logits of `whole`
     # of the activations
     "reference",
     "centres",
@@ -30,15 +30,15 @@ PARTS = (
 )
 """Names of the fields of `LossInputs` and `Activations` that a loss may need."""
 
-Setting = float | str  # a whole number and a truth value are floats to the type checker
+Setting = float | str  # for the type checker, whole numbers and booleans are floats
 
 
 @dataclass(frozen=True, slots=True)
 class Needs:
     """The parts and activations that one forward pass over a split must provide.
 
-    `reference`, `centres` and `direction` are needed at every site. A part that is not named may be
-    absent, `logits` as N × 0. Additional parts do no harm.
+    If `reference`, `centres` or `direction` is named, it is needed at every site. A part that is
+    not named may be absent; absent `logits` have the shape N × 0. Additional parts are ignored.
 
     Attributes:
         parts: names of PARTS.
@@ -59,11 +59,12 @@ class Loss:
     Attributes:
         function: maps a `LossInputs` and keyword-only settings to a tensor [B].
         needs: names of PARTS.
-        tokens: the tokens at which it reads activations (None: it reads none), in the layer that
-            its setting `layer` names: a block, or a fraction of the model's depth that
-            `Objective.at_depth` replaces.
+        tokens: the tokens at which the loss reads activations (None: it reads none). The layer is
+            named by its setting `layer`: a block, or a fraction of the model's depth that
+            `Objective.at_depth` replaces by a block.
         over: the tokens over which its values are means (None: they are not means over tokens).
-        others: the needs and `over` under each value of its setting `over` except "answer".
+        others: the values of `needs` and `over` for each value of its setting `over` except
+            "answer".
     """
 
     function: Callable[..., Tensor]
@@ -73,13 +74,13 @@ class Loss:
     others: Mapping[str, tuple[frozenset[str], Over]] = field(default_factory=dict)
 
     def mean_over(self, settings: Mapping[str, Setting]) -> Over | None:
-        """Return the tokens over which its values are means under these settings.
+        """Return the tokens over which the values of the loss are means under these settings.
 
         Args:
-            settings: the values of its settings.
+            settings: the values of the loss's settings.
 
         Returns:
-            The tokens; None if its values are not means over tokens.
+            The tokens; None if the values are not means over tokens.
         """
         return self._under(settings)[1]
 
@@ -88,13 +89,13 @@ class Loss:
         return self.others.get(str(settings.get("over", default)), (self.needs, self.over))
 
     def needed(self, settings: Mapping[str, Setting]) -> Needs:
-        """Return the parts and activations that it needs under these settings.
+        """Return the parts and activations that the loss needs under these settings.
 
         Args:
-            settings: the values of its settings, with `layer` if it reads activations.
+            settings: the values of the loss's settings, with `layer` if it reads activations.
 
         Returns:
-            The parts, and the site where it reads activations.
+            The parts, and the site where the loss reads activations.
         """
         parts, _ = self._under(settings)
         if self.tokens is None:
@@ -123,7 +124,7 @@ class Loss:
         for setting, parameter in parameters.items():
             if parameter.default is parameter.empty and setting not in settings:
                 raise InputError(f"loss {name!r} needs a setting `{setting}`, got none. Give one.")
-        self.function(_probe(self.needed(settings)), **settings)  # it refuses bad values itself
+        self.function(_probe(self.needed(settings)), **settings)  # the function refuses bad values
 
 
 def keywords(function: Callable[..., Any]) -> dict[str, inspect.Parameter]:
@@ -166,7 +167,8 @@ def _probe(needs: Needs) -> LossInputs:
 
 
 def covered(batch: LossInputs, loss: str, over: str, other: str) -> LossInputs:
-    """Return the batch, or its `whole` if `over` is not "answer"; InputError for an unknown one."""
+    """Return the batch, or its `whole` if `over` is not "answer"; InputError for an unknown
+    `over`."""
     require(over in ("answer", other), loss, "over", over, f"answer or {other}")
     return batch if over == "answer" else given(batch.whole, "whole", loss)
 

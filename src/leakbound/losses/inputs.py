@@ -1,8 +1,10 @@
 """The inputs of losses as data: logits at the labels, and activations of layers.
 
-They separate losses from the code that runs a model. A loss declares the parts that it needs
-(`Loss.needs`, `Loss.tokens`). One forward pass over a split provides them for any objective,
-without parts that no loss needs. The frozen initial model enters as values that are computed once.
+These inputs separate losses from the code that runs a model. A loss declares
+the parts that it needs (`Loss.needs`, `Loss.tokens`). One forward pass over a
+split of the data provides the parts that the losses of an objective need, and
+no others. Values of the frozen initial model are computed once and are parts of
+the inputs.
 """
 
 from __future__ import annotations
@@ -21,10 +23,11 @@ from leakbound.errors import InputError
 IGNORED = -100
 
 T = TypeVar("T")
-Tokens = Literal["answer", "question"]  # of a row, at which activations are read
+Tokens = Literal["answer", "question"]  # the tokens of a row at which activations are read
 Over = Literal["answer", "rest", "alternate", "invented", "whole", "read"]
-"""The tokens of the answers, or all but the first of each; of the alternate or of the invented
-answers; of prompts and answers, or all but the last of each row, which predicts nothing"""
+"""The tokens over which a mean is taken. "answer": all tokens of the answers; "rest": all but the
+first of each answer; "alternate" or "invented": the tokens of those answers; "whole": all tokens of
+prompts and answers; "read": all of these but the last of each row, which predicts no token"""
 _COUNTED: Mapping[Over, tuple[str, int]] = {
     "answer": ("answer", 0),
     "rest": ("answer", 1),
@@ -40,9 +43,9 @@ class Site(NamedTuple):
 
     Attributes:
         layer: the block whose output is read, counted from 0.
-        tokens: "answer": at the answer's own tokens, its end token included, as the model reads
-            them (one place after they are predicted). "question": at the question's own tokens,
-            without the words of a template.
+        tokens: "answer": at the answer's tokens, including its end token, at the positions where
+            the model reads them (one position after the positions where they are predicted).
+            "question": at the question's tokens, without the words of a chat template.
     """
 
     layer: int
@@ -60,7 +63,7 @@ class Activations:
             loss needs them).
         centres: for each row the frozen model's activations [|x|, d] at each of its contrast
             centres x (None: no loss needs them).
-        direction: the run's unit vector, [d] (None: no loss needs it).
+        direction: a unit vector that is fixed for the training run, [d] (None: no loss needs it).
     """
 
     values: Tensor
@@ -75,21 +78,24 @@ class LossInputs:
     """B answers, their N labelled tokens packed end to end.
 
     Attributes:
-        logits: predict `labels`, [N, V]; N × 0 if no loss needs them.
+        logits: the logits that predict `labels`, [N, V]; N × 0 if no loss needs them.
         labels: the tokens of the answers, [N].
         row: the index of each token's answer, [N]; every answer has at least one token.
         rows: the number of answers, B.
         reference_nll: the frozen initial model's summed token cross-entropy of each answer, [B], in
-            nats (None: no loss needs it; the same for the next four).
+            nats (None: no loss needs it; None has this meaning for the next four attributes as
+            well).
         reference_logits: the frozen initial model's logits, [N, V].
         alternate: the same B prompts answered with "I don't know", with their own `reference_nll`
             if a loss needs it.
-        invented: the same B prompts with answers that the frozen model made up, likewise.
+        invented: the same B prompts with answers that the frozen model made up, with their own
+            `reference_nll` if a loss needs it.
         whole: the same rows with every token of prompt and answer instead of the labelled tokens;
-            the last tokens of a row are those of its answer. Its labels mean nothing.
+            the last tokens of a row are the tokens of its answer. The labels of `whole` are not
+            used.
         activations: the activations by the site where they are read.
-        step_lengths: the number of tokens of each row, by part, for all rows that one step takes;
-            empty if the batch contains all of them.
+        step_lengths: the number of tokens of each row, by part, for all rows of one optimiser step;
+            empty if the batch contains all rows of the step.
     """
 
     logits: Tensor
@@ -138,7 +144,8 @@ class LossInputs:
             mean: aggregates the numbers of all rows (default: the arithmetic mean).
 
         Returns:
-            The mean over `step_lengths`, or over the rows of the batch if these lack the part.
+            The mean over `step_lengths`, or over the rows of the batch if `step_lengths` lacks the
+                part.
 
         Raises:
             InputError: neither `step_lengths` nor the batch has that part.
@@ -175,13 +182,13 @@ class LossInputs:
 
         Args:
             loss: the loss's name, for the message.
-            site: where they were read.
+            site: where the activations were read.
 
         Returns:
             The activations at `site`.
 
         Raises:
-            InputError: the batch has none there.
+            InputError: the batch has no activations at `site`.
         """
         return given(self.activations.get(site), f"activations[{site.layer}, {site.tokens}]", loss)
 

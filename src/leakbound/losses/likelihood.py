@@ -1,18 +1,23 @@
-"""Losses on the next-token distributions of an answer: its likelihood, and their entropy.
+"""Losses on the likelihood of an answer, and on the entropy of its next-token distributions.
 
-Gradient ascent is Yao et al. (2023), as used by Maini et al. (2024). `kl` is the anchor of their KL
-minimisation, `idk` fine-tuning on answers that admit ignorance. The entropy loss is from Scholten
+Gradient ascent (`ga`) is from Yao et al. (2023), as used by Maini et al.
+(2024). `kl` is the retain term of Maini et al.'s KL minimisation. `idk` is
+fine-tuning on answers such as "I don't know". The entropy loss is from Scholten
 et al. (2025).
 
-Deviations: A value is the mean over one answer, so the mean over answers weights each answer
-equally. The published code takes one mean over all tokens of a batch (`reduce` of a term does).
-`kl` compares at the answer's tokens, theirs at every position, padding included (over "all":
-without padding). Entropy is the mean over the answer's own tokens, where the published code
-averages over every position of the padded text (over "all": without padding).
+Deviations: A value is the mean over the tokens of one answer, so the mean over
+answers weights each answer equally. The published code takes one mean over all
+tokens of a batch; the setting `reduce` of a term does the same. `kl` compares
+distributions at the answer's tokens, the published code at every position,
+including padding (`over` "all": every position except padding). Entropy is the
+mean over the answer's tokens; the published code averages over every position
+of the padded text (`over` "all": every position except padding).
 
-Weighted gradient ascent is Wang et al. (2025): each token is weighted by its own probability, so
-known tokens lose most. Saturation and importance weights are Yang et al. (2025). p_t is the
-probability of the answer's token t. Weights are constants: only log p_t is differentiated.
+Weighted gradient ascent (`wga`) is from Wang et al. (2025): each token is
+weighted by its own probability, so likely tokens are lowered most. The
+saturation and importance weights of `satimp` are from Yang et al. (2025). p is
+the probability of a token of the answer. Weights are constants: only log p is
+differentiated.
 """
 
 from __future__ import annotations
@@ -89,8 +94,8 @@ def idk(batch: LossInputs) -> Tensor:
 def kl(batch: LossInputs, *, over: str = "answer") -> Tensor:
     """Return the mean of KL(reference ‖ model) over each answer's tokens, [B] (Maini et al. 2024).
 
-    The complete next-token distributions are compared: the model must keep all of the reference's
-    mass.
+    The complete next-token distributions are compared, not only the probabilities of the answer's
+    tokens.
 
     Args:
         batch: the packed answers; reads `logits` and `reference_logits`, from `whole` if `over` is

@@ -2,8 +2,10 @@
 
 AltPO (Mekala et al. 2024) prefers an answer that the model made up.
 
-Deviation: `dpo` has the factor 2/β of OpenUnlearning's code, so that all gradients have one scale.
-Rafailov et al. and TOFU's code (Maini et al. 2024) have no factor: `textbook` removes it.
+Deviation: `dpo` has the factor 2/β of OpenUnlearning's code, so that the
+gradients of all preference losses have the same scale. Rafailov et al. and
+TOFU's code (Maini et al. 2024) have no such factor; the setting `textbook`
+removes it.
 """
 
 from __future__ import annotations
@@ -21,7 +23,7 @@ from leakbound.losses.likelihood import nll, sequence_nll
 def npo(batch: LossInputs, *, beta: float = 0.1) -> Tensor:
     """Return -(2/β) log σ(β(nll - nll_ref)) of each answer, [B] (Zhang et al., eq. 3).
 
-    It is (2/β) ln 2 if the model equals its reference, and tends to 0 as the answer becomes
+    The loss is (2/β) ln 2 if the model equals its reference, and tends to 0 as the answer becomes
     unlikely. As β tends to 0, its gradient tends to the gradient of gradient ascent.
 
     Args:
@@ -41,7 +43,7 @@ def npo(batch: LossInputs, *, beta: float = 0.1) -> Tensor:
 def dpo(batch: LossInputs, *, beta: float = 0.1, textbook: bool = False) -> Tensor:
     """Return -(2/β) log σ(β[(nll - nll_ref) of the answer - the same of the alternate]), [B].
 
-    It is (2/β) ln 2 if the model equals its reference (Rafailov et al. 2023).
+    The loss is (2/β) ln 2 if the model equals its reference (Rafailov et al. 2023).
 
     Args:
         batch: the packed answers; reads `logits`, `labels` and `reference_nll` of the answers and
@@ -63,8 +65,8 @@ def dpo(batch: LossInputs, *, beta: float = 0.1, textbook: bool = False) -> Tens
 def altpo(batch: LossInputs, *, beta: float = 0.1) -> Tensor:
     """Return -(2/β) log σ(β[(nll - nll_ref) of the answer - the same of the invented]), [B].
 
-    `dpo` with an answer that the frozen model made up instead of the alternate answer (Mekala et
-    al. 2024). It is (2/β) ln 2 if the model equals its reference.
+    This is `dpo` with an answer that the frozen model made up in place of the alternate answer
+    (Mekala et al. 2024). The loss is (2/β) ln 2 if the model equals its reference.
 
     Args:
         batch: the packed answers; reads `logits`, `labels` and `reference_nll` of the answers and
@@ -85,7 +87,7 @@ def altpo(batch: LossInputs, *, beta: float = 0.1) -> Tensor:
 def simnpo(batch: LossInputs, *, beta: float = 4.5, delta: float = 0.0) -> Tensor:
     """Return -(2/β) log σ(β(nll/|y| - δ)) of each answer, [B] (Fan et al. 2024).
 
-    `npo` with the length of the answer instead of a reference.
+    This is `npo` with the cross-entropy per token instead of the difference from a reference.
 
     Args:
         batch: the packed answers; reads `logits` and `labels`.

@@ -1,8 +1,10 @@
 """Representation misdirection: move or keep the activations of a layer (Li et al. 2024).
 
-Deviation: the squared distance is the mean over hidden dimensions (as in the authors' code), and no
-prefix of a forget text is spared. For texts of unequal length, OpenUnlearning's code averages over
-every pair of a row's sum and a row's length, as `reduce` "pairs" of a term does.
+Deviation: the squared distance is the mean over hidden dimensions, as in the
+authors' code, and the loss covers every token of a forget text, without leaving
+out a prefix. For texts of unequal length, OpenUnlearning's code averages over
+every pair of a row's sum and a row's length; the setting `reduce` "pairs" of a
+term does the same.
 """
 
 from __future__ import annotations
@@ -22,7 +24,7 @@ Distance = Literal["mean", "sum"]
 def direction(size: int, seed: int) -> Tensor:
     """Draw u = rand(d)/‖rand(d)‖: a random unit vector with no negative entry, float32.
 
-    It is drawn once per run; the same seed gives the same vector.
+    The vector is drawn once per run; the same seed gives the same vector.
 
     Args:
         size: d, at least 1.

@@ -1,14 +1,18 @@
 """Losses towards a next-token distribution that lacks the forgotten answer.
 
-The target is the frozen model's distribution with a lower logit of the true token (UNDIAL, Dong et
-al. 2024), the model's own distribution without the true token (CE-U, Yang 2025), or the uniform one
-(the margin of PDU, Entesari et al. 2025).
+The target is the frozen model's distribution with a lower logit of the true
+token (UNDIAL, Dong et al. 2024), the model's own distribution without the true
+token (CE-U, Yang 2025), or the uniform distribution (the margin loss of PDU,
+Entesari et al. 2025).
 
-Deviations: A value is the mean over one answer. The published code takes one mean over all tokens
-of a batch (`reduce` of a term does). OpenUnlearning's code of UNDIAL averages over every position,
-padding included, and lowers the token V - 100 where there is nothing to forget. Over "all" the mean
-is over every position except padding, and nothing is lowered there. Its code of PDU reads the
-margins one place late, at the answer's tokens themselves: over "read".
+Deviations: A value is the mean over the tokens of one answer. The published
+code takes one mean over all tokens of a batch; the setting `reduce` of a term
+does the same. OpenUnlearning's code of UNDIAL averages over every position,
+including padding, and lowers the logit of token V - 100 at positions without a
+token to forget. With `over` "all", the mean is over every position except
+padding, and no logit is lowered at the prompt's tokens. OpenUnlearning's code
+of PDU reads the margins one position late, at the positions of the answer's
+tokens instead of the positions that predict them; `over` "read" does the same.
 """
 
 from __future__ import annotations
@@ -26,8 +30,8 @@ def undial(batch: LossInputs, *, beta: float = 10.0, over: str = "answer") -> Te
     """Return the mean cross-entropy to q over each answer's tokens, [B] (Dong et al. 2024).
 
     q is the softmax of the frozen model's logits with the true token's logit lowered by β. The
-    higher the token's probability was, the more it falls. At the prompt's tokens q is the frozen
-    model's own distribution.
+    higher the probability of a token is, the more it is lowered. At the prompt's tokens q is the
+    frozen model's own distribution.
 
     Args:
         batch: the packed answers; reads `labels`; also `logits` and `reference_logits`, from
@@ -85,8 +89,8 @@ def margin(batch: LossInputs, *, over: str = "answer") -> Tensor:
 
     Args:
         batch: the packed answers; reads `logits`, from `whole` if `over` is "read".
-        over: "answer", or "read" for the positions where the answer's tokens are read, one place
-            late.
+        over: "answer", or "read" for the positions of the answer's tokens themselves, one position
+            after the positions that predict them.
 
     Returns:
         One value per answer, [B], in squared logits, at least 0; 0 if every token is equally
@@ -101,7 +105,8 @@ def margin(batch: LossInputs, *, over: str = "answer") -> Tensor:
 
 
 def _read(batch: LossInputs, whole: LossInputs) -> Tensor:
-    """Return the indices in `whole` of the answers' own tokens, [N]: the end of each row."""
+    """Return the indices in `whole` of the answers' tokens, [N], which are at the end of each
+    row."""
     ends, stops = whole.lengths.cumsum(0), batch.lengths.cumsum(0)
     return _numbered(batch) + (ends - stops)[batch.row]
 

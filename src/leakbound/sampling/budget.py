@@ -1,7 +1,8 @@
 """A budget of tokens for the thought before an answer, and one for the answer.
 
-A thought that has spent its budget is closed: the tokens that lead to the answer follow with
-probability 1. This defines a distribution of outputs; draws, exact masses and proofs are about it.
+A thought that has spent its budget is closed: the tokens that end the thought
+and begin the answer follow with probability 1. The budgets are part of the
+distribution of outputs that draws, exact masses and proofs are about.
 """
 
 from __future__ import annotations
@@ -20,14 +21,14 @@ from leakbound.sampling.model import Handles, Ids, PrefixModel
 class Budget(Protocol):
     """The budgets of a thought and of an answer.
 
-    The state of an output is any value that the prompt and the generated tokens determine.
+    The state of an output is any value that is determined by the prompt and the generated tokens.
     """
 
     def start(self, prompt: Sequence[int]) -> Any:
         """Return the state of an output without a token.
 
         Args:
-            prompt: the tokens before it.
+            prompt: the tokens of the prompt.
 
         Returns:
             The state.
@@ -38,7 +39,7 @@ class Budget(Protocol):
         """Return the state after one more token.
 
         Args:
-            state: the state before it.
+            state: the state before the token.
             token: the token.
 
         Returns:
@@ -50,7 +51,7 @@ class Budget(Protocol):
         """Return the only token that can come next if the thought has spent its budget.
 
         Args:
-            state: of an output.
+            state: the state of an output.
 
         Returns:
             The token; None if the model decides.
@@ -67,11 +68,11 @@ class Budget(Protocol):
 
 
 class Budgeted:
-    """A model whose thoughts are closed when their budget is spent; see `PrefixModel`.
+    """A `PrefixModel` whose thoughts are closed when their budget is spent.
 
     Args:
-        model: decides every token that the budget does not force.
-        budget: decides where a token is forced.
+        model: the model that decides every token that the budget does not force.
+        budget: the budgets, which decide where a token is forced.
     """
 
     def __init__(self, model: PrefixModel, budget: Budget) -> None:
@@ -107,7 +108,7 @@ class Budgeted:
         self._model.release(handles)
 
     def _forced(self, handles: Handles, states: Any, logits: torch.Tensor) -> torch.Tensor:
-        """Keep the states, and return the logits with all mass on each forced token."""
+        """Store the states, and return the logits; where a token is forced, it has all mass."""
         self._states.update(zip(handles.tolist(), states, strict=True))
         forced = [self._budget.forced(self._states[handle]) for handle in handles.tolist()]
         rows = [row for row, token in enumerate(forced) if token is not None]

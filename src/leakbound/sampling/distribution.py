@@ -1,16 +1,21 @@
 """Next-token distributions under a decoding, draws from them, and lower bounds under a margin.
 
-The logits of a prefix are rounded differently in batches of different shapes. `margin` bounds the
-effect: no logit differs by more than margin / 2 between batch shapes. So no log-probability at
-T = 1 differs by more than margin, and none at temperature T by more than margin / T. A *floor* is a
-lower bound of a log-probability under every such perturbation. A perturbation may change a token's
-place in the top-k or nucleus, the largest logit, or the adaptive switch. Such a doubtful token has
-floor −inf, and the others are divided by the weight of all tokens that may be kept.
+The logits of a prefix are rounded differently in batches of different shapes.
+`margin` bounds the effect: no logit differs by more than margin / 2 between
+batch shapes. So no log-probability at T = 1 differs by more than margin, and no
+log-probability at temperature T by more than margin / T. A *floor* is a lower
+bound of a log-probability under every such perturbation of the logits. A
+perturbation may decide whether a token is in the top-k or the nucleus, which
+token has the largest logit, or whether adaptive temperature switches to greedy.
+A token that is in doubt for such a reason has floor −inf, and the other tokens
+are normalised by the weight of all tokens that may be kept.
 
-All probabilities are float64. With margin 0 nothing is in doubt, ties included. Draws use the
-inverse CDF; a token of probability 0 is never drawn. On a GPU the logits stay on the device.
-Drawing from up to 2^27 logits takes three transfers, for any number of rows and draws: rows and
-uniforms go to the device, and values of rows and draws come back. Truncated draws take two more.
+All probabilities are float64. With margin 0 no token is in doubt, even if
+logits are tied. Draws use the inverse CDF; a token of probability 0 is never
+drawn. On a GPU the logits stay on the device. Drawing from up to 2^27 logits
+takes three transfers between host and device, for any number of rows and draws:
+rows and uniforms go to the device, and values per row and per draw come back.
+Truncated draws take two more transfers.
 """
 
 from __future__ import annotations
@@ -28,27 +33,27 @@ from leakbound.types import Decoding
 Floats = NDArray[np.float64]
 Flags = NDArray[np.bool_]
 Confidence: TypeAlias = tuple[Floats, NDArray[np.int64]]
-"""Of each prefix the sum of p_max over its tokens, and its number of tokens with the next one."""
+"""Per prefix: the sum of p_max over its tokens, and the number of its tokens plus 1."""
 Drawn: TypeAlias = tuple[torch.Tensor, torch.Tensor, torch.Tensor]
-"""Tokens drawn, their log-probabilities and floors of these, [draws] each."""
+"""The drawn tokens, their log-probabilities, and the floors of these, [draws] each."""
 
-_NUCLEUS_TOLERANCE = 1e-12  # .5 + .3 reaches a top-p of .8 in spite of rounding
-# float64 values worked on at once: few enough to stay in a processor's cache, many for a GPU
+_NUCLEUS_TOLERANCE = 1e-12  # so that .5 + .3 reaches a top-p of .8 in spite of rounding
+# float64 values in one batch: few enough for the cache of a CPU, many for a GPU
 _ELEMENTS = {"cpu": 1 << 18, "other": 1 << 27}
-_SHIFT, _BUCKETS = 47, 1 << 11  # of a float64's bits, all but the exponent and five more
+_SHIFT, _BUCKETS = 47, 1 << 11  # drops all bits of a float64 but the exponent and five more
 _LAST = (1023 - 63) << 5  # the remaining bits of 2^-63
-_SUMMED = 1e-9  # above the difference of sums over a vocabulary in another order
-_ROUNDING = 1e-11  # added to a margin, above the error of float64 sums over a vocabulary
+_SUMMED = 1e-9  # exceeds the difference between sums over a vocabulary in different orders
+_ROUNDING = 1e-11  # added to a margin; exceeds the error of float64 sums over a vocabulary
 
 
 class Tempered(NamedTuple):
-    """exp((logits − top) / temperature), in float64, for a search in two levels.
+    """Weights exp((logits − top) / temperature) in float64, in blocks for a search in two levels.
 
     Attributes:
         blocks: [rows, blocks, tokens], about as many blocks as tokens per block; zeros after the
             vocabulary.
-        sums: of each block, [rows, blocks].
-        flat: [rows, vocabulary].
+        sums: the sum of each block, [rows, blocks].
+        flat: the weights without blocks, [rows, vocabulary].
     """
 
     blocks: torch.Tensor
@@ -79,7 +84,7 @@ class Tempered(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class LogitsReading:
-    """Rows of logits read as T = 1 distributions; unusable rows are `broken` and read as flat.
+    """Rows of logits as T = 1 distributions; unusable rows are `broken` and treated as uniform.
 
     Attributes:
         logits: [rows, vocabulary].
@@ -99,7 +104,7 @@ class LogitsReading:
 
     @property
     def best(self) -> torch.Tensor:
-        """The lowest id of the largest logit: `max` returns the first."""
+        """The lowest token id among the largest logits, because `max` returns the first."""
         return self.logits.max(dim=-1).indices
 
     def tempered(self, temperature: float) -> Tempered:
@@ -133,14 +138,14 @@ class Distribution:
     broken: Flags
 
     def at(self, rows: NDArray[np.int64], ids: NDArray[np.int64]) -> Floats:
-        """Return the columns of some tokens, by one transfer from the device.
+        """Return the values of some tokens, by one transfer from the device.
 
         Args:
             rows: the row of each token, [tokens].
             ids: the tokens, [tokens].
 
         Returns:
-            `logprob`, `floor`, `model_logprob` and `p_max` of each, [4, tokens], float64.
+            `logprob`, `floor`, `model_logprob` and `p_max` of each token, [4, tokens], float64.
         """
         row, token = torch.as_tensor(np.stack([rows, ids]), device=self.logprob.device)
         columns = (self.logprob, self.floor, self.model_logprob)
@@ -150,15 +155,17 @@ class Distribution:
 
 @dataclass(frozen=True, slots=True)
 class Kept:
-    """The heaviest tokens of each row, descending, ties by id, and the number that is kept.
+    """The tokens of largest weight per row, descending, ties by id, and the number that is kept.
 
     Attributes:
-        mass: their weights, [rows, width], which need not sum to 1; zeros behind them.
-        upto: the mass of each and of all before it, [rows, width].
-        ids: their token ids, [rows, width].
+        mass: the weights of these tokens, padded with zeros, [rows, width]; they need not sum to 1.
+        upto: the cumulated mass up to and including each token, [rows, width].
+        ids: the ids of the tokens, [rows, width].
         kept: the number of leading tokens that are kept, [rows].
-        certain: the number that is kept under all logits within the margin, [rows].
-        possible: the largest number that is kept under some logits within the margin, [rows].
+        certain: the number of leading tokens that are kept for all logits within the margin,
+            [rows].
+        possible: the largest number of leading tokens that are kept for some logits within the
+            margin, [rows].
     """
 
     mass: torch.Tensor
@@ -169,7 +176,7 @@ class Kept:
     possible: torch.Tensor
 
     def total(self, leading: torch.Tensor) -> torch.Tensor:
-        """Return the mass of this number of leading tokens of each row, [rows]."""
+        """Return the mass of the first `leading` tokens of each row, [rows]."""
         return self.upto.gather(1, leading[:, None] - 1)[:, 0]
 
     def of(
@@ -178,8 +185,8 @@ class Kept:
         """Return log-probabilities of some tokens, and their floors.
 
         Args:
-            row: the row of each, [tokens].
-            place: its place there, [tokens].
+            row: the row of each token, [tokens].
+            place: the index of each token in its row, [tokens].
             margin: the largest change of a log-probability at the decoding's temperature.
 
         Returns:
@@ -195,7 +202,7 @@ class Kept:
 
 
 def rows_together(logits: torch.Tensor) -> int:
-    """Return the number of rows of logits to work on together.
+    """Return the number of rows of logits to process in one batch.
 
     Args:
         logits: [rows, vocabulary].
@@ -216,7 +223,7 @@ def read(logits: torch.Tensor) -> LogitsReading:
     Returns:
         The reading; rows with NaN, +inf or no finite entry are broken.
     """
-    top = logits.amax(dim=-1).double()  # NaN where one of them is
+    top = logits.amax(dim=-1).double()  # NaN if one of the logits is NaN
     weights = Tempered.of(logits, top)
     log_total = torch.log(weights.sums.sum(dim=-1))
     unusable = ~torch.isfinite(top)
@@ -230,14 +237,14 @@ def read(logits: torch.Tensor) -> LogitsReading:
 def greedy_steps(
     p_max: Floats, decoding: Decoding, confidence: Confidence, margin: float
 ) -> tuple[Flags, Flags]:
-    """Return the rows that take the likeliest token, and the rows for which that is in doubt.
+    """Return which rows take the likeliest token, and for which rows this is in doubt.
 
     A perturbation changes the mean of p_max over a prefix by a factor of at most e^margin.
 
     Args:
         p_max: the largest T = 1 probability of each row, [rows].
-        decoding: greedy, or with adaptive temperature in mode "running"; otherwise no row is
-            greedy.
+        decoding: the decoding; unless it is greedy or has adaptive temperature in mode "running",
+            no row is greedy.
         confidence: the confidence of each row's prefix.
         margin: the largest change of a T = 1 log-probability with the batch shape, in nats; at
             least 0 (see `distribution`).
@@ -295,7 +302,7 @@ def _distribution(
 
 
 def _likeliest(at_one: LogitsReading, margin: float) -> tuple[torch.Tensor, torch.Tensor]:
-    """Put all mass on the largest logit; its floor is −inf where another may be as large."""
+    """Put all mass on the largest logit; its floor is −inf where another logit may be as large."""
     best = at_one.best[:, None]
     logprob = torch.full_like(at_one.weights.flat, -math.inf).scatter_(1, best, 0.0)
     if not margin:
@@ -328,7 +335,8 @@ def truncated(weights: torch.Tensor, decoding: Decoding, margin: float = 0.0) ->
     """Return the tokens that top-k and then top-p keep of each row.
 
     Args:
-        weights: [rows, vocabulary], at the decoding's temperature, in [0, 1]; need not sum to 1.
+        weights: the weights at the decoding's temperature, in [0, 1], [rows, vocabulary]; they need
+            not sum to 1.
         decoding: a decoding with top-k or top-p.
         margin: the largest change of a T = 1 log-probability with the batch shape, in nats; at
             least 0 (see `distribution`).
@@ -350,11 +358,12 @@ def truncated(weights: torch.Tensor, decoding: Decoding, margin: float = 0.0) ->
 
 
 def _least(weights: torch.Tensor, decoding: Decoding, margin: float) -> torch.Tensor:
-    """Return a weight for each row below which no token is kept under any logits within the margin.
+    """Return a weight per row, below which no token is kept for any logits within the margin.
 
-    A histogram with 32 buckets per octave finds it; its last bucket is for weights below 2^-63. The
-    heaviest buckets are taken until they have k tokens, or so much mass that the rule of `_doubt`
-    excludes every token behind them. A token that is lighter by more than the margin is behind.
+    The weight is found by a histogram with 32 buckets per octave, whose last bucket is for weights
+    below 2^-63. The buckets of the largest weights are taken until they contain k tokens, or so
+    much mass that the rule of `_doubt` excludes every later token. A token is later if its weight
+    is smaller by more than the margin.
     """
     factor = ratio(margin / decoding.temperature)
     bucket = (weights.view(torch.int64) >> _SHIFT).sub_(_LAST).clamp_(0, _BUCKETS - 1)
@@ -374,7 +383,7 @@ def _least(weights: torch.Tensor, decoding: Decoding, margin: float) -> torch.Te
 
 
 def _heaviest(weights: torch.Tensor, least: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    """Return the weights of at least `least`, descending, and their ids; zeros behind them."""
+    """Return the weights of at least `least`, descending and padded with zeros, and their ids."""
     count = (heavy := weights >= least[:, None]).sum(dim=-1)
     row, ids = torch.nonzero(heavy, as_tuple=True)
     place = torch.arange(len(row), device=row.device) - (count.cumsum(dim=0) - count)[row]
@@ -394,18 +403,19 @@ def _doubt(
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """Return the numbers of leading tokens that are certainly kept, and that may be kept.
 
-    A weight changes by a factor within e^(±margin / 2T), so two tokens change places only if their
-    ratio is within `factor`. In the worst case for a token, every token that may precede it does so
-    and is heavy, and the others are light. In the best case the reverse is true. The token is in
-    the nucleus if the mass before it is below top_p of all: (1 − p) · before < p · (itself and
-    after). All of this is monotone in the token's weight, so both sets are leading ones. `whole` is
-    the mass of all tokens, where top-k does not limit them.
+    A weight changes by a factor within e^(±margin / 2T), so two tokens can change places only if
+    their ratio is within `factor`. The worst case for a token is that every token that may precede
+    it does precede it and has its largest possible weight, while the other tokens have their
+    smallest. The best case is the reverse. The token is in the nucleus if the mass before it is
+    below top_p times the total mass: (1 − p) · before < p · (itself and after). Both conditions are
+    monotone in the token's weight, so the tokens that are certainly kept, and those that may be
+    kept, are leading tokens. `whole` is the mass of all tokens, used if there is no top-k.
     """
     factor = ratio(margin / decoding.temperature)
     width = mass.shape[1]
     limit = decoding.top_k or width + 1
     upto = torch.nn.functional.pad(upto, (1, 0))
-    negated = -mass  # ascending, for the search; both counts are of leading tokens
+    negated = -mass  # ascending, as the search needs; both results are numbers of leading tokens
     may = torch.searchsorted(negated, negated / factor, right=True)  # itself included
     must = torch.searchsorted(negated, negated * factor)
     certain, possible = may <= limit, must < limit
@@ -424,10 +434,10 @@ def _doubt(
 
 
 def ratio(log: float) -> float:
-    """Return the factor by which a ratio may change; it is finite, so its product with 0 is 0.
+    """Return the factor by which a ratio may change; it is finite, so the factor times 0 is 0.
 
     Args:
-        log: the largest change of its natural logarithm, at least 0.
+        log: the largest change of the natural logarithm of the ratio, at least 0.
 
     Returns:
         The factor, at least 1.
@@ -443,9 +453,10 @@ class Picks:
         tokens: the token of each draw, [draws].
         logprob: its natural log-probability under the decoding, [draws].
         floor: a lower bound of `logprob` for any logits within the margin, [draws].
-        model_logprob: that under the untruncated T = 1 model, [draws].
+        model_logprob: the log-probability of the token under the untruncated T = 1 model, [draws].
         p_max: the largest T = 1 probability of each row, [rows].
-        broken: whether the row's logits were unusable, [rows]; its draws then mean nothing.
+        broken: whether the row's logits were unusable, [rows]; the draws of such a row are not
+            valid.
     """
 
     tokens: NDArray[np.int64]
@@ -456,14 +467,14 @@ class Picks:
     broken: Flags
 
     def steps(self, draws: NDArray[np.int64], rows: NDArray[np.int64]) -> Floats:
-        """Return the steps of some draws.
+        """Return the values that some draws add to the sums of their prefixes.
 
         Args:
-            draws: numbers of draws, [n].
-            rows: the row of each, [n].
+            draws: the indices of the draws, [n].
+            rows: the row of each draw, [n].
 
         Returns:
-            `logprob`, `floor`, `model_logprob` and `p_max` of each, [n, 4].
+            `logprob`, `floor`, `model_logprob` and `p_max` of each draw, [n, 4].
         """
         columns = (self.logprob[draws], self.floor[draws], self.model_logprob[draws])
         return np.stack([*columns, self.p_max[rows]], axis=1)
@@ -529,7 +540,7 @@ def pick(
     model_logprob = at_one.logits[row, tokens] - at_one.top[row] - at_one.log_total[row]
     if margin and (greedy.any() or doubtful.any()):
         floor = _distribution(at_one, decoding, confidence, margin).floor[row, tokens]
-    # float64 holds every token's id exactly
+    # float64 represents every token id exactly
     table = torch.stack([tokens.double(), logprob, floor, model_logprob]).cpu().numpy()
     values = (table[1], table[2], table[3], at_one.p_max, at_one.broken)
     return Picks(table[0].astype(np.int64), *values)
@@ -544,7 +555,7 @@ def _search_all(
     target = u * own[:, -1]
     block = _place(own, target)
     inside = weights.blocks.flatten(0, 1).index_select(0, row * count + block)
-    # a rounded `below` may point before the start of a block, or beyond its end
+    # because of rounding, `below` may be before the start of a block or beyond its end
     below = own.gather(1, block[:, None])[:, 0] - weights.sums[row, block]
     offset = _place(inside.cumsum(dim=-1), (target - below).clamp_(min=0.0))
     chosen = inside.gather(1, offset[:, None])[:, 0]
@@ -564,6 +575,6 @@ def _search_truncated(
 
 
 def _place(upto: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
-    """Return the index of each ascending row's first entry above its target, or of its largest."""
+    """Return each ascending row's index of its first entry above its target, or of its largest."""
     first = torch.searchsorted(upto, targets[:, None], right=True)
     return torch.minimum(first, torch.searchsorted(upto, upto[:, -1:].contiguous()))[:, 0]

@@ -1,24 +1,31 @@
 """Exact masses of likely outputs, and draws from the remainder.
 
-The prefix tree of a root is expanded best first: the open prefix that widens the bounds most is
-forwarded next. Its likeliest next tokens are children, all others together a *lump*. A child that
-ends, or whose scores are settled, is an event of known mass. The other children are open; they and
-the lumps are the cells of the remainder. Then, unless all effort goes into exploration, a number of
-draws is fixed and drawn from the remainder.
+A root is a prompt. Its prefix tree of generated tokens is expanded best first:
+the model is run on (forwards) the open prefix that contributes most to the
+width of the bounds. The likeliest next tokens of this prefix become children,
+and all other next tokens together a *lump*. A child is an event of known mass
+if its output is complete, or if all outputs that begin with it have the same
+score. The other children are open. Open prefixes and lumps are the cells of the
+remainder. Then, unless all effort goes into exploration, a number of draws is
+fixed and drawn from the remainder.
 
-When to stop exploring: draws would forward a prefix of large mass anyway, so exploring it costs
-nothing. A prefix of small mass costs forwards that draws could have used. The mass of all expanded
-prefixes is the expected number of them that a draw passes, and so about the number of forwards per
-draw. Then a few draws of a pilot show the number of draws that the remaining effort allows. No
-bound depends on either.
+When to stop exploring: draws would forward a prefix of large mass in any case,
+so exploring such a prefix costs nothing. A prefix of small mass costs a forward
+pass that draws could have used. The summed mass of all expanded prefixes is the
+expected number of these prefixes on the path of a draw, and so it estimates the
+forward passes per draw. After exploring, a few draws of a pilot show the number
+of draws that the remaining effort allows. The validity of bounds does not
+depend on the time of stopping or on the pilot.
 
-A draw picks a cell by inverse CDF, and in a lump a token by the distribution restricted to the
-lump. From there it continues ancestrally. So draws are independent and have the model's
-distribution, given that none of the tree's events happens. Uniforms are keyed as the forest's are.
-The choice of a cell uses the root's uniforms, which the forest does not use here. The choice within
-a lump uses keys with a separate purpose.
+A draw picks a cell by inverse CDF, and in a lump a token from the distribution
+restricted to the lump. From there it continues by ancestral sampling. So draws
+are independent and have the model's distribution, given that none of the tree's
+events happens. Uniform random numbers have the same keys as in the module
+`forest`. The choice of a cell uses the uniforms of the root, which are not used
+otherwise here. The choice within a lump uses keys with a separate purpose.
 
-Roots advance together so that batches fill; the results of one do not depend on the others.
+All roots are explored together to fill batches; the result of a root does not
+depend on other roots.
 """
 
 from __future__ import annotations
@@ -49,16 +56,16 @@ from leakbound.sampling.stems import Floats, Ints, Leaf, Root, Starts, Stem, Tre
 from leakbound.types import Decoding, Draws, Effort
 
 _STORE = 1 << 30  # bytes of logits kept for draws from lumps
-_HANDLES = 8192  # prefixes held at a time, unless one root needs more
-_LIGHTEST = math.log(1e-9)  # of a child's mass; lighter tokens stay in the lump
-_VISITS = 2.0  # expected visits of the affordable draws to a prefix that is worth a forward
-_ROUNDS = 64  # between them, whether to continue exploring is decided
-_PILOT = (1, 1, 2, 4, 8, 16)  # draws of a pilot, while its share of the effort lasts
+_HANDLES = 8192  # the most stored prefixes, unless one root needs more
+_LIGHTEST = math.log(1e-9)  # smallest log mass of a child; other tokens stay in the lump
+_VISITS = 2.0  # expected visits by all affordable draws that make a prefix worth a forward pass
+_ROUNDS = 64  # number of decisions whether to continue exploring
+_PILOT = (1, 1, 2, 4, 8, 16)  # draws of the steps of a pilot, until its part of the effort is spent
 _PILOT_SHARE = 1 / 20
-_QUARTER = 1 / 4  # of a hybrid's effort, at least, is exploration
-_NOTHING = 1e-9  # a remainder not worth a forward
-_MOST_DRAWS = 1 << 14  # more would take memory and narrow little
-_LIGHTEST_SETTLED = 1e-6  # at the end, open prefixes of this mass may still prove settled
+_QUARTER = 1 / 4  # smallest part of the effort that is for exploration, if draws follow
+_NOTHING = 1e-9  # largest mass of a remainder that is not worth a forward pass
+_MOST_DRAWS = 1 << 14  # more draws would take memory and hardly narrow the bounds
+_LIGHTEST_SETTLED = 1e-6  # smallest mass of open prefixes whose scores are checked at the end
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +77,7 @@ class Lump:
         handle: the handle of the prefix.
         logits: the logits after it, [vocabulary], empty if no draws will be made.
         children: the tokens that are children.
-        rest: the mass of all others, given the prefix.
+        rest: the mass of all next tokens that are not children, given the prefix.
         rest_floor: a lower bound of `rest` for any logits within the margin.
     """
 
@@ -88,17 +95,18 @@ class Lump:
 
 @dataclass(slots=True, kw_only=True)
 class Exploring(BestFirstSearch):
-    """One root's tree, while it is explored; its nodes are its events.
+    """The tree of one root, while it is explored; the tree's nodes are its events.
 
     Attributes:
         root: the root to explore.
-        effort: the forwards, and how they are shared between exploring and draws.
+        effort: the number of forward passes, and their division between exploring and draws.
         draws: whether draws follow.
         most: the most prefixes that are explored.
-        lumps: the lumps of its expanded prefixes.
+        lumps: the lumps of the expanded prefixes.
         expanded: the ids of its expanded prefixes.
-        passed: the mass of its expanded prefixes: the expected number that a draw passes.
-        settled: the mass of its events.
+        passed: the summed mass of its expanded prefixes, which is the expected number of them on
+            the path of a draw.
+        settled: the total mass of its events.
         piloted: the number of prefixes that the pilot forwarded.
     """
 
@@ -119,21 +127,21 @@ class Exploring(BestFirstSearch):
 
     @property
     def left(self) -> int:
-        """The number of forwards that are not yet spent."""
+        """The number of forward passes that are not yet spent."""
         return self.effort.forwards - self.forwards - self.piloted
 
     @property
     def drawn_from(self) -> bool:
-        """Whether the remainder is drawn from."""
+        """Whether draws from the remainder are made."""
         return self.draws and self.broken_at is None and self.remainder > _NOTHING
 
     @property
     def open(self) -> list[Candidate]:
-        """All open prefixes in the order of their worth, after `settle_all`."""
+        """All open prefixes by descending contribution to the bounds' width, after `settle_all`."""
         return self._open.candidates
 
     def goal(self) -> int:
-        """Return the number of forwards up to the next decision; the present number means: stop."""
+        """Return the forward passes at the next decision; the present number means to stop."""
         self._push_waiting()
         forwards = self.effort.forwards
         if not self.draws and self._open.best:
@@ -146,7 +154,7 @@ class Exploring(BestFirstSearch):
         return min(self.forwards + step, self.most) if early or visits >= _VISITS else self.forwards
 
     def settle_all(self) -> None:
-        """Settle all open prefixes that are heavy enough; settled prefixes become events."""
+        """Compute score ranges of open prefixes of enough mass; settled prefixes become events."""
         self._push_waiting()
         waiting = (prefix for brood in self._open.broods for prefix in brood.open_waiting())
         every, self._open = [*self._open.candidates, *waiting], BestFirst()
@@ -164,7 +172,7 @@ class Exploring(BestFirstSearch):
             leaves: outputs that were drawn from the remainder.
 
         Returns:
-            The tree; without draws its open prefixes are nodes, too.
+            The tree; if no draws are made, its open prefixes are nodes as well.
         """
         forwards = self.forwards + self.piloted + forwarded(self, leaves)
         tree = Tree(self.number, explored=self.forwards, forwards=forwards)
@@ -229,12 +237,13 @@ def split(
 
 
 class Explorer:
-    """Explores a tree with one effort for each root; the module's docstring states how.
+    """Explores the tree of each root with the same effort, as the module docstring describes.
 
     Args:
         tree: the model and the decoding.
         settle: returns the range of possible final scores of generated ids.
-        effort: the forwards per root, and how they are shared between exploring and draws.
+        effort: the number of forward passes per root, and their division between exploring and
+            draws.
     """
 
     def __init__(self, tree: OutputTree, settle: Settle, effort: Effort) -> None:
@@ -275,7 +284,7 @@ class Explorer:
             root: the root to explore.
 
         Returns:
-            Its tree, of which only the prompt is expanded.
+            The tree of the root, of which only the prompt is expanded.
         """
         search = Exploring(
             number=number,
@@ -290,7 +299,7 @@ class Explorer:
         return search
 
     def _round(self, searches: Sequence[Exploring]) -> bool:
-        """Expand prefixes of all until each reaches its goal; return whether there were any."""
+        """Expand prefixes until each search reaches its goal; return whether any were expanded."""
         goals, rows, begun = [search.goal() for search in searches], self._tree.rows, False
         while batch := [
             (search, prefix)
@@ -303,7 +312,7 @@ class Explorer:
         return begun
 
     def _pilot(self, searches: Sequence[Exploring]) -> dict[int, int]:
-        """Return the number of draws that each one's remaining effort allows, by a pilot."""
+        """Return, by a pilot, the draws that the remaining effort of each search allows."""
         drawn = dict.fromkeys((search.number for search in searches), 0)
         growing, purpose = list(searches), f"{self._effort.purpose}:pilot"
         for chunk, size in enumerate(_PILOT):
@@ -322,7 +331,7 @@ class Explorer:
         }
 
     def _finish(self, searches: Sequence[Exploring]) -> list[Tree]:
-        """Fix the number of draws of each, make them, and return the trees."""
+        """Fix the number of draws of each search, make the draws, and return the trees."""
         draws = Draws(sizes=(1,), seed=self._effort.seed, purpose=self._effort.purpose)
         sizes = self._pilot([s for s in searches if s.drawn_from and s.left > 0])
         wanted = [(s, replace(draws, sizes=(n,))) for s in searches if (n := sizes.get(s.number))]
@@ -332,7 +341,7 @@ class Explorer:
     def _sample(
         self, wanted: Sequence[tuple[Exploring, Draws]]
     ) -> list[tuple[Exploring, tuple[Leaf, ...]]]:
-        """Draw from the remainders, each with its number of draws; one key for all."""
+        """Make each search's number of draws from its remainder, all with one key."""
         if not wanted:
             return []
         tree = self._tree
@@ -350,7 +359,7 @@ class Explorer:
 
 
 def forwarded(search: Exploring, leaves: Iterable[Leaf]) -> int:
-    """Return the number of prefixes that the forest forwarded to draw from a tree's remainder.
+    """Return the number of forward passes that drawing from a tree's remainder took.
 
     Args:
         search: the tree.
@@ -378,7 +387,7 @@ def certain_mass(search: Exploring) -> float:
 
 
 def plant(search: Exploring, decoding: Decoding, draws: Draws, margin: float) -> Starts:
-    """Draw a stem, from which to continue, for each draw of one chunk.
+    """Draw a stem (a prefix from which sampling continues) for each draw of one chunk.
 
     Args:
         search: the tree with the cells to draw from.
@@ -410,7 +419,7 @@ def _within(lump: Lump, u: Floats, decoding: Decoding, margin: float) -> Starts:
     after = next_distribution(lump.logits[None], decoding, confidence_of([stem]), margin)
     others = after.logprob.clone()
     others[0, lump.children] = -math.inf
-    # log-probabilities are logits at T = 1; without some tokens they are renormalised
+    # log-probabilities serve as logits at T = 1; without some tokens they are renormalised
     picks = pick(others, Decoding(), np.zeros(len(u), dtype=np.int64), u, (np.zeros(1), depth))
     tokens, counts = (x.tolist() for x in np.unique(picks.tokens, return_counts=True))
     steps = after.at(np.zeros(len(tokens), dtype=np.int64), np.array(tokens))
@@ -422,7 +431,7 @@ def _within(lump: Lump, u: Floats, decoding: Decoding, margin: float) -> Starts:
 
 
 def _uniforms(draws: Draws, purpose: str, query_id: str, prefix: Ids, count: int) -> Floats:
-    """Return the uniforms of this prefix in the single chunk of these draws."""
+    """Return the uniform random numbers of this prefix in the single chunk of these draws."""
     key = philox.stream_key(draws.seed, purpose, query_id, draws.first_chunk)
     words = np.array(key, dtype=np.uint64)
     return philox.uniforms(

@@ -21,12 +21,12 @@ Key = tuple[int, Ids]
 
 @dataclass(slots=True, kw_only=True)
 class Followed(Search):
-    """The prefixes of one root's wanted outputs, as far as the decoding can reach them.
+    """The prefixes of one root's wanted outputs that the decoding can generate.
 
     Attributes:
         after: the tokens that follow each prefix of a wanted output.
         reached: the prefixes that the decoding can reach, by their ids.
-        level: the prefixes of the last length that are to be expanded.
+        level: the prefixes to expand next, all of one length.
     """
 
     after: dict[Ids, set[int]] = field(default_factory=dict)
@@ -56,17 +56,18 @@ def force(
     Args:
         tree: the model, and the decoding that defines the probabilities.
         roots: the prompts.
-        sequences: (root number, generated ids with the end token) of each.
+        sequences: (root number, generated ids with the end token) of each sequence.
         beginnings: whether incomplete ids are accepted, with the probability of all outputs that
             begin with them and the finish "unknown".
 
     Returns:
-        A leaf of count 0 for each, in order; None if the decoding cannot generate this output: it
-        has a truncated token, continues after its end or, unless `beginnings`, is incomplete, or
-        the logits of one of its prefixes are unusable.
+        A leaf of count 0 for each sequence, in order. None if the decoding cannot generate the
+            sequence, because a token is truncated, the ids continue after an end or, unless
+            `beginnings`, the output is incomplete; also None if the logits of one of its prefixes
+            are unusable.
 
     Raises:
-        InputError: stop strings or budgets without `ended`.
+        InputError: a decoding with stop strings or budgets, but no `ended` to test for them.
     """
     reasons = {key: _reason(key[1], tree.ending, beginnings) for key in sequences}
     searches: dict[int, Followed] = {}
@@ -104,7 +105,7 @@ def _wanted(
 
 
 def _reason(ids: Ids, ending: Ending, beginnings: bool) -> Finish | None:
-    """Return why ids are complete; None if they are not, or were before their last token."""
+    """Return why ids are complete; None if they are not, or if they were before the last token."""
     before = [ending.reason(ids[:depth]) for depth in range(1, len(ids))]
     if any(before) or not ids:
         return None

@@ -1,20 +1,26 @@
-"""n ancestral samples for one forward per distinct prefix, many prompts together.
+"""Draw n ancestral samples per prompt with one forward pass per distinct prefix.
 
-A live prefix has a count of the draws of each chunk. One forward gives its next-token distribution;
-every draw on it picks a token by inverse CDF from its own uniform random number; draws that pick
-the same token form a child. Each draw has the same conditional distributions and independent
-uniforms as if it were drawn separately. So by the chain rule the leaves have exactly the
-distribution of n independent ancestral samples, for one forward per distinct prefix.
+The draws are made in chunks. For each live prefix, the number of draws of each
+chunk that begin with this prefix is stored. One forward pass gives the
+next-token distribution of the prefix. Every draw on the prefix picks a token by
+inverse CDF from its own uniform random number, and draws that pick the same
+token form a child. Each draw has the same conditional distributions and
+independent uniforms as if it were drawn separately. So by the chain rule the
+leaves have exactly the distribution of n independent ancestral samples, with
+one forward pass per distinct prefix.
 
-Uniforms are keyed by (seed, purpose, query, chunk, prefix): neither the row budget nor the other
-queries in the forest change them. So queries whose prompts are the same tokens share one tree,
-each with separate draws; if the model breaks, they fail together.
+Uniforms are keyed by (seed, purpose, query, chunk, prefix). They depend neither
+on the number of rows per batch nor on the other queries in the forest. Queries
+whose prompts have the same tokens share one tree, each with separate draws. If
+the logits of this tree become unusable, all of these queries fail.
 
-Scheduling: queries advance in the order of admission, all rows of a query together. A query waits
-while its children would not fit next to the stored prefixes; the oldest never waits. So at most
-`live` prefixes are stored, plus the widest single query. New prompts are read while fewer than
-`rows` prefixes are live. If other prefixes are live, reading stops when the model reports that it
-is full. As many prompts are read together as are expected to fill the rows.
+Scheduling: a row is a live prefix. Queries advance in the order of admission,
+all rows of a query together. A query waits while its children would not fit
+into storage together with the stored prefixes; the oldest query never waits. So
+at most `live` prefixes are stored, plus the prefixes of the query with the
+most. New prompts are prefilled while fewer than `rows` prefixes are live. If
+other prefixes are live, prefilling stops when the model reports that it is
+full. As many prompts are prefilled together as are expected to fill the rows.
 """
 
 from __future__ import annotations
@@ -35,23 +41,24 @@ from leakbound.sampling.model import Handles, Ids, OutputTree
 from leakbound.sampling.stems import Floats, Root, Stem, Tree
 from leakbound.types import Draws
 
-_READ = 2048  # tokens of prompts, after which no more are read with them
+_READ = 2048  # number of prompt tokens after which no more prompts are prefilled in the same batch
 
 
 class Forest:
-    """Samples many prompts under one decoding; the module's docstring explains why it is exact.
+    """Samples many prompts under one decoding; the module docstring proves that it is exact.
 
     Args:
         tree: the model and the decoding.
         draws: the sizes of the chunks, each at least 1, and the key.
-        live: the most prefixes stored, not counting the widest query; at least the rows of the
-            tree. With more, fewer queries wait for the last draws of other queries.
+        live: the most prefixes stored, not counting the query with the most prefixes; at least the
+            `rows` of the tree. With a larger `live`, fewer queries wait for the last draws of other
+            queries.
 
     Attributes:
         usage: the usage of the tree.
 
     Raises:
-        InputError: no chunk, an empty chunk, or stop strings without `ended`.
+        InputError: no chunk, an empty chunk, or a decoding with stop strings but no `ended`.
     """
 
     def __init__(self, tree: OutputTree, draws: Draws, *, live: int = 0) -> None:
@@ -61,15 +68,15 @@ class Forest:
         self._model, self._decoding, self._draws = tree.model, tree.decoding, draws
         self._rows, self._live = tree.rows, max(tree.rows, live)
         self._margin, self._tell = tree.margin, tree.tell
-        self._ended = 0  # draws, so far
-        self._first_splits = np.zeros(2, dtype=np.int64)  # prompts read, rows that they became
+        self._ended = 0  # number of draws that have ended
+        self._first_splits = np.zeros(2, dtype=np.int64)  # prompts read, and their rows
         self._ending = tree.ending
-        self._chunks = len(draws.sizes)  # of the widest tree
+        self._chunks = len(draws.sizes)  # number of chunks of the tree that has the most
         self._sharing: dict[int, list[int]] = {}
-        self._keys: dict[int, philox.Words] = {}  # of the trees that grow, by chunk number
-        self._begun: dict[int, int] = {}  # the first number of the paths of each of them
+        self._keys: dict[int, philox.Words] = {}  # keys of the growing trees, by chunk number
+        self._begun: dict[int, int] = {}  # per growing tree, the first number of its paths
         self._paths = Paths()
-        self._complete: list[Frontier] = []  # complete outputs of trees that grow
+        self._complete: list[Frontier] = []  # complete outputs of growing trees
         self._broken: dict[int, Ids] = {}
 
     def sample(self, roots: Sequence[Root]) -> Iterator[Tree]:
@@ -79,7 +86,8 @@ class Forest:
             roots: the roots to draw from; roots with equal prompts share one tree.
 
         Returns:
-            One Tree for each root, as they finish; `Tree.root` is its index in `roots`.
+            One Tree for each root, in the order in which they finish; `Tree.root` is the index in
+                `roots`.
         """
         self._sharing = _sharing(roots)
         waiting = list(self._sharing)[::-1]
@@ -106,7 +114,7 @@ class Forest:
             )
 
     def _finish(self, numbers: Sequence[int]) -> Iterator[Tree]:
-        """Yield these trees, and forget them."""
+        """Yield these trees, and remove them from the forest."""
         if not numbers:
             return
         whole = Frontier.join(self._complete)
@@ -136,7 +144,8 @@ class Forest:
     def _admit(self, waiting: list[int], room: int, roots: Sequence[Root]) -> list[Frontier]:
         """Begin at least one waiting query, and more while their expected rows leave room.
 
-        Their prompts are read together. Each is expected to have as many rows as the earlier ones.
+        Their prompts are prefilled together. A query is expected to have as many rows as earlier
+        queries.
         """
         begun, fresh, prompts = list[Frontier](), list[Frontier](), list[Ids]()
         while waiting and (not (begun or fresh) or (room > 0 and sum(map(len, prompts)) < _READ)):
@@ -184,7 +193,7 @@ class Forest:
         return np.repeat(chosen, sizes)
 
     def _advance(self, rows: Frontier) -> list[Frontier]:
-        """Forward these rows, at most the tree's `rows` at a time; return incomplete children."""
+        """Forward these rows, at most `rows` per batch; return the incomplete children."""
         takes_over = np.zeros(len(rows), dtype=bool)
         takes_over[len(rows) - 1 - np.unique(rows.parent[::-1], return_index=True)[1]] = True
         takes_over &= ~rows.lent
@@ -242,7 +251,7 @@ class Forest:
         return pick(logits, self._decoding, draw_row, u, rows.confidence, self._margin)
 
     def _file(self, rows: Frontier) -> NDArray[np.bool_]:
-        """Store the complete rows; return a mask of them."""
+        """Store the complete rows; return a mask of the complete rows."""
         ended = self._ending.ends(
             self._paths.last(rows.path), rows.depth, lambda: self._paths.ids(rows.path, rows.depth)
         )
@@ -252,7 +261,7 @@ class Forest:
         return ended
 
     def _without_broken(self, rows: Frontier) -> Frontier:
-        """Return the rows of queries whose logits were usable so far; release the others."""
+        """Return the rows of queries whose logits were usable so far; release the other rows."""
         if not self._broken:
             return rows
         broken = np.isin(rows.query, list(self._broken))

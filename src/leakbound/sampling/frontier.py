@@ -14,14 +14,14 @@ from leakbound.sampling.distribution import Confidence
 from leakbound.sampling.model import Handles, Ids
 from leakbound.sampling.stems import Floats, Ints, Starts, Stem
 
-_OF_DRAWS = ("row", "chunk", "count")  # the others are of rows
+_OF_DRAWS = ("row", "chunk", "count")  # the other fields have one entry per row
 
 
 class Paths:
-    """Generated ids of many prefixes, stored by number as a last token and the prefix before it.
+    """Generated ids of many prefixes, each stored as its last token and the number of its parent.
 
-    Numbers ascend in the order of creation. The oldest prefixes are forgotten when nothing needs
-    them any more.
+    Numbers ascend in the order of creation. The oldest prefixes are removed when they are no longer
+    needed.
     """
 
     def __init__(self) -> None:
@@ -38,7 +38,7 @@ class Paths:
         return np.arange(self.end - len(tokens), self.end)
 
     def plant(self, paths: Sequence[Ids]) -> Ints:
-        """Return the numbers of whole prefixes; the number of an empty prefix is never read."""
+        """Return the numbers of complete prefixes; the number of an empty prefix is never used."""
         sizes = [len(path) for path in paths]
         numbers = self.end + np.arange(sum(sizes))
         self.add(numbers - 1, np.fromiter(chain.from_iterable(paths), np.int64, len(numbers)))
@@ -52,14 +52,14 @@ class Paths:
         """Return all tokens of prefixes with these depths."""
         longest, at = int(depths.max(initial=0)), numbers - self._first
         table = np.empty((longest, len(at)), dtype=np.int64)
-        for column in range(longest - 1, -1, -1):  # the columns before a short one are cut off
+        for column in range(longest - 1, -1, -1):  # shorter prefixes ignore the first columns
             at, table[column] = np.take(self._entries, at, axis=1, mode="clip")
             at -= self._first
         pairs = zip(table.T.tolist(), depths.tolist(), strict=True)
         return [tuple(tokens[longest - depth :]) for tokens, depth in pairs]
 
     def forget(self, before: int) -> None:
-        """Forget all prefixes with smaller numbers once they are the majority."""
+        """Remove all prefixes with numbers below `before`, once they are the majority."""
         if 2 * (before - self._first) > self._entries.shape[1]:
             self._entries = self._entries[:, before - self._first :].copy()
             self._first = before
@@ -67,19 +67,19 @@ class Paths:
 
 @dataclass(frozen=True, slots=True)
 class Frontier:
-    """Live prefixes with the draws on them; rows of one query together, oldest query first.
+    """Live prefixes with their draws; the rows of one query are adjacent, the oldest query first.
 
-    A query represents all queries that share its tree: their chunks are numbered one query after
-    another.
+    If several queries share one tree, one of them represents all, and the chunks are numbered
+    consecutively over these queries.
 
     Attributes:
         query: the number of each row's query, [n].
         parent: the handle of the prefix without its last token, [n].
-        lent: whether the caller keeps that handle, [n].
+        lent: whether the caller keeps the parent's handle, [n].
         path: the prefix's number in `Paths`, [n].
-        depth: the number of its tokens, [n].
-        digest: the digest of its ids, [n, 2].
-        sums: the sums over its tokens of the four columns of `Stem.sums`, [n, 4].
+        depth: the number of the prefix's tokens, [n].
+        digest: the digest of the prefix's ids, [n, 2].
+        sums: the sums over the prefix's tokens of the four columns of `Stem.sums`, [n, 4].
         row: the row of each group of draws, ascending, [groups].
         chunk: the number of the group's chunk, [groups].
         count: the number of the group's draws, [groups].
@@ -120,7 +120,7 @@ class Frontier:
 
     @property
     def confidence(self) -> Confidence:
-        """The confidence of each row."""
+        """The confidence of each row, see `distribution.Confidence`."""
         return self.sums[:, 3], self.depth + 1
 
     def stems(self, paths: Paths) -> list[Stem]:

@@ -22,7 +22,7 @@ class PrefixModel(Protocol):
 
     A handle refers to a prompt and the tokens generated after it. Logits belong to the untruncated
     T = 1 model, [rows, vocabulary], in float32 or float64, on any device. −inf marks a token of
-    probability 0. NaN, +inf or a row without a finite entry makes that query fail.
+    probability 0. NaN, +inf or a row without a finite entry makes the query of this row fail.
 
     Attributes:
         vocab_size: tokens in the vocabulary.
@@ -41,13 +41,13 @@ class PrefixModel(Protocol):
         ...
 
     def prefill(self, prompts: Sequence[Sequence[int]]) -> tuple[Handles, torch.Tensor]:
-        """Read prompts.
+        """Process prompts.
 
         Args:
             prompts: the token ids of n prompts.
 
         Returns:
-            Their handles, [n], and the logits after each, [n, vocabulary].
+            The handles of the prompts, [n], and the logits after each prompt, [n, vocabulary].
         """
         ...
 
@@ -58,9 +58,9 @@ class PrefixModel(Protocol):
 
         Args:
             parents: handles of prefixes, [n]; a handle may occur several times.
-            tokens: the token that each is lengthened by, [n].
-            takes_over: marks the last child that a parent will have, [n]: the child gets its
-                storage, and the parent's handle becomes invalid.
+            tokens: the token that is appended to each prefix, [n].
+            takes_over: marks the last child that a parent will have, [n]: the child gets the
+                parent's storage, and the parent's handle becomes invalid.
 
         Returns:
             New handles, [n], and the logits after each, [n, vocabulary].
@@ -68,7 +68,7 @@ class PrefixModel(Protocol):
         ...
 
     def release(self, handles: Handles) -> None:
-        """Forget prefixes that will not be extended.
+        """Release prefixes that will not be extended.
 
         Args:
             handles: the handles of these prefixes.
@@ -77,7 +77,7 @@ class PrefixModel(Protocol):
 
 
 class WholePrefixes:
-    """The handles of a model that reads every prefix from its first token.
+    """A `PrefixModel` without a cache: it computes every prefix from the first token.
 
     Args:
         logits: returns the logits after each of n prefixes, [n, vocabulary]; a prefix has the
@@ -130,7 +130,7 @@ Table = Mapping[Ids, Sequence[float]] | Callable[[Ids], Sequence[float]]
 class TableModel(WholePrefixes):
     """Next-token probabilities in float64 from a mapping or a function.
 
-    NaN is accepted, so that tests can make a model break.
+    NaN is accepted, so that tests can simulate a model with unusable logits.
 
     Args:
         table: maps a prefix, prompt and generated tokens together, to the probabilities of the
@@ -155,7 +155,7 @@ class TableModel(WholePrefixes):
             Probabilities, [vocabulary].
 
         Raises:
-            InputError: the table has no row for it, or the row has another length or sum.
+            InputError: the table has no entry for the prefix, or an entry of wrong length or sum.
         """
         table = self._table
         if isinstance(table, Mapping) and prefix not in table:
@@ -180,12 +180,12 @@ Ended = Callable[[Ids], Finish | None]
 
 @dataclass(frozen=True, slots=True)
 class Ending:
-    """The conditions that end a completion: an end token, a stop string, a budget, its length.
+    """The conditions that end a completion: an end token, a stop string, a budget, or the length.
 
     Attributes:
         eos: the end tokens.
         longest: the most tokens of a completion.
-        ended: tests generated ids for other ends; None: there are no others.
+        ended: tests generated ids for stop strings and budgets; None: there are none.
     """
 
     eos: frozenset[int]
@@ -198,9 +198,9 @@ class Ending:
         """Return which generated ids are complete.
 
         Args:
-            last: the last token of each, [n].
-            depth: the number of tokens of each, [n].
-            paths: returns all of their tokens; called only if there is `ended`.
+            last: the last token of each sequence, [n].
+            depth: the number of tokens of each sequence, [n].
+            paths: returns all tokens of the sequences; called only if `ended` is given.
 
         Returns:
             A mask, [n].
@@ -237,7 +237,7 @@ class OutputTree:
         rows: the most prefixes forwarded together, at least 1.
         ended: tests generated ids for stop strings and budgets; required if the decoding has any.
         tell: receives the progress after every step.
-        usage: the cost is added here.
+        usage: the cost is added to this object.
 
     Raises:
         InputError: `rows` below 1.
@@ -257,7 +257,7 @@ class OutputTree:
 
     @property
     def ending(self) -> Ending:
-        """The ends of a completion; InputError for stop strings or budgets without `ended`."""
+        """The conditions that end a completion; InputError if `ended` is required and missing."""
         needed = self.decoding.stop or self.decoding.max_thinking_tokens is not None
         if needed and self.ended is None:
             raise InputError("a decoding with stop strings or budgets needs `ended`. Pass one.")

@@ -44,31 +44,31 @@ _EXPLORE_ROWS = 64  # prefixes forwarded together in an exploration or a search 
 
 
 class Spells(Protocol):
-    """Converts generated ids to texts; an output ends at the first string of `stop` in it."""
+    """Converts generated ids to texts; an output ends at the first stop string in its text."""
 
     def parts(self, ids: Ids, stop: Sequence[str], prompt: Ids = ()) -> Parts:
         """Return the thought and the answer of a complete output.
 
         Args:
             ids: generated ids, the end token included.
-            stop: the output ends at the first of these strings in it.
-            prompt: the tokens before them, which may open a thought.
+            stop: the stop strings; the output ends at the first one in its text.
+            prompt: the tokens of the prompt, which may open a thought.
 
         Returns:
-            Both texts.
+            The thought and the answer.
         """
         ...
 
     def settled(self, ids: Ids, stop: Sequence[str], prompt: Ids = ()) -> Parts:
-        """Return the beginnings of thought and answer that all outputs with a prefix share.
+        """Return the beginnings of thought and answer that all outputs with this prefix share.
 
         Args:
             ids: generated ids.
-            stop: an output ends at the first of these strings in it.
-            prompt: the tokens before them, which may open a thought.
+            stop: the stop strings; an output ends at the first one in its text.
+            prompt: the tokens of the prompt, which may open a thought.
 
         Returns:
-            Both texts; the answer is empty until it has certainly begun.
+            The beginnings of thought and answer; the answer is empty until it has certainly begun.
         """
         ...
 
@@ -76,15 +76,15 @@ class Spells(Protocol):
         """Return the budgets of thought and answer of a decoding that has `max_thinking_tokens`.
 
         Args:
-            decoding: has the budgets.
+            decoding: a decoding with budgets.
             prompts: the prompts of the outputs.
 
         Returns:
             The budgets.
 
         Raises:
-            InputError: a model without tokens that mark a thought, a budget that its marks exceed,
-                or prompts of which some open a thought and others do not.
+            InputError: a model without tokens that mark a thought, a budget smaller than the number
+                of these tokens, or prompts of which some open a thought and others do not.
         """
         ...
 
@@ -105,11 +105,11 @@ class Sampler:
         model: gives the logits of prefixes.
         spells: converts generated ids to texts.
         prompt: returns the tokens of a query's prompt.
-        usage: the total cost is added here.
+        usage: the total cost is added to this object.
         margin: the largest change of a T = 1 log-probability with the batch shape, in nats; at
             least 0 (see `distribution`).
         rows: the most prefixes forwarded together.
-        live: as for a `Forest`.
+        live: the most prefixes stored, see `Forest`.
         tell: receives the progress after every step.
         lightest: open prefixes of an exploration with a lower log-probability are not reported.
     """
@@ -249,7 +249,8 @@ class Sampler:
     ) -> list[Completion | None]:
         """Return the completion of each query's ids; None if it has no ids or is impossible.
 
-        `beginnings`: as for `force`; the text of a beginning is shared by all outputs with it.
+        `beginnings`: see the function `force`; the text of a beginning is the text that all outputs
+        with this beginning share.
         """
         numbers = {query: i for i, query in enumerate(dict.fromkeys(q for q, _ in outputs))}
         roots = self._roots([*numbers])

@@ -1,9 +1,10 @@
 """Counter-based random numbers: Philox4x32-10 (Salmon, Moraes, Dror, Shaw, SC 2011), vectorised.
 
-A draw is a pure function of its key (seed, purpose, query id, chunk) and its counter (block,
-prefix), so it is the same at any batch size and in any order. Prefixes enter as a 64-bit digest
-chained over their tokens and depth. Within one query the probability that any two of N prefixes
-collide is below N² / 2^65, which is 3e-10 for a hundred thousand.
+A random number is a pure function of its key (seed, purpose, query id, chunk)
+and its counter (block, prefix), so it is the same at any batch size and in any
+order of computation. A prefix enters the counter as a 64-bit digest that is
+chained over its tokens and depth. Within one query the probability that any two
+of N prefixes collide is below N² / 2^65, which is 3e-10 for a hundred thousand.
 """
 
 from __future__ import annotations
@@ -67,8 +68,8 @@ def extend_prefix(
 
     Args:
         prefix: the digests of the prefixes, two vectors of words, [n] each.
-        tokens: the token of each, [n].
-        depth: the number of tokens of each, with this one, [n].
+        tokens: the token that is appended to each prefix, [n].
+        depth: the number of tokens of each prefix, including this token, [n].
 
     Returns:
         Two vectors of words, [n] each.
@@ -79,7 +80,7 @@ def extend_prefix(
 
 
 def digests(paths: Sequence[tuple[int, ...]]) -> tuple[Words, Words]:
-    """Return the digest of each whole prefix.
+    """Return the digest of each prefix, computed from its first token.
 
     Args:
         paths: n prefixes.
@@ -104,14 +105,14 @@ def uniforms(
     """Return uniform numbers in [0, 1) of 53 bits each, one stream after the other.
 
     Args:
-        key: of each stream, two vectors of words, [n] each.
+        key: the key of each stream, two vectors of words, [n] each.
         prefix: the digest of each stream's prefix, two vectors of words, [n] each.
         counts: the length of each stream, [n].
 
     Returns:
         [sum of counts], float64.
     """
-    blocks = (counts + 1) >> 1  # a block of words is two numbers
+    blocks = (counts + 1) >> 1  # one block of words gives two numbers
     stream = np.repeat(np.arange(len(counts)), blocks)
     block = np.arange(len(stream)) - np.repeat(np.cumsum(blocks) - blocks, blocks)
     number = block.astype(np.uint64)

@@ -1,12 +1,17 @@
-"""Proofs of leaks too rare to be drawn: a search for leaking mass around known leaking answers.
+"""Prove leaks too rare to be drawn, by a search for leaking outputs near known leaking outputs.
 
-A *lead* is an output that leaks: the true answer, another model's answer, a draw. Leads are
-teacher-forced first, up to where the scorer is settled; each of their prefixes shows the likeliest
-other tokens. Then prefixes that left a lead are expanded, best first. The worth of a prefix is its
-mass, times the fraction of the mass at the same place of the lead that is known to leak, divided by
-the number of missing tokens. It is reduced if the prefix would not leak after continuing as the
-lead does. The last token of the prefix may then replace a token of the lead, or be inserted between
-two; or all tokens since it left the lead are inserted. The nodes are disjoint, as `search` proves.
+A *lead* is an output that leaks, for example the true answer, an answer of
+another model, or a draw. Leads are teacher-forced first, up to the token from
+which every continuation has the same score. At each prefix of a lead, the
+likeliest other next tokens give prefixes that leave the lead. Then such
+prefixes are expanded, those of the largest worth first. The worth of a prefix
+is its mass, times the fraction of the mass at the same place of the lead that
+is known to leak, divided by the number of missing tokens. The worth is reduced
+if the prefix would not leak after continuing like the lead. Three continuations
+are tried: the last token of the prefix replaces a token of the lead, it is
+inserted between two tokens of the lead, or all tokens since the prefix left the
+lead are inserted. The nodes of the result are disjoint, as the module `search`
+proves.
 """
 
 from __future__ import annotations
@@ -36,24 +41,24 @@ from leakbound.sampling.search import (
 )
 from leakbound.sampling.stems import Floats, Ints, Root, Tree
 
-_LIGHTEST = math.log(1e-13)  # of a prefix that is worth a forward
+_LIGHTEST = math.log(1e-13)  # smallest log mass of a prefix that is worth a forward pass
 _NEAR = sorted(range(-2, 8), key=abs)  # offsets in a lead at which a token is searched for
-_FORCED = 0.5  # of the forwards, at most, are for leads after the first
+_FORCED = 0.5  # largest part of the forward passes that is for leads after the first
 _INSERTED = 0.25  # factor for a prefix that would leak only if its last token were inserted
-_RETURNED = 0.03  # if all its tokens since it left the lead were inserted
-_HOPELESS = 1e-4  # if it would not leak after continuing as the lead
-_LEADERLESS = 1e-6  # without a lead, or with a lead of which nothing is proved
-_LIGHT = 1e-4  # of the proved mass: lighter prefixes are not settled at the end
+_RETURNED = 0.03  # factor if all tokens since the prefix left the lead were inserted
+_HOPELESS = 1e-4  # factor if the prefix would not leak after continuing like the lead
+_LEADERLESS = 1e-6  # factor without a lead, or with a lead of which nothing is proved
+_LIGHT = 1e-4  # smallest part of the proved mass for a prefix to be settled at the end
 
 
 @dataclass(slots=True, kw_only=True)
 class Hunt(BestFirstSearch):
-    """One root's search for leaking mass.
+    """The search for leaking outputs of one root.
 
     Attributes:
         most: the most prefixes that are forwarded.
-        leads: the leads that are followed, each up to where it is settled.
-        on_leads: the prefixes of these, each with its lead.
+        leads: the leads that are followed, each up to the token from which its score is settled.
+        on_leads: the prefixes of these leads, each with its lead.
         masses: the mass of each prefix of a lead that was reached.
         proved: the known leaking mass after each prefix of a lead.
     """
@@ -68,7 +73,7 @@ class Hunt(BestFirstSearch):
     _forced: list[Candidate] = field(default_factory=list)
 
     def follow(self, leads: Sequence[Ids]) -> None:
-        """Take as many leads as half of the effort allows, and the first in any case."""
+        """Use as many leads as half of the effort allows, and the first lead in any case."""
         prefixes = set[Ids]()
         for lead in leads:
             end = self._settled_at(lead)
@@ -91,17 +96,17 @@ class Hunt(BestFirstSearch):
         return list(dict.fromkeys(wanted))
 
     def next_batch(self, most: int) -> list[Candidate]:
-        """Take at most `most` prefixes to expand: prefixes of leads first, then the best."""
+        """Return at most `most` prefixes to expand: prefixes of leads, then those of most worth."""
         if self.broken_at is not None or most <= 0:
             return []
         while self._forced:
             first, self._forced = self._forced[:most], self._forced[most:]
             if going := self._settle_texts(first):
                 return going
-        return BestFirstSearch.next_batch(self, most)  # a class with slots has no plain super()
+        return BestFirstSearch.next_batch(self, most)  # super() needs a class without slots
 
     def finish(self) -> None:
-        """Make nodes of unexpanded prefixes that have leaked already; the heaviest first."""
+        """Make nodes of unexpanded prefixes that certainly leak, those of largest mass first."""
         self._push_waiting()
         mass = math.fsum(math.exp(node.floor) * node.low for node in self.nodes)
         least = math.log(max(_LIGHT * mass, math.exp(_LIGHTEST)))
@@ -129,7 +134,7 @@ class Hunt(BestFirstSearch):
         return after, np.where(hits, after, left[row])
 
     def _settled_at(self, lead: Ids) -> int | None:
-        """Return the number of tokens after which a lead certainly leaks; None if it does not."""
+        """Return the number of tokens after which a lead certainly leaks; None if there is none."""
         openings = [(ids, self.ending.reason(ids)) for ids in accumulate((i,) for i in lead)]
         if [reason is not None for _, reason in openings] != [False] * (len(lead) - 1) + [True]:
             return None
@@ -153,13 +158,14 @@ class Hunt(BestFirstSearch):
         return True
 
     def _worth(self, prefix: Candidate) -> float:
-        """Estimate the leaking mass that a forward pass of it finds."""
+        """Estimate the leaking mass that a forward pass of the prefix finds."""
         share = 1.0 if prefix.share is None else prefix.share
         rate, missing = self._rate(prefix.lead, prefix.at)
         return math.exp(prefix.floor) * share * rate / missing
 
     def _rate(self, lead: Ids | None, at: int) -> tuple[float, int]:
-        """Return the fraction known to leak at this place of a lead, and its missing tokens."""
+        """Return the fraction of mass known to leak at a place of a lead, and the missing
+        tokens."""
         if lead is None:
             return _LEADERLESS, 1
         before = lead[: max(at, 1)]
@@ -194,7 +200,7 @@ class Hunt(BestFirstSearch):
         return going
 
     def _file(self, child: Candidate) -> None:
-        """Make a node if it leaks, and add its leaking mass to prefixes of leads before it."""
+        """Make a node of a leaking child, and add its mass to the prefixes of leads before it."""
         low = child.scores[0]
         if not low:
             return
@@ -206,10 +212,11 @@ class Hunt(BestFirstSearch):
 
 
 def _hopes(prefix: Candidate) -> list[tuple[Ids, float, int]]:
-    """Return the continuations of a prefix along its lead, the greatest factor first.
+    """Return the continuations of a prefix along its lead, in descending order of their factors.
 
-    Each has its factor, and the number of the lead's tokens before it. The last token of the prefix
-    replaces a token of the lead or is inserted; or all tokens since it left the lead are inserted.
+    Each continuation has its factor, and the number of the lead's tokens before it. The last token
+    of the prefix replaces a token of the lead or is inserted; or all tokens since the prefix left
+    the lead are inserted.
     """
     if prefix.lead is None:
         return []
@@ -221,7 +228,7 @@ def _hopes(prefix: Candidate) -> list[tuple[Ids, float, int]]:
 def _split(
     after: Distribution, batch: Batch[Hunt], handles: Sequence[int], logits: torch.Tensor
 ) -> list[Ints]:
-    """Return the likeliest tokens after each prefix, preceded by the tokens of leads."""
+    """Return the likeliest next tokens after each prefix, preceded by the next tokens of leads."""
     ids = after.logprob.topk(min(CHILDREN, logits.shape[1])).indices.cpu().numpy()
     tokens = list[Ints]()
     for (hunt, prefix), own in zip(batch, ids, strict=True):
@@ -237,18 +244,18 @@ def prove(
     roots: Sequence[Root],
     leads: Sequence[Sequence[Ids]],
 ) -> Iterator[Tree]:
-    """Search every root for leaking mass; the module's docstring states how.
+    """Search every root for leaking outputs, as the module docstring describes.
 
     Args:
         tree: the model and the decoding.
         settle: returns the range of possible final scores of generated ids.
-        forwards: the most prefixes of a root that are forwarded.
+        forwards: the largest number of forward passes per root.
         roots: the roots to search.
-        leads: of each root the ids of outputs that leak, the most important first.
+        leads: for each root, the ids of outputs that leak, the most important first.
 
     Returns:
-        One Tree for each root, in order: disjoint outputs and sets of outputs, each with the range
-        of its scores, above 0.
+        One Tree for each root, in order. Its nodes are disjoint outputs and sets of outputs, each
+            with the range of its scores, which is above 0.
     """
     for number, (root, mine) in enumerate(zip(roots, leads, strict=True)):
         hunt = Hunt(number=number, ending=tree.ending, settle=settle, most=forwards)

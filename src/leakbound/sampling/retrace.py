@@ -1,18 +1,24 @@
-"""Test whether stored outputs are the draws of their keys, draw by draw, within the margin.
+"""Test whether stored outputs are the draws that their keys determine, within the margin.
 
-The uniform random numbers of the draws on a prefix depend only on the prefix's key and on the
-number of draws. So if the stored number is the same, the same uniforms chose among its children.
-Rounding in another batch may move a draw across an edge, but changes no later uniform. So outputs
-are not drawn again and compared afterwards. Instead the forest grows as before, and at every prefix
-the stored split is used if `may_split` allows it. A split that it does not allow has an output that
-these uniforms do not draw.
+The uniform random numbers of the draws on a prefix depend only on the key of
+the prefix and on the number of draws. So if the stored number of draws on a
+prefix is right, the same uniforms chose among its next tokens. Different
+rounding in another batch may change the token that a draw picks, but not the
+uniforms of later prefixes. So the outputs are not simply drawn again and
+compared. Instead the forest grows as in sampling, and at every prefix the
+stored split of the draws over next tokens is used if `may_split` allows it. If
+it does not allow the split, these uniforms cannot draw the stored outputs.
 
-A draw picks by inverse CDF the token whose stretch of [0, 1) contains its uniform. Logits within
-the margin move the bounds of a stretch. Let a be the mass up to a bound and b the mass beyond it.
-Each changes by a factor within e^(±margin / 2T), so the odds of a / (a + b) change by a factor
-within e^(±margin / T). Under top-k and top-p tokens are ordered by mass, and tokens within that
-ratio may change places. So the mass below a token is at least that of the certainly heavier tokens,
-and at most that of all tokens that may be heavier and kept.
+Inverse-CDF sampling divides [0, 1) into one interval per token, as long as the
+token's probability. A draw picks the token whose interval contains its uniform
+number. Logits that differ within the margin move the bounds of an interval. Let
+a be the mass of the tokens below a bound, and b the mass above it. Each of a
+and b changes by a factor within e^(±margin / 2T), so the odds a / b change by a
+factor within e^(±margin / T). Under top-k and top-p, tokens are ordered by
+mass, and tokens whose ratio of mass is within this factor may change places. So
+the mass before a token is at least the mass of the tokens that certainly have
+more mass, and at most the mass of all tokens that may have more mass and may be
+kept.
 """
 
 from __future__ import annotations
@@ -44,10 +50,10 @@ from leakbound.sampling.stems import Floats, Root, Tree
 from leakbound.types import Decoding
 
 Stretch: TypeAlias = tuple[float, float]
-"""The least uniform that may pick a token, and an upper bound of all that may."""
+"""An interval of uniforms: the smallest uniform that may pick a token, and an upper bound."""
 
 _NONE: Stretch = (1.0, 0.0)
-_ROUNDING = 1e-12  # of a cumulated float64 sum
+_ROUNDING = 1e-12  # rounding error of a cumulated float64 sum
 
 
 def may_split(
@@ -60,15 +66,15 @@ def may_split(
 ) -> bool:
     """Return whether draws with these uniforms may have these counts, within the margin.
 
-    A split is allowed unless it is impossible: a draw may have any token whose stretch may contain
-    its uniform.
+    A split is allowed unless it is impossible: a draw may have any token whose interval may contain
+    the uniform of the draw.
 
     Args:
         logits: the untruncated T = 1 logits, [1, vocabulary].
         decoding: the distribution to draw from.
         uniforms: a number in [0, 1) for each draw, [draws].
         counts: the number of draws that picked each token.
-        confidence: as for `pick`, of the single row.
+        confidence: the confidence of the prefix, as in `distribution.pick`.
         margin: the largest change of a T = 1 log-probability with the batch shape, in nats; at
             least 0 (see `distribution`).
 
@@ -92,10 +98,10 @@ def may_split(
 def _matches(
     uniforms: NDArray[np.float64], counts: Mapping[int, int], stretches: Mapping[int, Stretch]
 ) -> bool:
-    """Return whether some assignment of draws to stretches has these counts.
+    """Return whether draws can be assigned to tokens, within their intervals, with these counts.
 
-    In the order of uniforms, each draw gets the stretch that ends first among those that have
-    begun. An exchange of two draws shows that no other choice succeeds if this one fails.
+    In the order of their uniforms, each draw gets the interval that ends first among the intervals
+    that have begun. By an exchange argument, no other assignment succeeds if this one fails.
     """
     begins = sorted((low, high, token) for token, (low, high) in stretches.items())[::-1]
     open_: list[tuple[float, int]] = []
@@ -116,7 +122,7 @@ def _matches(
 def _stretches(
     at_one: LogitsReading, decoding: Decoding, tokens: list[int], margin: float
 ) -> dict[int, Stretch]:
-    """Return the stretches of these tokens after one row, for a step that is not greedy."""
+    """Return the intervals of these tokens for one row of logits, if the step is not greedy."""
     weights = at_one.tempered(decoding.temperature).flat
     factor = ratio(margin / decoding.temperature)
     if not decoding.truncated:
@@ -130,7 +136,7 @@ def _stretches(
     mass, ids = kept.mass[0], kept.ids[0].tolist()
     certain, possible = int(kept.certain), int(kept.possible)
     upto = [0.0, *kept.upto[0].tolist()]
-    lighter = -mass  # ascending, for the search
+    lighter = -mass  # ascending, as the search needs
     heavier = torch.searchsorted(lighter, lighter * factor).tolist()
     near = torch.searchsorted(lighter, lighter / factor, right=True).tolist()
     stretches = dict.fromkeys(tokens, _NONE)
@@ -142,9 +148,11 @@ def _stretches(
 
 
 def _stretch(below: float, most: float, end: float, least: float, factor: float) -> Stretch:
-    """Return the stretch from the least mass below a token to the most mass up to its end.
+    """Return the uniforms that may pick a token: its interval in [0, 1), widened by the margin.
 
-    `most` and `least` are the mass of all kept tokens in the two cases.
+    `below` is the smallest mass before the token, if all kept tokens have the mass `most`. `end` is
+    the largest mass up to and including the token, if all kept tokens have the mass `least`. The
+    odds of a mass change by at most `factor`.
     """
     low = below / (below + (most - below) * factor)
     high = end * factor / (end * factor + max(least - end, 0.0))
@@ -152,9 +160,9 @@ def _stretch(below: float, most: float, end: float, least: float, factor: float)
 
 
 StoredOutputs: TypeAlias = Sequence[tuple[Ids, Mapping[int, int]]]
-"""Of a query: the tokens of each distinct output, and its count in each chunk, by number."""
+"""The outputs of a query: the tokens of each distinct output, and its count per chunk number."""
 
-_ENDS = -1  # in place of the next token of a complete output
+_ENDS = -1  # stands for the next token of a complete output
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,9 +171,9 @@ class Retraced:
 
     Attributes:
         root: the index of the root.
-        differs_at: the prefix after which they differ from its draws; None: they do not. A root
-            without stored outputs is one at which the model broke.
-        excused: the number of splits that are different here, within the margin.
+        differs_at: the prefix after which the stored outputs differ from the draws; None: they do
+            not differ. A root without stored outputs is one whose logits were unusable.
+        excused: the number of prefixes at which stored and new draws differ within the margin.
     """
 
     root: int
@@ -174,7 +182,7 @@ class Retraced:
 
 
 class Retracer(Forest):
-    """A forest that follows stored outputs; the module's docstring states how."""
+    """A forest that follows stored outputs, as the module docstring describes."""
 
     def retrace(
         self, roots: Sequence[Root], stored: Mapping[str, StoredOutputs]
@@ -186,7 +194,7 @@ class Retracer(Forest):
             stored: by query id, the ids of each distinct output and its count in each chunk.
 
         Returns:
-            One Retraced for each root, as they finish.
+            One Retraced for each root, in the order in which they finish.
         """
         own = (stored.get(root.query_id, ()) for root in roots)
         self._stored = [sorted(outputs, key=lambda output: output[0]) for outputs in own]
@@ -198,7 +206,7 @@ class Retracer(Forest):
             yield Retraced(tree.root, differs, self._excused[tree.root])
 
     def _compare(self, tree: Tree) -> None:
-        """Note where the leaves of a finished tree differ from the stored ones."""
+        """Record where the leaves of a finished tree differ from the stored outputs."""
         first = self._draws.first_chunk
         drawn = {
             leaf.token_ids: {first + i: n for i, n in enumerate(leaf.counts) if n}
@@ -212,7 +220,7 @@ class Retracer(Forest):
             self._differs.setdefault(tree.root, min(paths) if stored else ())
 
     def _pick(self, rows: Frontier, logits: torch.Tensor, u: Floats) -> Picks:
-        """Pick as the draws do, but use the stored tokens if the draws may pick them."""
+        """Pick next tokens as in sampling, but use the stored tokens if the draws may pick them."""
         picks = super()._pick(rows, logits, u)
         paths, confidence = self._paths.ids(rows.path, rows.depth), rows.confidence
         ends = np.cumsum(rows.count)

@@ -1,16 +1,21 @@
 """A prefix tree that is expanded best first, for exact masses and for proofs.
 
-Subclasses of `BestFirstSearch` define the priority and the record of a node; the tree is the same.
-Each expanded prefix has about 64 children, of which few are ever read. So they stay in arrays, and
-a `Candidate` is made of a child when it is taken, or when it is the best of its siblings. The heap
-contains only the best of the siblings. It is ordered by (-worth, path), and no path is in it twice.
-Siblings are ordered by (-worth, token), which is the same order, as their paths differ in their
-last token. So the least of the heap is the least of all.
+Subclasses of `BestFirstSearch` define the worth of a prefix and how a node is
+recorded. Each expanded prefix has about 64 children, few of which are expanded
+themselves. So children are stored in arrays, and a `Candidate` object is made
+of a child only when the child is expanded, or when it is the best of its
+siblings. The heap contains only the best of each group of siblings. It is
+ordered by (-worth, path), and no path is in the heap twice. Siblings are
+ordered by (-worth, token), which is the same order, because their paths differ
+only in the last token. So the first element of the heap is the best of all
+children.
 
-No mass is counted twice. Every node is a complete output or a settled prefix, and neither is ever
-expanded; every node is reached by one token after a prefix that was expanded. If the path of a node
-began with the path of another node, that other node would have been expanded. So the nodes are an
-antichain: the sets of outputs that begin with them are disjoint, and their masses add up.
+No mass is counted twice. A node is a complete output or a settled prefix (all
+outputs that begin with it have the same score). A node is never expanded, and
+every node is one token longer than an expanded prefix. If the path of a node
+began with the path of another node, the other node would have been expanded. So
+the nodes are an antichain: the sets of outputs that begin with different nodes
+are disjoint, and their masses add up.
 """
 
 from __future__ import annotations
@@ -39,30 +44,32 @@ from leakbound.sampling.stems import Floats, Ints, Node, Root, Stem, confidence_
 from leakbound.types import Finish
 
 Settle = Callable[[int, Sequence[tuple[Ids, Finish | None]]], list[tuple[float, float]]]
-"""(root number, (generated ids, why they ended) pairs) -> the range of possible final scores."""
+"""A function (root number, pairs of generated ids and finish) -> the range of possible scores."""
 
 CHILDREN = 64
-_BAND = 8.0  # within a batch no prefix is worth less than the best by more than this factor
+_BAND = 8.0  # largest ratio between the worth of the best and of any other prefix in a batch
 
 Siblings = Iterator[tuple[float, int]]
-"""The key and the place of each, best first."""
+"""The sort key and the place of each sibling, best first."""
 
 
 @dataclass(slots=True)
 class Candidate:
-    """A prefix that may be expanded: a child of a brood.
+    """A prefix that may be expanded, from the children in a brood.
 
     Attributes:
-        brood: its brood.
-        place: its index in the brood.
-        path: its generated ids.
+        brood: the brood of the prefix.
+        place: the index of the prefix in the brood.
+        path: the generated ids of the prefix.
         floor: a lower bound of its log-probability for any logits within the margin.
-        lead: the lead that it followed and left; None: it followed no lead.
-        at: the number of the lead's tokens that it repeated or passed over.
-        left: the value of `at` at its last token that is one of the lead's.
-        scores: the range of possible final scores; before its text is settled, its parent's range.
-        share: the factor by which its text changes its worth; None until its text is settled.
-        reason: why it is complete (None: it is not).
+        lead: the lead that the prefix followed and left; None: it followed no lead.
+        at: the number of the lead's tokens that the prefix repeated or skipped.
+        left: the value of `at` at the last token that the prefix shares with the lead.
+        scores: the range of possible final scores; the parent's range until the prefix's own range
+            is computed.
+        share: the factor by which the text of the prefix changes its worth; None until its range of
+            scores is computed.
+        reason: why the prefix is a complete output; None: it is not complete.
     """
 
     brood: Brood
@@ -98,7 +105,7 @@ class Candidate:
 
     @property
     def node(self) -> Node:
-        """The prefix as a node of the result."""
+        """The prefix in the form of a node of the result."""
         logprob, floor, *_ = self.sums.tolist()
         return Node(self.path, logprob, floor, self.reason, *self.scores)
 
@@ -111,11 +118,11 @@ class Brood:
         parents: the prefixes.
         handles: the handles of the prefixes.
         row: the index of each child's prefix in `parents` and `handles`, [children].
-        token: the last token of each, [children].
+        token: the last token of each child, [children].
         sums: the columns of `Stem.sums`, [4, children].
         at: as in `Candidate`, [children].
         left: as in `Candidate`, [children].
-        waits: whether a candidate may still be made of it, [children].
+        waits: whether no candidate has been made of the child yet, [children].
     """
 
     parents: Sequence[Candidate]
@@ -164,7 +171,7 @@ class BestFirst:
         heapq.heappush(self._heap, (-worth, candidate.path, candidate, iter(())))
 
     def push_all(self, brood: Brood, worths: Floats) -> None:
-        """Add the children that wait, with the worth of each."""
+        """Add the waiting children, with the worth of each."""
         self.broods.append(brood)
         places = np.flatnonzero(brood.waits)
         order = np.lexsort((brood.token[places], -worths, brood.row[places]))
@@ -174,7 +181,7 @@ class BestFirst:
             self._lay(brood, zip(mine.tolist(), own.tolist(), strict=True))
 
     def take(self, most: int, least: float) -> list[Candidate]:
-        """Remove and return at most `most` of the best, each worth at least `least`."""
+        """Remove and return at most `most` of the best candidates, of worth at least `least`."""
         taken: list[Candidate] = []
         while self._heap and len(taken) < most and -self._heap[0][0] >= least:
             _, _, best, siblings = heapq.heappop(self._heap)
@@ -192,19 +199,19 @@ class BestFirst:
 
     @property
     def candidates(self) -> list[Candidate]:
-        """The candidates that were made, best first; other children wait in `broods`."""
+        """The existing candidates, best first; other children wait in `broods`."""
         return [candidate for _, _, candidate, _ in sorted(self._heap, key=itemgetter(0, 1))]
 
 
 @dataclass(slots=True, kw_only=True)
 class Search(ABC):
-    """One root's tree, while it is expanded.
+    """The tree of one root, while it is expanded.
 
     Attributes:
         number: the index of the root.
-        handles: the handles of its expanded prefixes, the prompt's first.
+        handles: the handles of its expanded prefixes, beginning with the prompt.
         broken_at: the prefix after which logits were unusable; None: all were usable.
-        lightest: the least log-probability of a child that is worth a forward.
+        lightest: the smallest log-probability of a child that is worth a forward pass.
     """
 
     lightest: ClassVar[float] = -math.inf
@@ -215,7 +222,7 @@ class Search(ABC):
 
     @property
     def forwards(self) -> int:
-        """The number of prefixes that were forwarded, without the prompt."""
+        """The number of prefixes that were forwarded, not counting the prompt."""
         return len(self.handles) - 1
 
     @abstractmethod
@@ -227,11 +234,11 @@ class Search(ABC):
         """
 
     def along(self, parents: Sequence[Candidate], row: Ints, token: Ints) -> tuple[Ints, Ints]:
-        """Return `at` and `left` of children in the lead of each; 0 without leads.
+        """Return `at` and `left` of each child with respect to its lead; 0 without leads.
 
         Args:
             parents: the prefixes.
-            row: the index of each child's prefix among them, [children].
+            row: the index of each child's prefix in `parents`, [children].
             token: the last token of each child, [children].
 
         Returns:
@@ -242,7 +249,7 @@ class Search(ABC):
 
 @dataclass(slots=True, kw_only=True)
 class BestFirstSearch(Search):
-    """A search that first expands the prefixes whose forward pass is worth most.
+    """A search that first expands the prefixes of largest worth.
 
     Attributes:
         ending: the ends of a completion.
@@ -297,11 +304,11 @@ class BestFirstSearch(Search):
 
     @abstractmethod
     def _worth(self, prefix: Candidate) -> float:
-        """Return the mass that a forward of it is expected to find."""
+        """Return the mass that a forward pass of the prefix is expected to find."""
 
     @abstractmethod
     def _worths(self, brood: Brood) -> Floats:
-        """Return the worth of each child that waits, before its text is settled."""
+        """Return the worth of each waiting child, before its range of scores is computed."""
 
     @abstractmethod
     def _file(self, child: Candidate) -> None:
@@ -316,13 +323,13 @@ class BestFirstSearch(Search):
         return False
 
     def _push_waiting(self) -> None:
-        """Add the children recorded since the last call, with their present worth."""
+        """Add the children that were recorded since the last call, with their present worth."""
         for brood in self._waiting:
             self._open.push_all(brood, self._worths(brood))
         self._waiting = []
 
     def _settle_texts(self, prefixes: Sequence[Candidate]) -> list[Candidate]:
-        """Settle the texts of prefixes; turn settled prefixes into nodes and return the others."""
+        """Compute score ranges of prefixes; turn settled prefixes into nodes, return the others."""
         self._settle(prefixes)
         for prefix in prefixes:
             prefix.share = 1.0
@@ -342,7 +349,7 @@ class BestFirstSearch(Search):
         return self.ending.ends(brood.token, depth, lambda: brood.paths(np.arange(len(depth))))
 
     def _settle(self, prefixes: Sequence[Candidate]) -> None:
-        """Set the range of possible final scores of each by its text."""
+        """Set the range of possible final scores of each prefix, computed from its text."""
         if not prefixes:
             return
         openings = [(prefix.path, prefix.reason) for prefix in prefixes]
@@ -353,11 +360,11 @@ class BestFirstSearch(Search):
 S = TypeVar("S", bound=Search)
 Batch = Sequence[tuple[S, Candidate]]
 Split = Callable[[Distribution, Batch[S], Sequence[int], torch.Tensor], list[Ints]]
-"""(distribution, n prefixes of searches, their handles, logits) -> the children of each."""
+"""A function (distribution, n prefixes of searches, their handles, logits) -> their children."""
 
 
 def begin(tree: OutputTree, roots: Sequence[Root], batch: Batch[S], split: Split[S]) -> None:
-    """Read prompts, and record their children.
+    """Prefill prompts, and record their children.
 
     Args:
         tree: the model and the decoding.

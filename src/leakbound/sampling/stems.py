@@ -18,15 +18,15 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True)
 class Stem:
-    """Generated ids from which draws can continue, with their sums.
+    """A prefix of generated ids from which draws can continue, with sums over its tokens.
 
     Attributes:
         parent: the handle of the prefix without the last token of `path`.
         path: the ids.
-        logprob: the sum of their natural log-probabilities under the decoding.
+        logprob: the sum of the ids' natural log-probabilities under the decoding.
         floor: a lower bound of `logprob` for any logits within the margin.
         model_logprob: the same sum under the untruncated T = 1 model.
-        p_max_sum: the sum over them of the largest T = 1 next-token probability.
+        p_max_sum: the sum over the ids of the largest T = 1 next-token probability at each.
     """
 
     parent: int
@@ -68,7 +68,7 @@ class Stem:
 
 
 def confidence_of(stems: Sequence[Stem]) -> Confidence:
-    """Return the confidence of some prefixes.
+    """Return the confidence of some prefixes, see `distribution.Confidence`.
 
     Args:
         stems: the prefixes.
@@ -80,7 +80,7 @@ def confidence_of(stems: Sequence[Stem]) -> Confidence:
 
 
 Starts = tuple[tuple[Stem, tuple[int, ...]], ...]
-"""Stems, each with the number of draws of each chunk that continue from it."""
+"""Stems, each with the numbers of draws, per chunk, that continue from it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,10 +88,11 @@ class Root:
     """A prompt to sample from.
 
     Attributes:
-        query_id: the id of its query, which keys the draws.
+        query_id: the id of its query, which is part of the key of the draws.
         token_ids: the prompt.
-        starts: stems to draw from instead of the prompt; empty: the prompt. The caller keeps the
-            stems' handles: the forest neither takes them over nor releases them.
+        starts: stems from which draws continue instead of from the prompt; empty: draws begin after
+            the prompt. The caller keeps the stems' handles: the forest neither takes them over nor
+            releases them.
     """
 
     query_id: str
@@ -109,7 +110,7 @@ class Leaf:
         logprob: natural log-probability under the decoding.
         floor: a lower bound of `logprob` for any logits within the margin (see `distribution`).
         model_logprob: natural log-probability under the untruncated T = 1 model.
-        confidence: the mean over its tokens of the largest T = 1 next-token probability.
+        confidence: the mean over the tokens of the largest T = 1 next-token probability.
         finish: "stop" (an end token), "stop_string", or "length".
     """
 
@@ -130,7 +131,7 @@ class Node:
         token_ids: generated ids.
         logprob: their natural log-probability under the decoding.
         floor: a lower bound of `logprob` for any logits within the margin.
-        finish: why it is a complete output; None: it is the beginning of several.
+        finish: why the ids are a complete output; None: they are the beginning of several outputs.
         low: the lowest score of its outputs.
         high: the highest score of its outputs.
     """
@@ -144,23 +145,24 @@ class Node:
 
     @property
     def ended(self) -> bool:
-        """Whether it is a complete output."""
+        """Whether the node is a complete output."""
         return self.finish is not None
 
 
 @dataclass(frozen=True, slots=True)
 class Tree:
-    """The outputs of one root that were drawn or searched; or the prefix at which it broke.
+    """The outputs of one root that were drawn or found, or the prefix with unusable logits.
 
     Attributes:
         root: the index of the root.
-        leaves: the distinct outputs that were drawn. In a search they are drawn given that no node
-            happens.
+        leaves: the distinct outputs that were drawn. In a search they are drawn from the outputs
+            that are in no node.
         nodes: the disjoint complete outputs and prefixes of a search. An exploration without draws
             adds its open prefixes; a proof has only nodes that leak.
-        remainder: a lower bound, given the margin, of the probability that no node happens; 0
-            without draws.
-        explored: the number of prefixes that a search forwarded before it drew, without the prompt.
+        remainder: a lower bound, given the margin, of the probability of all outputs that are in no
+            node; 0 without draws.
+        explored: the number of prefixes, without the prompt, that a search forwarded before
+            drawing.
         forwards: the number of all prefixes that a search forwarded.
         broken_at: the prefix after which logits were unusable; the tree then has neither nodes nor
             leaves. None: all were usable.

@@ -13,7 +13,8 @@ from leakbound.text.keywords import normalise, places
 from leakbound.types import Prompt
 
 _LETTERS = "abcdefghijklmnopqrstuvwxyz"
-# One group, the letter. It is not an article ("a virus", "I think") or part of a word.
+# Patterns with one group, the letter. The letter is not an article ("a virus"), the pronoun "I" or
+# part of a word.
 _STATED = r"(?![ai][ \t]+\w)([{letters}])(?![\w'\u2019-])"
 _LETTER = (
     r"\A\W*([{letters}])(?=[\"'*]*(?:[.):,;]?\s*\Z|[.):,;][\s\"'*]|\s*\n))"  # at the start
@@ -24,17 +25,19 @@ _LETTER = (
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """Score 1 if the completion names the correct option, 0 if another or none, None if several.
+    """Score 1 for the correct option, 0 for another or no option, None for several options.
 
     An option is named by its letter: at the start ("B", "B.", "(B) ..."), in brackets, or after the
-    word answer, option or choice ("Answer: B", "the answer is B"). Without a letter, it is named by
-    its complete text as whole words; a text that occurs only within a longer option's text does not
-    count. The prompt has the options, and its answer is the text of the correct option. Several
-    options with this text are all correct. There are no settings.
+    word answer, option or choice ("Answer: B", "the answer is B"). Without a letter, an option is
+    named by its complete text as whole words. The text does not count where it occurs inside the
+    longer text of another option. The prompt has the options, and its answer is the text of the
+    correct option. If several options have this text, all of them are correct. There are no
+    settings.
 
     Raises:
-        InputError: by `check` and `score`, for a plain answer, and for a prompt that does not have
-            2 to 26 choices, has a blank choice, or has an answer that is not a choice.
+        InputError: by `check` and `score`, for a reference answer without a prompt, and for a
+            prompt that does not have 2 to 26 choices, has a blank choice, or has an answer that is
+            not a choice.
     """
 
     binary: ClassVar[bool] = True
@@ -57,7 +60,7 @@ class Choice:
 
 
 def _letters(text: str, letters: str) -> set[int]:
-    """Return the options that a text names by these letters."""
+    """Return the indices of the options that a text names by these letters."""
     pattern = _LETTER.replace("{letters}", letters)
     lines = "\n".join(map(normalise, text.splitlines()))
     return {letters.index(m[m.lastindex or 0]) for m in re.finditer(pattern, lines)}

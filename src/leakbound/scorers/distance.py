@@ -1,7 +1,8 @@
 """Score whether a completion begins with the answer, up to some changes (near-verbatim extraction).
 
-A unit is a character or a word of a text normalised by `leakbound.text.keywords`. Scorers read
-texts, not tokens: the tokens of a text differ between models, and a text has many tokenisations.
+Distances are counted in units: characters or words of a text that
+`leakbound.text.keywords` has normalised. Tokens are not used, because the
+tokens of a text differ between models, and a text has many tokenisations.
 """
 
 from __future__ import annotations
@@ -24,14 +25,15 @@ from leakbound.types import Prompt
 Unit = Literal["characters", "words"]
 Within = Callable[[str, str, int], bool]
 Near = Callable[[str, str, int], tuple[bool, bool]]
-_UNKNOWN = "\0"  # every word that the answer lacks
+_UNKNOWN = "\0"  # stands for every word that is not in the answer
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Near:
     """Score 1 if the completion is at most `within` changes from the answer, else 0.
 
-    `rule`: the scorer's name, the test of a complete text, and the test of a beginning.
+    `rule` has the scorer's name, the test of a complete text, and the test of the beginning of a
+    text.
     """
 
     within: int
@@ -63,7 +65,7 @@ class _Near:
         return [float(self.rule[1](text, answer, self.within)) for text in spelt]
 
     def bounds(self, prefix: str, prompt: Prompt | str) -> tuple[float, float]:
-        """Return (1, 1) once every continuation is near, (0, 0) once none can be, else (0, 1)."""
+        """Return (1, 1) if all continuations of `prefix` score 1, (0, 0) if none can, or (0, 1)."""
         spell, answer = self._spelling(prompt)
         opening = settled(prefix)
         text = opening.words if self.unit == "words" else opening.text
@@ -71,7 +73,8 @@ class _Near:
         return float(all_near), float(any_near)
 
     def _spelling(self, prompt: Prompt | str) -> tuple[Callable[[str], str], str]:
-        """Return a function that writes a text with one character per unit, and the answer."""
+        """Return a function that writes a text as one character per unit, and the answer written
+        so."""
         answer = normalise(answer_of(prompt, self.name))
         signs = {word: chr(i) for i, word in enumerate(dict.fromkeys(answer.split(" ")), start=1)}
 

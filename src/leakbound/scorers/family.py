@@ -1,4 +1,4 @@
-"""Code that all scorers share: names made of settings, checks before and after scoring."""
+"""Code that all scorers share: names made from settings, checks before and after scoring."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class QueriesModel:
 
     @property
     def fingerprint(self) -> dict[str, object]:
-        """The model's own record, once it is connected."""
+        """The record of the model; empty before `connect`."""
         return getattr(getattr(self, self.connected), "fingerprint", {})
 
 
@@ -70,7 +70,8 @@ def settings(scorer: Scorer) -> dict[str, object]:
         scorer: any scorer; the settings of a nested scorer are nested.
 
     Returns:
-        Its `name`, `binary`, the version of the counting and matching `rule`, and each setting.
+        The scorer's `name`, `binary`, the version of the counting and matching `rule`, and each
+            setting.
     """
     own = _own(scorer).items()
     nested = {key: settings(v) if hasattr(v, "score") else v for key, v in own}
@@ -100,7 +101,7 @@ def digest(scorer: Scorer) -> str:
 
 
 def connect(scorer: Scorer, models: Models) -> Scorer:
-    """Return the scorer with the model that it names, ready to score; without a model, unchanged.
+    """Return the scorer with the model that it names, ready to score; unchanged if it names none.
 
     Name, settings and digest stay the same.
 
@@ -131,7 +132,7 @@ def opened(model: M | None, scorer: str) -> M:
 
 
 def base_of(scorer: Scorer) -> Scorer:
-    """Return the scorer inside a threshold and a reading.
+    """Return the innermost scorer, without its threshold (`>=t`) and its reading (`of=`).
 
     Args:
         scorer: any scorer.
@@ -174,7 +175,7 @@ def fingerprint(scorer: Scorer) -> JsonObject:
 
 
 def prompt_of(prompt: Prompt | str, scorer: str, part: str, fields: str) -> Prompt:
-    """Return the prompt; InputError for a plain answer, which lacks the `part` the scorer reads."""
+    """Return the prompt; InputError for a bare answer without the `part` that the scorer reads."""
     if isinstance(prompt, str):
         raise InputError(
             f"scorer {scorer!r} reads the {part} of a Prompt, got the plain string {prompt!r}. "
@@ -222,7 +223,7 @@ def check_prompts(scorer: Scorer, prompts: Iterable[Prompt]) -> list[str]:
 def score_texts(scorer: Scorer, texts: Sequence[str], prompt: Prompt | str) -> list[float | None]:
     """Score texts of one prompt; equal texts are scored once.
 
-    A score of lower precision than float64 is read as the decimal that it prints as.
+    A score of lower precision than float64 is converted by its printed decimal, see `printed`.
 
     Args:
         scorer: any scorer; a scorer that queries a model must be connected.
@@ -289,7 +290,7 @@ def printed(score: float | np.floating[Any]) -> float:
     """Return a score as the decimal that it prints as: a float32 .7 becomes .7, not .69999999.
 
     So a float32 .7 reaches a threshold of .7, and a float32 .3 does not exceed a threshold of .3. A
-    float is unchanged.
+    Python float is unchanged.
     """
     if isinstance(score, np.floating) and score.itemsize < np.dtype(float).itemsize:
         return float(str(score))
@@ -309,9 +310,9 @@ def text_ranges(
         prompt: the prompt, or only its reference answer.
 
     Returns:
-        One (low, high) per pair, in order, in [0, 1]. For an ended text both are its score, or (0,
-        1) if the scorer cannot decide. For any other text they are the scorer's `bounds`, or (0, 1)
-        without `bounds`.
+        One (low, high) per pair, in order, in [0, 1]. For a text that has ended, both are the
+            score, or (0, 1) if the scorer cannot decide. For any other text they are the scorer's
+            `bounds`, or (0, 1) for a scorer without `bounds`.
 
     Raises:
         InputError: as by `score_texts` for scores, and by `prefix_bounds` for bounds.
@@ -333,11 +334,11 @@ def prefix_bounds(scorer: Scorer, prefix: str, prompt: Prompt | str) -> tuple[fl
         prompt: the prompt, or only its reference answer.
 
     Returns:
-        (low, high) in [0, 1]; (0, 1) if the scorer has no such method.
+        (low, high) in [0, 1]; (0, 1) if the scorer has no method `bounds`.
 
     Raises:
         InputError: with the names of scorer and prompt, for a pair that is not 0 <= low <= high <=
-            1, or a binary scorer's pair that is not of 0 and 1.
+            1, or a binary scorer's pair with a number other than 0 and 1.
     """
     bounds = getattr(scorer, "bounds", None)
     if bounds is None:
@@ -345,7 +346,7 @@ def prefix_bounds(scorer: Scorer, prefix: str, prompt: Prompt | str) -> tuple[fl
     pair = bounds(prefix, prompt)
     try:
         low, high = map(printed, pair)
-    except (TypeError, ValueError):  # no pair, or not of numbers
+    except (TypeError, ValueError):  # the value is not a pair of numbers
         low = high = math.nan
     if not 0 <= low <= high <= 1 or (scorer.binary and not {low, high} <= {0.0, 1.0}):
         want = "a pair of 0 and 1" if scorer.binary else "a pair in [0, 1]"
@@ -359,8 +360,8 @@ def prefix_bounds(scorer: Scorer, prefix: str, prompt: Prompt | str) -> tuple[fl
 def check_bounds(scorer: Scorer, texts: Sequence[str], prompt: Prompt | str) -> None:
     """Test the scorer's `bounds` on complete texts: scores must be within the bounds of prefixes.
 
-    It tests five prefixes per text, from empty to complete. Passing is not a proof: another prefix
-    or text may violate the bounds.
+    Five prefixes per text are tested, from empty to complete. A passed test is not a proof: the
+    bounds may be violated for another prefix or text.
 
     Args:
         scorer: any scorer; a scorer without `bounds` passes.
@@ -388,7 +389,7 @@ def check_bounds(scorer: Scorer, texts: Sequence[str], prompt: Prompt | str) -> 
 
 
 def where(prompt: Prompt | str) -> str:
-    """Return the name of a prompt, or of a reference answer without one, for messages."""
+    """Return a name for messages: of a prompt, or of a reference answer without a prompt."""
     return "the reference answer" if isinstance(prompt, str) else f"prompt {prompt.id!r}"
 
 

@@ -6,8 +6,9 @@
 | thought | score of the thought, finished or not; 0 without one; missing if it is hidden |
 | either | the larger of both scores; if a part is missing: 1 if the other is 1, else missing |
 
-A scorer that reads thoughts and names no reading (`of=`) reads either part. If the thought is
-hidden, it reads only the visible parts.
+The setting `of=` of a scorer names the reading. A scorer that reads thoughts
+and has no `of=` uses the reading "either". If the thought is hidden, it reads
+only the visible parts.
 """
 
 from __future__ import annotations
@@ -49,13 +50,13 @@ def reads_thoughts(scorer: Scorer) -> bool:
         scorer: any scorer.
 
     Returns:
-        False for a scorer that reads answers only, by its family or its reading; else True.
+        False for a scorer that reads answers only, because of its kind or its `of=`; else True.
     """
     return reading_of(scorer) != "answer"
 
 
 def is_unscored(scorer: Scorer, *, missing: bool, hidden: bool) -> bool:
-    """Return whether an output has a missing part, so that its score is missing unless it is 1.
+    """Return whether a part that the scorer reads is missing; the score is then 1 or missing.
 
     Args:
         scorer: any scorer; its reading decides which parts matter.
@@ -63,7 +64,7 @@ def is_unscored(scorer: Scorer, *, missing: bool, hidden: bool) -> bool:
         hidden: whether the thought, or a part of it, is hidden.
 
     Returns:
-        True if a part that the reading needs is missing.
+        True if a part that the scorer's reading needs is missing.
     """
     of = reading_of(scorer)
     return (missing and of != "thought") or (hidden and of in ("thought", "either"))
@@ -93,9 +94,9 @@ def score_outputs(
     ]
     pairs = [(text, prompt) for own, prompt in zip(texts, prompts, strict=True) for text in own]
     scores = iter(score_pairs(scorer, pairs))
-    silent = [0.0] if of == "thought" else []  # without a thought nothing leaks in it
+    silent = [0.0] if of == "thought" else []  # without a thought the score is 0
     return [
-        next(scores)  # most outputs have one readable text
+        next(scores)  # the common case of one readable text
         if len(own) == 1 and not (missing or hidden or silent)
         else _largest([
             *islice(scores, len(own)),
@@ -114,7 +115,7 @@ def _parts(of: Of | None, answers: tuple[T, ...], thoughts: tuple[T, ...]) -> tu
 
 
 def _largest(scores: Sequence[float | None]) -> float | None:
-    """Return the largest score, if no missing score could exceed it."""
+    """Return the largest score; None if a missing score could exceed it."""
     valid = [score for score in scores if score is not None]
     return max(valid) if valid and (len(valid) == len(scores) or max(valid) == 1) else None
 
@@ -131,9 +132,11 @@ def score_ranges(
         stop: the stop strings of the decoding.
 
     Returns:
-        One (low, high) per event, in order, in [0, 1]. For a complete output both are its score, or
-            (0, 1) if its score is missing. A beginning has the ranges of its parts. Until an answer
-            has begun it has (0, 1), as it may stay missing; from then on the thought is complete.
+        One (low, high) per event, in order, in [0, 1]. For a complete output, both numbers are the
+            score, or (0, 1) if the score is missing. For a beginning, the ranges of its thought and
+            its answer are combined. The range of the answer is (0, 1) until the answer has begun,
+            because the answer may turn out to be missing. Once the answer has begun, the thought is
+            complete and has a score.
 
     Raises:
         InputError: as by `text_ranges`.
@@ -145,7 +148,7 @@ def score_ranges(
     settles = callable(getattr(base_of(scorer), "bounds", None))
 
     def unsettled(part: Part) -> bool:
-        """Return whether a part is missing, or may stay without a score."""
+        """Return whether a part is missing, or may remain without a score."""
         over = part not in of_text or part[1] or not settles
         return over and of_text.get(part, part) == _OPEN
 
@@ -177,7 +180,7 @@ def _thought(event: Event, of: Of | None) -> tuple[Part, ...]:
 
 
 def _joined(ranges: Sequence[tuple[float, float]], unsettled: bool) -> tuple[float, float]:
-    """Return the range of the larger score; (0, 1) if a part may be missing and none scores 1."""
+    """Return the range of the larger score; if a part may be missing and none scores 1: (0, 1)."""
     low, high = (max(ends) for ends in zip(*ranges, strict=True))
     if low == 1:
         return 1.0, 1.0
@@ -208,10 +211,10 @@ def rows_of(
     """Return the readable texts of stored outputs.
 
     Args:
-        answers: the answer of each.
-        thoughts: the visible thought of each, if any.
-        missing: whether the answer of each is missing.
-        hidden: whether a part of the thought of each is hidden.
+        answers: the answer of each output.
+        thoughts: the visible thought of each output; None if there is none.
+        missing: whether the answer of each output is missing.
+        hidden: whether a part of the thought of each output is hidden.
         turn: the separator between turns of conversations (None: there are no conversations).
 
     Returns:

@@ -18,7 +18,7 @@ YesNo = Literal["yes", "no"]
 
 @dataclass(frozen=True, slots=True)
 class _RougeL:
-    """ROUGE-L of stems, or with `stem="no"` of words as they are; `of` is recall or F1."""
+    """ROUGE-L of stems, or of unchanged words with `stem="no"`; `of` is recall or F1."""
 
     stem: YesNo = "yes"
 
@@ -34,7 +34,8 @@ class _RougeL:
         require_rouge_answer(prompt, self.name)
 
     def check_all(self, prompts: Sequence[Prompt]) -> list[str]:
-        """Note answers that lose words which the question lacks; refuse if no answer keeps one."""
+        """Note answers with distinguishing words that ROUGE cannot read; refuse if none are
+        readable."""
         answers = [(prompt, answer_of(prompt, self.name)) for prompt in prompts]
         words = [dropped_words(answer, prompt.question) for prompt, answer in answers]
         lost = {prompt.id: drop for prompt, (drop, _) in zip(prompts, words, strict=True) if drop}
@@ -68,12 +69,12 @@ class _RougeL:
 class RougeLRecall(_RougeL):
     """Score the fraction of the answer's words that the completion contains in order, in [0, 1].
 
-    Bit-equal to `rouge-score` 0.1.2. On the same outputs recall and F1 can differ by a factor of
-    three, so the name states which score it is.
+    The scores are bit-equal to those of the package `rouge-score` 0.1.2. Recall and F1 of the same
+    output can differ by a factor of three, so the scorer's name states which of them it is.
 
     Attributes:
         stem: "yes" (default): words are Porter-stemmed, as with `rouge-score`'s stemmer. "no":
-            other forms of a word are other words.
+            different forms of a word are different words.
 
     Raises:
         InputError: by `check` and `score`, for a prompt without an answer, or with an answer in
@@ -89,8 +90,8 @@ class RougeLF1(_RougeL):
     """Score the harmonic mean of ROUGE-L precision and recall, in [0, 1]; long leaks score low.
 
     Attributes:
-        stem: "yes" (default): words are Porter-stemmed. "no", as in MUSE's own code: other forms of
-            a word are other words.
+        stem: "yes" (default): words are Porter-stemmed. "no", as in MUSE's own code: different
+            forms of a word are different words.
 
     Raises:
         InputError: as `RougeLRecall` does.
@@ -102,8 +103,8 @@ class RougeLF1(_RougeL):
 def require_rouge_answer(prompt: Prompt | str, scorer: str) -> str:
     """Return the answer; InputError unless at least half of its letters and digits are ASCII.
 
-    ROUGE's tokeniser drops all others, so it would score only the remainder of an answer in another
-    script.
+    ROUGE's tokeniser drops all other letters, so only a part of an answer in another script would
+    be scored.
     """
     answer = answer_of(prompt, scorer)
     signs = [sign for sign in answer if sign.isalnum()]

@@ -88,11 +88,11 @@ class _Wrapper:
 
 @dataclass(frozen=True, slots=True)
 class PartReader(_Wrapper):
-    """A scorer that reads the named part of each output; a text has the inner scorer's score.
+    """A scorer that reads the named part of each output and scores it by the inner scorer.
 
     Attributes:
         scorer: the inner scorer, which reads thoughts.
-        of: "answer", "thought", or "either": the larger of the scores of both.
+        of: "answer", "thought", or "either" (the larger of the two scores).
     """
 
     scorer: Scorer
@@ -137,11 +137,11 @@ class Threshold(_Wrapper):
         return f"{self.scorer.name}>={short if float(short) == self.at else repr(self.at)}"
 
     def cut(self, scores: Sequence[float | None]) -> list[float | None]:
-        """Return scores of the inner scorer, made binary."""
+        """Return scores of the inner scorer, made binary by the threshold."""
         return [None if score is None else float(score >= self.at) for score in scores]
 
     def bounds(self, prefix: str, prompt: Prompt | str) -> tuple[float, float]:
-        """Return the bounds of the inner scorer, made binary; (0, 1) if it has none."""
+        """Return the inner scorer's bounds, made binary by the threshold; (0, 1) if it has none."""
         low, high = prefix_bounds(self.scorer, prefix, prompt)
         return float(low >= self.at), float(high >= self.at)
 
@@ -153,8 +153,8 @@ def reading_of(scorer: Scorer) -> Of | None:
         scorer: any scorer. If its attribute `reads_thoughts` is False, it reads answers only.
 
     Returns:
-        The part; None if the scorer reads thoughts and names no part. Then it reads either part, or
-            only the answer if the thought is hidden.
+        The part; None if the scorer reads thoughts and names no part. Such a scorer reads either
+            part, or only the answer if the thought is hidden.
     """
     while isinstance(scorer, Threshold):
         scorer = scorer.scorer
@@ -191,10 +191,10 @@ def with_reading(scorer: Scorer, of: Of | None) -> Scorer:
 
 @dataclass(frozen=True, slots=True)
 class Logged:
-    """The scores that another tool's log has for the draws; they cannot be computed here.
+    """The scores that another tool's log contains for the draws; they cannot be computed again.
 
     Attributes:
-        by: the tool's scorer.
+        by: the name of the scorer in the tool's log.
         values: "binary" if it returns only 0 and 1, else "unit" (default), [0, 1].
 
     Raises:
@@ -213,7 +213,7 @@ class Logged:
     name = named("logged")
 
     def score(self, texts: Sequence[str], prompt: Prompt | str) -> list[float | None]:
-        """Refuse: the tool that computed these scores is not available."""
+        """Raise InputError, because the tool that computed these scores is not available."""
         raise InputError(
             f"scorer {self.name!r} has only scores of another tool and cannot score texts. Import "
             "the log that has them."
@@ -282,7 +282,7 @@ def specs_of(scorers: str | Scorer | Iterable[str | Scorer]) -> tuple[str, ...]:
 
 
 def _remembered(scorer: Scorer) -> str:
-    """Store an object under its name for `make_scorer`, and return the name."""
+    """Store a scorer under its name for `make_scorer`, and return the name."""
     require_scorer(scorer)
     digest(scorer)
     base = base_of(scorer)

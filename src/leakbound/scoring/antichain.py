@@ -1,10 +1,11 @@
 """Collect the outputs of each question that are known to leak, as disjoint events of known mass.
 
-An event is an output, or all outputs with the same beginning, with a
-probability of at least e^floor. It comes from a drawn completion, an explored
-output, the teacher-forced true answer, or a search for leaks. If two events
-share outputs, only one of them is used. The others form an antichain: no event
-begins with another, and their masses add up.
+An event is an output, or the set of all outputs with the same beginning.
+`floor` is a lower bound of its log-probability. It comes from a drawn
+completion, an explored output, the teacher-forced true answer, or a search for
+leaks. If two events share outputs, only one of them is used. The remaining
+events form an antichain: the ids of no event begin with the ids of another, so
+the events are disjoint and their masses add up.
 """
 
 from __future__ import annotations
@@ -26,9 +27,9 @@ Ids = tuple[int, ...]
 def leaking_masses(arms: Iterable[Arm], scorer: Scorer) -> dict[str, Mass]:
     """Return, for each question, the masses and the lowest scores of the events that score above 0.
 
-    The arms are of one model under one decoding, and events of all arms count. A prefix contains
-    all its continuations, so these do not count again. If rounding brings the total mass above 1,
-    the masses are scaled down.
+    The arms must be of one model under one decoding; the events of all arms are used. An event with
+    a shorter prefix contains the events that continue this prefix, so these are left out. If
+    rounding brings the total mass above 1, the masses are scaled down.
     """
     by_query: dict[str, dict[Ids, tuple[float, float]]] = {}
     for arm in arms:
@@ -53,10 +54,10 @@ def _events(arm: Arm, name: str) -> Iterator[tuple[str, Ids, float, float]]:
 
 
 def _disjoint(events: Mapping[Ids, object]) -> list[Ids]:
-    """Return the events that do not begin with another event, in the given order."""
+    """Return, in the given order, the events whose ids do not begin with those of another event."""
     kept: set[Ids] = set()
     last: Ids | None = None
-    for ids in sorted(events):  # continuations directly follow their beginning
+    for ids in sorted(events):  # in sorted order, continuations directly follow their beginning
         if last is None or ids[: len(last)] != last:
             kept.add(last := ids)
     return [ids for ids in events if ids in kept]

@@ -1,6 +1,7 @@
 """Measure a judge's error rates on items that people labelled, and correct bounds for them.
 
-The judge is a chat model, or any binary scorer: a keyword list makes errors too.
+The judge is a chat model or any other binary scorer, because a keyword scorer
+makes errors as well.
 """
 
 from __future__ import annotations
@@ -26,8 +27,8 @@ _VALUES = {"0": 0, "false": 0, "1": 1, "true": 1}
 class LabelledItem:
     """An output that people labelled: 1 for a leak, else 0.
 
-    `judged` is the judge's verdict; None if the judge could not decide. It is also None if the
-    judge still has to judge `output`, an answer to `prompt`.
+    `judged` is the judge's verdict: 1 for a leak, else 0. It is None if the judge could not decide,
+    and if the judge has not yet judged `output`, an answer to `prompt`.
     """
 
     label: int
@@ -38,9 +39,10 @@ class LabelledItem:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Calibration:
-    """The number of labelled items that a judge calls a leak.
+    """The numbers of labelled items for which a judge reports a leak.
 
-    `positives` is (hits, n) for the n labelled leaks, `negatives` (hits, n) for the other items.
+    `positives` is (hits, n) for the n items that are labelled as leaks, `negatives` is (hits, n)
+    for the other n items; hits is the number of items for which the judge reports a leak.
     `undecided` is the number of further items without a verdict. `file` is the digest of the
     labelled file.
     """
@@ -51,9 +53,10 @@ class Calibration:
     file: str
 
     def correct(self, bound: BoundFunction, confidence: float) -> stats.Estimate:
-        """Correct bounds by the judge to bounds on the leak probability.
+        """Convert a bound on the judge's rate of reported leaks to a bound on the leak probability.
 
-        Each bound has half of alpha, and two thirds of that are for the judge's error rates.
+        Each of the two bounds has half of alpha, and two thirds of this half are for the judge's
+        error rates.
         """
         return stats.corrected_bound(
             bound,
@@ -67,10 +70,10 @@ class Calibration:
 def read_items(path: Path, judge: Scorer | None = None) -> tuple[LabelledItem, ...]:
     """Return the labelled items of a CSV or JSON-lines file; nothing is judged yet.
 
-    The column `label` is 1 for a leak, else 0. There are two forms. The column `judge` has the
-    verdict of a chat model, blank if it could not decide. Or the columns `question`, `answer`,
-    `output` and optionally `keywords` are present, and the judge reads them; scorers other than
-    chat models always do.
+    The column `label` is 1 for a leak, else 0. There are two forms of files. In the first, the
+    column `judge` has the verdict of a chat model, blank if the model could not decide. In the
+    second, the columns `question`, `answer`, `output` and optionally `keywords` are present, and
+    the judge scores them. Scorers other than chat models need the second form.
 
     Args:
         path: the file.
@@ -119,8 +122,8 @@ def judge_of(scorers: Sequence[Scorer]) -> Scorer:
 def calibrate(run: Run, judge: Scorer, path: Path) -> None:
     """Count the judge's errors on the labelled items, and store the counts with the run.
 
-    Items without a verdict are judged now. Raises InputError if the judge decided no item of a
-    label.
+    Items without a verdict are judged first. Raises InputError if the judge decided no item with
+    label 1, or no item with label 0.
     """
     items = read_items(path, judge)
     pairs = [(item.output, item.prompt) for item in items if item.prompt is not None]
@@ -163,7 +166,7 @@ def _item(row: Row, *, reads: bool) -> LabelledItem:
 
 
 def _verdict(row: Row, key: str) -> int | None:
-    """Return 1 or 0; None for a blank."""
+    """Return the verdict in a column: 1 or 0; None if it is blank."""
     value = row.values.get(key)
     if value is None or not str(value).strip():
         return None

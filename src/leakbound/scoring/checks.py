@@ -41,14 +41,14 @@ def require_complete(run: Run) -> None:
 
 
 def require_sampled(run: Run) -> None:
-    """Raise IncompleteError if a part is missing, DamagedError if one is damaged."""
+    """Raise IncompleteError if a part is missing, DamagedError if a part is damaged."""
     run.require_drawn()
     for arm in run.arms.values():
         arm.missing_parts()  # reads every part
 
 
 def require_texts(run: Run, specs: Sequence[str]) -> None:
-    """Raise InputError if imported scores have no texts to score; thresholds may be stored."""
+    """Raise InputError for a run without texts (redacted), unless all specs are thresholds."""
     bare = next((name for name, arm in run.arms.items() if not arm.texts), None)
     if bare is not None and not (specs and all(">=" in spec for spec in specs)):
         raise InputError(
@@ -69,7 +69,7 @@ def require_scores(arm: Arm, scorer: Scorer) -> list[str]:
 
 
 def require_independent_draws(arm: Arm) -> None:
-    """Raise InputError, with the question, for draws that must be copies of one another.
+    """Raise InputError, with the question, if draws are certainly copies of one another.
 
     Greedy arms, with one draw per question, and arms without probabilities pass, because nothing
     can be tested. Draws from a remainder are compared with the distribution given the remainder.
@@ -79,7 +79,7 @@ def require_independent_draws(arm: Arm) -> None:
     remainders = arm.masses.explored().remainder
     for query_id, (counts, logprobs) in _draws(arm).items():
         within = remainders.get(query_id, 1.0)
-        shift = math.log(within) if within else -math.inf  # then nothing can be checked
+        shift = math.log(within) if within else -math.inf  # −inf: nothing can be checked
         chunks = sorted({chunk for chunk, _ in counts})
         table = [[counts[chunk, text] for text in logprobs] for chunk in chunks]
         shifted = [math.nan if p is None else p - shift for p in logprobs.values()]

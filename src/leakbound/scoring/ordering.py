@@ -20,7 +20,7 @@ _WORDS: dict[Asks, str] = {
     "attack": "found",
     "search": "rewritings",
     "selection": "rewritings",
-}  # these words must not change
+}  # keys depend on these words, so they must not change
 
 
 Order: TypeAlias = Callable[[Sequence[str]], NDArray[np.int64]]
@@ -35,9 +35,9 @@ def order_of(arm: Arm, scorer: Scorer) -> Order:
 def order_keys(draws: int, scorer: str, query_ids: Sequence[str]) -> NDArray[np.int64]:
     """Return the key of each question, [questions].
 
-    The key consists of the arm's `draws_key`, the scorer's name and the question's id. So repeating
-    an experiment gives the same bounds. No two questions or experiments share an order, and the
-    scores do not affect it.
+    The key of the order consists of the arm's `draws_key`, the scorer's name and the question's id.
+    So a repeated experiment has the same bounds, no two questions or experiments share an order,
+    and the scores do not affect the order.
     """
     fixed = {"draws": draws, "scorer": scorer}
     made = [order_key({**fixed, "question": query_id}) for query_id in query_ids]
@@ -47,8 +47,9 @@ def order_keys(draws: int, scorer: str, query_ids: Sequence[str]) -> NDArray[np.
 def draws_key(arm: Arm) -> int:
     """Return a digest of everything that was fixed before an arm was drawn.
 
-    Exported draws keep the key, and so the bounds, of the run that drew them. For other imported
-    draws the import makes a random key, because nothing else is known to be fixed in advance.
+    Draws that leakbound exported keep the key, and so the bounds, of the run that drew them. For
+    other imported draws the import makes a random key, because no fact is known to have been fixed
+    in advance.
     """
     if isinstance(arm.spec.draws, ImportedDraws):
         return arm.spec.draws.order

@@ -55,10 +55,10 @@ def scorers_for(
     loading: Loading | None = None,
     servers: frozenset[str] = frozenset(),
 ) -> tuple[Scorer, ...]:
-    """Return scorers by name, each checked against every prompt before anything runs.
+    """Return the scorers of some specs by name, after checking each against every prompt.
 
     Args:
-        specs: their names.
+        specs: the specs of the scorers.
         prompts: the prompts of the run.
         loading: how models of scorers are loaded, see `OpenModels`. None: scorers that need a model
             can only use stored scores.
@@ -77,10 +77,10 @@ def scorers_for(
 
 
 def in_reading_of(run: Run, scorers: Iterable[Scorer]) -> tuple[Scorer, ...]:
-    """Return scorers in the reading that a run's thoughts allow, without repeats.
+    """Return scorers with the reading (`of=`) that a run's thoughts allow, without repeats.
 
-    If any arm has a hidden thought, scorers whose name states no reading read only the answer, for
-    all models of the run.
+    If any arm has a hidden thought, scorers whose name has no `of=` read only the answer, for all
+    models of the run.
 
     Args:
         run: a run whose draws are complete.
@@ -104,14 +104,14 @@ def in_reading_of(run: Run, scorers: Iterable[Scorer]) -> tuple[Scorer, ...]:
 
 
 def require_visible(scorer: Scorer, hides: str) -> None:
-    """Raise InputError if a scorer must read either part, and thoughts are hidden.
+    """Raise InputError if a scorer must read answer and thought, because thoughts are hidden.
 
     Args:
         scorer: any scorer.
-        hides: the beginning of the message, which states whose thoughts are hidden.
+        hides: the beginning of the message, which names the model whose thoughts are hidden.
 
     Raises:
-        InputError: its name has `of=either`.
+        InputError: the scorer's name has `of=either`.
     """
     if reading_of(scorer) == "either":
         raise InputError(
@@ -127,8 +127,8 @@ def parts_of(scorer: Scorer) -> tuple[Scorer, ...]:
         scorer: any scorer.
 
     Returns:
-        The two scorers. Empty if the scorer's name states a reading, if it reads answers only, or
-        if it needs a model (its scores are costly).
+        The two scorers. Empty if the scorer's name has an `of=`, if the scorer reads answers only,
+            or if it needs a model, because its scores are then costly.
     """
     if reading_of(scorer) is not None or models_of(scorer):
         return ()
@@ -147,7 +147,7 @@ def scorers_of(run: Run) -> tuple[str, ...]:
 
 
 def require_known(run: Run, names: Sequence[str]) -> None:
-    """Raise InputError, with its origin, for a scorer of a run that is not known here.
+    """Raise InputError, with the scorer's origin, for a scorer that this process does not know.
 
     Args:
         run: a run with scores or estimates of these scorers.
@@ -185,7 +185,7 @@ def scored_by(run: Run) -> tuple[str, ...]:
 
 
 def readings_among(names: Set[str]) -> set[str]:
-    """Return those of these names that are readings of another scorer among them."""
+    """Return the names that are readings (`of=`) of another scorer in `names`."""
     named = (name for name in names if "of=" in name)
     plain = {name: with_reading(make_scorer(name), None).name for name in named}
     return {name for name, other in plain.items() if other != name and other in names}
@@ -197,7 +197,7 @@ def bounded_by(run: Run) -> tuple[str, ...]:
 
 
 def slug(scorer: Scorer) -> str:
-    """Return the name of a scorer's files: readable, and distinct for distinct settings."""
+    """Return the name of a scorer's files: readable, and different for different settings."""
     readable = "".join(c if c.isalnum() or c in "-." else "_" for c in scorer.name)
     return f"{readable}-{digest(scorer)}"
 
@@ -234,7 +234,7 @@ def is_dialogue(arm: Arm) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class ScoreJob:
-    """Outputs to score in one batch, with the prompt of each; `number` is that of their table."""
+    """Outputs to score in one batch, with the prompt of each; `number` numbers their table."""
 
     number: int
     outputs: tuple[Readable, ...]
@@ -284,11 +284,11 @@ def score_arm(
     Args:
         arm: the arm.
         scorer: the scorer.
-        began: called at the start of each part.
+        began: a function that is called at the start of each part.
         at: the workers that score; None: this process scores.
 
     Raises:
-        MixError: the arm has scores by another model of this scorer's name.
+        MixError: the arm has scores by another model under this scorer's name.
     """
     require_same_model([arm], scorer)
     if _is_given(arm, scorer):
@@ -326,7 +326,7 @@ def _scores(
 
 
 def _require_same(scorer: Scorer, model: JsonObject) -> None:
-    """Raise an error if a worker has another model under this name."""
+    """Raise ModelError if a worker scores with another model under this scorer's name."""
     if differing := different(fingerprint(scorer), model):
         raise ModelError(
             f"the worker on {socket.gethostname()} has another model for {scorer.name!r}: its "
@@ -336,10 +336,10 @@ def _require_same(scorer: Scorer, model: JsonObject) -> None:
 
 
 def _is_given(arm: Arm, scorer: Scorer) -> bool:
-    """Return whether only the scores that were imported with the draws can be used.
+    """Return whether only the scores that were imported together with the draws can be used.
 
-    If the scorer is a threshold on such scores, its scores are stored. Raises InputError if there
-    are no scores.
+    If the scorer is a threshold on imported scores, its scores are computed and stored. Raises
+    InputError if there are no scores.
     """
     base = scorer.scorer if isinstance(scorer, Threshold) else scorer
     if arm.texts and not isinstance(base, Logged):
@@ -366,7 +366,7 @@ def _is_given(arm: Arm, scorer: Scorer) -> bool:
 def score_run(
     run: Run, scorers: Sequence[Scorer], progress: Progress = silent, at: ScoringCrew | None = None
 ) -> None:
-    """Score every arm of a run with every scorer, and in each reading if a model thinks."""
+    """Score every arm of a run with every scorer, and each reading separately if a model thinks."""
     also = [part for scorer in scorers for part in parts_of(scorer)]
     arms = run.arms.values()
     if also and all(arm.texts for arm in arms) and any(arm.thinks for arm in arms):
@@ -383,7 +383,7 @@ def score_run(
 
 
 def _check_references(run: Run, scorer: Scorer, progress: Progress, at: ScoringCrew | None) -> None:
-    """Add a note on reference answers that do not count, unless the first part has scores."""
+    """Add a note on reference answers that the scorer does not score as leaks."""
     arm = next((arm for arm in run.arms.values() if arm.texts and arm.parts), None)
     if arm is None or arm.scored.has(scorer.name, slug(scorer)):
         return

@@ -1,1 +1,1 @@
-"""Models behind OpenAI-compatible servers: one client, one negotiation of fields, one journal."""
+"""Draw from models behind OpenAI-compatible servers, and query chat models on such servers."""

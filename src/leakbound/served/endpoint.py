@@ -1,8 +1,9 @@
 """Chat models behind an OpenAI-compatible server, named `openai:URL#MODEL`.
 
-Requests go to the server that the user named. The key is read from the environment and sent only to
-its own server (see `key_for`); no message, file or name shows it. Replies are stored on disk, so a
-job that was stopped and runs again requests no reply twice.
+Requests go to the server that the user named. The API key is read from the
+environment and sent only to its own server (see `key_for`); no message, file or
+name shows the key. Replies are stored on disk, so a job that is stopped and
+started again requests no reply twice.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from leakbound.served.openai import ServedEngine
 from leakbound.served.server import Patience
 from leakbound.types import Decoding, Json, JsonObject, Query, Request
 
-_FOLDER_MODE = 0o700  # replies quote the requests: forget-set answers are secrets
+_FOLDER_MODE = 0o700  # replies may quote forget-set answers, which are secrets
 _FILE_MODE = 0o600
 
 
@@ -38,7 +39,7 @@ def default_folder() -> Path:
 
 @dataclass(frozen=True, slots=True)
 class ReplyCache:
-    """The `DrawJournal` of all replies: a folder with one file per key, named by its digest.
+    """A `DrawJournal` of replies: a folder with one file per key, named by the digest of the key.
 
     A file is either complete or absent, even if several threads and processes write it. A file that
     cannot be read counts as absent.
@@ -50,7 +51,7 @@ class ReplyCache:
     folder: Path
 
     def get(self, key: str) -> Sequence[Json]:
-        """Return the reply of a key in a sequence; empty without a readable reply.
+        """Return a sequence with the reply of a key; empty if there is no readable reply.
 
         Args:
             key: everything that decides the reply.
@@ -93,7 +94,7 @@ class ReplyCache:
 class EndpointChat:
     """A chat model on a server.
 
-    There is no reply if the server refuses a request, for example because it is longer than the
+    A reply is None if the server refuses the request, for example because it is longer than the
     model's context, or if the model declines.
 
     Attributes:
@@ -161,7 +162,7 @@ class EndpointChat:
 
     @property
     def fingerprint(self) -> JsonObject:
-        """The name of the model with its server; nothing else is known about it."""
+        """The name of the model with its server; nothing else is known about the model."""
         return {"model": self.name}
 
     def chat(self, requests: Sequence[Request], decoding: Decoding, seed: int) -> list[str | None]:
@@ -173,15 +174,17 @@ class EndpointChat:
             seed: the seed of the draws; a greedy decoding does not depend on it.
 
         Returns:
-            One reply per request, in order; None if the server refuses it or the model declines.
+            One reply per request, in order; None if the server refuses the request or the model
+                declines.
 
         Raises:
             InputError: a decoding that such servers do not offer, or a cache that cannot be
                 written.
             ModelError: a server that cannot be reached, accepts no request, or does not accept the
                 key.
-            IncompleteError: a server that repeatedly failed, or answered too slowly or too much.
-                Replies are stored, and the same command requests the missing ones.
+            IncompleteError: a server that repeatedly failed, answered too slowly, or sent too long
+                replies. Received replies are stored, and the same command requests the missing
+                replies.
         """
         seed = 0 if decoding.greedy else seed
         queries = [self._query(request, decoding) for request in requests]

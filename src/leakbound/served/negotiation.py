@@ -1,11 +1,13 @@
 """Negotiate which request fields an OpenAI-compatible server supports.
 
-Servers have their own defaults. llama.cpp keeps the 40 likeliest tokens and applies min-p.
-llama-cpp-python does both and penalises repetition. vLLM and transformers read the generation
-config of the model's folder. If a server reports its kind, each of its settings is sent at its
-neutral value, as its documentation defines it. Any other server gets the neutral value of every
-such setting, under the names that common servers use or that its `/openapi.json` lists. Whether it
-applies them is unknown.
+Servers have different defaults that change the distribution of outputs.
+llama.cpp keeps the 40 likeliest tokens and applies min-p. llama-cpp-python does
+the same and penalises repetition. vLLM and transformers read the generation
+config in the model's folder. If a server reports its kind, every sampling
+setting of this kind of server is sent with its neutral value, as documented.
+Any other server gets the neutral value of every such setting, under the names
+that common servers use or that its `/openapi.json` lists. Whether such a server
+applies these values is unknown.
 
 Servers also differ in the field that turns thinking on or off. Each documented field is tried with
 a greeting. The first field that the server accepts and that has the effect is used.
@@ -32,7 +34,8 @@ from leakbound.types import Decoding, Json, JsonObject, Thinking, from_json
 
 _PENALTIES: JsonObject = {"presence_penalty": 0, "frequency_penalty": 0}
 _NEUTRAL: Mapping[str, JsonObject] = {
-    # The order is ours: the temperature first, then the smallest set of tokens that holds top-p.
+    # The order of sampling steps that leakbound defines: temperature first, then the nucleus
+    # (top-p).
     "llama.cpp": {
         **_PENALTIES, "samplers": ["temperature", "top_p"], "top_k": 0, "min_p": 0, "typical_p": 1,
         "top_n_sigma": -1, "xtc_probability": 0, "repeat_penalty": 1, "dry_multiplier": 0,
@@ -60,12 +63,12 @@ _OF_A_MODEL = ("id", "root", "parent", "owned_by", "max_model_len", "meta")
 _OF_LLAMA = ("build_info", "model_path", "model_alias", "model_ftype", "bos_token", "eos_token")
 _WIDE = 53  # bits of a seed: the precision of a float64
 _NARROW = 31
-_LENGTHS = ("max_tokens", "max_completion_tokens")  # servers differ in the name
+_LENGTHS = ("max_tokens", "max_completion_tokens")  # names that servers use for the length limit
 _MOST = 16  # outputs per request: a lost request loses all of them
-_STOPS = 4  # strings that a request may name; replies are cut at all strings
+_STOPS = 4  # most stop strings per request; replies are cut at all stop strings
 _GREETING, _SHORTEST = "Say a word.", Decoding(max_new_tokens=1)
 _GREETED = (Decoding(temperature=0, max_new_tokens=512), Decoding(max_new_tokens=512))
-# As documented by vLLM, SGLang and llama.cpp (their templates differ in the name), then by OpenAI,
+# Fields documented by vLLM, SGLang and llama.cpp (templates use different names), then by OpenAI,
 # Ollama and llama.cpp.
 _SWITCHES: Mapping[Thinking, Sequence[JsonObject]] = {
     "auto": (),
@@ -82,7 +85,7 @@ _SWITCHES: Mapping[Thinking, Sequence[JsonObject]] = {
     ),
 }
 _COUNTS = ("n", "concurrency", "patience")  # options that are numbers
-_BUDGET = "thinking_token_budget"  # of vLLM, which closes a thought at its budget
+_BUDGET = "thinking_token_budget"  # a field of vLLM, which closes a thought at its budget
 
 Api = Literal["chat", "completions"]
 Thinks = Literal["off", "no", "visibly", "hidden"]
@@ -159,9 +162,9 @@ class Options:
 class ServerInfo:
     """The properties that a server reports.
 
-    kind: `llama.cpp`, `vLLM` or `transformers`; empty: not reported.
-    facts: values that distinguish models and builds.
-    fields: the request fields in its API description; None: it has none.
+    kind: `llama.cpp`, `vLLM` or `transformers`; empty: not reported. facts: values that distinguish
+    models and builds of the server. fields: the request fields in the server's API description;
+    None: there is no such description.
     """
 
     kind: str = ""
@@ -169,7 +172,7 @@ class ServerInfo:
     fields: frozenset[str] | None = None
 
     def neutral_settings(self) -> Iterator[JsonObject]:
-        """Yield fields that request no truncation, the most complete ones first."""
+        """Yield sets of fields that turn truncation off, the most complete set first."""
         for top_k in () if self.kind else _ALL_TOKENS:
             every = {**_EVERY, "top_k": top_k}
             accepted = every if self.fields is None else {*self.fields, *_PENALTIES}
@@ -204,9 +207,9 @@ def server_info(server: Server, model: str, models: Sequence[JsonObject]) -> Ser
 
 
 def _fields(description: JsonObject) -> frozenset[str] | None:
-    """Return the fields of a chat request in an OpenAPI description; None if it has none.
+    """Return the fields of a chat request in an OpenAPI description; None if there are none.
 
-    The body has a schema, or refers to several.
+    The body has one schema, or refers to several schemas.
     """
     schemas = _object(_object(description.get("components")).get("schemas"))
     chats = _object(_object(description.get("paths")).get("/v1/chat/completions"))
@@ -224,20 +227,15 @@ def _object(value: Json) -> JsonObject:
 class RequestFormat:
     """The fields of requests to one model of a server.
 
-    model: its name on the server.
-    chat: True for messages, False for a text to complete.
-    info: the properties that the server reports.
-    neutral: the sampling settings that are sent.
-    identity: the model and build that its replies name.
-    length: the field for the most tokens of an output.
-    choices: the most outputs per request.
-    ignored: reply fields that contain no part of an output, as the user states.
-    extra: fields that turn thinking on or off, and fields of a schema.
-    thinks: whether the reply to a greeting had a thought; "hidden" also if one in the trial was
-        hidden; "off": thinking is turned off.
-    opened: whether the prompt opens the thought, so no output has its opening tag.
-    closes: whether the server closes a thought at its budget.
-    strict: whether outputs are counted, see `OutputRequest`.
+    model: the name of the model on the server. chat: True for messages, False for a text to
+    complete. info: the properties that the server reports. neutral: the sampling settings that are
+    sent. identity: the model and build that the server's replies name. length: the field for the
+    most tokens of an output. choices: the most outputs per request. ignored: reply fields that
+    contain no part of an output, as the user states. extra: request fields that turn thinking on or
+    off, and fields for a JSON schema. thinks: whether the reply to a greeting had a thought;
+    "hidden" if this thought or one in the trial was hidden; "off": thinking is turned off. opened:
+    whether the prompt opens the thought, so no output has its opening tag. closes: whether the
+    server closes a thought at its budget. strict: whether outputs are counted, see `OutputRequest`.
     """
 
     model: str
@@ -264,7 +262,8 @@ class RequestFormat:
         *,
         again: bool,
     ) -> Reply:
-        """Request outputs, see `Server.post`, with nothing left to the server's defaults.
+        """Request outputs by `Server.post`, with every setting sent, so that no server default
+        applies.
 
         The seed is a digest of `key`.
         """
@@ -298,13 +297,14 @@ class RequestFormat:
         return server.post(path, body, partial(read_reply, request=request), again=again)
 
     def added(self, temperature: float) -> JsonObject:
-        """Return the fields that a request at this temperature has in addition to a query."""
+        """Return the fields that are added to a request at this temperature."""
         samples = self.info.kind == "transformers" and temperature
         own = {"generation_config": json.dumps(_SAMPLES, sort_keys=True)} if samples else {}
         return {**self.neutral, **own, **self.extra}
 
     def room(self, decoding: Decoding) -> int:
-        """Return the limit on thought and answer together: servers have one limit for both."""
+        """Return the limit on thought and answer together, because servers have one limit for
+        both."""
         return decoding.max_new_tokens if self.thinks == "off" else decoding.longest
 
     def probe(self, server: Server, text: str, decoding: Decoding, choices: int, key: str) -> Reply:
@@ -327,17 +327,17 @@ def negotiate(
 ) -> RequestFormat:
     """Return `plain` with the fields that the server accepts and the most outputs per request.
 
-    If the token count does not cover all outputs of a request, each request has one output:
-    otherwise nothing would show that some were cut. The JSON schema is left out if the server
-    refuses it. Raises ModelError for a server that accepts no request, and for an unlisted model
-    unless `options.unlisted`.
+    If the server's token count does not cover all outputs of a request, each request has one
+    output, because otherwise cut outputs could not be detected. The JSON schema is left out if the
+    server refuses it. Raises ModelError for a server that accepts no request, and for a model that
+    the server does not list unless `options.unlisted`.
     """
     model = plain.model
     listed = _object(server.get(f"{server.url}/models")).get("data")
     models = [_object(entry) for entry in listed] if isinstance(listed, list) else []
     info = server_info(server, model, models)
     names = [entry.get("id") for entry in models]
-    lists_all = info.kind != "transformers"  # which lists only the hub's cache
+    lists_all = info.kind != "transformers"  # transformers lists only models in the hub's cache
     if options.unlisted == "off" and lists_all and names and model not in names:
         raise ModelError(
             f"`{server.url}` lists no model {model!r}. {suggestion(model, names)} Name a "
@@ -378,7 +378,7 @@ def _attempts(plain: RequestFormat, most: int) -> Iterator[RequestFormat]:
 
 
 def _with_thinking(server: Server, plain: RequestFormat, thinking: Thinking) -> RequestFormat:
-    """Add the first field for thinking that has the effect, else the last one accepted."""
+    """Add the first field for thinking that has the effect, else the last accepted field."""
     last = None
     for switch in (*_SWITCHES[thinking], {}):
         if switch or last is None:
@@ -406,7 +406,8 @@ def _with_schema(server: Server, plain: RequestFormat, schema: str) -> RequestFo
 def _greeted(
     server: Server, plain: RequestFormat, decodings: Sequence[Decoding]
 ) -> RequestFormat | None:
-    """Return the format with the thinking that a greeting shows; None if all are refused."""
+    """Return the format with the thinking that a greeting shows; None if all requests are
+    refused."""
     for decoding in decodings:
         try:
             key = json.dumps(["thinking", decoding.temperature])
@@ -420,7 +421,7 @@ def _greeted(
 
 
 def require_supported(decoding: Decoding, *, thoughts: bool) -> None:
-    """Raise InputError if requests cannot express a decoding; `thoughts` allows their limit."""
+    """Raise InputError if requests cannot express a decoding; `thoughts` allows a thought limit."""
     budget = ("max_thinking_tokens",) if thoughts else ()
     others = decoding.beyond(
         "temperature", "top_p", "max_new_tokens", "max_tokens", "stop", "filter", *budget

@@ -1,24 +1,30 @@
 """Draw from models behind OpenAI-compatible servers, named `openai:URL#MODEL`.
 
-A server's draws cannot be repeated. Each request has a seed, a digest of (seed, purpose, query,
-chunk, number of the request), but no result depends on the server using it. So each draw is
-requested once. Only a rejected request (no connection, 429, 503) is repeated, because nothing was
-drawn for it. Any other draw that does not arrive (an error, a time-out, a broken reply, a missing
-choice) stays lost, because its text may be the reason. It is `missing`: a full leak in upper bounds
-and none in lower bounds. Every output that arrives is kept with its finish reason, also a filtered
-or empty one (see `replies`).
+A server's draws cannot be repeated. Each request has a seed, a digest of (seed,
+purpose, query, chunk, number of the request), but no guarantee depends on the
+server using this seed. Each draw is requested once. Only a rejected request (no
+connection, 429, 503) is repeated, because nothing was drawn for it. Any other
+draw that does not arrive (an error, a time-out, a broken reply, a missing
+choice) is lost, because the text of the draw may be the reason. A lost draw is
+`missing`: it counts as a full leak in upper bounds and as no leak in lower
+bounds. Every output that arrives is kept with its finish reason, including
+filtered or empty outputs (see the module `replies`).
 
-Outcomes are kept in a journal (see `Keeps`). A request is recorded as lost before it is sent, until
-its reply arrives. A stopped command that runs again therefore requests only the rest. Requests in
-flight stay lost, because long replies are in flight more often than short ones. A query whose
-requests are all refused is a Failure, and nothing is claimed about it.
+Outcomes are kept in a journal (see `Keeps`). A request is recorded as lost
+before it is sent, until its reply arrives. So a command that was stopped and
+runs again requests only draws that were never requested. Requests that were in
+flight at the stop remain lost: drawing them again would favour short replies,
+because long replies are in flight more often. A query whose requests are all
+refused is a Failure, and nothing is claimed about it.
 
-Replies of a judge or a rewriter are not draws (`replies`, see `endpoint`). Their requests are sent
-again until a reply arrives, and only complete replies are kept.
+Replies of a judge or a rewriter are not counted as draws (argument `replies`;
+see the module `endpoint`). Requests to a judge or a rewriter are sent again
+until a reply arrives, and only complete replies are kept.
 
-No probabilities are read from a server. The protocol does not define the distribution of its
-log-probabilities (before or after temperature and truncation) and omits the end token, unlike
-`Completion`. So nothing is explored, forced or proved.
+No probabilities are read from a server. The protocol does not define whether
+its log-probabilities are before or after temperature and truncation, and omits
+the end token, unlike `Completion`. So outputs of servers cannot be explored,
+teacher-forced or proved.
 """
 
 from __future__ import annotations
@@ -65,7 +71,7 @@ _PATIENCE = Patience(timeout=600.0, whole=900.0)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Request:
-    """A request for some draws of a chunk; `key` is the chunk's."""
+    """A request for some draws of a chunk; `key` is the key of the chunk."""
 
     query: Query
     chunk: int
@@ -76,7 +82,7 @@ class _Request:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Outcome:
-    """The stored outcome of a request. If it has no outputs and no losses, nothing was drawn.
+    """The stored outcome of a request. Without outputs and losses, nothing was drawn.
 
     opened: whether an output closes a thought that its prompt opened.
     """
@@ -89,22 +95,22 @@ class _Outcome:
     prompt_tokens: int = 0
 
 
-_Outcomes: TypeAlias = dict[tuple[int, int], _Outcome]  # of a query, by chunk and number
+_Outcomes: TypeAlias = dict[tuple[int, int], _Outcome]  # by chunk and number of the request
 
 
 class ServedEngine:
     """Draw from a model behind a server; see `Generate` and `Keeps` for the contracts.
 
-    Nothing is sent before the first use. The request fields are negotiated then, and the server is
-    tried (see `trial`), unless the options skip the trial.
+    Nothing is sent before the first use. At the first use the request fields are negotiated, and
+    the server is tested (see the module `trial`), unless the options skip the trial.
 
     Args:
         location: `URL#MODEL`, or with options `URL#MODEL?name=value&…`.
         prompting: how questions become prompts (None: `Prompting()`).
         patience: the limits of a request (None: at most 600 s per step, for replies 120 s). Options
             of the location replace its `concurrency` and `longest_wait`.
-        replies: whether the model is a judge or a rewriter, which gets no trial (see the module's
-            docstring).
+        replies: whether the model is a judge or a rewriter, which is not tested by a trial (see the
+            module docstring).
         schema: the JSON schema of outputs, as text; empty: none.
 
     Raises:
@@ -145,7 +151,7 @@ class ServedEngine:
         Args:
             location: `URL#MODEL`, or with options `URL#MODEL?name=value&…`.
             prompting: how questions become prompts.
-            _weights: settings of models that are loaded here; not used.
+            _weights: settings for loading local models; not used.
 
         Returns:
             The engine.
@@ -157,7 +163,7 @@ class ServedEngine:
 
     @property
     def hides_thoughts(self) -> bool:
-        """Return True if an output of its trial had a hidden thought."""
+        """Return True if an output of the trial had a hidden thought."""
         return self._format.thinks == "hidden"
 
     @property
@@ -166,7 +172,7 @@ class ServedEngine:
         form, prompting = self._format, self.prompting
         confirmed = bool(form.info.kind)
         sent = "is sent" if confirmed else "was sent, not confirmed"
-        # Nobody can check these from outside. Stored runs are compared by these words.
+        # These facts cannot be checked from outside. Stored runs are compared by these words.
         assumes = [
             "the model stays the one that its server names",
             f"the server heeds the decoding and the neutral settings that it {sent}",
@@ -237,8 +243,8 @@ class ServedEngine:
 
         Raises:
             InputError: see `check`.
-            IncompleteError: the server rejected requests, lost many in a row, or became another
-                model. Received draws are kept.
+            IncompleteError: the server rejected requests, lost many requests in a row, or started
+                to serve another model. Received draws are kept.
             ModelError: a server that cannot be reached, needs another key or address, accepts no
                 request, or fails the trial.
         """
@@ -307,7 +313,7 @@ class ServedEngine:
                 "command again."
             ) from failed[0]
         accepted = {name for name, own in outcomes.items() if any(o.outputs for o in own.values())}
-        for request in refused:  # the journal has it as lost since it was sent
+        for request in refused:  # the journal records the request as lost since it was sent
             lost = _Outcome(number=request.number, lost=request.choices)
             outcomes[request.query.id][request.chunk, request.number] = lost
         return {job.query.id: why for job, why in refused.items() if job.query.id not in accepted}
@@ -315,7 +321,7 @@ class ServedEngine:
     def _send(
         self, server: Server, decoding: Decoding, request: _Request
     ) -> _Outcome | NoReplyError:
-        """Return the outcome of a request, which is kept; NoReplyError if nothing was drawn."""
+        """Send a request, store and return its outcome; NoReplyError if nothing was drawn."""
         form, key = self._format, f"{request.key} {request.number}"
         question = self._question(request.query)
         lost = self._keep(request, lost=request.choices)  # until its reply arrives
@@ -412,7 +418,7 @@ class ServedEngine:
         return sum(-(-size // self._format.choices) for size in sizes)
 
     def _report_wait(self, text: str) -> None:
-        """Report a wait that the server states, immediately and in the run."""
+        """Report a wait that the server requests, immediately and in the run."""
         self.tell(0, 0, note=text)
         self._note("the server rejected requests; they were sent again after its Retry-After time")
 
@@ -460,14 +466,14 @@ class ServedEngine:
 
 
 def _thought(output: Output) -> Output:
-    """Read an output whose prompt opened a thought: if it closes none, it is only a thought."""
+    """Convert an output whose prompt opened a thought; if it closes no thought, all is thought."""
     if output.refused or output.thought is not None or not visible(output.answer):
         return output
     return replace(output, thought=output.answer.strip(), answer="")
 
 
 def _unfinished(outcomes: _Outcomes) -> _Outcomes:
-    """Read cut outputs as unfinished thoughts, because the prompt opens a thought."""
+    """Convert cut outputs to unfinished thoughts, because the prompt opens a thought."""
 
     def read(output: Output) -> Output:
         return _thought(output) if output.finish == "length" else output

@@ -1,17 +1,20 @@
-"""Read a server's reply: the only place that turns a choice into an `Output`.
+"""Convert the choices in a server's reply to `Output` objects.
 
-Every choice is an output; `leakbound.text.counting` decides how it counts. An output that did not
-arrive as it was drawn is an error, and is never replaced: its text may be the reason. This applies
-to outputs with an incomplete character, to outputs longer than requested, and to outputs that the
-server cut early, as its token count shows.
+Every choice in a reply is an output; `leakbound.text.counting` decides how the
+output counts. An output that did not arrive as it was drawn is an error, and is
+never replaced by another draw, because its text may be the reason. This applies
+to outputs with an incomplete character, to outputs longer than requested, and
+to outputs that the server cut early, which the server's token count shows.
 
-Known fields are on an allow list, because a leak may be in any other field. An output with an
-unknown field is an error, and the trial stops before drawing.
+Known fields of replies are on an allow list, because any other field may
+contain a leak. An output with an unknown field is an error, and the trial stops
+before drawing.
 
-An empty text counts only if the token count leaves no room for more. A request has one count for
-all its outputs. The fewest tokens that the other texts need (two words per token) are subtracted,
-and the rest is divided among the empty outputs. A count that is negative, or too small for the
-texts, is invalid.
+An empty text is accepted as complete only if the token count is not larger than
+an empty output needs. The server sends one count for all outputs of a request.
+The fewest tokens that the other texts need (two words per token) are
+subtracted, and the remaining tokens are divided among the empty outputs. A
+count that is negative, or too small for the texts, is invalid.
 
 A thought arrives in a field, in a part of the content or in tags. If the prompt opens the thought,
 the text has only the closing tag (see `Reply.opened`).
@@ -26,7 +29,7 @@ from typing import Any
 from leakbound.text.counting import closes_thought, finish_of, output_of, visible
 from leakbound.types import Finish, Output
 
-_WORDS = 2  # the most in a token
+_WORDS = 2  # the most words in a token
 _IDENTITY = ("model", "system_fingerprint")
 _ENDED: tuple[Finish, ...] = ("length", "stop_string", "stop")
 _WORST: tuple[Finish, ...] = ("error", "filtered", "tool", *_ENDED)
@@ -45,8 +48,8 @@ _THOUGHTS = _names(
     "text content reasoning reasoning_content reasoning_text reasoning_details reasoning_items "
     "thinking thinking_content thinking_blocks thought thoughts"
 )
-_SUMMARIES = _names("summary reasoning_summary thinking_summary")  # of hidden thoughts
-# Fields without a part of an output: in a thought, a choice, a reply.
+_SUMMARIES = _names("summary reasoning_summary thinking_summary")  # summaries of hidden thoughts
+# Fields that contain no part of an output: in a thought, a choice, a reply.
 _OF_THOUGHTS = _names("type id index format signature closed status")
 _OF_CHOICES = _names(
     "index role logprobs token_ids prompt_token_ids prompt_logprobs stop_reason "
@@ -69,7 +72,7 @@ class OutputRequest:
     choices: the number of outputs.
     chat: whether outputs are messages.
     most: the most tokens per output.
-    stop: strings that end an output and are left out.
+    stop: strings that end an output and are not part of it.
     ignored: names of further fields that contain no part of an output.
     strict: whether outputs are counted as draws. Otherwise, as for judges, unknown fields, length
         and finish reason do not matter, and a reply without text is invalid.
@@ -87,13 +90,11 @@ class OutputRequest:
 class Reply:
     """The outputs of one request.
 
-    outputs: one per choice.
-    longer: whether they are longer than requested, and therefore all errors.
-    tokens: the server's count of drawn tokens; None: no count; 0: the count is invalid.
-    prompt_tokens: the server's count of prompt tokens; 0: no count.
-    unknown: names of fields that may contain a part of an output.
-    identity: the values of the fields `_IDENTITY`; None where the reply lacks one.
-    opened: whether a text closes a thought that its prompt opened.
+    outputs: one per choice. longer: whether the outputs are longer than requested, so that all are
+    errors. tokens: the server's count of drawn tokens; None: no count; 0: the count is invalid.
+    prompt_tokens: the server's count of prompt tokens; 0: no count. unknown: names of fields that
+    may contain a part of an output. identity: the values of the fields `_IDENTITY`; None for a
+    field that the reply lacks. opened: whether a text closes a thought that its prompt opened.
     """
 
     outputs: tuple[Output, ...]
@@ -106,7 +107,7 @@ class Reply:
 
 
 def read_reply(body: Any, request: OutputRequest) -> Reply:
-    """Return the reply in a JSON body; ValueError for no or more outputs than requested."""
+    """Return the reply in a JSON body; ValueError for no outputs, or more than requested."""
     choices = body.get("choices") if isinstance(body, Mapping) else None
     if not isinstance(choices, Sequence) or isinstance(choices, str) or not choices:
         raise ValueError("no choices")
@@ -177,7 +178,7 @@ class _Fields:
             elif name == "error":
                 self.marks.add("error")
             elif name in ("finish_reason", "native_finish_reason"):
-                self.marks.add(finish_of(value) or "stop")  # the provider's has its own words
+                self.marks.add(finish_of(value) or "stop")  # providers use different words
             elif name in ("tool_calls", "function_call"):
                 self.marks.add("tool")
             elif name == "refusal" and isinstance(value, str):
@@ -194,7 +195,7 @@ class _Fields:
         self.marks.add("error")
 
     def content(self, content: Any) -> str:
-        """Return the text of a content; its other parts are read like other fields."""
+        """Return the text of a `content`; its other parts are read like fields of the choice."""
         texts = []
         for part in content if isinstance(content, list) else [content]:
             if isinstance(part, Mapping):
@@ -209,7 +210,8 @@ class _Fields:
         return "".join(text for text in texts if isinstance(text, str))
 
     def think(self, value: Any) -> None:
-        """Read a thought: a text, its parts, or a mark that it is not shown in full."""
+        """Read a thought: a text, a list of parts, or a mark that the thought is not shown
+        completely."""
         if isinstance(value, str):
             self.thoughts.append(value)
         elif isinstance(value, Sequence):
@@ -233,7 +235,8 @@ def _output(
 ) -> Output:
     """Return a choice as an output; add names of unknown fields to `unknown`.
 
-    `of_reply`: fields of the reply. `thinking`: tokens that its outputs spent on thoughts.
+    `of_reply`: fields of the reply. `thinking`: the number of tokens that the reply's outputs spent
+    on thoughts.
     """
     fields = {**choice} if isinstance(choice, Mapping) else {"choice": choice}
     message = {**fields.pop("message")} if isinstance(fields.get("message"), Mapping) else {}
@@ -281,7 +284,7 @@ def _by_count(outputs: Sequence[Output], tokens: int, request: OutputRequest) ->
 
 
 def _is_bare(output: Output) -> bool:
-    """Return True if an output ended and shows nothing, so that its token count must explain it."""
+    """Return True if an output ended without visible text, which its token count must explain."""
     shows = visible(output.answer) or visible(output.thought) or output.hidden
     return output.finish in ("stop", "stop_string") and not shows
 

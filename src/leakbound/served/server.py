@@ -1,4 +1,4 @@
-"""Exchange JSON with a server that may be busy, broken or absent; repeat requests while that helps.
+"""Exchange JSON with a server that may be busy, broken or absent, and repeat failed requests.
 
 Requests go only to the server that the user named: redirects are not followed, and requests to this
 machine use no proxy. Time and memory are limited for every reply.
@@ -26,9 +26,9 @@ import httpx2
 from leakbound.errors import IncompleteError, ModelError
 from leakbound.types import Json, JsonObject
 
-_PASSING = {408, 409, 425, 429}  # and all from 500 on
-_REFUSING = {400, 413, 414, 422, 431, 451}  # this request; other requests may be accepted
-_REJECTED = {429, 503}  # before it was read: nothing was drawn for it
+_PASSING = {408, 409, 425, 429}  # another attempt may succeed; also all from 500 on
+_REFUSING = {400, 413, 414, 422, 431, 451}  # statuses that refuse this request only
+_REJECTED = {429, 503}  # statuses of requests for which nothing was drawn
 _FAULTS = {
     401: "Set OPENAI_API_KEY to its key, and OPENAI_BASE_URL to its URL: no other server gets it.",
     402: "Check the account, then run the same command again: received replies are kept.",
@@ -56,7 +56,7 @@ class LostError(NoReplyError):
 
 
 class _PassingError(Exception):
-    """Another attempt may succeed, `after` the seconds that the server states.
+    """A failure after which another attempt may succeed; `after`: the wait that the server states.
 
     `rejected`: nothing was drawn for the request.
     """
@@ -71,11 +71,11 @@ class Patience:
     """The limits on waits and attempts, and the number of simultaneous requests.
 
     Waits between attempts begin at `first_wait` seconds and double. A wait that the server states
-    (`Retry-After`) replaces them, and its attempt does not count. If a stated wait would end more
-    than `longest_wait` seconds after the last reply, nothing more is sent. `timeout` limits each
-    step of an attempt: to connect, to send, and between two pieces of the reply. The reply must be
-    complete `whole` seconds after the attempt began. After `silence` unanswered requests in a row,
-    nothing more is sent.
+    (`Retry-After`) replaces such a wait, and the attempt does not count. If a stated wait would end
+    more than `longest_wait` seconds after the last reply, no further request is sent. `timeout`
+    limits each step of an attempt: to connect, to send, and between two pieces of the reply. The
+    reply must be complete at most `whole` seconds after the attempt began. After `silence`
+    unanswered requests in a row, no further request is sent.
     """
 
     timeout: float = 120.0
@@ -88,10 +88,10 @@ class Patience:
 
 
 class Server:
-    """A client of one server, open while the `with` lasts; threads may share it.
+    """A client of one server, which is open inside its `with` block; threads may share it.
 
-    An error that leaves the `with` also ends the requests in flight.
-    `report` is called with a sentence for each wait that the server states, once if waits overlap.
+    An error that leaves the `with` block ends the requests in flight. `report` is called with a
+    sentence for each wait that the server states, once if waits overlap.
     """
 
     def __init__(
@@ -115,10 +115,10 @@ class Server:
             headers=headers, timeout=patience.timeout, limits=limits, transport=direct
         )
         self._pool = ThreadPoolExecutor(patience.concurrency)
-        self._answers = False  # whether it ever did
+        self._answers = False  # whether the server ever answered
         self._answered = self._waiting = -math.inf  # the last reply; the end of a stated wait
         self._in_flight: set[Callable[[], None]] = set()
-        self._lock, self._lost = Lock(), 0  # requests in a row
+        self._lock, self._lost = Lock(), 0  # number of lost requests in a row
 
     def __enter__(self) -> Server:
         return self
@@ -132,19 +132,20 @@ class Server:
         self._client.close()
 
     def abandon(self, why: str = "no further request is sent") -> None:
-        """Send nothing more."""
+        """Send no further requests."""
         self._why_closing = self._why_closing or why
         self._closing.set()
 
     def count_reply(self) -> None:
-        """Count an answered request: it ends a row of unanswered ones."""
+        """Record an answered request, which resets the number of unanswered requests in a row."""
         with self._lock:
             self._lost = 0
 
     def count_loss(self, name: str, error: NoReplyError) -> None:
-        """Count an unanswered request; IncompleteError for the model `name` after too many.
+        """Count an unanswered request; IncompleteError for the model `name` after too many in a
+        row.
 
-        Nothing more is sent then.
+        No further requests are sent after this error.
         """
         with self._lock:
             self._lost += 1
@@ -169,14 +170,16 @@ class Server:
         `read` raises ValueError for an unusable reply. Without `again`, only a rejected request is
         repeated. Any other failed request may have been lost because of its text, so it raises
         LostError. Raises RefusedError for a request that the server does not accept, NoReplyError
-        if it kept failing, ModelError if it cannot be reached or needs another key or address.
+        if the server kept failing, and ModelError if the server cannot be reached or needs another
+        key or address.
         """
         return self._fetch(f"{self.url}/{path}", body, read, again)
 
     def get(self, url: str) -> Json:
         """Return the JSON at an address of this server; None if there is none.
 
-        Raises NoReplyError if the server kept failing, ModelError if it cannot be reached.
+        Raises NoReplyError if the server kept failing, and ModelError if the server cannot be
+        reached.
         """
         try:
             return self._fetch(url, None, lambda value: cast("Json", value), True)
@@ -184,7 +187,7 @@ class Server:
             return None
 
     def _fetch(self, url: str, body: JsonObject | None, read: Callable[[Any], T], again: bool) -> T:
-        """Read the reply to a POST of `body`, or to a GET without one."""
+        """Send a POST of `body`, or a GET if there is no body, and read the reply."""
         if self._closing.is_set():
             raise NoReplyError(self._why_closing)
         wait, attempts, began = self.patience.first_wait, 0, time.monotonic()
@@ -211,10 +214,10 @@ class Server:
                 raise NoReplyError(why or str(failure)) from failure
 
     def _why_not_wait(self, failure: str, pause: float, began: float) -> str:
-        """Return why a stated wait is too long; report the wait and return nothing if it is not.
+        """Return why a stated wait is too long; if it is not, report the wait and return nothing.
 
-        All requests share the time since the last reply: once it is used up, no request is
-        repeated.
+        The limit on the time since the last reply is common to all requests. Once it is reached, no
+        request is repeated.
         """
         with self._lock:
             now = time.monotonic()
@@ -267,7 +270,8 @@ class Server:
             raise _PassingError(f"an invalid reply, {shown}: {error}") from error
 
     def _shown(self, response: httpx2.Response, content: bytes) -> str:
-        """Return the status and the beginning of a reply, without the key that some repeat."""
+        """Return the status and the beginning of a reply, without the API key if the reply repeats
+        it."""
         text = content[: _SHOWN * 8].decode(errors="replace")
         text = text.replace(self._key, "…") if self._key else text
         return f"{response.status_code} {json.dumps(text[:_SHOWN], ensure_ascii=False)}"
@@ -291,10 +295,10 @@ def _content(response: httpx2.Response) -> bytes:
 def _cut_after(
     seconds: float, in_flight: set[Callable[[], None]]
 ) -> Iterator[dict[str, Callable[[str, Mapping[str, object]], None]]]:
-    """Give the extensions of a request whose connection is cut after some seconds.
+    """Return the extensions of a request whose connection is closed after some seconds.
 
-    Time-outs restart with every byte, so they do not end a slow reply. The function that cuts the
-    connection is in `in_flight` meanwhile.
+    Time-outs restart with every byte, so they do not end a slow reply. During the request,
+    `in_flight` contains the function that closes the connection.
     """
     streams: list[Any] = []
 
@@ -305,7 +309,8 @@ def _cut_after(
     def cut() -> None:
         for stream in streams:
             with suppress(OSError):
-                # Not the method of an SSL socket, which another thread is reading from.
+                # The method of an SSL socket is not used, because another thread is reading from
+                # the socket.
                 socket.socket.shutdown(stream.get_extra_info("socket"), socket.SHUT_RDWR)
 
     timer = Timer(seconds, cut)
@@ -322,7 +327,7 @@ def _cut_after(
 def _retry_after(headers: Mapping[str, str]) -> float | None:
     """Return the seconds in `Retry-After`; None if it is absent or invalid.
 
-    A date is compared with the server's own `Date`, or else with this machine's clock.
+    A date is compared with the `Date` of the same reply or, without one, with the local clock.
     """
     if (header := headers.get("retry-after")) is None:
         return None

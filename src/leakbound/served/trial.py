@@ -1,13 +1,15 @@
-"""Test before the first counted draw whether a server draws at all.
+"""Test, before the first counted draw, whether a server's outputs are random draws.
 
-A prompt of random words has no likely continuation by construction, so the outputs after it show
-how they were drawn. A server is refused in these cases, each seen after two prompts:
+A prompt of random words has no likely continuation, so independent draws after
+such a prompt should differ. A server is refused in these cases, each of which
+must be observed after two prompts:
 
-- equal: one text in nine of ten outputs at T = 1. The server ignores the temperature or has one
-  answer for all requests.
-- temperature: varied outputs at T = 0.
-- copies: outputs are equal within a request, or in the same places of two requests, more often than
-  chance explains. They are copies of one draw, or the server ignores the seed or has a cache.
+- equal: nine of ten outputs at T = 1 have the same text. The server ignores the
+  temperature or has one answer for all requests.
+- temperature: outputs at T = 0 differ.
+- copies: outputs are equal within a request, or at the same places of two
+  requests, more often than chance explains. Such outputs are copies of one
+  draw, or the server ignores the seed or has a cache.
 
 A correct server fails a trial with probability at most `FALSE_ALARM`:
 
@@ -15,13 +17,16 @@ A correct server fails a trial with probability at most `FALSE_ALARM`:
   probability at most 2e-7 (binomial tail, for each of the two outputs that can be so likely);
 - temperature: if rounding changes one of a hundred greedy answers, 5 of 9 differ with probability
   at most 1.3e-8 (126 / 100^5);
-- copies: independent draws are exchangeable, so their places are a random arrangement. With
-  probability at most 3e-4, for each of two counts, at most that fraction of 9,999 arrangements has
-  as many copies. This needs no condition.
+- copies: independent draws are exchangeable, so their arrangement over places
+  is random. The number of copies is compared with 9,999 random arrangements.
+  For each of the two counts of copies, the probability that at most a fraction
+  3e-4 of the arrangements has as many copies is at most 3e-4. This needs no
+  condition.
 
-Twice each: (2e-7)^2 + (1.3e-8)^2 + 2 (3e-4)^2 < 2e-7. A model with one reply to every prompt breaks
-the first condition and cannot be distinguished from such a server. `?probe=off` skips the trial for
-it, and the results state this.
+Each case must be observed twice: (2e-7)^2 + (1.3e-8)^2 + 2 (3e-4)^2 < 2e-7. A
+model that gives one reply to every prompt violates the first condition and
+cannot be distinguished from a faulty server. For such a model, `?probe=off`
+skips the trial, and the results state this.
 """
 
 from __future__ import annotations
@@ -48,13 +53,13 @@ FALSE_ALARM = 2e-7
 """The largest probability that a correct server is refused."""
 
 _DRAWS, _EQUAL = 40, 0.9
-_REQUESTS = 4  # at least
+_REQUESTS = 4  # the least number of requests
 _GREEDY, _AGREEING = 9, 5
 _FRACTION = 3e-4  # of the arrangements
 _ARRANGEMENTS = 9_999
 _SHOWN = 40
 _TRIED = Decoding(max_new_tokens=24)
-# Tokens for thoughts: visible ones begin in similar ways, and hidden ones must end first.
+# Tokens for thoughts: visible thoughts begin in similar ways, and hidden thoughts must end first.
 _ROOM = {"off": 0, "no": 0, "visibly": 72, "hidden": 1_000}
 _CHAT = "Go on with this list of random words, at random, and write nothing else: {words}"
 _WORDS = (
@@ -66,10 +71,10 @@ _WORDS = (
 )
 
 Table = Sequence[Sequence[str | None]]
-"""The texts of each request, as they are compared; None for a missing output."""
+"""The normalised texts of each request's outputs; None for a missing output."""
 
 Draw = Callable[[str, range, int, float], Table]
-"""(prompt, numbers of requests, outputs of each, temperature) -> their texts."""
+"""A function (prompt, numbers of requests, outputs per request, temperature) -> their texts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +86,7 @@ class Fault:
 
 
 def require_draws(server: Server, form: RequestFormat, name: str) -> RequestFormat:
-    """Return the format after a trial of the server of `name`; ModelError if it does not draw.
+    """Return the format after a trial of the server of `name`; ModelError if the trial fails.
 
     Requests have one output each if the server left outputs empty, because only the token count of
     one output explains them.
@@ -119,7 +124,7 @@ def _outputs_of_trial(server: Server, form: RequestFormat, name: str) -> list[Ou
     lost: Counter[str] = Counter(counted_as(o) for o in outputs if _compared(o) is None)
     lost["fewer"] = requested - len(outputs)
     if form.choices > 1:
-        lost.pop("empty", 0)  # only a request of one output shows whether they are empty
+        lost.pop("empty", 0)  # only a request for one output shows whether the output is empty
     longer = any(reply.longer for _, reply in received)
     if longer or 2 * lost.total() > requested:
         why = "failed" if longer else lost.most_common(1)[0][0]
@@ -130,7 +135,7 @@ def _outputs_of_trial(server: Server, form: RequestFormat, name: str) -> list[Ou
         if why == "cut":
             message += f", because hidden thoughts do not end within {room:,} tokens"
     if message is not None and not _ROOM[form.thinks] and any(map(has_thought, outputs)):
-        return _outputs_of_trial(server, replace(form, thinks="hidden"), name)  # with more room
+        return _outputs_of_trial(server, replace(form, thinks="hidden"), name)  # with more tokens
     if message is not None:
         raise ModelError(
             f"the server of {name!r} failed a trial with random words: {message}. No bound would "
@@ -143,7 +148,7 @@ def _outputs_of_trial(server: Server, form: RequestFormat, name: str) -> list[Ou
 def _compared(output: Output) -> str | None:
     """Return the normalised letters and digits of an output; None if it is missing.
 
-    So a cache cannot hide behind varied blanks, capitals or markup.
+    So outputs of a cache that differ only in blanks, capitals or markup count as equal.
     """
     shown = replace(output, answer=f"{output.thought or ''} {output.answer}")
     if is_missing(shown, counted_as(shown)):
@@ -202,9 +207,10 @@ def _most(table: Table) -> int:
 
 
 def _copies(table: Table, key: str) -> Fault | None:
-    """Return a fault if copies within requests, or in the same places of several, are too many.
+    """Return a fault if there are too many copies within requests, or at the same places of
+    several.
 
-    Missing outputs keep their places: they are last in their rows, which is no random arrangement.
+    Missing outputs are not rearranged, because they are always the last outputs of their requests.
     """
     numbers: dict[str, int] = {}
     every = [text for row in table for text in row]

@@ -1,13 +1,13 @@
 """Statistics of leakage: bounds that are valid with a stated confidence, from counts of scores.
 
 An auditor can read this package separately: it needs only NumPy and SciPy.
-Evidence is a value (`Rows`, `Stopped`, `Masses`, `Pool`, `Pair`), and so is a
-quantity (`LEAKAGE`, `SD`, `tail(x)`, `leak_at(k)`, `ed(rho)`). `bound(evidence,
-quantity)` returns an `Estimate`. It uses the theorem that `THEOREMS` lists for
-this kind of evidence and this quantity. A one-sided bound is valid at
+`bound(evidence, quantity)` returns an `Estimate`. The evidence is a `Rows`,
+`Stopped`, `Masses`, `Pool` or `Pair`; the quantity is `LEAKAGE`, `SD`,
+`tail(x)`, `leak_at(k)` or `ed(rho)`. `bound` uses the theorem that `THEOREMS`
+lists for this kind of evidence and this quantity. A one-sided bound is valid at
 `confidence`; if both sides are requested, each bound gets half of alpha. Every
-estimate is valid individually. A claim that joins several estimates splits
-alpha between them.
+estimate is valid individually. A claim that joins several estimates must split
+alpha between them (`joint`).
 
 The conformance suite and `bench/coverage.py` iterate over `THEOREMS`.
 """

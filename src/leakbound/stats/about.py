@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 Quantity = str
-"""The name of a quantity: one that `stats.THEOREMS` bounds, or one of `OTHERS`."""
+"""The name of a quantity: `stats.THEOREMS` has a bound for the quantity, or `OTHERS` lists it."""
 OTHERS: tuple[Quantity, ...] = (
     "leak probability",
     "mean leakage",
@@ -51,32 +51,33 @@ class About:
     Attributes:
         quantity: the quantity of the score X of a completion: Pr[X > 0] of a binary scorer ("leak
             probability"), E[X] ("mean leakage"), Pr[X > x] ("tail"), the expected largest score of
-            k draws ("leak@k"), mean + rho standard deviations ("expectation deviation"). A claim is
-            1 if true and 0 if false. "Effect" is the root mean square change of the mean that one
-            decoding parameter causes. "In the answer", "in the thought" and "in either" name the
-            part of the output that is scored. "Randomisation p-value" is the probability that a
-            random choice of the taught subjects would put them at least as far ahead if teaching
-            changed nothing.
+            k draws ("leak@k"), mean + rho standard deviations ("expectation deviation"). The
+            estimate of a claim is 1 if the claim is true and 0 if it is false. "Effect" is the root
+            mean square change of the mean that one decoding parameter causes. "In the answer", "in
+            the thought" and "in either" name the part of the output that is scored. "Randomisation
+            p-value" is the probability, if teaching changed nothing, that randomly chosen subjects
+            would leak at least as much more than the others as the taught subjects do.
         scope: what the quantity is about: one query; one question (in several queries); the mean
-            over the questions; the largest over the questions; the number of questions above
-            `parameter`; the mean under the decoding (or the stress) that leaks most, out of
-            several; the variation between the cells of a grid of decodings; or two halves of the
-            subjects, chosen by a coin.
-        inputs: the inputs of a question: its own words; one of its queries, chosen at random; the
-            query that leaks most; inputs from an input distribution; or the words and the decoding
-            that a search found.
-        beyond: the reference that is subtracted: the control, the question's own words, the
-            baseline model of a comparison, the model under no stress, or other questions in the
-            same model; None: nothing is subtracted.
-        parameter: the x of a tail, the k of leak@k, or the x above which questions are counted
+            over the questions; the largest over the questions; the number of questions whose
+            quantity exceeds `parameter`; the mean under that decoding (or that stress), of several,
+            under which the model leaks most; the variation between the cells of a grid of
+            decodings; or two halves of the subjects, chosen by a coin.
+        inputs: the inputs with which a question is put to the model: the question as it is written
+            in the benchmark; one of its queries, chosen at random; the query that leaks most;
+            inputs from an input distribution; or the query and the decoding that a search found.
+        beyond: the reference whose leakage is subtracted: the control, the question as it is
+            written in the benchmark ("own words"), the baseline model of a comparison, the model
+            under no stress, or other questions in the same model; None: nothing is subtracted.
+        parameter: the x of a tail, the k of leak@k, or the level above which questions are counted
             (None: 0). Several values form the last axis of the estimate.
         constant: another fixed number: the rho of an expectation deviation, the limit of a claim,
-            the x or k of a quantity by which questions are counted.
-        over: the number of queries, questions, cells or subjects; one number per entry if the
-            entries differ.
-        knob: the decoding parameter whose effect this is.
-        seeds: the number of models, each trained from its own seed, whose median this is; None: one
-            model.
+            or, if questions are counted, the x or k of the quantity that is compared with the
+            level.
+        over: the number of queries, questions, cells or subjects that the quantity is about; one
+            number per entry if the entries differ.
+        knob: the decoding parameter whose effect is bounded, if the quantity is an effect.
+        seeds: the number of models, each trained from its own seed, whose median is bounded; None:
+            the quantity is about one model.
         jointly: whether all entries are valid simultaneously at the confidence, not only
             individually.
         proved: whether exact output probabilities prove the bound, without draws.
@@ -167,7 +168,7 @@ class About:
             questions: the number of questions.
 
         Returns:
-            This quantity with the scope "count"; its own x or k becomes the `constant`.
+            This quantity with the scope "count"; the quantity's own x or k becomes the `constant`.
         """
         own = self.constant if self._own is None else self._own
         constant = None if isinstance(own, tuple) else own
@@ -210,7 +211,7 @@ class About:
 
 
 def parameter_of(points: npt.ArrayLike) -> float | tuple[float, ...]:
-    """Convert one x or k, or several, to the form that `About.parameter` stores."""
+    """Convert one or several values of x or k to the form that `About.parameter` stores."""
     values: float | list[float] = np.asarray(points, dtype=np.float64).tolist()
     return tuple(values) if isinstance(values, list) else values
 

@@ -1,33 +1,37 @@
-"""Finite-horizon betting: bound a mean by tests whose wealth grows if the mean is smaller.
+"""Finite-horizon betting: bound a mean by tests whose wealth grows if the true mean is smaller.
 
-For draws Y_t in [0, B_t] with mean at least v given the past, the wealth
-prod_t (1 - lambda_t (Y_t - v)) of a bettor who fixes lambda_t before Y_t is a nonnegative
-supermartingale. So it reaches 1/alpha with probability at most alpha (Ville). The horizon is
-finite: each bet aims at 1/alpha by the last draw.
+A bettor tests the hypothesis that the mean of draws Y_t in [0, B_t], given the
+past, is at least v. Before draw t the bettor fixes a bet lambda_t; the wealth
+is prod_t (1 - lambda_t (Y_t - v)). Under the hypothesis the wealth is a
+nonnegative supermartingale. So it reaches 1/alpha with probability at most
+alpha (Ville), and the test rejects v when it does. The horizon is finite: each
+bet aims at a wealth of 1/alpha by the last draw.
 
 *One bet for each cell of a grid.* Grid points v_1 > v_2 > ... cut [v_last, top)
-into cells [v_j, v_(j-1)). The bets made for v_j test all v of its cell. They
-are feasible for all these v, because lambda_t <= c/(B_t - v_j) leaves every
-factor at least 1 - c. For given bets the wealth grows with v. So if v_j is
-rejected, its cell is rejected. In the first cell whose v_j is not rejected, the
-rejected v are those above one point, and bisection finds that point. The bound
-is the least v such that all larger ones are rejected. It is below the true mean
-only if the single test of the true mean rejects: probability at most alpha, for
-any grid. Cells below the first accepted grid point are never tested, so there
-is no bisection over grid points.
+into cells [v_j, v_(j-1)). The bets made for v_j test all v of its cell. These
+bets are allowed for every such v, because lambda_t <= c/(B_t - v_j) leaves
+every factor at least 1 - c. For given bets the wealth grows with v. So if v_j
+is rejected, every v of its cell is rejected. In the first cell whose v_j is not
+rejected, all v above some point are rejected, and bisection finds that point.
+The bound is the smallest v such that all larger v are rejected. The bound is
+below the true mean only if the test of the true mean rejects, which has
+probability at most alpha for any grid. Cells below the first accepted grid
+point are never tested, so there is no bisection over grid points.
 
 The grid affects only the width, because a bet for v_j is slightly too small for
-the rest of its cell. With 32 sqrt(n) grid points this costs 0 to .7 % of the
-distance between the bound and the sample mean, n from 64 to 4,096.
+the rest of its cell. With 32 sqrt(n) grid points, this increases the distance
+between the bound and the sample mean by 0 to .7 %, for n from 64 to 4,096.
 
 The wealth depends on the order of the draws, which must be random and fixed
-before scoring. The mean of the final wealths over several random orders is an
-e-value too, but the largest such mean along the way is not. Measured with 16
-orders on coins, three values and continuous scores, n from 64 to 1,024, alpha =
-.01: bounds depend a quarter as much on the order, and are 0 to 13 % farther
-from the truth. (The means over the first 1, 2, ... 16 orders may all be used,
-as the orders are exchangeable. Then no bound is farther, and from n = 256 none
-is nearer by 1 %.) Neither is worth 16 times the cost.
+before scoring. Averaging over several random orders was tried and is not used.
+The mean of the final wealths over several orders is an e-value, but the largest
+mean before the last draw is not. Measured with 16 orders (scores with two
+values, with three values and continuous scores; n from 64 to 1,024; alpha =
+.01), bounds depend a quarter as much on the order, and are 0 to 13 % farther
+from the truth. Because the orders are exchangeable, the largest of the means
+over the first 1, 2, ... 16 orders may be used instead. Then no bound is farther
+from the truth, and from n = 256 on none is nearer by 1 %. Neither is worth 16
+times the cost.
 """
 
 from __future__ import annotations
@@ -49,7 +53,7 @@ from leakbound.stats.estimate import Array, Counts
 
 @dataclass(frozen=True, slots=True)
 class Style:
-    """How large bets are. This affects the width of bounds, never their validity.
+    """Settings of the size of bets. They affect the width of bounds, never their validity.
 
     `prior` (kappa) is the weight, in draws, of the first guess of the variance. `caution` (c) is
     the largest fraction of the wealth at risk.
@@ -65,9 +69,9 @@ GRID = (256, 20_000)  # the fewest and the most grid points
 BISECTIONS = 12  # bisection steps inside the cell that contains the bound
 SLACK = 1e-12  # a last bet that aims at the goal may miss it by a rounding
 FLOOR = 1e-12  # keeps the first guesses of the variance off zero
-TESTS = 32_768  # run simultaneously; changes no result
-STRIDE = 16  # bets between two checks which tests are over; changes no result
-BETS = 16_384  # the most bets on a row: if there are more draws, they are bet on in groups
+TESTS = 32_768  # run in one batch; changes no result
+STRIDE = 16  # number of bets between two removals of finished tests; changes no result
+BETS = 16_384  # the most bets per question; if there are more draws, they are grouped
 PRODUCT = 64  # factors of .1 to 2 that are multiplied before their logarithm is taken
 T = TypeVar("T")
 _CACHE: ContextVar[dict[bytes, object] | None] = ContextVar("cache", default=None)
@@ -86,8 +90,8 @@ def arcsine(number: int) -> Array:
 def mean_upper(draws: Array, alpha: float, *, style: Style = USUAL) -> Array:
     """Return the upper bound on E[X] at 1 - alpha from ordered draws (Q, n): (Q,).
 
-    Condition: the draws of a row are exchangeable with mean E[X] given the past (i.i.d. in
-    random order), n fixed in advance.
+    Each row has the draws of one question. Condition: given the past, each draw of a row has mean
+    E[X] (for example i.i.d. draws in random order), and n is fixed in advance.
     """
     grid = arcsine(grid_size(draws.shape[1]))
     return _upper(draws, np.ones_like(draws), grid, 1.0, alpha, style)
@@ -96,9 +100,9 @@ def mean_upper(draws: Array, alpha: float, *, style: Style = USUAL) -> Array:
 def std_upper(draws: Array, alpha: float) -> Array:
     """Return the upper bound on the standard deviation from ordered draws (Q, n).
 
-    NaN marks a missing draw. Bets on the squares Y_t = (X_t - m_{t-1})^2 around the running mean m:
-    their mean given the past is at least the variance. A missing draw counts as the largest
-    possible square.
+    The bets are on the squares Y_t = (X_t - m_{t-1})^2, with m_{t-1} the running mean of earlier
+    draws. Given the past, the mean of Y_t is at least the variance. NaN marks a missing draw, which
+    counts as the largest possible square.
     """
     missing = np.isnan(draws)
     filled = np.where(missing, 0.0, draws)
@@ -115,7 +119,7 @@ def std_upper(draws: Array, alpha: float) -> Array:
 def _upper(
     draws: Array, ceilings: Array, grid: Array, top: float, alpha: float, style: Style
 ) -> Array:
-    """Return the least rejected mean of each row; `ceilings` are the largest possible draws."""
+    """Return the smallest rejected mean of each row; `ceilings` are the largest possible draws."""
 
     def make() -> Array:
         return least_rejected(DrawBets.of(draws, ceilings, style), grid, top, alpha)
@@ -155,13 +159,14 @@ def cached(make: Callable[[], T], *settings: object) -> T:
 
 @dataclass(slots=True)
 class Tests:
-    """Tests that are still open; test i bets against `mean[i]` as the mean of row `row[i]`.
+    """Unfinished tests; test i tests the hypothesis that the mean of row `row[i]` is `mean[i]`.
 
     Attributes:
-        need: the log-wealth that is still missing to reject the mean.
+        need: the increase in log-wealth that would reject the mean.
         squares: the sum of the squared deviations of the draws from the mean.
         step: the number of bets made.
-        limits: the largest variance, its prior and the largest bet for each mean that is tested.
+        limits: the largest possible variance, the prior of the variance and the largest bet, for
+            each mean that is tested.
     """
 
     row: Counts
@@ -172,20 +177,20 @@ class Tests:
     limits: tuple[Array, Array, Array] | None = None
 
     def keep(self, open_: npt.NDArray[np.bool_]) -> None:
-        """Drop the tests that are over."""
+        """Keep the tests that are marked open, and drop the finished tests."""
         self.row, self.mean = self.row[open_], self.mean[open_]
         self.need, self.squares = self.need[open_], self.squares[open_]
         self.limits = None
 
 
 class Bets(Protocol):
-    """A rule that bets against means: draw by draw (`DrawBets`) or in rounds (`RoundBets`).
+    """A rule that makes the bets of tests: draw by draw (`DrawBets`) or in rounds (`RoundBets`).
 
     Attributes:
         rows: the number of rows, each with its own bound.
-        steps: the number of bets on a row.
-        stride: the number of bets between two checks for tests that are over.
-        most: the largest number of tests of a row that run simultaneously.
+        steps: the number of bets per row.
+        stride: the number of bets between two removals of finished tests.
+        most: the largest number of tests per row in one batch.
     """
 
     rows: int
@@ -204,7 +209,7 @@ class Bets(Protocol):
 
 
 def least_rejected(rule: Bets, grid: Array, top: float, alpha: float) -> Array:
-    """Return the least v of each row such that all means from v to `top` are rejected: (Q,)."""
+    """Return the smallest v of each row such that all means from v to `top` are rejected: (Q,)."""
     number, bets = first_accepted(rule, grid, alpha)
     high = np.append(top, grid)[number]
     open_ = np.flatnonzero(number < len(grid))
@@ -216,7 +221,7 @@ def least_rejected(rule: Bets, grid: Array, top: float, alpha: float) -> Array:
 
 
 def first_accepted(rule: Bets, grid: Array, alpha: float) -> tuple[Counts, Array]:
-    """Return the number of grid points that each row rejects, and the bets for the next one.
+    """Return the number of rejected grid points per row, and the bets for the first accepted one.
 
     Bets are (steps, Q), and the grid descends. The first block of tests reaches slightly below the
     guessed bound; further blocks are short.
@@ -268,7 +273,7 @@ def _run(
 
 @dataclass(slots=True)
 class DrawBets:
-    """Bets on each row's draws in turn, or on groups of draws if there are more than `BETS`."""
+    """Bets on the draws of each row: one by one, or in groups if there are more than `BETS`."""
 
     draws: Array
     ceilings: Array | float
@@ -281,7 +286,7 @@ class DrawBets:
 
     @classmethod
     def of(cls, draws: Array, ceilings: Array, style: Style) -> DrawBets:
-        """Make the rule from draws and ceilings, (Q, n); groups need one ceiling for all draws."""
+        """Make the rule from draws and ceilings, (Q, n); grouped draws need one common ceiling."""
         rows, n = draws.shape
         constant = bool((ceilings == ceilings.flat[0]).all()) if ceilings.size else True
         limit = float(ceilings.flat[0]) if ceilings.size else 1.0
@@ -305,12 +310,12 @@ class DrawBets:
             ceiling, limits = self.ceilings, tests.limits
         if limits is None:
             variance = tests.mean * (ceiling - tests.mean)
-            # `FLOOR` is part of `squares`; the prior takes it off again.
+            # `squares` starts at `FLOOR`; the prior subtracts it.
             prior = style.prior * variance - FLOOR
             limits = variance, prior, style.caution / (ceiling - tests.mean)
             tests.limits = limits
         variance, prior, largest = limits
-        # The guess of the variance: the squares so far, a prior, and a margin for small t.
+        # The guess of the variance: the sum of the squares, a prior, and a margin for small t.
         spread = np.sqrt(tests.squares)
         spread *= math.sqrt(style.prior) * ceiling
         spread += tests.squares

@@ -1,7 +1,9 @@
-"""Find clean questions by Holm's test of the hypotheses "this question leaks more than the limit".
+"""Find the questions whose leakage is proved to be at most a limit, by Holm's procedure.
 
-Holm's procedure needs p-values. A betting bound has no p-value: at level alpha its bet aims at
-1/alpha, so a mean rejected at one level need not be rejected at a larger one.
+The hypothesis for each question is "this question leaks more than the limit".
+Holm's procedure needs p-values, and the betting bounds of `betting` have none:
+their bets aim at a wealth of 1/alpha, so a mean that is rejected at one alpha
+need not be rejected at a larger alpha.
 """
 
 from __future__ import annotations
@@ -21,17 +23,18 @@ from leakbound.stats.portfolio import log_wealth
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CleanQuestions:
-    """Questions with proved leakage of at most `limit`, all proofs jointly valid.
+    """The questions whose leakage is proved to be at most `limit`; all proofs are jointly valid.
 
-    With probability at least `confidence` the claim is true for every question where `holds` is
-    True. Where it is False nothing is proved; such a question need not leak.
+    The claim about a question is that its leakage is at most `limit`. With probability at least
+    `confidence` the claim is true for every question where `holds` is True. Where `holds` is False
+    nothing is proved: such a question may leak or not.
 
     Attributes:
-        limit: of the leakage, in (0, 1).
+        limit: the largest leakage that the claim allows, in (0, 1).
         holds: whether the claim is proved for each question, [N].
         p_values: the p-values of the hypothesis "leaks more than `limit`", [N].
         confidence: the least probability that all proved claims are true, in (0, 1).
-        method: the test.
+        method: the name of the test.
     """
 
     limit: float
@@ -50,7 +53,7 @@ def clean_questions(
     p-value is at most alpha/(N - i + 1).
 
     Args:
-        limit: of the leakage, in (0, 1).
+        limit: the largest leakage that the claim allows, in (0, 1).
         p_values: the p-values of the hypothesis "leaks more than `limit`", one per question, [N];
             they may be dependent. See `p_value`.
         confidence: the probability that all proved claims are true, in (0, 1).
@@ -81,12 +84,13 @@ def p_value(rows: Rows, limit: float) -> float | Array:
     """Return the p-value of "leaks more than `limit`", for i.i.d. draws.
 
     For a binary scorer it is P(Bin(n, limit) <= hits), n fixed in advance, which is at most alpha
-    if the Clopper-Pearson upper bound is at most `limit`. For other scorers it is 1 over the wealth
-    of a portfolio of bets that depends on neither n nor alpha, so sampling may stop at any time.
+    if the Clopper-Pearson upper bound is at most `limit`. For other scorers it is 1/wealth, the
+    wealth of a portfolio of bets that depend on neither n nor alpha, so sampling may stop at any
+    time.
 
     Args:
         rows: the draws; missing ones count as leaks.
-        limit: of the leak probability or mean leakage, in (0, 1).
+        limit: the limit of the leak probability or of the mean leakage, in (0, 1).
 
     Returns:
         The p-value, in [0, 1]; [Q] for several questions.

@@ -1,26 +1,29 @@
 """Bounds for clusters: several outputs to each of n queries, drawn i.i.d. from a distribution.
 
-Outputs to one query resemble each other; outputs to different queries are
-independent. So the sample size is n, however many outputs there are. Let F be
-the distribution function of the score of one output to a fresh query, F_i(x)
-the fraction of query i's outputs that score at most x, Z_i their mean score.
-Given the number of outputs of each query, which must not depend on the scores,
-the F_i are independent with E F_i(x) = F(x), and so are the Z_i with E Z_i =
-E[X].
+Outputs to one query are dependent, and outputs to different queries are
+independent. So the sample size is n, the number of queries, for any number of
+outputs. Let F be the distribution function of the score of one output to a
+fresh query. Let F_i(x) be the fraction of query i's outputs that score at most
+x, and Z_i the mean score of these outputs. Given the number of outputs of each
+query, which must not depend on the scores, the F_i are independent with E
+F_i(x) = F(x), and so are the Z_i with E Z_i = E[X].
 
-*Mean.* Betting needs independent draws in [0, 1] with the same mean, so it uses the Z_i.
+*Mean.* Betting needs independent draws in [0, 1] with the same mean. The Z_i
+satisfy this.
 
-*Band.* Let G = (1/n) sum_i F_i. Pick one output of every query at random: these are i.i.d. from F,
-and their empirical distribution function H has E[H | all outputs] = G. Let D(H) >= 0 be convex in
-H, with P(D(H) > s) known for i.i.d. draws. Then D(G) <= E[D(H) | all outputs] by Jensen, hence
-E psi(D(G)) <= E psi(D(H)) for every convex nondecreasing psi >= 0, and with psi(s) = (s - t + 1)+,
-which is 1 at t, Markov's inequality gives
+*Band.* Let G = (1/n) sum_i F_i. Pick one output of every query at random. These
+n outputs are i.i.d. from F, and their empirical distribution function H has E[H
+| all outputs] = G. Let D(H) >= 0 be convex in H, with P(D(H) > s) known for
+i.i.d. draws. Then D(G) <= E[D(H) | all outputs] by Jensen, hence E psi(D(G)) <=
+E psi(D(H)) for every convex nondecreasing psi >= 0, and with psi(s) = (s - t +
+1)+, which is 1 at t, Markov's inequality gives
 
     P(D(G) >= t) <= E psi(D(H)) = int_{t-1}^inf P(D(H) > s) ds.                             (1)
 
-(The comparison of tails follows Panchenko 2003.) For Berk and Jones' D(H) = n sup_x KL(max(H, F) ||
-F) the tail is known exactly, and the integral in (1) is replaced by a sum. By symmetry the band is
-valid for F above G too, and it is valid for all x simultaneously.
+(The comparison of tails follows Panchenko 2003.) For Berk and Jones' D(H) = n
+sup_x KL(max(H, F) || F) the tail is known exactly, and the integral in (1) is
+replaced by a larger sum. By symmetry there is a band on the other side of G,
+too. Each band is valid for all x simultaneously.
 """
 
 from __future__ import annotations
@@ -45,14 +48,15 @@ from leakbound.stats.quantity import Quantity
 from leakbound.stats.tail import BERK_JONES, coverage, require_solvable
 
 HALVINGS = 60  # bisection steps to invert a divergence
-STEP = 1 / 8  # step of the sum that replaces the integral in (1) and is never below it
+STEP = 1 / 8  # step of the sum that replaces the integral in (1) and is at least as large
 
 
 def cluster_mean(rows: Rows, quantity: Quantity, terms: Terms) -> Estimate:
     """Bound E[X] by betting on the mean score of each query's outputs.
 
     A missing draw counts as 1 in an upper bound and as 0 in a lower bound. `value` is the mean over
-    the queries of the mean of their scored draws; queries without a scored draw are left out.
+    the queries of each query's mean score; draws without a score, and queries without a scored
+    draw, are left out.
     """
     bet = MEAN.usual
     keys = Keys.read(terms.seed, 1)
@@ -83,7 +87,7 @@ def cluster_tail(rows: Rows, quantity: Quantity, terms: Terms) -> Estimate:
 def cluster_leak_at_k(rows: Rows, quantity: Quantity, terms: Terms) -> Estimate:
     """Bound int_0^1 1 - F(x)^k dx for every k simultaneously.
 
-    `value` uses G in place of F, so on average it is too small. It is NaN if k exceeds n/4.
+    `value` uses G in place of F, so `value` is on average too small. It is NaN if k exceeds n/4.
     """
     k, knots = quantity.sizes, np.unique(np.append(rows.values, [0.0, 1.0]))
 
@@ -97,9 +101,9 @@ def cluster_leak_at_k(rows: Rows, quantity: Quantity, terms: Terms) -> Estimate:
 
 
 def berk_jones(share: Array, n: int, alpha: float) -> Array:
-    """Return the least F in [0, G] with n KL(G || F) <= t, t from (1), rounded down.
+    """Return the smallest F in [0, G] with n KL(G || F) <= t, t from (1), rounded down.
 
-    InputError for an alpha below 1e-11, as in the band for independent draws.
+    Raises InputError for an alpha below 1e-11, like the band for independent draws.
     """
     require_solvable(alpha)
     return _within(share, n, critical(n, alpha))
@@ -107,15 +111,15 @@ def berk_jones(share: Array, n: int, alpha: float) -> Array:
 
 @lru_cache(maxsize=256)
 def critical(n: int, alpha: float) -> float:
-    """Return the t of the Berk-Jones band over n queries: the sum for (1) is at most alpha.
+    """Return the t of the Berk-Jones band over n queries: the sum for (1) is at most alpha at t.
 
-    Summed from the far end, where P(D(H) > s) <= n e^-s: a union over the n steps of H.
+    The sum starts at a large s, where P(D(H) > s) <= n e^-s by a union bound over the n steps of H.
     """
     steps = np.arange(1, n + 1) / n
     s = math.log(1000 * n / alpha)
     area = n * math.exp(-s)
     while s >= STEP:
-        # Over a step down to s - STEP, a falling function is largest at its left end.
+        # A decreasing function is largest at the left end of the interval [s - STEP, s].
         area += STEP * (1 - coverage(_within(steps, n, s - STEP)))
         if not area <= alpha:
             break
@@ -124,7 +128,7 @@ def critical(n: int, alpha: float) -> float:
 
 
 def _within(share: Array, n: int, limit: float) -> Array:
-    """Return the least p in [0, share] with n KL(share || p) <= limit, rounded down."""
+    """Return the smallest p in [0, share] with n KL(share || p) <= limit, rounded down."""
 
     def far(p: Array) -> npt.NDArray[np.bool_]:
         return np.asarray(n * (rel_entr(share, p) + rel_entr(1 - share, 1 - p)) > limit)
@@ -157,13 +161,13 @@ def _from_band(
 
 
 def _means(rows: Rows, *, missing: int) -> Array:
-    """Return the mean score of each query's draws: (Q,), NaN without draws."""
+    """Return the mean score of each query's draws, NaN for a query without draws: (Q,)."""
     total = (rows.counts * rows.values).sum(axis=1) + missing * rows.missing
     with np.errstate(invalid="ignore"):
         return np.asarray(total / rows.n)
 
 
 def _over_scored(rows: Rows, parts: Array) -> Array:
-    """Return the mean over the queries with a scored draw; NaN without any."""
+    """Return the mean over the queries with a scored draw; NaN if there is no such query."""
     scored = parts[rows.scored().n > 0]
     return np.asarray(scored.mean(axis=0) if len(scored) else np.full(parts.shape[1:], np.nan))

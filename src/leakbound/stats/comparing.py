@@ -1,16 +1,17 @@
 """Comparisons of models over questions, whose statements are valid simultaneously.
 
-*Gaps.* The difference of two bounds, each at half of alpha, is a valid bound of
-the excess even if their draws are dependent. If different questions have
-independent draws, the lower bounds of all excesses are valid simultaneously
-(`every_question`, Sidak). On that event the largest excess is at least the
-largest lower bound, and the number of questions with a positive excess is at
-least the number of lower bounds above 0. Both are lower bounds, and neither
-needs a further correction.
+*Gaps.* The excess of a question is the difference of two quantities. The
+difference of their bounds, each at half of alpha, is a valid bound on the
+excess even if the draws behind the two bounds are dependent. If different
+questions have independent draws, `every_question` (Sidak) gives lower bounds on
+all excesses that are valid simultaneously. Whenever they are valid, the largest
+excess is at least the largest lower bound, and the number of questions with a
+positive excess is at least the number of lower bounds above 0. So neither
+statement needs a further correction.
 
 *Mean and worst.* The largest excess over the questions is at least their mean
-excess. So a verdict that a model leaks beyond its control, on average or at
-some question, is one statement about the largest:
+excess. So the verdict "this model leaks more than its control, on average or at
+some question" is one statement about the largest excess, called worst:
 
     worst >= max(L_worst at alpha/4, L_mean at alpha/4),    worst <= U_worst at alpha/2,
 
@@ -18,25 +19,28 @@ which fails with probability at most alpha, and the mean's lower bound is valid 
 
 *With an exact test.* Let E be the largest excess, and let a test wrongly reject
 E <= 0 with probability at most alpha/2 (`fisher`). If the test rejects, some
-question has a positive excess: the lower bounds are as above, and that of the
-worst question is raised to at least the least positive number. If the test does
-not reject, the lower bounds are computed at alpha/8 and cut to at most 0 (and
-to at most the bounds above, because bets at two rates need not be nested). An
-upper bound of the worst question below 0 is replaced by the one at alpha/4, at
-most 0.
+question has a positive excess. The lower bounds are then computed at alpha/4 as
+above, and the lower bound of the worst question is raised to at least the
+smallest positive number. If the test does not reject, the lower bounds are
+computed at alpha/8. They are lowered to at most 0, and to at most the bounds at
+alpha/4, because bets at two rates need not give nested intervals. If the upper
+bound of the worst question at alpha/2 is below 0, it is replaced by the upper
+bound at alpha/4, lowered to at most 0.
 
-If E > 0, the test cannot be wrong, and a bound fails only if its bound of the
-paragraph above fails: alpha. If E <= 0, a failure needs that the test rejects
-(alpha/2), that one of two lower bounds at alpha/8 fails, or that the upper
-bound at alpha/4 is below E: alpha, too.
+If E > 0, the test cannot wrongly reject, and a bound fails only if one of the
+bounds in *Mean and worst* fails, which has probability at most alpha. If E <=
+0, a bound fails only if the test rejects (alpha/2), if one of the two lower
+bounds at alpha/8 fails, or if the upper bound at alpha/4 is below E. The sum of
+these probabilities is alpha as well.
 
-*Several models compared with one baseline.* Each of N models has alpha/N: half
-of it for its mean, and half for all of its questions, which split it equally
-(Bonferroni, twice). The statements may be dependent, for example because they
-share the draws of the baseline. With probability at least 1 - alpha all
-statements are true. So statements that are selected after looking are true too,
-for example about the model that leaks least, the question with the largest
-rise, or the number of questions that fell.
+*Several models compared with one baseline.* Each of N models gets alpha/N. Half
+of alpha/N is for the model's mean difference. The other half is split equally
+over the model's questions (Bonferroni, twice). The statements may be dependent,
+for example because they share the draws of the baseline. With probability at
+least 1 - alpha all statements are true. So a statement that is selected after
+looking is covered as well, for example about the model that leaks least, the
+question with the largest increase, or the number of questions whose leakage
+decreased.
 """
 
 from __future__ import annotations
@@ -74,10 +78,10 @@ def gaps_over_questions(
     Args:
         more: a bound of the quantity that may be larger, with its scores filled in, one entry per
             question.
-        base: a bound of the same quantity, of the same questions, that is subtracted.
+        base: a bound of the quantity that is subtracted, for the same questions.
         questions: the number of questions, N, which is the number of entries of the bounds.
-        beyond: whose quantity `base` bounds: "own words" (default), "control", "baseline",
-            "unstressed" or "other questions".
+        beyond: the reference that `base` is about: "own words" (default; the question as it is
+            written in the benchmark), "control", "baseline", "unstressed" or "other questions".
         confidence: the probability that both lower bounds are valid, in (0, 1).
 
     Returns:
@@ -111,7 +115,7 @@ def excess_of_mean_and_worst(
     p_value: float | None = None,
     confidence: float = 0.99,
 ) -> Joint:
-    """Bound the mean excess over questions, and the largest, so that one verdict needs one alpha.
+    """Bound the mean excess over questions and the largest excess, for a verdict at one alpha.
 
     Args:
         mean: a bound of the mean excess with its scores filled in.
@@ -119,11 +123,12 @@ def excess_of_mean_and_worst(
         questions: the number of questions, N, which is the number of entries of `entries`.
         p_value: the p-value of the hypothesis that no question has a positive excess, see
             `leaks_somewhere`; None: no exact test applies, and the lower bounds decide.
-        confidence: the probability that all lower bounds and worst.upper are valid, in (0, 1).
+        confidence: the probability that the two lower bounds and the upper bound of the largest
+            excess are all valid, in (0, 1).
 
     Returns:
-        Two estimates with both bounds: the mean excess, whose upper bound is valid individually,
-        and the largest excess.
+        Two estimates with both bounds: the mean excess, whose upper bound is valid only
+            individually, and the largest excess.
 
     Raises:
         InputError: a bound without one entry per question, or an invalid number of questions or
@@ -180,7 +185,7 @@ def difference_over_questions(
     models: int = 1,
     confidence: float = 0.99,
 ) -> Joint:
-    """Bound the difference between one of several models and a baseline: mean and per question.
+    """Bound the differences between one of several models and a baseline: their mean and each one.
 
     Args:
         mean: a bound of the mean difference over the questions; None: the mean is not bounded.
@@ -191,8 +196,8 @@ def difference_over_questions(
         confidence: the probability that all statements about all models are valid, in (0, 1).
 
     Returns:
-        Estimates with both bounds: of the mean difference if `mean` is given, and of every
-        question's difference.
+        Estimates with both bounds: first of the mean difference, if `mean` is given, then of every
+            question's difference.
 
     Raises:
         InputError: fewer than one model, a bound without one entry per question, or an invalid

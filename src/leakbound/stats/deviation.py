@@ -1,30 +1,38 @@
 """The standard deviation of a query's leakage, and the expectation deviation score.
 
-The score is mean + rho * standard deviation; the mean and the deviation each get half of alpha.
+The expectation deviation score is mean + rho * standard deviation. To bound the
+score, the mean and the standard deviation ("deviation" below) are each bounded
+at half of alpha.
 
-Departs from Scholten et al. (2025), Metric 4: as printed it drops the atom at X
-= 0 and is no upper bound (on a fair coin it is below the truth in every run).
-`"paper"` is the tightest bound over the same band (Romano and Wolf 2000),
-narrower than the paper's form after correction. The default bets on squares, in
-an order that the seed determines. All bounds need i.i.d. scores in [0, 1] and n
+These bounds depart from Metric 4 of Scholten et al. (2025). That metric, as
+printed, ignores the probability of X = 0 and is no upper bound (for a fair coin
+it is below the true deviation in every run). The method `"paper"` is the
+tightest bound over the paper's band (Romano and Wolf 2000). It is narrower than
+the paper's form after correction. The default method bets on squares, in an
+order that the seed determines. All bounds need i.i.d. scores in [0, 1] and n
 fixed in advance; missing draws count against the claim.
 
-*A scorer of 0 and 1* with leak probability p has the deviation sqrt(p (1 - p))
-and the score f(p) = p + rho sqrt(p (1 - p)). Their extremes over the interval
-of p bound them. Both are concave, not monotone: f rises up to p* = (1 +
-1/sqrt(1 + rho^2))/2 and falls beyond; the deviation has p* = 1/2.
+*For a binary scorer* with leak probability p, the deviation is sqrt(p (1 - p))
+and the expectation deviation score is f(p) = p + rho sqrt(p (1 - p)). The
+extremes of either function over an interval of p bound it. Both functions are
+concave and not monotone: f increases up to p* = (1 + 1/sqrt(1 + rho^2))/2 and
+decreases beyond. The argument below is for f; for the deviation, p* = 1/2.
 
-Above: if [L, U] contains p with probability 1 - alpha (alpha/2 on each side), f(p) is at most the
-largest f over [L, U]: f(p*) if p* is inside, else the larger of f(L) and f(U).
+Upper bound: let [L, U] contain p with probability 1 - alpha (alpha/2 on each
+side). Then f(p) is at most the maximum of f over [L, U]. The maximum is f(p*)
+if p* is inside, else the larger of f(L) and f(U).
 
-Below, at alpha on each side: f(p) is at least min(f(L), f(U)), the least over
-[L, U] of a concave f. The bound fails only if f(p) is below both. Then L and U
-are both in the interval where f exceeds f(p). This interval has p at one end:
-it extends upwards from p if p < p*, and downwards if p > p*. So one fixed
-event, L > p or U < p, must happen. Which one depends on p, not on the draws:
-probability at most alpha.
+Lower bound: here L and U are each bounds at alpha. The lower bound on f(p) is
+min(f(L), f(U)), the minimum of the concave f over [L, U]. It fails only if f(p)
+is below both f(L) and f(U). Then L and U are both in the interval where f
+exceeds f(p). This interval extends upwards from p if p < p*, and downwards from
+p if p > p*. So the bound fails only if L > p in the first case, and only if U <
+p in the second. The case depends on p, not on the draws. So the bound fails
+with probability at most alpha.
 
-Both bounds are extremes over one interval of p at 1 - alpha, and are valid simultaneously.
+With both sides at alpha together, the lower bound uses L and U at alpha/2 each.
+Both bounds are then extremes over one interval of p at 1 - alpha, and are valid
+simultaneously.
 """
 
 from __future__ import annotations
@@ -53,7 +61,7 @@ LARGEST_STD = 0.5
 
 
 def expectation_deviation(rows: Rows, rho: float = 2.0) -> float | Array:
-    """Return mean + rho * sd of the scored draws (divisor n): descriptive, without a confidence.
+    """Return the sample mean plus rho sample standard deviations (divisor n) of the scored draws.
 
     Args:
         rows: the draws.
@@ -71,21 +79,21 @@ def expectation_deviation(rows: Rows, rho: float = 2.0) -> float | Array:
 
 
 def score(rows: Rows, quantity: Quantity, terms: Terms) -> Estimate:
-    """Bound E[X] + rho * sd(X): the mean and the deviation each at half of alpha.
+    """Bound E[X] + rho * sd(X) by bounds on the mean and on the deviation, each at half of alpha.
 
-    For i.i.d. scores in [0, 1], n fixed in advance. Both parts are bounded by betting; the method
-    "paper" uses the DKW band. Missing draws count against the claim.
+    Valid for i.i.d. scores in [0, 1], n fixed in advance. The mean and the deviation are bounded by
+    betting; the method "paper" uses the DKW band. Missing draws count against the claim.
     """
     return score_of(quantity)(rows, quantity, terms)
 
 
 def over_interval(rows: Rows, quantity: Quantity, terms: Terms) -> Estimate:
-    """Bound sqrt(p (1 - p)), or p + rho times it, by the extremes over the interval of p.
+    """Bound sqrt(p (1 - p)), or p + rho * sqrt(p (1 - p)), by its extremes over an interval of p.
 
-    For i.i.d. draws of 0 and 1, n fixed in advance; the interval is Clopper-Pearson's. `value` is
-    computed from the scored draws with divisor n.
+    Valid for i.i.d. draws of a binary scorer, n fixed in advance; the interval is
+    Clopper-Pearson's. `value` is computed from the scored draws with divisor n.
     """
-    # Below, either end of p may fail, never both: each has the whole of alpha.
+    # For the lower bound only one fixed bound of p can fail, so each bound of p gets all of alpha.
     share = share_of(terms.confidence, terms.side)
     level = 1 - 2 * share if terms.side == "lower" else terms.confidence
     if level <= 0:
@@ -127,9 +135,9 @@ def sample_std(rows: Rows) -> Array:
 def band_upper(rows: Rows, alpha: float) -> Array:
     """Return the largest standard deviation of any F inside the two-sided DKW band.
 
-    The band's most spread members are F^c = clip(c, F_low, F_high); their variance is unimodal
-    in c, with V'(c) proportional to 2 m_c - x_U(c) - x_L(c), where m_c is the mean of F^c and
-    x_U, x_L are where F_high, F_low reach c.
+    The distribution functions with the largest spread in the band are F^c = clip(c, F_low, F_high).
+    Their variance V(c) is unimodal in c. V'(c) is proportional to 2 m_c - x_U(c) - x_L(c), where
+    m_c is the mean of F^c and x_U, x_L are the points where F_high, F_low reach c.
     """
     low, high = _band(rows, alpha)
     low_table = dkw(rows.size, alpha / 2)
@@ -157,8 +165,8 @@ def band_upper(rows: Rows, alpha: float) -> Array:
 def band_lower(rows: Rows, alpha: float) -> Array:
     """Return the smallest standard deviation of any F inside the two-sided DKW band.
 
-    It is the least over a of E(X - a)^2, and for a given a the mass is nearest to a under
-    F_low below a and F_high above; that is convex in a.
+    The variance is the minimum over a of E(X - a)^2. For a given a, the mass is nearest to a if F
+    is F_low below a and F_high above a. The resulting E(X - a)^2 is convex in a.
     """
     low, high = _band(rows, alpha)
 
@@ -177,7 +185,7 @@ def band_lower(rows: Rows, alpha: float) -> Array:
 
 
 def _betting_lower(rows: Rows, alpha: float) -> Array:
-    """Bound the deviation from below: the variance is half of E[(X - X')^2] for two draws."""
+    """Bound the deviation from below; the variance is half of E[(X - X')^2] for two draws X, X'."""
     draws = rows.shuffled(missing=np.nan)[:, : rows.size // 2 * 2]
     if not draws.size:
         return np.zeros(len(draws))
@@ -193,7 +201,7 @@ def _band(rows: Rows, alpha: float) -> tuple[Array, Array]:
 
 
 def _below(rows: Rows, count: Counts) -> Counts:
-    """Return the number of steps of each row with fewer than `count` draws at or below the step."""
+    """Return, per row, the number of steps that have fewer than `count` draws at or below them."""
     return np.asarray((rows.seen < count[:, None]).sum(axis=1))
 
 
@@ -225,7 +233,7 @@ def score_of(quantity: Quantity) -> Estimand:
         value=partial(_score, rho=rho),
         usual=_sum(False, rho),
         paper=_sum(True, rho),
-        span=(0.0, (1 + math.hypot(1, rho)) / 2),  # a fair coin reaches it
+        span=(0.0, (1 + math.hypot(1, rho)) / 2),  # a fair coin attains the largest deviation
     )
 
 

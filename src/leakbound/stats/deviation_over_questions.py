@@ -1,26 +1,31 @@
 """The mean over questions of the standard deviation, and of mean + rho standard deviations.
 
-The papers' tables average these quantities over a data set. Simultaneous bounds
-for every question would split alpha over the questions. The bounds here do not:
-they bet in rounds (see `rounds`) on statistics whose expectation is on one side
-of each question's sd_i, for any distribution:
+Let mu_i and sd_i be the mean and the standard deviation of question i's scores.
+Tables in papers average sd_i, or mu_i + rho sd_i, over a data set. Bounds of
+every question that are valid simultaneously would split alpha over the
+questions. The bounds of this module do not split alpha. They bet in rounds (see
+`rounds`) on statistics whose expectation is at most sd_i (for the lower bound)
+or at least sd_i (for the upper bound), for any distribution.
 
-*Below.* A question's draws are cut into blocks. By Jensen's inequality the
-expected sample standard deviation of a block (divisor b - 1) is at most the
-root of the expected variance, sd_i. Block means plus rho times these have
-expectations of at most mu_i + rho sd_i, and their mean over the questions is
-bounded from below.
+*Lower bound.* A question's draws are cut into blocks of b draws. By Jensen's
+inequality the expected sample standard deviation of a block (divisor b - 1) is
+at most sd_i, the root of the expected sample variance. So the mean of a block
+plus rho times its sample standard deviation has an expectation of at most mu_i
++ rho sd_i. A lower bound on the mean of these expectations over the questions
+is the lower bound.
 
-*Above.* For every c > 0 and every centre v, sd_i <= c/2 + Var_i/(2c) <= E[c/2 + (X - v)^2/(2c)],
-by (sd - c)^2 >= 0. So if v and c follow from earlier rounds only, given these the expectation of
+*Upper bound.* For every c > 0 and every centre v, sd_i <= c/2 + Var_i/(2c) <=
+E[c/2 + (X - v)^2/(2c)], where the first inequality follows from (sd_i - c)^2 >=
+0. So if v and c are computed from earlier rounds only, the expectation, given
+these rounds, of
 
     x + rho [c/2 + (x - v)^2/(2c)]
 
-is at least mu_i + rho sd_i, and close to it where v and c are close to mu_i and
-sd_i. The proof in `rounds` needs no more: bets are against the claim that the
-mean over the questions is m or more, and their readings may have a larger mean.
-The first draws of every question are only read, not bet on: they make the first
-v and c.
+is at least mu_i + rho sd_i, and is close to it where v is close to mu_i and c
+to sd_i. The proof in `rounds` needs no more: bets are against the claim that
+the mean over the questions is m or more, and the values that are bet on may
+have a larger mean. The first draws of every question are not bet on. They give
+the first v and c.
 """
 
 from __future__ import annotations
@@ -37,17 +42,18 @@ from leakbound.stats.estimate import Array, Counts, Estimate
 from leakbound.stats.evidence import Rows
 from leakbound.stats.quantity import Quantity
 
-FEWEST_BLOCKS = 8  # blocks of a question, as long as each has two draws
+FEWEST_BLOCKS = 8  # blocks of a question, if each then has at least two draws
 ENDS = (500, 4_000)
-MOST_ROUNDS = 32  # the most rounds of the upper bound: more take longer and are no narrower
-PRIOR, TRUST = 1 / 16, 4.0  # first guess of a variance; weight, in draws, of all
+MOST_ROUNDS = 32  # the most rounds of the upper bound: more rounds take longer and gain nothing
+PRIOR, TRUST = 1 / 16, 4.0  # first guess of a variance; weight of the pooled variance, in draws
 
 
 def deviation_over_questions(rows: Rows, quantity: Quantity, terms: Terms) -> Estimate:
     """Bound the mean over these questions of sd(X_i), or of E[X_i] + rho * sd(X_i).
 
-    Draws must be independent, and i.i.d. within a question; n is fixed in advance. The proof is
-    above. `value` uses standard deviations with divisor n. Missing draws count against the claim.
+    Draws must be independent, and i.i.d. within a question; n is fixed in advance. The proof is in
+    the module docstring. `value` uses standard deviations with divisor n. Missing draws count
+    against the claim.
     """
     alone = quantity.reading == "standard deviation"
     estimand = STD if alone else score_of(quantity)
@@ -85,10 +91,11 @@ def _upper(rows: Rows, level: float, rho: float, most: float, alpha: float) -> f
 
 @dataclass(slots=True)
 class _Tangents:
-    """Convert draws to level * x + rho [c/2 + (x - v)^2/(2c)], v and c from the draws read before.
+    """Convert draws to level * x + rho [c/2 + (x - v)^2/(2c)], with v and c from earlier draws.
 
-    `least` is the least c^2 (for a question with constant scores it would be 0). `met` has the
-    number of draws of each question, their sum and their sum of squares.
+    `least` is the smallest c^2 allowed, because c would be 0 for a question with constant scores.
+    `met` has the number of draws of each question, the sum of their scores and the sum of the
+    squared scores.
     """
 
     level: float
@@ -107,7 +114,7 @@ class _Tangents:
         return rounds.Met(base + read, float(base.min()), base + highest)
 
     def learn(self, row: Counts, draws: Array) -> None:
-        """Update the guesses with these draws; missing draws carry no information."""
+        """Update the guesses of v and c with these draws; missing draws change no guess."""
         scored = ~np.isnan(draws)
         row, draws = row[scored], draws[scored]
         powers = (np.ones_like(draws), draws, draws**2)
@@ -141,12 +148,12 @@ def _lower(rows: Rows, level: float, rho: float, most: float, alpha: float) -> f
 
 
 def _steps(draws: int) -> Array:
-    """Return ascending fractions of the largest possible value; more draws give a finer grid."""
+    """Return a grid as ascending fractions of the largest possible value, finer for more draws."""
     number = int(np.clip(math.ceil(rounds.FINENESS * math.sqrt(draws)), *ENDS))
     return np.arange(1, number, dtype=np.float64) / number
 
 
 def _block_size(n: int) -> int:
-    """Return the block size; below 2: too few draws. Longer blocks have less bias but are fewer."""
+    """Return the block size; a result below 2 means too few draws. Longer blocks have less bias."""
     number = max(FEWEST_BLOCKS, math.isqrt(n // 2))
     return n // number if n >= 2 * number else min(n, 2)

@@ -1,4 +1,4 @@
-"""`Estimand`: a quantity, with our method that bounds it and the method of the papers."""
+"""`Estimand`: a quantity, with the default method that bounds it and the method of the papers."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from leakbound.stats.order import Seed
 from leakbound.stats.quantity import Quantity
 
 Rule = Callable[[Rows, float], Array]
-"""(rows of the same n, alpha) -> one bound per row (and per k or x), valid at 1 - alpha."""
+"""A function (rows of equal n, alpha) -> a bound per row (and per k or x), valid at 1 - alpha."""
 
 BoundAt = Callable[[float], Array]
-"""alpha -> one bound per interval, valid at 1 - alpha."""
+"""A function alpha -> one bound per interval, valid at 1 - alpha."""
 
 UNIT = (0.0, 1.0)
 FIXED_N = "fixed n"
@@ -28,8 +28,9 @@ FIXED_N = "fixed n"
 class Method:
     """A method: its name, its upper bound and its lower bound.
 
-    `shuffles`: whether the bounds use the draws one by one, in the order of the rows' keys.
-    `any_n`: whether one call may have rows of different n. `stopping`: the stopping rules allowed.
+    `shuffles`: whether the bounds use the draws one by one, in the order that the rows' keys
+    determine. `any_n`: whether one call may have rows of different n. `stopping`: the stopping
+    rules for which the bounds are valid.
     """
 
     name: str
@@ -40,7 +41,7 @@ class Method:
     any_n: bool = False
 
     def applied(self, rule: Rule, rows: Rows, alpha: float) -> Array:
-        """Return one of the two bounds for every row."""
+        """Apply `rule`, one of the two bounds of the method, to every row."""
         if self.any_n:
             return rule(rows, alpha)
         return rows.each(lambda alike: rule(alike, alpha))
@@ -48,7 +49,7 @@ class Method:
 
 @dataclass(frozen=True, slots=True)
 class Terms:
-    """The settings of a bound: confidence, side, papers' form or ours, and seed of the order."""
+    """The settings of a bound: confidence, side, papers' form or default, and seed of the order."""
 
     confidence: float = 0.99
     side: Side = "both"
@@ -60,7 +61,8 @@ class Terms:
 class Estimand:
     """A quantity, its possible range, its method and, if there is one, the papers' method.
 
-    `value` maps scored rows of the same n to point estimates. `THEOREMS` calls it as a theorem.
+    `value` is a function from scored rows of the same n to point estimates. `THEOREMS` contains the
+    estimand as a theorem: calling the estimand bounds its quantity.
     """
 
     about: About
@@ -70,7 +72,7 @@ class Estimand:
     span: tuple[float, float] = UNIT
 
     def __call__(self, rows: Rows, _: Quantity, terms: Terms) -> Estimate:
-        """Bound the quantity for every question; with both sides each bound gets half of alpha."""
+        """Bound the quantity for every question; with two sides, each bound gets half of alpha."""
         chosen = self.method(terms.paper)
         if chosen.shuffles:
             rows = rows.ordered(terms.seed)
@@ -106,7 +108,7 @@ def bounded(
     seed: int | Counts | None = None,
     stopping: str = FIXED_N,
 ) -> Estimate:
-    """Return the estimate with one entry per row, or one for all rows `together`."""
+    """Return the estimate with one entry per row, or one entry for all rows if `together`."""
     low, high = interval(terms, lower, upper, span)
     if not together:  # without draws the bounds are trivial
         low[rows.n == 0], high[rows.n == 0] = span
@@ -130,7 +132,7 @@ def bounded(
 def interval(
     terms: Terms, lower: BoundAt, upper: BoundAt, span: tuple[float, float] = UNIT
 ) -> tuple[Array, Array]:
-    """Return both bounds: a requested side at its part of alpha, the other side trivial."""
+    """Return both bounds: a requested side at its part of alpha, an unrequested side trivial."""
     alpha = share_of(terms.confidence, terms.side)
     if terms.side == "upper":
         high = np.clip(upper(alpha), *span)

@@ -17,7 +17,7 @@ Array = npt.NDArray[np.float64]
 Counts = npt.NDArray[np.int64]
 Side = Literal["upper", "lower", "both"]
 OPPOSITE: Mapping[Side, Side] = {"upper": "lower", "lower": "upper", "both": "both"}
-_ERROR = Context(prec=6)  # digits of an error rate that are shown; the others are rounding errors
+_ERROR = Context(prec=6)  # shown digits of an error rate; further digits are rounding errors
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,12 +32,12 @@ class Estimate:
     Attributes:
         about: the quantity as data; `estimand` and `target` are its words.
         value: the point estimate over the scored draws, or NaN.
-        lower: the lower bound; the trivial one if `side` is "upper".
-        upper: the upper bound; the trivial one if `side` is "lower".
+        lower: the lower bound; the smallest possible value if `side` is "upper".
+        upper: the upper bound; the largest possible value if `side` is "lower".
         confidence: the least probability that the bounds are valid, in (0, 1]; 1 means certain.
-        side: "upper", "lower" or "both", each bound then at half of alpha.
+        side: "upper", "lower" or "both"; for "both", each bound gets half of alpha.
         n: the number of draws, including missing draws.
-        missing: the number of draws without a score; they count against the claim in both bounds.
+        missing: the number of draws without a score, which count against the claim in both bounds.
         method: the name of the method of the bounds.
         seed: the key of the order of the draws; None if no order was used.
         stopping: the stopping rules for which the bounds are valid.
@@ -72,13 +72,13 @@ class Estimate:
         return self.about.target
 
     def to_dict(self) -> dict[str, object]:
-        """Return all fields, and `about` in words; arrays become lists, NaN becomes None."""
+        """Return all fields, with `about` in words; arrays become lists, and NaN becomes None."""
         words = {"estimand": self.estimand, "target": self.target, "about": self.about.to_dict()}
         return words | {f.name: _as_json(getattr(self, f.name)) for f in fields(self)[1:]}
 
 
 class BoundFunction(Protocol):
-    """A bound with its scores filled in: `partial(bound, rows, quantity)`."""
+    """A bound whose scores are filled in, for example `partial(bound, rows, quantity)`."""
 
     def __call__(self, *, confidence: float, side: Side) -> Estimate:
         """Bound the quantity that was filled in.
@@ -111,7 +111,7 @@ def share_of(confidence: float, side: Side) -> float:
 
 
 def percent(confidence: float) -> str:
-    """Format a confidence as '99.9 %'; only certainty becomes '100 %'.
+    """Format a confidence as '99.9 %'; only a confidence of 1 becomes '100 %'.
 
     Six digits of the error rate are kept, even if it is small. All texts use this function for
     confidences.

@@ -1,7 +1,9 @@
-"""Evidence from draws: scores, counts and missing draws, of a fixed n, stopped, or of two models.
+"""Evidence from draws: `Rows` (n fixed), `Stopped` (n depends on scores), `Pair` (two models).
 
-`mass` defines `Masses` (exact masses, with draws from the rest), and `pool` defines `Pool` (several
-queries of one question). The kind of the evidence selects the rows of `THEOREMS` that apply.
+The module `mass` defines `Masses` (exact probability masses, with draws from
+the remaining outputs), and `pool` defines `Pool` (several queries of one
+question). The kind of the evidence selects the theorems of `THEOREMS` that
+apply.
 """
 
 from __future__ import annotations
@@ -25,14 +27,14 @@ SLACK = 1e-9  # a score may be outside [0, 1] by a rounding error only
 
 @dataclass(frozen=True)
 class Rows:
-    """Scores of Q questions, with counts and missing draws; a value with count 0 is padding.
+    """Scores of Q questions, with counts and missing draws, one row of arrays per question.
 
     Attributes:
-        values: the distinct scores, ascending in each row, [Q, d].
+        values: the distinct scores, ascending in each row, [Q, d]; a value with count 0 is padding.
         counts: the number of draws with each value, [Q, d].
         missing: the number of draws without a score, [Q].
         single: whether the caller gave one question, so that results lose their first axis.
-        binary: whether the scorer declares that it gives 0 and 1 only. Its leakage is then a
+        binary: whether the scorer declares that its scores are only 0 and 1. Its leakage is then a
             probability.
         keys: the keys of the order of the draws, for bounds that need an order.
         ids: the ids of the questions, [Q]; empty if they have none.
@@ -64,9 +66,10 @@ class Rows:
             scores: scores in [0, 1], [m] of one question or [Q, m] of Q.
             counts: the number of draws with each score, of the shape of `scores`; None: one each.
             missing: the number of draws without a score, [Q] or one number; they count as 1 in
-                upper bounds and as 0 in lower bounds. binary: whether the scorer declares that it
-                gives 0 and 1 only; the scores must then be 0 or 1. empty: whether questions without
-                a draw are allowed; their bounds are trivial.
+                upper bounds and as 0 in lower bounds.
+            binary: whether the scorer declares that it gives 0 and 1 only; the scores must then be
+                0 or 1.
+            empty: whether questions without a draw are allowed; their bounds are trivial.
 
         Returns:
             The rows.
@@ -108,10 +111,11 @@ class Rows:
         """Make rows of a binary scorer from numbers of leaks.
 
         Args:
-            hits: the number of leaks of each question, [Q] or one number.
+            hits: the number of leaks of each question, [Q] or one number for all.
             n: the number of draws of each question, including missing draws, [Q] or one number; at
                 least 1.
-            missing: draws without a score, [Q] or one number: 1 in upper bounds, 0 in lower bounds.
+            missing: the number of draws without a score, [Q] or one number; they count as 1 in
+                upper bounds and as 0 in lower bounds.
 
         Returns:
             The rows of a binary scorer.
@@ -145,7 +149,7 @@ class Rows:
 
     @property
     def draws(self) -> Rows:
-        """Return the draws of each question, as every evidence does."""
+        """Return the rows themselves; every kind of evidence has this property."""
         return self
 
     @cached_property
@@ -155,17 +159,17 @@ class Rows:
 
     @property
     def size(self) -> int:
-        """Return the n that all rows share. Only rules that `each` calls may use it."""
+        """Return the n that all rows share. Only rules that `each` calls may use this property."""
         return int(self.n[0])
 
     @cached_property
     def knots(self) -> Array:
-        """Return 0, the values and 1: the ends of the steps of the empirical CDF, (Q, d + 2)."""
+        """Return 0, the values and 1, which delimit the steps of the empirical CDF: (Q, d + 2)."""
         return np.pad(self.values, ((0, 0), (1, 1)), constant_values=((0, 0), (0, 1)))
 
     @cached_property
     def gaps(self) -> Array:
-        """Return the widths of the steps: (Q, d + 1)."""
+        """Return the widths of the steps of the empirical CDF: (Q, d + 1)."""
         return np.diff(self.knots, axis=1)
 
     @cached_property
@@ -195,13 +199,13 @@ class Rows:
         return None if self.keys is None else self.keys.seed
 
     def mirrored(self) -> Rows:
-        """Replace X by 1 - X: a lower bound is 1 minus an upper bound of the mirrored scores."""
+        """Replace each score X by 1 - X; a lower bound on X is 1 minus an upper bound on 1 - X."""
         return replace(self, values=1 - self.values[:, ::-1], counts=self.counts[:, ::-1])
 
     def ordered(self, seed: Seed, purpose: int | None = None) -> Rows:
-        """Return the same draws with the keys of their order: see `leakbound.stats.order`.
+        """Return the same draws with keys that determine their order, see `leakbound.stats.order`.
 
-        A `purpose` makes the order independent of the order in which bets use the draws.
+        With a `purpose`, the order is independent of the order in which bets use the draws.
         """
         keys = Keys.read(seed, len(self.n))
         return replace(self, keys=keys if purpose is None else keys.apart(purpose))
@@ -209,7 +213,7 @@ class Rows:
     def shuffled(self, *, missing: float) -> Array:
         """Return the draws of rows with the same n, in the order of their keys: (Q, n).
 
-        The scores ascend, followed by `missing` for each missing draw; then they are permuted.
+        The ascending scores, followed by the number `missing` for each missing draw, are permuted.
         """
         assert self.keys is not None, "a method that shuffles is declared so: Method(shuffles=True)"
         values = np.pad(self.values, ((0, 0), (0, 1)), constant_values=missing)
@@ -218,7 +222,7 @@ class Rows:
         return self.keys.permuted(draws)
 
     def in_order(self, *, missing: float) -> Array:
-        """Return each row's draws in the order of its key, padded with 0: (Q, widest)."""
+        """Return each row's draws in the order of the row's key, padded with 0: (Q, largest n)."""
         widest = int(self.n.max())
 
         def rule(rows: Rows) -> Array:
@@ -281,7 +285,7 @@ class OfRows:
 
     @property
     def binary(self) -> bool:
-        """Return the scorer's declared range."""
+        """Return whether the scorer declares that its scores are only 0 and 1."""
         return self.rows.binary
 
     @property
@@ -292,10 +296,10 @@ class OfRows:
 
 @dataclass(frozen=True)
 class Stopped(OfRows):
-    """Draws whose number may depend on the scores: sampling stopped at a look, or at the cap.
+    """Draws whose number may depend on the scores: sampling stopped at some look or at the cap.
 
-    For i.i.d. draws of one query or an allocated pool. The stopping rule may use all earlier
-    scores, and nothing else.
+    The draws must be i.i.d., of one query or of an allocated pool. The stopping rule may use all
+    earlier scores, and nothing else.
 
     Attributes:
         rows: the draws of each question.
@@ -325,8 +329,8 @@ class Stopped(OfRows):
 class Pair(OfRows):
     """Independent draws of a model and of its control, for the same questions.
 
-    The numbers of draws are fixed in advance, and the draws of the two share no randomness. If they
-    may share random numbers, bound each and use `excess_of`.
+    The numbers of draws are fixed in advance, and the draws of the two models share no randomness.
+    If they may share random numbers, bound each model separately and use `excess_of`.
 
     Attributes:
         rows: the model's draws.

@@ -1,29 +1,32 @@
-"""The excess of a model's leakage over its control's, from estimates, bounds, or draws of both.
+"""The excess of a model's leakage over its control's, from estimates, bounds or draws of both.
 
 Let mu_i and nu_i be the expected leakage of question i for the model and for
 its control. The difference of two bounds that share alpha (`excess_of`) is
-valid even if their draws are dependent, but it adds the widths of both. If all
-draws are independent, bets on the difference are narrower.
+valid even if the draws of the two models are dependent, but the widths of the
+two intervals add up. If all draws are independent, bets on the difference give
+narrower intervals.
 
 *One question.* Draws x_t and y_t in random order are paired; (x_t - y_t + 1)/2
 is in [0, 1] and has the mean (mu - nu + 1)/2 given the past, so `betting`
-bounds it. If the numbers of draws differ, the longer row is cut into as many
-parts as the shorter row has draws. The mean of each part is then paired with
-one draw.
+bounds this mean. If the models have different numbers of draws, the larger
+sample is cut into as many parts as the smaller sample has draws. The mean of
+each part is then paired with one draw of the smaller sample.
 
-*Over the questions.* The mean of (mu_i - nu_i) is 2 m - 1, m the mean over 2N
-rows, of which N have the draws x and N the draws 1 - y: independent and not
-identically distributed, which `rounds` can bet on. Its centres remove the
-difference between rows near 0 and rows near 1.
+*Over the questions.* The mean of (mu_i - nu_i) over N questions is 2 m - 1,
+where m is the mean over 2N rows of draws: N rows with the draws x, and N rows
+with the draws 1 - y. These draws are independent and not identically
+distributed, so `rounds` bounds m. The centres of `rounds` remove the difference
+between rows near 0 and rows near 1.
 
 *Two sets of questions in one model.* The mean over N_1 questions less the mean
 over N_2 other questions is 2 m - 1, where m is the mean over the rows x_i, with
 weight 1/N_1 each, and 1 - y_j, with weight 1/N_2 each. `mean_over_sets` bounds
-m at all of alpha. If neither set leaks, the rows are 0 and 1; the centres of
-`rounds` follow the two sets from the second round on.
+m, so only one bound spends alpha. If neither set leaks, all x_i are 0 and all 1
+- y_j are 1. So the centres of `rounds` follow the mean of each set from the
+second round on.
 
-A lower bound of the excess is minus an upper bound of the control's excess over the model. A
-missing draw counts against the claim on both sides.
+A lower bound of the excess is minus an upper bound of the control's excess over
+the model. A missing draw counts against the claim in both bounds.
 """
 
 from __future__ import annotations
@@ -47,16 +50,17 @@ from leakbound.stats.quantity import Quantity
 
 STYLE = Style(prior=1.0, caution=0.95)
 FEWEST_PAIRS = 32  # with fewer pairs the difference of two bounds may be narrower
-CANDIDATE, CONTROL = 2, 3  # purposes of the orders: one seed gives both models independent orders
+CANDIDATE, CONTROL = 2, 3  # purposes of orders: one seed gives two independent orders
 
 
 def excess(candidate: Estimate, control: Estimate, *, beyond: Beyond = "control") -> Estimate:
     """Bound the candidate's quantity minus the control's, from an estimate of each.
 
-    The errors add up: two estimates at confidence 1 - alpha/2 give 1 - alpha, even if their draws
-    are dependent. The upper bound is the candidate's upper bound minus the control's lower bound;
-    the lower bound is the candidate's lower bound minus the control's upper bound. Missing draws
-    count against the claim on both sides, because they do so in each estimate.
+    The error rates add up: two estimates at confidence 1 - alpha/2 give an excess at 1 - alpha,
+    even if their draws are dependent. The upper bound is the candidate's upper bound minus the
+    control's lower bound; the lower bound is the candidate's lower bound minus the control's upper
+    bound. Missing draws count against the claim in both bounds, because they do so in each
+    estimate.
 
     Args:
         candidate: an estimate of one question, or with one entry per question.
@@ -105,13 +109,13 @@ def excess_of(
     confidence: float = 0.99,
     side: Side = "both",
 ) -> Estimate:
-    """Bound the quantity of `more` minus that of `base`, alpha shared equally between the two.
+    """Bound the quantity of `more` minus the quantity of `base`, each bounded at half of alpha.
 
     Args:
         more: a bound of the quantity that may be larger, with its scores filled in.
         base: a bound of the same quantity for the same questions; its draws may depend on those of
             `more`.
-        beyond: whose quantity `base` bounds: "control" (default), "own words", "baseline",
+        beyond: the reference that `base` is about: "control" (default), "own words", "baseline",
             "unstressed" or "other questions".
         confidence: the probability that the bound is valid, in (0, 1).
         side: "upper", "lower", or "both", each of which then spends half of alpha.
@@ -139,8 +143,8 @@ def excess_over_sets(
 ) -> Estimate:
     """Bound the mean leakage of some questions minus that of other questions of the same model.
 
-    For independent draws, numbers of draws fixed in advance. **The draws of the two sets must share
-    no random numbers.** Missing draws count against the claim.
+    The draws must be independent, and their numbers fixed in advance. **The draws of the two sets
+    must share no random numbers.** Missing draws count against the claim.
 
     Args:
         rows: the draws of the questions, [N_1, d].
@@ -174,7 +178,7 @@ def excess_over_sets(
 def difference(pair: Pair, quantity: Quantity, terms: Terms) -> Estimate:
     """Bound E[X] - E[Y] of each question, X a score of the model and Y of its control.
 
-    For i.i.d. draws, numbers of draws fixed in advance. **The draws of the two must be
+    Draws must be i.i.d., and their numbers fixed in advance. **The draws of the two models must be
     independent**: drawn from different seeds, or for different purposes. Missing draws count
     against the claim.
     """
@@ -182,7 +186,7 @@ def difference(pair: Pair, quantity: Quantity, terms: Terms) -> Estimate:
 
 
 def mean_difference(pair: Pair, quantity: Quantity, terms: Terms) -> Estimate:
-    """Bound the mean of E[X_i] - E[Y_i] over these questions, if `difference` may be used."""
+    """Bound the mean of E[X_i] - E[Y_i] over these questions; conditions as in `difference`."""
     about = replace(quantity.about(binary=pair.binary), scope="mean", over=pair.questions)
     return _excess(pair, about, _mean_upper, terms, together=True)
 
@@ -195,7 +199,7 @@ def _excess(
     *,
     together: bool,
 ) -> Estimate:
-    """Bound by betting; `upper` gives the upper bound, at 1 - alpha, of the first rows' excess."""
+    """Bound the excess; `upper` returns an upper bound, at 1 - alpha, on the first rows' excess."""
     keys = Keys.read(terms.seed, pair.questions)
     mine = replace(pair.rows, keys=keys.apart(CANDIDATE))
     other = replace(pair.control, keys=keys.apart(CONTROL))
@@ -235,7 +239,7 @@ def _mean_upper(mine: Rows, other: Rows, alpha: float) -> Array:
 
 
 def _around_none(number: int) -> Array:
-    """Return descending grid points for (1 + excess)/2: finest at an excess of 0, -1 and 1."""
+    """Return descending grid points for (1 + excess)/2, finest at an excess of 0, -1 and 1."""
     beyond = np.sin(np.arange(number - 1, 0, -1) * math.pi / (2 * number)) ** 2
     return np.concatenate([1 + beyond, [1.0], 1 - beyond[::-1]]) / 2
 

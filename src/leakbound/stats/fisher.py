@@ -4,19 +4,23 @@ Question i has n_i draws of the model, x_i of which leak with probability p_i
 each, and m_i draws of the control, y_i of which leak with probability q_i each.
 The null hypothesis is p_i <= q_i at every question.
 
-*Proof.* Let h_i = x_i + y_i. If p_i = q_i, then x_i given h_i is distributed as Hypergeometric
-(n_i + m_i, h_i, n_i). If p_i < q_i, the odds ratio is below 1, and x_i given h_i is stochastically
-smaller. The questions are independent, so Σ x_i given all h_i is stochastically at most the sum of
-independent hypergeometric variables. The upper tail of that sum at the observed Σ x_i is a p-value
-given the h_i, hence altogether. It is valid for any number of questions and needs no order of the
-draws (Fisher 1935; Gart 1970).
+*Proof.* Let h_i = x_i + y_i. If p_i = q_i, then x_i given h_i is distributed as
+Hypergeometric (n_i + m_i, h_i, n_i). If p_i < q_i, the odds ratio is below 1,
+and x_i given h_i is stochastically smaller than this hypergeometric variable.
+The questions are independent, so Σ x_i given all h_i is stochastically at most
+the sum of independent hypergeometric variables. The upper tail of that sum at
+the observed Σ x_i is a p-value conditionally on the h_i, hence also
+unconditionally. It is valid for any number of questions and needs no order of
+the draws (Fisher 1935; Gart 1970).
 
-One sum over all questions does not see a model that leaks more at one question
-and less at others. So the smallest p-value of a question, corrected for N
-independent questions (Šidák), is a second test: min(p_sum / (1 - ρ), p_question
-/ ρ) is a valid p-value by the union bound.
+One sum over all questions does not detect a model that leaks more at one
+question and less at others. So there is a second test. Its p-value p_question
+is the smallest p-value of a question, corrected for N independent questions
+(Šidák). With p_sum the p-value of the sum, min(p_sum / (1 - ρ), p_question / ρ)
+is a valid p-value by the union bound.
 
-A missing draw is no leak of the model and a leak of the control.
+A missing draw of the model counts as no leak, and a missing draw of the control
+as a leak.
 """
 
 from __future__ import annotations
@@ -31,7 +35,7 @@ from leakbound.stats.estimate import Counts
 from leakbound.stats.evidence import Pair, Rows
 
 RHO = 0.05  # fraction of alpha for the test of the question that leaks most
-TRIMMED = 1e-13  # probability that each tail may lose in one step; it is added to the p-value
+TRIMMED = 1e-13  # largest probability cut from each tail in one step; it is added to the p-value
 
 
 def leaks_somewhere(pair: Pair) -> float:
@@ -41,7 +45,7 @@ def leaks_somewhere(pair: Pair) -> float:
     draws of the two models must share no randomness, and no attack may have selected the questions.
 
     Args:
-        pair: leaks of the model and of its control at each question.
+        pair: the draws of the model and of its control at each question.
 
     Returns:
         The p-value, in (0, 1].

@@ -1,31 +1,39 @@
-"""Test whether draws are independent: if some are copies, no bound is valid.
+"""Test whether draws are independent. If some draws are copies of others, no bound is valid.
 
-If each text's log-probability under the sampled distribution is known, the
-counts of n independent draws are Multinomial(n; p), and three tests compare
-them with it. Each gives a p-value that falls below `level` with probability at
-most `level` if the draws are independent:
+The tests need the log-probability of each text under the sampled distribution.
+The counts of n independent draws are then Multinomial(n; p), and three tests
+compare the observed counts with this distribution. If the draws are
+independent, the p-value of each test is below `level` with probability at most
+`level`.
 
-*One text occurs too often.* c_y draws gave text y. Given that draw i gave y,
-the other n - 1 draws give it Bin(n - 1, p_y) times, so T_y = P(Bin(n - 1, p_y)
->= c_y - 1) is a p-value for draw i, however long the list of possible texts (a
-text seen once is no evidence: T_y = 1; P(Bin(n, p_y) >= c_y) instead would
-refuse any rambling model, each of whose texts is a surprise). The p-value of
-the sample is min_y T_y n / c_y. For text y, T_y < level c_y / n from some count
-k on, hence by P(C_y = c) = (n p_y / c) P(Bin(n - 1, p_y) = c - 1) with a
-probability of at most (n p_y / k) (level k / n) = level p_y, and these add up
-to at most `level`.
+*One text occurs too often.* Text y was drawn c_y times. Given that draw i is y,
+the number of times that the other n - 1 draws are y is Bin(n - 1, p_y). So T_y
+= P(Bin(n - 1, p_y) >= c_y - 1) is a p-value for draw i, for any number of
+possible texts. A text that was drawn once has T_y = 1 and is no evidence.
+(P(Bin(n, p_y) >= c_y) would reject any model with long texts, each of which has
+a small probability.) The p-value of the sample is min_y T_y n / c_y. Proof: for
+text y, T_y < level c_y / n from some count k on. By P(C_y = c) = (n p_y / c)
+P(Bin(n - 1, p_y) = c - 1), a count of at least k has a probability of at most
+(n p_y / k) (level k / n) = level p_y. These probabilities add up to at most
+`level` over all texts.
 
-*All counts multiples of m.* If m copies were made of n/m independent draws,
-counts / m are Multinomial(n/m; p). The ratio E_m of that probability to the one
-under independence, 0 where a count is no multiple of m, has mean at most 1
-under independence; by Markov's inequality and the union bound M / max_m E_m is
-a p-value, M values of m tried. Texts not seen cancel in both.
+*All counts are multiples of m.* If m copies were made of n/m independent draws,
+counts / m is Multinomial(n/m; p). Let E_m be the ratio of the probability of
+the counts in this case to their probability under independence; E_m = 0 if a
+count is no multiple of m. Under independence, E_m has mean at most 1. By
+Markov's inequality and the union bound, M / max_m E_m is a p-value, where M is
+the number of values of m that are tried. Texts that were not drawn cancel in
+the ratio.
 
-*Two equal chunks.* Given the first chunk's counts, the second's are the same with their
-multinomial probability P(v). For each pair, P(same, and P(v) < t) <= t sum_v P(v) = t, so the
-smallest P(v) times the number of pairs is a p-value.
+*Two equal chunks.* A chunk is a part of the draws that was drawn separately.
+Let P(v) be the multinomial probability that a chunk has the counts v. Given
+that the first chunk has the counts v, the second chunk has the same counts with
+probability P(v). For each pair of chunks, P(same counts v, and P(v) < t) <= t
+sum_v P(v) = t. So the smallest P(v) of two equal chunks, times the number of
+pairs, is a p-value.
 
-n is fixed in advance. If a sample is checked at several sizes, the error rates add up.
+n must be fixed in advance. If a sample is checked at several sizes, the error
+rates add up.
 """
 
 from __future__ import annotations
@@ -45,8 +53,9 @@ from leakbound.stats.estimate import Array, Counts
 
 Verdict = Literal["no objection", "copies", "not checkable"]
 
-# Probabilities of a text differ between batch shapes by this much and more in low precision. At
-# 1e-3 the shift is 0.03 standard deviations of a count of 1,024: negligible at a level of 1e-9.
+# In low precision the log-probability of a text differs between batch shapes by this much and more.
+# A difference of 1e-3 moves the expectation of a count of 1,024 by 0.03 standard deviations, which
+# is negligible at a level of 1e-9.
 ROUNDING = 1e-3
 
 
@@ -54,19 +63,19 @@ ROUNDING = 1e-3
 class Independence:
     """The outcome of the check, with the three p-values; a p-value is 1 without evidence.
 
-    "no objection" is no proof of independence: few draws from a peaked distribution are similar
-    whether or not they are copies.
+    "no objection" is no proof of independence: a few draws from a distribution with one likely text
+    are similar even if they are independent.
 
     Attributes:
         verdict: "copies" if a p-value is below `level`, "not checkable" if probabilities are not
             known, else "no objection".
-        seen: the most striking observation, in words.
+        seen: the observation with the smallest p-value, in words.
         n: the number of draws.
         texts: the number of distinct texts.
-        level: the limit below which a p-value is an objection, in (0, 1).
-        text: the smallest p-value of a text that occurs too often.
-        copies: the p-value of all counts being multiples.
-        chunks: the p-value of two identical chunks.
+        level: the limit below which a p-value leads to the verdict "copies", in (0, 1).
+        text: the p-value of the test whether one text occurs too often.
+        copies: the p-value of the test whether all counts are multiples of a number.
+        chunks: the p-value of the test whether two chunks have equal counts.
     """
 
     verdict: Verdict
@@ -95,7 +104,7 @@ def check_independence(
             distribution (for draws from a remainder: given the remainder), [d], or one number for
             all; None, NaN or infinite where not known.
         copies: the numbers of copies to look for, at least one, and each at least 2.
-        level: the largest probability that a test takes independent draws for copies, in (0, 1).
+        level: the largest probability that a test rejects independent draws, in (0, 1).
 
     Returns:
         The verdict and the observation: "not checkable" if there are no draws, a log-probability is
@@ -143,7 +152,7 @@ def require_independent(
         logprobs: natural logarithms of the whole texts' probabilities under the sampled
             distribution (for draws from a remainder: given the remainder), [d], or one number for
             all; None, NaN or infinite where not known.
-        where: the place of the draws, named in the message.
+        where: the name of the query or file of the draws, for the error message.
 
     Returns:
         The verdict and the observation: "no objection" or "not checkable".
@@ -162,7 +171,7 @@ def require_independent(
 
 @dataclass(frozen=True, slots=True)
 class _Finding:
-    """A p-value and the observation, in words."""
+    """A p-value of a test, and the observation behind it in words."""
 
     p: float
     seen: str
@@ -227,5 +236,5 @@ def _alike(chunks: Counts, logp: Array) -> _Finding:
 
 
 def _log_chance(counts: Counts, logp: Array) -> float:
-    """Return log Multinomial(n; p) at these counts; a text that is not listed has count 0."""
+    """Return the log multinomial probability of these counts; an unlisted text has count 0."""
     return float(gammaln(counts.sum() + 1) + counts @ logp - gammaln(counts + 1).sum())

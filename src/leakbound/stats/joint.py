@@ -1,4 +1,4 @@
-"""Estimates that are valid simultaneously: a joint claim, and every question of a data set."""
+"""Make estimates valid simultaneously: estimates that were computed, or every question's."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Joint:
 
     Attributes:
         estimates: the estimates; `about` states the quantity of each.
-        confidence: 1 minus the sum of their error rates.
+        confidence: 1 minus the sum of the error rates of the estimates.
     """
 
     estimates: tuple[Estimate, ...]
@@ -29,19 +29,20 @@ class Joint:
 def joint(*estimates: Estimate, confidence: float = 0.99) -> Joint:
     """Join estimates into one claim at `confidence`, or raise if their error rates are too large.
 
-    By the union bound the error rates add up, even if the estimates are dependent. An estimate with
-    one entry per question counts once per entry, unless `every_question` made it.
+    By the union bound the error rates add up, even if the estimates are dependent. The error rate
+    of an estimate with one entry per question is added once per entry, unless `every_question` made
+    the estimate.
 
     Args:
         *estimates: the estimates, at least one.
-        confidence: the least probability that all of them are valid, in (0, 1).
+        confidence: the smallest probability that all estimates are valid, in (0, 1).
 
     Returns:
         The estimates with their joint confidence.
 
     Raises:
-        InputError: error rates that add up to more than alpha, with the confidence to bound each
-            at; no estimate; or an invalid confidence.
+        InputError: error rates that add up to more than alpha (the message names a sufficient
+            confidence of each estimate); no estimate; or an invalid confidence.
     """
     alpha = error_rate(confidence)
     if not estimates:
@@ -68,19 +69,19 @@ def every_question(
     """Bound each of `questions` quantities so that all bounds are valid simultaneously.
 
     The estimate has one entry per question. With probability at least `confidence` no entry fails.
-    With both sides an entry fails if either bound fails, and each bound gets half of the entry's
-    share.
+    If both sides are requested, an entry fails if either of its bounds fails, and each bound gets
+    half of the entry's part of alpha.
 
     Args:
         bound: a bound of the quantity with its scores filled in, one entry per question.
         questions: the number of questions, N, which is the number of entries of `bound`. If not
-            `independent`, `bound` may have fewer entries, because some questions are not drawn yet
-            (see the module `questions`).
+            `independent`, `bound` may have fewer entries than N, because some questions may have no
+            draws yet (see the module `questions`).
         confidence: the probability that all entries are valid, in (0, 1).
         side: "upper", "lower", or "both", each of which then spends half of alpha.
-        independent: whether the draws of different questions are independent. Each question then
-            gets 1 - (1 - alpha)^(1/N) (Sidak), otherwise alpha/N (Bonferroni), for example for
-            decodings or scorers that share randomness.
+        independent: whether the draws of different questions are independent. If True, each
+            question gets the error rate 1 - (1 - alpha)^(1/N) (Sidak). If False, each gets alpha/N
+            (Bonferroni); use this for example for decodings or scorers that share randomness.
 
     Returns:
         An estimate whose entries are valid simultaneously.
@@ -110,7 +111,7 @@ def check_questions(questions: int) -> None:
 
 
 def check_rows(estimate: Estimate, questions: int, *, fewer: bool = False) -> None:
-    """Raise InputError unless there is one entry per question, or `fewer` and they are allowed."""
+    """Raise InputError unless there is one entry per question; `fewer` allows fewer entries."""
     rows = len(np.atleast_1d(estimate.n))
     if rows > questions or (rows < questions and not fewer):
         raise InputError(
@@ -124,6 +125,6 @@ def _claims(estimate: Estimate) -> int:
 
 
 def _enough(share: float) -> str:
-    """Return 1 - share in per cent, rounded up to the digits that differ from 100."""
+    """Return 1 - share in per cent, rounded up, with enough digits to differ from 100."""
     digits = 2 - math.floor(math.log10(100 * share))
     return f"{math.ceil((1 - share) * 100 * 10**digits) / 10**digits:.{digits}f}"

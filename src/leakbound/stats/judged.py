@@ -1,27 +1,29 @@
-"""The leak probability if the judge makes errors, which are measured on items that people labelled.
+"""Bounds on the leak probability behind a judge whose errors are measured on labelled items.
 
 Let p be the probability of a leak, t the probability that the judge reports
 "leak" for a leak (its true positive rate), and f the probability that it
 reports "leak" for anything else. It reports "leak" with probability q = p·t +
-(1 - p)·f, which is increasing in t and in f. So where q <= q⁺, t >= t⁻ and f >=
-f⁻,
+(1 - p)·f, which is increasing in t and in f. A superscript ⁺ marks an upper
+bound and ⁻ a lower bound. If q <= q⁺, t >= t⁻ and f >= f⁻,
 
     p·t⁻ + (1 - p)·f⁻  <=  q⁺,    that is    p·(t⁻ - f⁻)  <=  q⁺ - f⁻,
 
-and p <= (q⁺ - f⁻)/(t⁻ - f⁻) if t⁻ > f⁻; otherwise nothing follows and the bound
-is 1. Conversely, p >= (q⁻ - f⁺)/(t⁺ - f⁺) if t⁺ > f⁺, otherwise 0. A bound
-fails only if one of its three bounds fails; each has a third of alpha. The
-judge need not be better than chance.
+so p <= (q⁺ - f⁻)/(t⁻ - f⁻) if t⁻ > f⁻; otherwise nothing follows and the upper
+bound is 1. Likewise, p >= (q⁻ - f⁺)/(t⁺ - f⁺) if t⁺ > f⁺; otherwise the lower
+bound is 0. A bound on p fails only if one of the three bounds (on q, t and f)
+in its formula fails. Each of the three gets a third of alpha. The formulas are
+valid even if the judge is not better than chance.
 
 Assumptions: people label correctly; the labelled items were judged
 independently of each other and of the draws; and, given whether a draw leaks,
 the judge reports a leak at the same rates as on these items. For the mean over
-questions the rates need to agree only on average, over all draws that leak and
-over all that do not. Items picked at random from the draws satisfy that. For
-one question they must be the rates of that question. Draws that the judge could
-not decide are missing: they count as reported leaks in upper bounds and as no
-leaks in lower bounds. This only widens the interval, so labelled items that the
-judge could not decide are left out.
+questions the rates need to agree only on average: t over all draws that leak,
+and f over all draws that do not. Labelled items picked at random from the draws
+satisfy that. For a single question, t and f must be the rates of that question.
+A draw that the judge could not decide is a missing draw. Upper bounds count it
+as a reported leak, and lower bounds as no reported leak, which only widens the
+interval. So labelled items that the judge could not decide are left out of the
+tallies below.
 """
 
 from __future__ import annotations
@@ -40,9 +42,9 @@ from leakbound.stats.quantity import LEAKAGE
 from leakbound.stats.questions import bounds_at
 
 Tally = tuple[int, int]
-"""(hits, n): the judge calls `hits` of n labelled items a leak."""
+"""(hits, n): the judge reports a leak for `hits` of n labelled items."""
 
-_BOUNDS = 3  # bounds on which each end of the interval depends
+_BOUNDS = 3  # bounds from which each bound on p is computed
 
 
 def corrected_bound(
@@ -55,22 +57,24 @@ def corrected_bound(
 ) -> Estimate:
     """Convert a bound on the rate of the judge's "leak" to a bound on the leak probability.
 
-    Conditions and proof are above. If there are too few labelled items to separate the judge's
-    rates t and f, `method` reports that, and the bounds are mostly 0 and 1. Questions share those
-    items, so their bounds do not fail independently.
+    Conditions and proof are in the module docstring. If there are too few labelled items to
+    separate the judge's rates t and f, the `method` of the result reports that, and the bounds are
+    mostly 0 and 1. The bounds of all questions use the same labelled items, so they do not fail
+    independently.
 
     Args:
-        bound: a valid bound of the probability that the judge reports "leak", of each question or
-            on average, with its scores filled in.
-        positives: (hits, n): of n items that people label as leaks, the judge calls `hits` a leak.
-        negatives: (hits, n): of n items that people label as no leaks, the judge calls `hits` a
-            leak.
+        bound: a valid bound of the probability that the judge reports "leak", for each question or
+            for the mean over questions, with its scores filled in.
+        positives: (hits, n): of n items that people label as leaks, the judge reports `hits` as
+            leaks.
+        negatives: (hits, n): of n items that people label as no leaks, the judge reports `hits` as
+            leaks.
         confidence: the probability that the bound is valid, in (0, 1).
         side: "upper", "lower", or "both", each of which then spends half of alpha.
 
     Returns:
-        The leak probability's estimate, in [0, 1], with the entries of `bound`. `value` is
-            (q - f)/(t - f) of the observed fractions, cut to [0, 1]; NaN where t <= f.
+        The estimate of the leak probability, in [0, 1], with the same entries as `bound`. `value`
+            is (q - f)/(t - f) of the observed fractions, cut to [0, 1]; NaN where t <= f.
 
     Raises:
         InputError: no labelled leaks or no labelled non-leaks, a bound of another quantity than a
@@ -102,7 +106,7 @@ def corrected_bound(
 
 
 def _interval(name: str, tally: Tally, rate: float) -> Estimate:
-    """Bound the judge's rate of "leak" on such items; each bound fails with probability `rate`."""
+    """Bound the judge's rate of "leak" on labelled items, each side at error rate `rate`."""
     hits, n = tally
     if not 0 <= hits <= n or n < 1:
         raise InputError(
@@ -115,7 +119,7 @@ def _interval(name: str, tally: Tally, rate: float) -> Estimate:
 def _solve(
     rate: float | Array, true: float | Array, false: float | Array, otherwise: float
 ) -> float | Array:
-    """Solve p·true + (1 - p)·false = rate for p in [0, 1]; `otherwise` unless true > false."""
+    """Solve p·true + (1 - p)·false = rate for p in [0, 1]; give `otherwise` unless true > false."""
     if true <= false:
         return plain(np.full(np.shape(rate), otherwise))
     return plain(np.clip((np.asarray(rate) - false) / (true - false), 0.0, 1.0))

@@ -1,16 +1,19 @@
 """leak@k: the expected largest leakage of k draws, E[max(X_1 ... X_k)].
 
-It is an integral over [0, 1] of a function that is constant between scores:
-E[max_k] = int 1 - F(x)^k dx, so a band of F bounds it at every k, also k > n; and the unbiased
-estimate uses 1 - C(i, k)/C(n, k) if i of n draws are at or below x.
+leak@k is an integral over [0, 1]: E[max_k] = int 1 - F(x)^k dx, with F the
+distribution function of a score. So a band for F bounds leak@k for every k,
+including k > n. The unbiased estimate replaces 1 - F(x)^k by 1 - C(i, k)/C(n,
+k) if i of n draws are at or below x. Both integrands are constant between
+scores.
 
 For one k fixed in advance, the draws in random order are cut into floor(n/k)
 blocks of k. The maxima of the blocks are i.i.d. with mean leak@k, for any
 distribution, and betting bounds that mean. The remaining draws, fewer than k,
 are dropped.
 
-For a scorer of 0 and 1 leak@k is 1 - (1 - p)^k, which grows with p: a bound of p is a bound for
-every k simultaneously.
+For a binary scorer with leak probability p, leak@k is 1 - (1 - p)^k, which
+increases in p. So a bound of p gives bounds of leak@k for every k
+simultaneously.
 """
 
 from __future__ import annotations
@@ -32,19 +35,20 @@ from leakbound.stats.proportion import PROPORTION
 from leakbound.stats.quantity import Quantity, whole_sizes
 from leakbound.stats.tail import BERK_JONES, DKW, Band
 
-FEWEST_GROUPS = 4  # n/k from which leak@k has a point estimate
-ABOVE, BELOW = 4, 16  # least n/k and least n/k^2 from which blocks are narrower on average
+FEWEST_GROUPS = 4  # smallest n/k at which leak@k has a point estimate
+ABOVE, BELOW = 4, 16  # smallest n/k, n/k^2 from which blocks are narrower on average
 
 
 def largest_of_k(rows: Rows, quantity: Quantity, terms: Terms) -> Estimate:
-    """Bound leak@k for i.i.d. draws, n fixed in advance; any k >= 1, also beyond n.
+    """Bound leak@k for i.i.d. draws, n fixed in advance; k may be any whole number, also above n.
 
-    Several k are bounded by the Berk-Jones band, or "paper" by the DKW band; both are valid for
-    every k simultaneously. For one k the method depends on n and k only. Upper bounds use block
-    maxima if n >= 4k, lower bounds if n >= 16k^2; otherwise the band is used. Measured over ten
-    distributions, blocks are narrower on average from these n on. `value` is the unbiased estimate,
-    NaN where k exceeds a quarter of the scored draws. It uses every subset of k draws, not the
-    blocks only, and may lie outside a narrow interval.
+    Several k are bounded by the Berk-Jones band, or with the method "paper" by the DKW band. Both
+    bands are valid for every k simultaneously. For one k the method depends on n and k only: upper
+    bounds use block maxima if n >= 4k, lower bounds if n >= 16k^2; otherwise the band is used.
+    Measured over ten distributions, block maxima give narrower bounds on average from these n on.
+    `value` is the unbiased estimate, NaN where k exceeds a quarter of the scored draws. The
+    estimate uses every subset of k draws, not only the blocks, so it may be outside a narrow
+    interval.
     """
     sizes = quantity.sizes
     band = maximum_method(BERK_JONES, sizes)
@@ -60,10 +64,10 @@ def largest_of_k(rows: Rows, quantity: Quantity, terms: Terms) -> Estimate:
 
 
 def leak_among_k(rows: Rows, quantity: Quantity, terms: Terms) -> Estimate:
-    """Bound the chance 1 - (1 - p)^k of a leak among k i.i.d. draws, for every k simultaneously.
+    """Bound 1 - (1 - p)^k, the probability of a leak in k i.i.d. draws, for every k simultaneously.
 
-    The bound of p is converted. `value` is the unbiased estimate, NaN where k exceeds a quarter of
-    the scored draws.
+    The bound of the leak probability p is converted. `value` is the unbiased estimate, NaN where k
+    exceeds a quarter of the scored draws.
     """
     sizes, scored = quantity.sizes, rows.scored().n
     leak = PROPORTION(rows, quantity, terms)
@@ -74,19 +78,20 @@ def leak_among_k(rows: Rows, quantity: Quantity, terms: Terms) -> Estimate:
 def leak_at_k(rows: Rows, k: npt.ArrayLike) -> float | Array:
     """Return the unbiased estimate of leak@k over the scored draws.
 
-    It is the mean, over all subsets of k draws, of their maximum. For a binary scorer this is 1 -
-    C(n - hits, k) / C(n, k).
+    The estimate is the mean, over all subsets of k draws, of the largest score in the subset. For a
+    binary scorer this is 1 - C(n - hits, k) / C(n, k).
 
     Args:
         rows: the draws.
-        k: the number of draws of the maximum, a whole number from 1 to the smallest number of
-            scored draws; or [K] of them, which form the last axis of the result.
+        k: the number of draws whose largest score is taken, from 1 to the smallest number of scored
+            draws; or [K] such numbers, which form the last axis of the result.
 
     Returns:
         The estimate, one per question and, for several k, one per k.
 
     Raises:
-        InputError: an invalid k, or one that exceeds the scored draws: no unbiased estimate exists.
+        InputError: an invalid k, or a k above the number of scored draws, where no unbiased
+            estimate exists.
     """
     sizes, scored = whole_sizes(k), rows.scored()
     if sizes.max() > scored.n.min():
@@ -102,7 +107,7 @@ def leak_at_k(rows: Rows, k: npt.ArrayLike) -> float | Array:
 def worst_of_k(rows: Rows, k: int, *, seed: Seed = None) -> float | Array:
     """Return the naive estimate: the mean maximum of floor(n/k) groups of k shuffled draws.
 
-    It is unbiased too, but noisier than `leak_at_k`, because it averages only n/k groups.
+    This estimate is unbiased, like `leak_at_k`, but noisier, because it averages only n/k groups.
 
     Args:
         rows: the draws; none may be missing.
@@ -130,14 +135,13 @@ def worst_of_k(rows: Rows, k: int, *, seed: Seed = None) -> float | Array:
 
 
 def carried(leak: Estimate, k: npt.ArrayLike, draws: npt.ArrayLike | None = None) -> Estimate:
-    """Convert a bound of p to a bound of 1 - (1 - p)^k, which increases in p, for every k
-    simultaneously.
+    """Convert a bound of p to a bound of leak@k = 1 - (1 - p)^k, for every k simultaneously.
 
     Args:
-        leak: an estimate of the leak probability of a query, a question, or the worst of several,
-            which is the worst for every k.
-        k: the number of draws, a whole number >= 1; or [K] of them, which form the last axis of the
-            result.
+        leak: an estimate of the leak probability p of a query, of a question, or of the worst of
+            several questions, which is the worst for every k because leak@k increases in p.
+        k: the number of draws, a whole number >= 1; or [K] such numbers, which form the last axis
+            of the result.
         draws: the number of draws behind the value of `leak`; None: the scored draws.
 
     Returns:
@@ -191,7 +195,7 @@ def maximum_method(band: Band, k: Counts) -> Method:
 
 
 def block_maxima(draws: Array, k: int) -> Array:
-    """Return the largest of each whole block of k among ordered draws (Q, n): (Q, n // k)."""
+    """Return the largest score of each complete block of k in ordered draws (Q, n): (Q, n // k)."""
     whole_blocks = draws[:, : draws.shape[1] // k * k]
     return np.asarray(whole_blocks.reshape(len(draws), -1, k).max(axis=2))
 
@@ -210,7 +214,7 @@ def blocks_of(k: int) -> Method:
 
 
 def _of_one_k(k: int, n: Counts, side: Side, band: Method) -> Method:
-    """Choose blocks or the band for rows with these n, and for the bounds of `side`."""
+    """Return the method, blocks or the band, for rows with these n and for the bounds of `side`."""
     blocks = blocks_of(k)
 
     def of(n: int, least: int) -> Method:
@@ -234,7 +238,7 @@ def _of_one_k(k: int, n: Counts, side: Side, band: Method) -> Method:
 
 
 def integral(rows: Rows, seen: Counts, tail: Array) -> Array:
-    """Integrate tail[number of draws <= x] over x: (Q,), or (Q, K) for a table (K, n + 1)."""
+    """Integrate tail[number of draws <= x] over x: (Q,), or (Q, K) for a `tail` (K, n + 1)."""
     if tail.ndim == 1:
         return np.asarray((rows.gaps * tail[seen]).sum(axis=1))
     return np.stack([integral(rows, seen, row) for row in tail], axis=1)
@@ -249,8 +253,8 @@ def unbiased(rows: Rows, k: Counts) -> Array:
 def _tail(n: int, k: int) -> Array:
     """Return tail[i], the probability that k random draws of n are not all among the i lowest.
 
-    The i-th lowest draw is the largest of the k with probability omega_i: omega_n = k/n, and
-    omega_{i-1} = omega_i (i - k)/(i - 1). The sum starts at i = n, to lose no precision.
+    The i-th lowest draw is the largest of the k draws with probability omega_i, where omega_n = k/n
+    and omega_{i-1} = omega_i (i - k)/(i - 1). The sum starts at i = n, to lose no precision.
     """
     i = np.arange(n, k, -1)
     weights = np.cumprod(np.concatenate([[k / n], (i - k) / (i - 1)]))
@@ -259,7 +263,7 @@ def _tail(n: int, k: int) -> Array:
 
 
 def _chances(hits: Counts, n: Counts, k: Counts) -> Array:
-    """Return 1 - C(n - hits, k)/C(n, k), NaN if k > n; several k form the last axis."""
+    """Return 1 - C(n - hits, k)/C(n, k), or NaN if k > n; several k form the last axis."""
     axes = (..., *[np.newaxis] * k.ndim)
     return np.asarray(_subset_hit(hits[axes], n[axes], k))
 

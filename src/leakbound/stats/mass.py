@@ -1,37 +1,46 @@
-"""Bounds from exact masses: what an explored output distribution proves, with or without draws.
+"""Bounds from exact probability masses of outputs that exploring found, with or without draws.
 
-Exploring finds disjoint events a with masses of at least p_a and a score in [low_a, high_a]. Draws,
-if any, come from the distribution given the remainder, a region of mass at least r. The true masses
-P_a >= p_a and R >= r belong to disjoint events. So the unknown mass, slack = 1 - sum p_a - r,
-contains every excess P_a - p_a and R - r, and all other events. For g with values in [0, 1], g in
-[g_low_a, g_high_a] on a, and L <= E[g(X) | remainder] <= U,
+Exploring finds disjoint events a (sets of outputs), each with a mass
+(probability) of at least p_a and scores in [low_a, high_a]. The remainder is
+another disjoint event, with a mass of at least r. Draws, if any, come from the
+distribution given the remainder. The true masses are P_a >= p_a and R >= r. So
+the unknown mass, slack = 1 - sum p_a - r, consists of every excess P_a - p_a,
+of R - r, and of the mass of all other events. Let g be a function of the score
+X with values in [0, 1], and in [g_low_a, g_high_a] on a. If L <= E[g(X) |
+remainder] <= U, then
 
     sum p_a g_low_a + r L  <=  E[g(X)]  <=  sum p_a g_high_a + r U + slack:
 
-below, the unknown mass counts as 0; above, it counts as 1, the most that P_a -
-p_a at g_high_a, R - r at U, and other events can add. Both bounds are attained
-by possible distributions, so no better bounds exist. Only [L, U] depends on
-draws, and only it spends alpha. If it is valid for all g of a family
-simultaneously, so are the bounds. Without draws [L, U] = [0, 1], and the bounds
-are certain. (Sums in float64 have errors of some 1e-16 per event.)
+In the lower bound g is 0 on the unknown mass; in the upper bound g is 1 there,
+the largest possible value. Both bounds are attained by possible distributions,
+so no better bounds exist. Only [L, U] depends on draws, so only [L, U] spends
+alpha. If [L, U] is valid for all g of a family simultaneously, the bounds are
+as well. Without draws [L, U] = [0, 1], and the bounds are certain. (Sums in
+float64 have errors of some 1e-16 per event.)
 
-*Over questions.* With the parts of question i that its masses settle between low_i and high_i, the
-unknown slack_i, and a remainder of mass R_i in which the score has mean q_i,
+*Over questions.* For question i, let low_i and high_i be the sums over its
+events of mass times lowest or highest score, slack_i its unknown mass, and R_i
+the mass of its remainder, in which the mean score is q_i. Then
 
     sum low_i + sum R_i q_i  <=  N mean  <=  sum (high_i + slack_i) + sum R_i q_i.
 
-The R_i do not depend on the draws, so sum R_i q_i / sum R_i is a mean of the draws' expectations
-with weights fixed in advance, which `mean_over_questions` bounds. Only this spends alpha.
+The R_i do not depend on the draws. So sum R_i q_i / sum R_i is a mean of the
+q_i with weights fixed in advance, which `mean_over_questions` bounds. Only this
+bound spends alpha.
 
-*Deviation, and its rounding.* Both bounds are min_c f(c) for a convex f(c) = sum p (c - end(c))^2,
-with f' = 2 g, evaluated at a c that is nearly the minimum. Let u be the spacing of float64 at 1, d
-the number of events. Above: min f <= f(c) for any c, and f(c) is a sum of d terms >= 0,
-computed to a relative error below (d + 8) u. Below: f is above its tangent, and both c and the
-minimum are in [0, 1], so min f >= f(c) - |f'(c)| = f(c) - 2 |g(c)|, with g(c) computed to an
-absolute error below (d + 8) u. Where masses add up to 1 + s, the true ones are together s less, and
-no (c - end)^2 is above 1: the lower bound gives s away. Then lower <= upper: for the same masses
-near_a(c)^2 <= far_a(c)^2, and min_c sum p far^2 <= (1 + s)/4, so that the lower bound is below 1/2
-too.
+*Standard deviation, and its rounding.* Each bound of the variance (see
+`mass_std`) is min_c f(c) for a convex f(c) = sum p (c - end(c))^2, where end(c)
+is a bound of an event's range. f' = 2 g. The minimum is evaluated at a c that
+is nearly the minimiser. Let u be the spacing of float64 at 1, and d the number
+of events. Upper bound: min f <= f(c) for any c, and f(c) is a sum of d terms >=
+0, computed to a relative error below (d + 8) u. Lower bound: f is above its
+tangent, and both c and the minimiser are in [0, 1], so min f >= f(c) - |f'(c)|
+= f(c) - 2 |g(c)|, with g(c) computed to an absolute error below (d + 8) u. If
+masses add up to 1 + s because of rounding, the true masses are smaller by s in
+total, and no (c - end)^2 is above 1, so s is subtracted from the lower bound.
+Then lower <= upper: for the same masses near_a(c)^2 <= far_a(c)^2 (distances
+defined in `mass_std`), and min_c sum p far^2 <= (1 + s)/4, so the lower bound
+is below 1/2 as well.
 """
 
 from __future__ import annotations
@@ -67,17 +76,19 @@ ROUNDING = 1e-9  # tolerance by which the sum of the masses may exceed 1
 
 @dataclass(frozen=True)
 class Mass:
-    """The exact masses of one query's score X; bounds from them are equally certain.
+    """The exact masses of one query's score X; bounds from them are as certain as the masses.
 
-    Each disjoint event has a mass, which is a lower bound, and a range of X. The mass that is left
-    of 1 after all events and the remainder is unknown: it may have any score in [0, 1]. Masses from
-    an engine are lower bounds, given the measured margin (`leakbound.engines.margin`).
+    Each of the disjoint events has a lower bound of its mass and a range of X. The mass outside the
+    events and the remainder is unknown: it may have any score in [0, 1]. Masses from an engine are
+    lower bounds, given the measured margin (`leakbound.engines.margin`).
 
     Attributes:
-        p: the least mass of each event, [d]; with the remainder they add up to at most 1.
-        low: the least score inside each event, in [0, 1], [d].
+        p: the lower bound of the mass of each event, [d]; with `remainder` they add up to at most
+            1.
+        low: the smallest score inside each event, in [0, 1], [d].
         high: the largest score inside each event, in [0, 1], [d].
-        remainder: the least mass of the region of the draws; 0 without draws.
+        remainder: the lower bound of the mass of the remainder, from which draws come; 0 without
+            draws.
 
     Raises:
         InputError: masses below 0 or adding up to more than 1, ranges that leave [0, 1] or are
@@ -115,15 +126,15 @@ class Mass:
 
     @cached_property
     def slack(self) -> float:
-        """Return the mass of which nothing is known: 1 - sum p - remainder, correctly rounded."""
+        """Return the unknown mass: 1 - sum p - remainder, correctly rounded."""
         return max(0.0, -math.fsum([*self.p, self.remainder, -1.0]))
 
 
 @dataclass(frozen=True)
 class Masses(OfRows):
-    """Exact masses of one query or several, with i.i.d. draws of each remainder.
+    """Exact masses of one or several queries, with i.i.d. draws from each remainder.
 
-    The events and the numbers of draws were fixed before the draws.
+    The events and the numbers of draws must be fixed before the draws.
 
     Attributes:
         known: the masses of each question. A remainder without draws is part of the unknown mass.
@@ -180,8 +191,9 @@ class Masses(OfRows):
     ) -> Estimate:
         """Evaluate the formula at the top of the module for every question.
 
-        `sums` returns the sum of p g over the events, with g at one end of each range. `prove`
-        bounds the mean of g over a remainder, from its draws. `largest` is the largest value of g.
+        `sums` returns the sum of p g over the events, with g at the lower or at the upper bound of
+        each range. `prove` bounds the mean of g over a remainder, from the draws. `largest` is the
+        largest value of g.
         """
         low, high = (
             np.stack([sums(mass, getattr(mass, end)) for mass in self.known]) for end in ENDS
@@ -225,16 +237,16 @@ class Masses(OfRows):
 
 
 def mass_tail(masses: Masses, quantity: Quantity, terms: Terms) -> Estimate:
-    """Bound Pr[X > x] for every x simultaneously: certain given the masses, at `confidence` with
-    draws.
+    """Bound Pr[X > x] for every x simultaneously, from masses and, where there are any, draws.
 
-    `tail_bound` bounds the tail of the draws for all x. Without draws the remainder is unknown too,
-    and the confidence is 1.
+    `tail_bound` bounds the tail of the draws for all x. Without draws the remainder is part of the
+    unknown mass, and the confidence is 1.
 
-    `value`, here and below, is the value of one possible distribution: half of each event's mass at
-    either end of its range, the remainder as drawn, and the unknown mass distributed over both in
-    proportion. Without draws it is always between the bounds; NaN without an event or a scored
-    draw.
+    `value`, here and in the functions below, is the quantity of one possible distribution. It puts
+    half of each event's mass at the lowest and half at the highest score of the event, gives the
+    remainder the distribution of its draws, and spreads the unknown mass over both in proportion.
+    Without draws `value` is always between the bounds. It is NaN if there is neither an event nor a
+    scored draw.
     """
     x = quantity.points
     most = np.where(x < 1, 1.0, 0.0)
@@ -244,8 +256,8 @@ def mass_tail(masses: Masses, quantity: Quantity, terms: Terms) -> Estimate:
 def mass_leak(masses: Masses, quantity: Quantity, terms: Terms) -> Estimate:
     """Bound the leak probability of a binary scorer, in the same way as `mass_tail`.
 
-    Clopper-Pearson bounds the probability that a draw from the remainder leaks. It is valid for one
-    x only, so it is tighter than the bound of the tail.
+    Clopper-Pearson bounds the probability that a draw from the remainder leaks. This bound is for
+    one x only, so it is tighter than the bound of the tail, which is valid for every x.
     """
     return masses.mixed(LEAK, partial(_above, np.array(0.0)), PROPORTION, quantity, terms)
 
@@ -258,9 +270,10 @@ def mass_mean(masses: Masses, quantity: Quantity, terms: Terms) -> Estimate:
 def mass_leak_at_k(masses: Masses, quantity: Quantity, terms: Terms) -> Estimate:
     """Bound leak@k for every k simultaneously, any k >= 1.
 
-    E[max of k] = int_0^1 1 - (1 - Pr[X > t])^k dt, increasing in the tail, which `mass_tail` bounds
-    for all t simultaneously. `value` is NaN if it depends too much on few draws: if k draws would
-    contain, on average, more draws from the remainder than a quarter of the sampled draws.
+    E[max of k] = int_0^1 1 - (1 - Pr[X > t])^k dt increases in the tail Pr[X > t], which
+    `mass_tail` bounds for all t simultaneously. `value` is NaN if it would depend too much on few
+    draws, that is, if k draws from the whole distribution would contain, on average, more draws
+    from the remainder than a quarter of the sampled draws.
     """
     sizes = quantity.sizes
 
@@ -289,7 +302,7 @@ def mass_leak_at_k(masses: Masses, quantity: Quantity, terms: Terms) -> Estimate
 def mass_leak_among_k(masses: Masses, quantity: Quantity, terms: Terms) -> Estimate:
     """Bound 1 - (1 - p)^k, the probability of a leak among k draws, for every k simultaneously.
 
-    For a binary scorer. It converts the bound of p from `mass_leak`; `value` as in
+    For a binary scorer. The bound of p from `mass_leak` is converted; `value` is as in
     `mass_leak_at_k`.
     """
     for mass in masses.known:
@@ -308,7 +321,7 @@ def _joined(masses: Masses, of: Callable[[Masses], Estimate]) -> Estimate:
 
 
 def _like(masses: Masses) -> Array:
-    """Return the number of full draws that each question's draws from its remainder are worth."""
+    """Return, per question, the unrestricted draws that the remainder's draws are worth."""
     rest = np.array([mass.remainder for mass in masses.known])
     scored = masses.rows.scored().n
     drawn = (masses.rows.n > 0) & (rest > 0)
@@ -316,7 +329,7 @@ def _like(masses: Masses) -> Array:
 
 
 def mass_mean_over_questions(masses: Masses, quantity: Quantity, terms: Terms) -> Estimate:
-    """Bound the mean of E[X] over these questions; only the draws spend alpha, not the masses.
+    """Bound the mean of E[X] over these questions; only the bound from draws spends alpha.
 
     Each question's draws come from its distribution given its remainder; their numbers are fixed in
     advance.
@@ -352,7 +365,7 @@ def mass_mean_over_questions(masses: Masses, quantity: Quantity, terms: Terms) -
 
 
 def _above(x: Array, mass: Mass, values: Array) -> Array:
-    """Return the mass of the events with values above each x, added from the highest value down."""
+    """Return the mass of events with values above each x, summed from the highest value down."""
     order = np.argsort(values)
     sums = np.append(np.cumsum(mass.p[order][::-1])[::-1], 0.0)
     return np.asarray(sums[np.searchsorted(values[order], x, side="right")])
@@ -361,18 +374,19 @@ def _above(x: Array, mass: Mass, values: Array) -> Array:
 def mass_std(masses: Masses, quantity: Quantity, terms: Terms) -> Estimate:
     """Bound the standard deviation of X from the masses only, with certainty.
 
-    The unknown mass is one more event, with range [0, 1]. The variance is min_c E(X - c)^2.
-    Below: the smallest over the possible distributions is min_c sum p_a near_a(c)^2, near_a(c) the
-    distance from c to [low_a, high_a], since two minima change places. Above: E(X - c)^2 is linear
-    in the distribution, convex in c, and the possible distributions are a convex compact set, so
-    (Sion 1958) the largest min_c is min_c sum p_a far_a(c)^2, far_a(c) the distance from c to the
-    farther end. Both sums are convex in c, both bounds are attained. Where every event is settled
-    this is, with E_i = sum p_a x_a^i and R the unknown mass, E_2 - E_1^2/(1 - R) and E_2 + Rz -
-    (E_1 + Rz)^2, z = clip((1/2 - E_1)/R, 0, 1).
+    The unknown mass is treated as one more event, with range [0, 1]. The variance is min_c E(X -
+    c)^2. Lower bound: the smallest variance over the possible distributions is min_c sum p_a
+    near_a(c)^2, with near_a(c) the distance from c to [low_a, high_a], because the two minima may
+    be exchanged. Upper bound: E(X - c)^2 is linear in the distribution and convex in c, and the
+    possible distributions are a convex compact set. So by Sion's minimax theorem (1958) the largest
+    variance is min_c sum p_a far_a(c)^2, with far_a(c) the distance from c to the farther of low_a
+    and high_a. Both sums are convex in c, and both bounds are attained. If every event has a single
+    score x_a, let E_i = sum p_a x_a^i and R the unknown mass. The bounds of the variance are then
+    E_2 - E_1^2/(1 - R) and E_2 + Rz - (E_1 + Rz)^2, z = clip((1/2 - E_1)/R, 0, 1).
 
-    In float64 the bounds are rounded outwards, by an amount that the module's text proves
-    sufficient. So they never cross, also if masses add up to a little more than 1 (`Mass` allows
-    1e-9).
+    In float64 the bounds are rounded outwards, by an amount that the module docstring proves
+    sufficient. So the lower bound never exceeds the upper bound, even if masses add up to a little
+    more than 1 (`Mass` allows 1e-9).
     """
     return _joined(masses, lambda question: _std_of_one(question.known[0], terms.side))
 

@@ -1,10 +1,10 @@
 """The expected leakage E[X] of a query, for scores in [0, 1].
 
-The default bets on i.i.d. draws of a fixed n, in the order of the seed's keys.
-The method "paper" is Anderson's bound over the DKW band. The paper uses the
-two-sided epsilon and a grid of 99 cells; this package uses the one-sided
-epsilon and integrates the band exactly. A missing draw counts as 1 in an upper
-bound and as 0 in a lower bound.
+The default bound bets on i.i.d. draws, with n fixed in advance, in the order
+that the seed determines. The method "paper" is Anderson's bound over the DKW
+band. Scholten et al. (2025) use the two-sided epsilon and a grid of 99 cells;
+this package uses the one-sided epsilon and integrates the band exactly. A
+missing draw counts as 1 in an upper bound and as 0 in a lower bound.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from leakbound.stats.tail import DKW
 
 
 def mirrored(upper: Rule) -> Rule:
-    """Return the rule for a lower bound of E[X] that follows from a rule for an upper bound."""
+    """Convert a rule for an upper bound of E[X] to a rule for a lower bound."""
     return lambda rows, alpha: 1 - upper(rows.mirrored(), alpha)
 
 

@@ -2,27 +2,31 @@
 
 The draws are independent but not identically distributed, because questions
 differ. So bounds for i.i.d. draws are not valid. Three bounds are valid:
-Hoeffding's form of Clopper-Pearson, betting in rounds, and the portfolio
-mixture. The number of draws of each question must be fixed in advance. These
-numbers, the weights and the scorer's declared range decide which of the three
-is used.
+Hoeffding's form of Clopper-Pearson ("Hoeffding's form" below), betting in
+rounds (module `rounds`), and the portfolio mixture (module `portfolio`). The
+number of draws of each question must be fixed in advance. These numbers, the
+weights and the scorer's declared range decide which of the three is used.
 
-*Scores of 0 or 1, the same n for every question.* Hoeffding's form U is narrower if questions are
-similar, betting in rounds if they differ.
+*Binary scorer, the same n for every question.* Hoeffding's form, with upper
+bound U, is narrower if the questions have similar leak probabilities, and
+betting in rounds is narrower if they differ.
 
-*From `PILOTED` draws of each question on*, a pilot decides. It is the first 1 %
-of the rounds, at least 2. The spread of its draws within and between the
-questions selects the form, which has all of alpha on the other draws. Given the
-pilot, the form is fixed and its draws are fresh, so it is valid. The choice
-affects widths, never validity.
+*With at least `PILOTED` draws of each question*, a pilot selects one of these
+two bounds. The pilot is the first 1 % of the rounds, at least 2 rounds. The
+spread of the pilot's draws within and between questions selects the bound. The
+selected bound uses only the draws after the pilot and all of alpha. Given the
+pilot, the choice is fixed and the later draws are fresh, so the bound is valid.
+The choice affects widths, never validity.
 
-*With fewer draws* the bound is the smaller of two: U at `POOLED` of alpha, and
-rounds at the rest. It fails only if one of the two fails (Bonferroni). For
-similar questions, .9 of alpha instead of alpha costs at most 5 % of the width
-of a one-sided bound at 90 %, and some 1 % at 99 %. Rounds are not needed above
-U: the grid starts at its least point that is not below U. If U is valid, the
-true mean is below it. So the bound is below the mean only if the test of the
-mean's own cell rejects it, with probability at most rounds' part of alpha.
+*With fewer draws* the upper bound is the smaller of two: U at a fraction
+`POOLED` of alpha, and betting in rounds at the rest of alpha. It fails only if
+one of the two fails (Bonferroni). For similar questions, .9 of alpha instead of
+alpha widens a one-sided bound by at most 5 % at 90 % confidence, and by some 1
+% at 99 %. Betting in rounds need not test means above U, so its grid starts at
+the smallest grid point that is not below U. If U is valid, the true mean is at
+most U. Then the bound is below the true mean only if the test in the cell of
+the true mean rejects, which has a probability of at most the part of alpha that
+is spent on rounds.
 """
 
 from __future__ import annotations
@@ -51,32 +55,35 @@ ROUNDS = "betting in rounds"
 HOEFFDING = "Clopper-Pearson, Hoeffding's form"
 POOLED = 0.9  # fraction of alpha for Hoeffding's form if rounds are used too
 EITHER = f"{HOEFFDING}, at {POOLED:g} of alpha, or {ROUNDS} at the rest"
-PILOTED = 160  # draws of each question from which a pilot costs at most 1.25 % of them
-SETS_PILOTED = 64  # the same for two sets of questions, where Hoeffding's form is rarely narrow
-LEAST_PILOT = 2  # rounds of the pilot: fewer show no spread within a question
-GAIN = 1.12  # rounds must be predicted this much narrower, as they use alpha less exactly
+PILOTED = 160  # draws of each question from which a pilot takes at most 1.25 % of them
+SETS_PILOTED = 64  # `PILOTED` for two sets of questions: Hoeffding's form is rarely narrow
+LEAST_PILOT = 2  # least rounds of the pilot; one round shows no spread within a question
+GAIN = 1.12  # select rounds only if predicted narrower by this factor
 BY_PILOT = f"{HOEFFDING}, or {ROUNDS}, chosen by a pilot"
 _LARGEST = ", over the largest of each"
-BLOCKS = 1  # the order of blocks is independent of the order that cut them
+BLOCKS = 1  # purpose of the order of blocks, independent of the order that cut them
 
 
 def mean_over_questions(rows: Rows, quantity: Quantity, terms: Terms) -> Estimate:
     """Bound the weighted mean over these questions of E[X_i]; for a binary scorer E[X_i] is p_i.
 
-    For independent draws, their number per question fixed in advance.
+    The draws must be independent, and their number per question fixed in advance.
 
-    *Scores in [0, 1]* are bounded by betting in rounds (see `rounds`). Rounds learn too little if a
-    question with a weight above 0 has fewer than 8 draws (fewer than 5 for at least 24 questions,
-    fewer than 4 for at least 100). Then the portfolio mixture over all draws is used; draws of
-    question i are staked by a_i/n_i, and the order does not matter.
+    *Scores in [0, 1].* The mean is bounded by betting in rounds (see `rounds`). There are too few
+    rounds if a question with a weight above 0 has fewer than 8 draws (fewer than 5 with at least 24
+    questions, fewer than 4 with at least 100). Then the portfolio mixture over all draws is used.
+    Its stakes are proportional to a_i/n_i for question i with weight a_i and n_i draws, and it
+    needs no order of the draws.
 
-    *Scores of 0 or 1.* Plain Clopper-Pearson on the pool is not valid for unequal probabilities;
-    with (S +- 1)/M it is (Hoeffding 1956). That needs the same a_i/n_i for every question (without
-    weights: the same n). From 160 draws of each question, a pilot chooses between that form and
-    betting in rounds. With fewer draws the bound is the narrower of that form at .9 of alpha and of
-    rounds at .1 of alpha. If a question has fewer than 8 draws, that form has all of alpha. If
-    a_i/n_i differ, the mean is bounded as for scores in [0, 1]. For a single question the draws are
-    i.i.d., so the bound is Clopper-Pearson.
+    *Binary scorer.* Clopper-Pearson on the pool of S leaks in M draws is not valid for unequal
+    probabilities. It becomes valid if an upper bound is raised to at least (S + 1)/M and a lower
+    bound is lowered to at most (S - 1)/M ("Hoeffding's form", Hoeffding 1956). Hoeffding's form
+    needs the same a_i/n_i for every question (without weights: the same n). With at least 160 draws
+    of each question, a pilot chooses between Hoeffding's form and betting in rounds. With fewer
+    draws the bound is the narrower of Hoeffding's form at .9 of alpha and betting in rounds at .1
+    of alpha. If a question has fewer than 8 draws, Hoeffding's form gets all of alpha. If a_i/n_i
+    differ, the mean is bounded as for scores in [0, 1]. For a single question the draws are i.i.d.,
+    so the bound is Clopper-Pearson.
     """
     equal = np.ones(rows.questions) if quantity.weights is None else quantity.weights
     rows = rows.ordered(terms.seed)
@@ -84,10 +91,11 @@ def mean_over_questions(rows: Rows, quantity: Quantity, terms: Terms) -> Estimat
 
 
 def mean_over_sets(rows: Rows, sizes: tuple[int, int], terms: Terms) -> Estimate:
-    """Bound the mean of two sets' mean leakage, the rows of the first set first.
+    """Bound the mean leakage over two sets of equal total weight; the first set's rows come first.
 
-    Like `mean_over_questions` with weights 1/N_1 and 1/N_2. The centres of the rounds follow the
-    means of the sets. From 64 draws of each question on, a pilot chooses the form.
+    Like `mean_over_questions` with weights 1/N_1 and 1/N_2 for sets of N_1 and N_2 questions. The
+    centres of the rounds follow the means of the sets. With at least 64 draws of each question, a
+    pilot chooses the bound.
     """
     sets = slice(sizes[0]), slice(sizes[0], None)
     rows = rows.ordered(terms.seed)
@@ -96,17 +104,19 @@ def mean_over_sets(rows: Rows, sizes: tuple[int, int], terms: Terms) -> Estimate
 
 
 def largest_over_questions(rows: Rows, quantity: Quantity, terms: Terms) -> Estimate:
-    """Bound the mean over these questions of leak@k, for every k given simultaneously, k <= n.
+    """Bound the mean over these questions of leak@k, for all given k <= n simultaneously.
 
-    Each question's i.i.d. draws are put in the order that the seed keys, each question in a
-    separate order, and cut into floor(n/k) blocks. The remaining draws are dropped, and the mean of
-    all block maxima is bounded: they are independent, and leak@k is their mean. Each of several k
-    has its share of alpha (Bonferroni). leak@k grows with k, and all bounds are valid
-    simultaneously. So a lower bound for a smaller k is also valid for a larger k, and an upper
-    bound for a larger k is also valid for a smaller k.
+    The i.i.d. draws of each question are put in an order that the seed determines, a separate order
+    for each question, and cut into floor(n/k) blocks of k. The remaining draws are dropped. The
+    block maxima are independent, and the mean of a maximum is leak@k of its question, so the mean
+    of all block maxima is bounded. If there are several k, alpha is split equally over them
+    (Bonferroni). leak@k grows with k, and all bounds are valid simultaneously. So a lower bound for
+    a smaller k is also valid for a larger k, and an upper bound for a larger k is also valid for a
+    smaller k.
 
     `value` is the mean of the unbiased estimates over the scored draws, NaN where a question has
-    fewer than 4 k; it uses all subsets, not the blocks only, and may lie outside a narrow interval.
+    fewer than 4 k scored draws. These estimates use all subsets of k draws, not only the blocks, so
+    `value` may be outside a narrow interval.
     """
     sizes = quantity.sizes
     if sizes.max() > rows.n.min():
@@ -150,7 +160,7 @@ def _mean_largest(rows: Rows, k: int, terms: Terms) -> Estimate:
 
 
 def _mean(above: Rows, below: Rows, weights: Array, terms: Terms, sets: Sets = ONE_SET) -> Estimate:
-    """Bound the weighted mean: from above with the rows `above`, from below with `below`."""
+    """Bound the weighted mean: from above by the rows `above`, from below by the rows `below`."""
     method, bound = _upper_bound(weights, above, sets)
     share = weights / above.n
     scored = float(share @ above.counts.sum(axis=1))
@@ -202,7 +212,7 @@ def _upper_bound(
 
 
 def _either_upper(weights: Array, sets: Sets, rows: Rows, alpha: float) -> Array:
-    """Return the smaller of Hoeffding's form and rounds, each at its part of alpha."""
+    """Return the smaller bound of Hoeffding's form and of rounds, each at its part of alpha."""
     pooled = float(hoeffding_upper(rows, POOLED * alpha))
 
     def from_there(number: int) -> Array:
@@ -214,7 +224,7 @@ def _either_upper(weights: Array, sets: Sets, rows: Rows, alpha: float) -> Array
 
 
 def _piloted_upper(weights: Array, sets: Sets, rows: Rows, alpha: float) -> Array:
-    """Return the bound by the form that a pilot chooses, from the draws after the pilot."""
+    """Return the bound that a pilot chooses, computed from the draws after the pilot."""
     plan = rounds.planned(rows, weights, sets)
     pilot = max(LEAST_PILOT, len(plan.cuts) // 100)
     n, leaks = plan.seen(pilot)
@@ -228,7 +238,7 @@ def _piloted_upper(weights: Array, sets: Sets, rows: Rows, alpha: float) -> Arra
 
 
 def _weighted_upper(weights: Array, rows: Rows, alpha: float) -> Array:
-    """Return the weighted portfolio bound, with bets for sum_i n_i c_i^2 draws staked in full."""
+    """Return the weighted portfolio bound, with bets chosen for sum_i n_i c_i^2 draws."""
     share = weights / rows.n
     stakes = float(rows.n @ (share / share.max()) ** 2)
     bets = portfolio.bets(max(round(stakes), 1), alpha)
@@ -236,7 +246,7 @@ def _weighted_upper(weights: Array, rows: Rows, alpha: float) -> Array:
 
 
 def hoeffding_upper(rows: Rows, alpha: float) -> Array:
-    """Bound the mean of 0/1 draws with unequal probabilities (Hoeffding 1956); missing are 1."""
+    """Bound the mean of binary draws of unequal probability (Hoeffding 1956); missing are leaks."""
     n = rows.n.sum()
     hits = rows.hits.sum() + rows.missing.sum()
     return np.asarray(np.maximum(clopper_pearson_upper(hits, n, alpha), (hits + 1) / n))

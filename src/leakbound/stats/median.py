@@ -1,12 +1,12 @@
-"""The median of a score: half of the outputs score at most this, by order statistics.
+"""Bounds on the median of a score, by order statistics.
 
 Let m be a median of X: Pr[X < m] <= 1/2 and Pr[X > m] <= 1/2. The s-th smallest
-of n i.i.d. draws is below m only if at least s draws are, so with probability
-at most P(Bin(n, 1/2) >= s). The upper bound is the s-th smallest draw, with the
-least s for which this probability is at most alpha; if there is no such s, it
-is 1. A lower bound is 1 minus an upper bound of the median of 1 - X. Ties and
-any distribution are covered (Thompson 1936; David and Nagaraja, Order
-Statistics, 2003, section 7.1).
+of n i.i.d. draws is below m only if at least s draws are below m, which has a
+probability of at most P(Bin(n, 1/2) >= s). The upper bound is the s-th smallest
+draw, with the smallest s for which this probability is at most alpha. If there
+is no such s, the upper bound is 1. A lower bound is 1 minus an upper bound of
+the median of 1 - X. The bounds are valid for any distribution, with or without
+ties (Thompson 1936; David and Nagaraja, Order Statistics, 2003, section 7.1).
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def upper(rows: Rows, alpha: float) -> Array:
 
 
 def smallest(rows: Rows, place: int) -> Array:
-    """Return the draw at this rank, from 1 on, of each row; 1 beyond the scored draws: (Q,)."""
+    """Return the `place`-th smallest draw of each row, or 1 with fewer scored draws: (Q,)."""
     reached = np.pad(rows.seen >= place, ((0, 0), (0, 1)), constant_values=True)
     return np.take_along_axis(rows.knots, reached.argmax(axis=1)[:, None], axis=1)[:, 0]
 

@@ -1,16 +1,18 @@
-"""The random order in which bets use draws of which only the counts of scores are known.
+"""The random order in which bets use draws, made from counts of scores and a key.
 
 Bets use the draws one by one, in an order that must be random given the counts
-of the scores. If only counts are stored, a new order is made: ascending scores,
-permuted by a generator that is independent of the sampler's. Its key must not
-depend on the scores. If the key were the tally of the scores, or one constant,
-the order would be a function of the tally. Rows with equal tallies would then
-fail together, and some tallies would always fail. So the key is entropy, or a
-digest of facts that were fixed before drawing, and no two rows share a key.
+of the scores. Only the counts are stored, so a new order is made: the ascending
+scores are permuted by a random generator that is independent of the generator
+of the sampler. The generator has a key, which must not depend on the scores. If
+the key were computed from the counts, or were one constant, the order would be
+a function of the counts. Bounds of questions with equal counts would then fail
+together, and the bounds for some counts would always fail. So the key is
+entropy, or a digest of facts that were fixed before drawing, and no two
+questions share a key.
 
-Each key is a separate number that was chosen without the scores, so a bound is
-valid on average over the keys as it is over true randomness. Trying several
-keys and choosing a bound after looking makes the bound invalid.
+Each key is a separate number that was chosen without the scores. So over the
+choice of keys, a bound has the same confidence as under a truly random order.
+Trying several keys and choosing a bound after looking makes the bound invalid.
 """
 
 from __future__ import annotations
@@ -29,18 +31,18 @@ from leakbound.errors import InputError
 from leakbound.stats.arrays import whole_numbers
 from leakbound.stats.estimate import Array, Counts
 
-ONE_BY_ONE = 2  # purpose of the order that shows draws one by one, independent of the bets' order
+ONE_BY_ONE = 2  # purpose of the order in which draws are shown, independent of the bets
 SHUFFLE = 0x5B0F  # keeps the shuffle independent of other uses of the caller's seed
 BITS = 63  # bits of a key: it fits a signed column of a table
 
 Seed = int | Sequence[int] | npt.NDArray[np.int64] | None
-"""One number, to which each row's index is joined; one key per row; or None: entropy."""
+"""One number, which is combined with each row's index; one key per row; or None: entropy."""
 
 
 def order_key(fixed: Mapping[str, object]) -> int:
     """Make a key from facts that were fixed before drawing, given as JSON values.
 
-    Use names that never change: another name gives other bounds for the same experiment.
+    Use names of facts that never change: the key, and so the bounds, depend on these names.
 
     Args:
         fixed: the facts with their names, in any order.
@@ -61,7 +63,7 @@ def entropy() -> int:
 
 
 def one_a_row(seed: Seed, rows: int) -> Counts:
-    """Return one seed per row, for rows that are bounded one by one: (rows,)."""
+    """Return one seed per row, so that each row can be bounded in a separate call: (rows,)."""
     if seed is None or np.ndim(seed) or rows == 1:
         return Keys.read(seed, rows).rows[:, 0]
     own = int(np.asarray(seed))
@@ -73,7 +75,7 @@ def one_seed(seed: None) -> None: ...
 @overload
 def one_seed(seed: int | Counts) -> int: ...
 def one_seed(seed: int | Counts | None) -> int | None:
-    """Combine the keys of several rows into the one number that a statement about them records.
+    """Combine the keys of several rows into one number, which an estimate about these rows records.
 
     Args:
         seed: one number, or one key per row, [Q]; None: no seed.
@@ -89,7 +91,7 @@ class Keys:
     """The key of each row, which determines the order of its draws.
 
     Attributes:
-        rows: the key of each row, (Q, 2), or with the purposes that `apart` joins.
+        rows: the key of each row, (Q, 2); `apart` adds a column for the purpose.
         seed: the seed of the keys, in the form that an estimate records: one number, or one per
             row.
     """
@@ -102,8 +104,8 @@ class Keys:
         """Return the keys for a number of rows; a seed of None draws 63 bits of entropy.
 
         If the seed is one number s, row i has the key (s, i). If row i has its own seed c, its key
-        is (c, 0), whatever the other rows are. Raises InputError for numbers below 0, and for keys
-        that are not one per row.
+        is (c, 0) and does not depend on the other rows. Raises InputError for numbers below 0, and
+        if the number of keys is not the number of rows.
         """
         keys = whole_numbers("seed", entropy() if seed is None else seed)
         if keys.ndim == 0:
@@ -122,7 +124,7 @@ class Keys:
 
     @property
     def one(self) -> int:
-        """Return the number that a statement about all rows records."""
+        """Return the one number that an estimate about all rows records."""
         return one_seed(self.seed)
 
     def of(self, rows: npt.NDArray[np.bool_]) -> Keys:
@@ -130,7 +132,7 @@ class Keys:
         return Keys(self.rows[rows], self.seed)
 
     def apart(self, purpose: int) -> Keys:
-        """Return keys for another, independent order of the same rows; a `purpose` > 0 names it."""
+        """Return keys for another, independent order of the same rows, named by a `purpose` > 0."""
         mark = np.full(len(self.rows), purpose)
         return Keys(np.column_stack([self.rows, mark]), self.seed)
 

@@ -11,7 +11,7 @@ import numpy.typing as npt
 from leakbound.errors import InputError
 from leakbound.stats.estimate import Array, Side, error_rate, plain, share_of
 
-_UP = 1 + 2.0**-50  # two logarithms and a quotient are less than 2^-50 off, relatively
+_UP = 1 + 2.0**-50  # the relative error of a quotient of two logarithms is below 2^-50
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -19,8 +19,8 @@ class DrawsNeeded:
     """The number of draws per question that each guarantee needs; None if it is not requested.
 
     Attributes:
-        epsilon: the number after which Pr[X > x] is known within epsilon at every x.
-        clean: the number that certifies a small leak probability if no draw leaks.
+        epsilon: the number of draws after which Pr[X > x] is known within epsilon at every x.
+            clean: the number of draws that certifies a small leak probability if no draw leaks.
         confidence: the confidence of each guarantee.
     """
 
@@ -39,12 +39,12 @@ def plan(
     """Return the number of draws per question that a guarantee needs.
 
     Args:
-        epsilon: the largest error of Pr[X > x], at any x, on a side, in (0, 1); None: not
-            requested.
+        epsilon: the largest error of Pr[X > x] at any x, in the direction `side`, in (0, 1); None:
+            not requested.
         clean: the leak probability to certify if no draw leaks, in (0, 1); None: not requested.
         confidence: the probability that the guarantee is valid, in (0, 1).
-        side: for epsilon: "upper" (overestimated), "lower" (underestimated), or "both", each of
-            which then spends half of alpha.
+        side: the direction of the error epsilon: "upper" (overestimated), "lower" (underestimated),
+            or "both", each of which then spends half of alpha.
 
     Returns:
         The number of draws for each requested guarantee.
@@ -65,9 +65,9 @@ def plan(
 def samples_for(epsilon: float, confidence: float = 0.99, side: Side = "both") -> int:
     """Return the number of draws after which DKW's band is within `epsilon` of the empirical CDF.
 
-    It is ceil(ln(1/alpha)/(2 epsilon^2)) for one side, with ln(2/alpha) for both sides. The
-    appendix of Scholten et al. has a wrong exponent. The number is also enough for Hoeffding's
-    bound on a mean.
+    It is ceil(ln(1/alpha)/(2 epsilon^2)) for one side, with ln(2/alpha) for both sides. The formula
+    in the appendix of Scholten et al. (2025) has a wrong exponent. The number is also enough for
+    Hoeffding's bound on a mean.
 
     Args:
         epsilon: the largest distance, in (0, 1).
@@ -78,7 +78,7 @@ def samples_for(epsilon: float, confidence: float = 0.99, side: Side = "both") -
         The number of draws, at least 1.
 
     Raises:
-        InputError: an epsilon that does not lie in (0, 1), or an invalid confidence or side.
+        InputError: an epsilon outside (0, 1), or an invalid confidence or side.
     """
     if not 0 < epsilon < 1:
         raise InputError(f"`epsilon` must lie strictly between 0 and 1, got {epsilon!r}.")
@@ -86,7 +86,7 @@ def samples_for(epsilon: float, confidence: float = 0.99, side: Side = "both") -
 
 
 def clean_samples_for(p0: float, confidence: float = 0.99) -> int:
-    """Return the number of draws that certify a leak probability of at most `p0` if none leaks.
+    """Return the number of draws that certify a leak probability of at most `p0` if no draw leaks.
 
     Args:
         p0: the leak probability to be certified, in (0, 1).
@@ -96,7 +96,7 @@ def clean_samples_for(p0: float, confidence: float = 0.99) -> int:
         The number of draws, at least 1.
 
     Raises:
-        InputError: a p0 or a confidence that does not lie in (0, 1).
+        InputError: a p0 or a confidence outside (0, 1).
     """
     if not 0 < p0 < 1:
         raise InputError(f"`p0` must lie strictly between 0 and 1, got {p0!r}.")
@@ -106,18 +106,19 @@ def clean_samples_for(p0: float, confidence: float = 0.99) -> int:
 def extraction_draws(
     leak: npt.ArrayLike, chance: float = 0.5, *, fewest: bool = False
 ) -> float | Array:
-    """Return n for (n, `chance`)-discoverable extraction: n draws contain a leak with this chance.
+    """Return the n at which n draws contain a leak with probability `chance`.
 
-    At leak probability p, n draws contain a leak with probability 1 - (1 - p)^n = leak@n, which is
-    at least `chance` from n = ln(1 - chance)/ln(1 - p) on (Hayes et al., "Measuring memorization in
-    language models via probabilistic extraction", 2024, arXiv 2410.19482, eq. 2). leak@n grows with
-    p. So if `leak` is a lower bound of p, n draws suffice. If `leak` is an upper bound of p (with
-    `fewest`), no smaller n suffices. Both statements allow for rounding.
+    A leak is then (n, `chance`)-discoverably extractable. At leak probability p, n draws contain a
+    leak with probability 1 - (1 - p)^n = leak@n, which is at least `chance` if n >= ln(1 -
+    chance)/ln(1 - p) (Hayes et al., "Measuring memorization in language models via probabilistic
+    extraction", 2024, arXiv 2410.19482, eq. 2). leak@n grows with p. So if `leak` is a lower bound
+    of p, n draws suffice. If `leak` is an upper bound of p (with `fewest`), no smaller n suffices.
+    Both statements allow for rounding.
 
     Args:
         leak: a bound of p, in [0, 1], of any shape.
         chance: the probability of a leak among the n draws, in (0, 1).
-        fewest: whether `leak` is an upper bound; n is then the least number that may suffice.
+        fewest: whether `leak` is an upper bound; n is then the smallest number that may suffice.
 
     Returns:
         The n, of the shape of `leak`: whole numbers >= 1, inf where `leak` is 0.

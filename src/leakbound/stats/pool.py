@@ -1,13 +1,14 @@
-"""Pools of the outputs of several queries of each question, and the two targets of statements.
+"""Pools of outputs to several queries per question, and the two targets of statements about them.
 
-*Given these queries* (`target` "queries"): the score of an output to one of
-these queries, drawn uniformly: E[X] is the mean over the queries. *Over the
-input distribution* ("inputs"): the score of an output to a new query, drawn
-each time from the distribution that these queries come from. For this target
-the queries must be a random sample of that distribution: independent, repeats
-kept, the original question left out, their number fixed in advance. Rewritings
-from a list, or several rewritings from one request to a rewriter, are not such
-a sample. For them only statements of the first kind are valid.
+A statement has one of two targets. *Given these queries* (`target` "queries"):
+X is the score of an output to one of these queries, drawn uniformly, so E[X] is
+the mean over the queries. *Over the input distribution* (`target` "inputs"): X
+is the score of an output to a new query, drawn each time from the distribution
+that these queries come from. For the second target the queries must be a random
+sample of that distribution: independent, repeats kept, the original question
+left out, their number fixed in advance. Rewritings from a list, or several
+rewritings from one request to a rewriter, are not such a sample. For such
+rewritings only statements given these queries are valid.
 
 The assignment of outputs to queries (`design`) and the target decide how the draws are treated:
 
@@ -16,11 +17,12 @@ The assignment of outputs to queries (`design`) and the target decide how the dr
     fixed       fixed for every query                      unlike                clusters
     fresh       one for each query                         unlike                i.i.d.
 
-*i.i.d.*: the query's index is part of the draw, so each score has the
-distribution of the mixture, independent of the others; every bound of one query
-is valid for the pool. *unlike*: independent, each with the distribution of its
-query; bounds of i.i.d. draws are not valid, those of `mean_over_questions` are.
-*clusters*: see `clusters`.
+*i.i.d.*: a draw consists of a random query and an output to it. So the scores
+are independent, each with the mixture of the queries' distributions, and every
+bound for one query is valid for the pool. *unlike*: the scores are independent,
+each with the distribution of its own query. Bounds for i.i.d. draws are not
+valid; the bounds of `mean_over_questions` are. *clusters*: see the module
+`clusters`.
 """
 
 from __future__ import annotations
@@ -98,10 +100,12 @@ class Pool(OfRows):
         Args:
             rows: the scores, one row per query; made with `empty=True` if a query may have no
                 output.
-            design: "allocated" (the query of each output drawn uniformly; a query may have none),
-                "fixed" (for every query a number of outputs that was fixed) or "fresh" (one each).
-            target: "queries" (default: a completion of these queries, one of them at random) or
-                "inputs" (one over the distribution that these are a random sample of).
+            design: "allocated" (the query of each output was drawn uniformly; a query may have no
+                output), "fixed" (the number of outputs of every query was fixed in advance) or
+                "fresh" (one output per query).
+            target: "queries" (default: statements about an output to one of these queries, chosen
+                at random) or "inputs" (statements about the distribution from which these queries
+                are a random sample).
             owners: the index of the question of each row, from 0 on; None: all rows are of one
                 question.
             queries: the number of queries of each question; None: the rows of each question.
@@ -111,9 +115,9 @@ class Pool(OfRows):
             The pool.
 
         Raises:
-            InputError: rows that are 1-D, no draw at all, an invalid design or target, a query
-                without an output unless the design is "allocated", or with several where it is
-                "fresh".
+            InputError: rows that are 1-D; no draw at all; an invalid design or target; a query
+                without an output, unless the design is "allocated"; or a query with several outputs
+                in the design "fresh".
         """
         for name, value, choices in (("design", design, Design), ("target", target, Target)):
             if value not in get_args(choices):
@@ -186,7 +190,7 @@ class Pool(OfRows):
 
 
 def unlike_leakage(pool: Pool, quantity: Quantity, terms: Terms) -> Estimate:
-    """Bound the leakage of a question, the mean over its queries, from unlike outputs."""
+    """Bound the leakage of each question, the mean over its queries, from unlike outputs."""
 
     def prove(rows: Rows, _: Quantity, terms: Terms) -> Estimate:
         made = mean_over_questions(rows, LEAKAGE.mean(), terms)
@@ -198,8 +202,9 @@ def unlike_leakage(pool: Pool, quantity: Quantity, terms: Terms) -> Estimate:
 def unlike_mean(pool: Pool, quantity: Quantity, terms: Terms) -> Estimate:
     """Bound the mean over N questions of the mean over each question's C_i queries.
 
-    The outputs are independent, each with the distribution of its query. So sum_ij mu_ij / (N C_i)
-    is a mean over all queries with weights 1/C_i, fixed in advance. The seed has one key per query.
+    The outputs are independent, each with the distribution of its query. With mu_ij the expected
+    score of query j of question i, the bounded quantity sum_ij mu_ij / (N C_i) is a mean over all
+    queries with weights 1/C_i, which are fixed in advance. The seed has one key per query.
     """
     weights = np.reciprocal(np.array(pool.queries, np.float64))[pool.owners]
     made = mean_over_questions(pool.rows, quantity.mean(weights), terms)
@@ -209,8 +214,8 @@ def unlike_mean(pool: Pool, quantity: Quantity, terms: Terms) -> Estimate:
 def cluster_leak_among_k(rows: Rows, quantity: Quantity, terms: Terms) -> Estimate:
     """Bound 1 - (1 - p)^k for a binary scorer from the bound of p over clusters.
 
-    `value` uses the point value of p, and is on average too small. It is NaN if k exceeds a quarter
-    of the queries, because each cluster counts as one draw.
+    `value` is computed from the point value of p, and is on average too small. It is NaN if k
+    exceeds a quarter of the queries, because each cluster counts as one draw.
     """
     leak = cluster_mean(rows, LEAKAGE, terms)
     return carried(leak, quantity.sizes, min(int(rows.scored().n.sum()), rows.questions))

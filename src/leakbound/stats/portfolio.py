@@ -1,9 +1,11 @@
-"""The portfolio mixture: bounds on means that need no order, no equal n, and no i.i.d. draws.
+"""The portfolio mixture: bounds on means that need no order of draws, no equal n, no i.i.d. draws.
 
-A bettor against the claim "the mean is m" splits a stake of 1 over several bets b. After every
-draw x the part on b is multiplied by 1 - b (x - m)/(1 - m), which is never negative. At the true
-mean the expected wealth is at most 1, so a wealth of 1/alpha is reached with probability at most
-alpha (Markov). If every draw has that mean, this is valid at any time (Ville).
+A bettor against the claim "the mean is m" splits a stake of 1 over several bets
+b. After every draw x the part of the stake on b is multiplied by 1 - b (x -
+m)/(1 - m), which is never negative. If m is the true mean, the expected wealth
+after the last draw is at most 1, so the wealth is at least 1/alpha with
+probability at most alpha (Markov). If every draw has mean m given the past, the
+probability that the wealth ever reaches 1/alpha is at most alpha (Ville).
 """
 
 from __future__ import annotations
@@ -31,7 +33,7 @@ class Portfolio:
 
 
 def bets(n: int, alpha: float) -> Portfolio:
-    """Return the default portfolio for n draws: 3/4 on bets near the best, the rest on b = 1."""
+    """Return the default portfolio for n draws: 3/4 on bets near the best bet, 1/4 on b = 1."""
     lowest = min(0.7, 0.9 * math.sqrt(2 * math.log(1 / alpha) / n))
     return Portfolio(
         np.append(np.geomspace(lowest, 0.95, 12), 1.0), np.append(np.full(12, 0.75 / 12), 0.25)
@@ -41,10 +43,11 @@ def bets(n: int, alpha: float) -> Portfolio:
 def mean_upper(rows: Rows, alpha: float, portfolio: Portfolio) -> Array:
     """Return the upper bound at 1 - alpha on the mean of each row's expectations: (Q,).
 
-    The draws are independent, n and the portfolio are fixed in advance. Distributions may differ
-    between draws: the mean of E[X_i] is bounded. It is the smallest m at which the wealth W(m) =
-    sum_j w_j prod_i [1 - b_j + b_j (1 - x_i)/(1 - m)], rising in m, reaches 1/alpha, and 1 where
-    none does. A missing draw counts as 1. Rounded up.
+    The draws must be independent, and n and the portfolio fixed in advance. Distributions may
+    differ between draws; the mean of the E[X_i] is bounded. The bound is the smallest m at which
+    the wealth W(m) = sum_j w_j prod_i [1 - b_j + b_j (1 - x_i)/(1 - m)], which increases in m,
+    reaches 1/alpha. It is 1 if W(m) reaches 1/alpha at no m. A missing draw counts as 1. The bound
+    is rounded up.
 
     If all draws of a row have the same mean given the past, and the portfolio depends on neither n
     nor alpha (`anytime`), the bound is valid at all n simultaneously.
@@ -62,16 +65,16 @@ def weighted_mean_upper(rows: Rows, weights: Array, alpha: float, portfolio: Por
     """Return the upper bound at 1 - alpha on sum_i a_i mu_i / sum_i a_i, mu_i the mean of row i.
 
     `weights` a_i >= 0, (Q,); row i has n_i independent draws, and all n_i, the weights and the
-    portfolio are fixed in advance. The bound is the smallest m at which the wealth
-    W(m) = sum_j w_j prod_i prod_t [1 - b_j c_i (x_it - m)/(1 - m)], rising in m, reaches
-    1/alpha, with c_i = (a_i/n_i) / max_l (a_l/n_l); 1 where none does. A missing draw counts
-    as 1. Rounded up. InputError for weights that are negative, or all 0.
+    portfolio are fixed in advance. The bound is the smallest m at which the wealth W(m) = sum_j w_j
+    prod_i prod_t [1 - b_j c_i (x_it - m)/(1 - m)], which increases in m, reaches 1/alpha, with c_i
+    = (a_i/n_i) / max_l (a_l/n_l). It is 1 if W(m) reaches 1/alpha at no m. A missing draw counts as
+    1. The bound is rounded up. Raises InputError for weights that are negative, or all 0.
 
     Proof. b_j c_i <= 1 and (x - m)/(1 - m) <= 1, so no factor is negative. At the true m, by
-    independence and 1 + x <= e^x, the expected product for one bet is at most
-    exp(-b_j/(1 - m) sum_i n_i c_i (mu_i - m)), and that sum is proportional to
-    sum_i a_i (mu_i - m) = 0. So E[W(m)] <= 1, and Markov's inequality gives the bound.
-    Without c_i the pool would bound the mean weighted by n_i instead.
+    independence and 1 + x <= e^x, the expected product for one bet is at most exp(-b_j/(1 - m)
+    sum_i n_i c_i (mu_i - m)), and that sum is proportional to sum_i a_i (mu_i - m) = 0. So E[W(m)]
+    <= 1, and Markov's inequality gives the bound. Without c_i the bound would be on the mean
+    weighted by n_i.
     """
     share = relative(weights, len(rows.n)) / rows.n
     draws, scale = _complete(rows), (share / share.max())[:, None]
@@ -93,16 +96,16 @@ def boundary(
 ) -> Array:
     """Return the mean nearest to `standing` at which the log-wealth reaches ln(1/alpha): (Q,).
 
-    The wealth crosses 1/alpha at most once between `standing` and `rejected`. If it does not cross,
-    `rejected` is returned. The result is rounded towards `rejected`, so the bound is never too
-    tight.
+    `standing` is a mean that is not rejected. The wealth crosses 1/alpha at most once between
+    `standing` and `rejected`. If the wealth does not cross 1/alpha, `rejected` is returned. The
+    result is rounded towards `rejected`, so the bound is never too tight.
     """
     goal = math.log(1 / alpha)
     return bisected(lambda m: wealth(m) >= goal, rejected, standing, HALVINGS)[0]
 
 
 def _complete(rows: Rows) -> Rows:
-    """Count missing draws as 1, and set padding to 0: only a draw can lose a whole stake."""
+    """Count missing draws as 1 and set padding to 0, because only a draw may lose a whole stake."""
     values = np.pad(rows.values, ((0, 0), (0, 1)), constant_values=1)
     counts = np.column_stack([rows.counts, rows.missing])
     return Rows(np.where(counts > 0, values, 0.0), counts, np.zeros_like(rows.n), rows.single)

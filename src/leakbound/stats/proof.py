@@ -2,8 +2,8 @@
 
 Distinct outputs are disjoint events, so the probabilities of leaking outputs
 add up to a lower bound. The bound is as certain as these probabilities, which
-an engine gives with a measured margin. A proof is a separate statement: it does
-not change the intervals from draws.
+an engine gives with a measured margin. A proof is separate from the intervals
+from draws, and does not change them.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ def proof_of_leak(
     """Prove a lower bound of a quantity from distinct leaking outputs.
 
     No draws are used: the proof is as certain as `p`, which an engine gives with a measured margin.
-    E[X] >= sum p score, Pr[X > x] >= the sum of p over scores > x, and leak@k >= int 1 - (1 -
-    sum_{score > t} p)^k dt, for any k. It is valid for any way of finding the outputs, so a search
-    costs no alpha. There is no point estimate.
+    The bounds are E[X] >= sum p score, Pr[X > x] >= the sum of p over scores > x, and leak@k >= int
+    1 - (1 - sum_{score > t} p)^k dt, for any k. They are valid for any way of finding the outputs,
+    so a search spends no alpha. There is no point estimate.
 
     Args:
         p: a lower bound of the probability of each output under the decoding, [d].

@@ -1,10 +1,12 @@
 """Bound the leak probability under a binary scorer from the number of leaks in n i.i.d. draws.
 
-The scorer's declared range selects the bound, never the observed scores: if all ROUGE scores happen
-to be 0, ROUGE is still not binary, and the module `mean` bounds its mean.
+The range that the scorer declares selects the bound; the observed scores never
+do. If all ROUGE scores happen to be 0, ROUGE is still not binary, and the
+module `mean` bounds its mean.
 
-Clopper-Pearson needs an n fixed in advance. The paper's form is undefined if every draw leaks; the
-bound here is then 1. A missing draw counts as 1 in an upper bound and as 0 in a lower bound.
+Clopper-Pearson needs an n fixed in advance. The formula of Scholten et al.
+(2025) is undefined if every draw leaks; the upper bound here is then 1. A
+missing draw counts as 1 in an upper bound and as 0 in a lower bound.
 """
 
 from __future__ import annotations
@@ -22,7 +24,7 @@ from leakbound.stats.evidence import sample_mean
 LEAK = About(quantity="leak probability")
 CLOPPER_PEARSON = "Clopper-Pearson"
 TallyRule = Callable[[Counts, Counts, float], Array]
-"""(hits, n, alpha) -> one bound per question, valid at 1 - alpha: (Q,)."""
+"""A function (hits, n, alpha) -> one bound per question, valid at 1 - alpha: (Q,)."""
 
 
 def clopper_pearson_upper(hits: Counts, n: Counts, alpha: float) -> Array:
@@ -36,7 +38,7 @@ def clopper_pearson_lower(hits: Counts, n: Counts, alpha: float) -> Array:
 
 
 def tallied(name: str, upper: TallyRule, lower: TallyRule) -> Method:
-    """Make a method from two rules; missing draws count as leaks only in the upper bound."""
+    """Make a method from two rules; missing draws count as leaks in the upper bound only."""
     return Method(
         name,
         lambda rows, alpha: upper(rows.hits + rows.missing, rows.n, alpha),

@@ -1,4 +1,4 @@
-"""`Quantity`: the number to bound for a score's distribution, and over which questions."""
+"""`Quantity`: the number to bound for a score's distribution, and the questions it is about."""
 
 from __future__ import annotations
 
@@ -19,20 +19,23 @@ Over = Literal["each", "mean", "worst", "every", "count"]
 
 @dataclass(frozen=True)
 class Quantity:
-    """A number to bound, such as E[X] for a score X, and the questions that the statement is about.
+    """A number to bound, such as E[X] for a score X, and the questions that it is about.
 
-    Use `LEAKAGE`, `SD`, `tail`, `leak_at` or `ed`, with the methods below. A reading of `THEOREMS`
-    that needs no parameter works too: `Quantity("standard deviation")`.
+    Start from `LEAKAGE`, `SD`, `tail(x)`, `leak_at(k)` or `ed(rho)`, and select questions by the
+    methods below. Any reading in `THEOREMS` that needs no parameter can also be constructed
+    directly, for example `Quantity("median")`.
 
     Attributes:
-        reading: "leakage" is Pr[X = 1] of a binary scorer and E[X] of any other; "tail" Pr[X > x];
-            "leak@k" the expected largest of k scores; "standard deviation" that of X; "expectation
-            deviation" the mean plus rho standard deviations.
+        reading: the name of the number: "leakage" is Pr[X = 1] of a binary scorer and E[X] of any
+            other scorer; "tail" is Pr[X > x]; "leak@k" is the expected largest of k scores;
+            "standard deviation" is the standard deviation of X; "expectation deviation" is the mean
+            plus rho standard deviations; "median" is the median of X.
         at: the x, k or rho; several x or k are bounded simultaneously.
         over: "each" question individually, the "mean" over the questions, the "worst" question,
             "every" question simultaneously, or the "count" of questions above a level.
         weights: the weight of each question in a mean, >= 0, [Q]; None: equal weights.
-        level: the x above which a question is counted, or several x, [K]; only for a count.
+        level: the number above which a question's quantity must be for the question to be counted,
+            or several numbers, [K]; only for a count.
     """
 
     reading: str = "leakage"
@@ -42,7 +45,7 @@ class Quantity:
     level: npt.ArrayLike = 0.0
 
     def mean(self, weights: npt.ArrayLike | None = None) -> Quantity:
-        """Return the mean over the questions, with weights that are fixed in advance."""
+        """Return the mean of this quantity over the questions, with weights fixed in advance."""
         return replace(self, over="mean", weights=weights)
 
     def worst(self) -> Quantity:
@@ -54,11 +57,12 @@ class Quantity:
         return replace(self, over="every")
 
     def above(self, level: npt.ArrayLike) -> Quantity:
-        """Return the number of questions that exceed a level, see `leaking_questions`."""
+        """Return the number of questions with this quantity above a level: see
+        `leaking_questions`."""
         return replace(self, over="count", level=level)
 
     def about(self, *, binary: bool = False) -> About:
-        """Return the `About` of an estimate of one question; `binary`: the declared range."""
+        """Return the `About` of one question's estimate; `binary`: whether the scorer is binary."""
         match self.reading:
             case "leakage":
                 return About(quantity="leak probability" if binary else "mean leakage")
@@ -88,13 +92,11 @@ SD = Quantity("standard deviation")
 
 
 def tail(x: npt.ArrayLike) -> Quantity:
-    """Return Pr[X > x] for every given x, simultaneously; so an x may be chosen after looking.
+    """Return the quantity Pr[X > x]; its bounds are valid for every x simultaneously.
 
     Args:
-        x: a finite number, or [K] of them, the last axis of the result then.
-
-    Returns:
-        The quantity.
+        x: a finite number, or [K] numbers, which form the last axis of an estimate. An x may be
+            chosen after looking at the results. Returns: The quantity.
 
     Raises:
         InputError: an x that is not finite.
@@ -103,17 +105,17 @@ def tail(x: npt.ArrayLike) -> Quantity:
 
 
 def leak_at(k: npt.ArrayLike) -> Quantity:
-    """Return the expected largest score of k draws.
+    """Return the quantity leak@k: the expected largest score of k draws.
 
     Args:
-        k: a whole number >= 1, fixed in advance; or [K] of them, the last axis of the result then,
-            and the bounds are valid for every k simultaneously.
+        k: a whole number >= 1, fixed in advance; or [K] such numbers, which form the last axis of
+            an estimate. The bounds are then valid for every k simultaneously.
 
     Returns:
         The quantity.
 
     Raises:
-        InputError: a k that is no whole number >= 1.
+        InputError: a k that is not a whole number >= 1.
     """
     return Quantity("leak@k", parameter_of(whole_sizes(k)))
 

@@ -1,17 +1,17 @@
-"""Statements about several questions, or several queries of one, from a bound of each.
+"""Statements about several questions, or several queries of one question, from a bound of each.
 
-No statement uses scores directly: each takes a `BoundFunction` of any quantity.
-Some statements count failures or multiply their probabilities. They need bounds
-that fail independently, so the draws of different questions must share no
-randomness.
+No function here uses scores directly: each takes a `BoundFunction` of any
+quantity. Some statements rest on the number of bounds that fail, or on the
+product of their error rates. Such statements need bounds that fail
+independently, so the draws of different questions must share no randomness.
 
 *Watching a run while it draws.* A bound for one n fails more often than its
-confidence states if users look at every n. So a watched question is bounded as
-`Stopped` draws, in an order that was fixed before the draws. The question that
-leaks most so far may change from look to look. So each of all N questions has
-alpha/N, including questions not drawn yet (`every_question`, not
-`independent`). Then every interval, and the worst of the questions drawn so
-far, are valid at every look.
+confidence states if users look at every n. So a question of a watched run is
+bounded as `Stopped` draws, in an order that was fixed before the draws. The
+question that leaks most so far may change from look to look. So each of the N
+questions, including questions without draws, has alpha/N (`every_question` with
+`independent=False`). Then all intervals, and the interval of the worst of the
+questions drawn so far, are valid at every look.
 """
 
 from __future__ import annotations
@@ -41,18 +41,19 @@ from leakbound.stats.joint import check_questions, check_rows
 from leakbound.stats.order import one_seed
 from leakbound.stats.quantity import finite
 
-LEAST, MOST = 0.001, 0.01  # default limits of the error rate of each question's bound
+LEAST, MOST = 0.001, 0.01  # smallest and largest default error rate of each question's bound
 
 
 def worst_question(
     bound: BoundFunction, questions: int, *, confidence: float = 0.99, side: Side = "both"
 ) -> Estimate:
-    """Bound the largest of `questions` quantities, each of which `bound` bounds.
+    """Bound the largest of the quantities that `bound` bounds, one per question.
 
-    The upper bound is the largest upper bound, without correction, because it fails only if the
-    bound of the worst question fails. The lower bound is the largest lower bound at alpha/N,
-    because it is selected after looking. A question without draws (or a query of a pool without
-    outputs) makes the upper bound 1.
+    The result's upper bound is the largest of the questions' upper bounds, without correction,
+    because it fails only if the upper bound of the worst question fails. The result's lower bound
+    is the largest of the questions' lower bounds, each at alpha/N because the largest is selected
+    after looking. A question without draws (or a query of a pool without outputs) makes the upper
+    bound 1.
 
     Args:
         bound: a bound of the quantity with its scores filled in, one entry per question.
@@ -83,15 +84,17 @@ def leaking_questions(
 ) -> Estimate:
     """Bound the number of questions with a quantity above x, for every x simultaneously.
 
-    If a question's quantity exceeds x, its own bound at `each_confidence` = 1 - alpha' exceeds x or
-    fails. For every x at most b = BinInv(1 - alpha; N, alpha') of N independent bounds fail. Hence
-    at most #{U_i > x} + b and at least #{L_i > x} - b. The draws of different questions must be
-    independent, and alpha' fixed in advance.
+    Let U_i and L_i be the bounds of question i, each at `each_confidence` = 1 - alpha'. If the
+    quantity of question i exceeds x, U_i exceeds x or fails. With probability at least 1 - alpha,
+    at most b = BinInv(1 - alpha; N, alpha') of the N independent bounds fail, for all x
+    simultaneously. Hence the number of questions above x is at most #{U_i > x} + b, and likewise at
+    least #{L_i > x} - b. The draws of different questions must be independent, and alpha' fixed in
+    advance.
 
     Args:
         bound: a bound of the quantity with its scores filled in, one entry per question.
         questions: the number of questions, N, which is the number of entries of `bound`.
-        x: a finite number, or [K] of them, the last axis of the result then.
+        x: a finite number, or [K] numbers, which form the last axis of the result.
         confidence: the probability that the bound is valid, in (0, 1).
         each_confidence: the confidence of each question's own bound, in (0, 1), fixed in advance;
             see `confidence_of_each` for the choice of `bound`.
@@ -140,7 +143,7 @@ def share_of_side(confidence: float, side: Side, questions: int) -> float:
 def bounds_at(
     bound: BoundFunction, questions: int | None, side: Side, *, upper: float, lower: float
 ) -> Estimate:
-    """Return the bounds of `side`, each at its error rate; `questions` None allows any number."""
+    """Return the bounds of `side`, each at its error rate; `questions` None: any number."""
     shares: tuple[tuple[Side, float], ...] = (("upper", upper), ("lower", lower))
     made = [bound(confidence=1 - share, side=end) for end, share in shares if side in (end, "both")]
     if questions is not None:
@@ -159,13 +162,13 @@ def confidence_of_each(n: Counts | None) -> float:
 
 
 def failures(questions: int, rate: float, alpha: float) -> int:
-    """Return BinInv(1 - alpha; questions, rate): more fail with probability at most alpha."""
+    """Return BinInv(1 - alpha; questions, rate): more fail only with probability <= alpha."""
     more = bdtrc(np.arange(questions + 1), questions, rate)
     return int((more <= alpha).argmax())
 
 
 def summed(first: Estimate, confidence: float, side: Side) -> Estimate:
-    """Start an estimate about all questions together; the caller sets its value and bounds."""
+    """Return an estimate about all questions together, whose value and bounds the caller sets."""
     n, missing = int(np.sum(first.n)), int(np.sum(first.missing))
     seed = one_seed(first.seed)
     return replace(first, confidence=confidence, side=side, n=n, missing=missing, seed=seed)
@@ -185,7 +188,7 @@ def stack(estimates: Sequence[Estimate]) -> Estimate:
         end: np.array([getattr(estimate, end) for estimate in estimates]) for end in ends
     }
     named = dict.fromkeys(estimate.method for estimate in estimates)
-    # drop "exact mass" if another name is "exact mass + ...": the latter had draws too
+    # drop "exact mass" if another name is "exact mass + ...", which has draws as well
     methods = [name for name in named if not any(n.startswith(f"{name} + ") for n in named)]
     seeds = [one_seed(estimate.seed) for estimate in estimates]
     keys = np.array(seeds, dtype=np.int64) if all(seed is not None for seed in seeds) else None
@@ -205,7 +208,7 @@ def stack(estimates: Sequence[Estimate]) -> Estimate:
 
 
 def worst_watched(estimate: Estimate) -> Estimate:
-    """Bound the worst of the questions drawn so far, by intervals that are valid simultaneously.
+    """Bound the worst of the questions drawn so far, from intervals that are valid simultaneously.
 
     If no entry fails, the largest quantity is between the largest lower and the largest upper
     bound. A question without a value is left out of the point value.

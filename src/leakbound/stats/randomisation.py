@@ -1,22 +1,23 @@
-"""Test, in one model, whether teaching changed anything, if a coin chose the taught subjects.
+"""Test whether teaching changed the leakage of one model, if a coin chose the taught subjects.
 
-m subjects, k of whom are taught: each of the C(m, k) choices was as likely as
-any other, and the choice was independent of everything else. Let y_i be the
-leakage of subject i, computed by one rule for all. *Nothing changed* means that
-the y do not depend on who is taught, for any randomness of training and
-drawing. Given the y, the sum over the taught subjects is then the sum over a
-random choice, and
+A model is taught about k of m subjects. Each of the C(m, k) choices was equally
+likely, and the choice was independent of everything else. Let y_i be the
+leakage of subject i, computed by the same rule for all subjects. The null
+hypothesis, *nothing changed*, is that the y do not depend on which subjects are
+taught, for any randomness of training and drawing. Under this hypothesis, given
+the y, the sum over the taught subjects is the sum over a random choice, and
 
     p = fraction of all choices whose sum is at least the sum of the taught
 
-is at most a with probability at most a, for every a: of C(m, k) equally likely
-sums, at most a C(m, k) have a p of at most a (Fisher 1935; Pitman 1937). No
-distribution of the y is assumed, subjects may be dependent, and all questions
-of a subject belong to it.
+is at most a with probability at most a, for every a, because of C(m, k) equally
+likely sums, at most a C(m, k) have a p of at most a (Fisher 1935; Pitman 1937).
+No distribution of the y is assumed, and subjects may be dependent. All
+questions about a subject must belong to that subject.
 
-If there are too many choices, R = 99,999 are made at random: under "nothing
-changed" the sum of the taught and the R others are exchangeable, so (1 + number
-at least as large)/(1 + R) is a p-value in the same sense.
+If there are too many choices to evaluate all, R = 99,999 random choices are
+evaluated. Under "nothing changed", the sum over the taught subjects and the R
+random sums are exchangeable. So (1 + number of random sums that are at least as
+large)/(1 + R) is a p-value in the same sense.
 
 The test is about this coin only. A small p-value shows that the choice of the
 taught subjects made a difference to some subject. It does not bound the size of
@@ -38,7 +39,7 @@ from leakbound.stats.estimate import Array, Estimate
 MOST = 200_000  # up to this number of choices, all are evaluated
 DRAWN = 99_999
 _BLOCK = 1 << 20  # numbers shuffled in one batch
-_TIE = 1e-12  # rounding error of a sum, per subject
+_TIE = 1e-12  # allowed rounding error of a sum, per subject
 
 
 def randomisation_test(
@@ -52,14 +53,15 @@ def randomisation_test(
     Args:
         taught: the leakage of each taught subject, in [0, 1], [k].
         untaught: the leakage of each other subject, in [0, 1], [m - k].
-        seed: the key of the random choices if there are too many to try all, a whole number >= 0.
+        seed: the seed of the random choices if there are too many choices to evaluate all, a whole
+            number >= 0.
 
     Returns:
-        An estimate whose `value` and bounds are the p-value, exact for the choices that `method`
-        counts; `n` is the number of subjects.
+        An estimate whose `value` and bounds are the p-value over the choices whose number `method`
+            reports; `n` is the number of subjects.
 
     Raises:
-        InputError: a side without subjects, or numbers outside [0, 1].
+        InputError: no taught subject, no untaught subject, or numbers outside [0, 1].
     """
     sides = [np.atleast_1d(np.asarray(side, dtype=np.float64)) for side in (taught, untaught)]
     for name, side in zip(("taught", "untaught"), sides, strict=True):

@@ -1,45 +1,54 @@
-"""Betting in rounds: bound the mean over different questions, each draw centred on its question.
+"""Betting in rounds: bound the mean over questions with different distributions.
 
-A round has at least one draw of every question. With weights a_i and r draws of
-question i in a round, each of its draws is staked by c = a_i/r. All draws of a
-round are bet on together, with one bet lambda >= 0 and one centre d_i per
-question. Bet and centres follow from earlier rounds only, and sum_i a_i d_i =
-0. Against the claim "the weighted mean is m or more" a round multiplies the
-wealth by
+A round has at least one draw of every question. If question i has weight a_i
+and r draws in a round, the stake on each of these draws is c = a_i/r. All draws
+of a round are bet on together, with one bet lambda >= 0 for the round and one
+centre d_i per question. The bet and the centres are computed from earlier
+rounds only, and sum_i a_i d_i = 0. In a test of the claim "the weighted mean is
+m or more", a round multiplies the wealth by
 
     prod_i prod_t [1 + lambda c_it (m - x_it + d_i)],
 
 where lambda is small enough that no factor is negative, for any x in [0, 1].
 
-*Proof.* Given the past, the draws of a round are independent. So the expected product is
-prod [1 + lambda c_it (m - mu_i + d_i)], of factors >= 0, and by 1 + x <= e^x at most
-exp(lambda sum_i a_i (m - mu_i + d_i)) = exp(lambda sum_i a_i (m - mu_i)). If the weighted mean is m
-or more, that is at most 1. So the wealth is a nonnegative supermartingale from round to round, and
-reaches 1/alpha with probability at most alpha (Ville). A bet must not follow from draws of the same
-round, because the draws of one question do not bound the mean over all.
+*Proof.* Given the past, the draws of a round are independent. So the expected
+product is prod [1 + lambda c_it (m - mu_i + d_i)], with mu_i the mean of
+question i. All factors are >= 0. By 1 + x <= e^x, the expected product is at
+most exp(lambda sum_i a_i (m - mu_i + d_i)) = exp(lambda sum_i a_i (m - mu_i)).
+If the weighted mean is m or more, this is at most 1. So the wealth is a
+nonnegative supermartingale from round to round, and reaches 1/alpha with
+probability at most alpha (Ville). A bet must not depend on draws of the same
+round: the wealth is a supermartingale only over complete rounds, because the
+mean of a single question may be below m.
 
-*Why centres.* A bet loses about lambda^2 times the squares of the residuals.
-Without centres these contain the spread between the questions, which is not
-random. The centre d_i is near the mean of question i minus the mean of all, and
-removes that spread. Questions that always leak and questions that never do then
-cost nothing.
+*Why centres.* A bet loses about lambda^2 times the squared residuals x_it - d_i
+- m. Without centres these squares contain the spread between questions, which
+is not random. The centre d_i is near the mean of question i minus the mean of
+all questions, so subtracting it removes that spread. Then questions that always
+leak and questions that never leak do not widen the bound.
 
-*Sets of questions.* Questions may form sets that are expected to differ, as the questions and the
-control questions of `excess_over_sets`. One round shows the mean of a set, if not of each question.
-So from the second round on a centre contains the mean of its set minus the mean of all; from the
-third round on, also the question's deviation from its set. The first part satisfies
-sum_i a_i d_i = sum_s A_s (m_s - m) = 0, with A_s the weights of set s and m the mean of the set
-means weighted by A_s. The second sums to 0 within each set. Both follow from earlier rounds only,
-so the proof above is valid. The factors of a set are at least
-1 - lambda C_s (h_s - m), with C_s its largest stake and h_s its largest possible residual, so
-lambda <= c / max_s C_s (h_s - m) keeps them all at least 1 - c.
+*Sets of questions.* Questions may form sets that are expected to differ, such
+as the questions and the control questions of `excess_over_sets`. One round is
+enough to estimate the mean of a set, but not the mean of each question. So from
+the second round on, a centre contains the mean of its set minus the mean of all
+questions. From the third round on, it also contains the question's deviation
+from its set. The first part satisfies sum_i a_i d_i = sum_s A_s (m_s - m) = 0,
+with A_s the total weight of set s, m_s the mean of set s, and m the mean of the
+set means weighted by A_s. The second part sums to 0 within each set. Both parts
+are computed from earlier rounds only, so the proof above is valid. The factors
+of set s are at least 1 - lambda C_s (h_s - m), with C_s the largest stake in
+the set and h_s the largest possible x - d in the set. So lambda <= c / max_s
+C_s (h_s - m) keeps all factors at least 1 - c.
 
-*Readings.* A bet may use any reading of the draws between limits that earlier rounds fix. If its
-expectation given these is above mu_i, the expected wealth is only smaller.
+*Readings.* A bet may use a function of the draws (a reading) instead of the
+scores, if earlier rounds determine the function and its range. If the
+expectation of a reading, given earlier rounds, is above mu_i, the expected
+wealth is smaller, so the test stays valid.
 
 *Cells.* A fixed grid cuts the possible m into cells. The bets made for the
-lowest m of a cell test all m of the cell: lambda is small enough for the other
-m too, and for given bets the wealth grows with m. The rest is as in `betting`.
+lowest m of a cell test all m of the cell: lambda is small enough for every m of
+the cell, and for given bets the wealth grows with m. The search for the bound
+is as in the module `betting`.
 """
 
 from __future__ import annotations
@@ -56,20 +65,20 @@ from leakbound.stats.estimate import Array, Counts
 from leakbound.stats.evidence import Rows
 
 STYLE = Style(prior=1.0, caution=0.9)
-MOST = 512  # rounds: more take longer, and bounds are on average less than 1 % nearer
-FEWEST = 8  # with fewer rounds centres are too noisy, and the portfolio is narrower
-LEARNT = {4: 100, 5: 24}  # rounds that suffice: the least number of questions
+MOST = 512  # the most rounds: more take longer and narrow bounds by less than 1 % on average
+FEWEST = 8  # the least rounds: with fewer, centres are too noisy, and the portfolio is narrower
+LEARNT = {4: 100, 5: 24}  # numbers of rounds that suffice with so many questions
 FINENESS = 32  # grid points, times the square root of the number of draws
 GRID = (500, 20_000)
 MOST_MET = 2**22  # with more draws in total, leaks of a binary scorer are processed as counts
-TINY = 1e-9  # for a range that no draw can leave: a bet on it cannot lose
-TESTS = 65_536  # draws times means processed together, to fill the cache; changes no result
+TINY = 1e-9  # smallest width of a range, to avoid division by 0
+TESTS = 65_536  # draws times means in one batch, to fill the cache; changes no result
 FEWEST_TESTS = 32
 
 
 @dataclass(frozen=True, slots=True)
 class Met:
-    """The values that a reading gives to the units of a round, between known limits."""
+    """The values that a reading gives to the units of a round, with their range."""
 
     values: Array
     low: float
@@ -77,7 +86,7 @@ class Met:
 
 
 Reading = Callable[[Counts, Array], Met]
-"""(the row of each unit of a round, the units) -> their values. Called round by round."""
+"""A function (the row of each unit of a round, the units) -> their values; one call per round."""
 Sets = tuple[slice, ...]
 """Sets of questions as slices of consecutive rows, which together cover all rows."""
 ONE_SET: Sets = (slice(None),)
@@ -94,15 +103,16 @@ def mean_upper(
 
     Conditions: draws are independent, and within a row i.i.d. and in random order (`rows.keys`).
     Numbers of draws and weights a_i >= 0 are fixed in advance. If m is the smallest number of draws
-    of a row, there are m rounds, or m/2, m/3, ..., at most `MOST`. Draws are distributed evenly
-    over the rounds. A missing draw counts as 1. `grid` returns a descending grid of a given size.
+    of a row, the number of rounds is the largest of m, m/2, m/3, ... that is at most `MOST`. Draws
+    are distributed evenly over the rounds. A missing draw counts as 1. `grid` returns a descending
+    grid of a given size.
     """
     plan = planned(rows, weights, sets)
     return least_rejected(plan.bets(), grid(plan.grid_size), alpha, 1.0)
 
 
 def planned(rows: Rows, weights: Array, sets: Sets = ONE_SET) -> Rounds:
-    """Distribute all draws over rounds; above `MOST_MET` draws of a binary scorer, as counts."""
+    """Distribute all draws over rounds; more than `MOST_MET` binary draws are handled as counts."""
     weighted = weights > 0
     rows, n = rows.only(weighted), rows.n[weighted]
     fewest = int(n.min())
@@ -129,11 +139,12 @@ class PlannedRound:
     """The draws of a round and the forecasts for it.
 
     Attributes:
-        residuals: x - d of each unit; all x are in [`low`, `high`].
+        residuals: x - d of each unit, its value minus its question's centre; x is in [`low`,
+            `high`].
         stakes: the stake of each unit, at most 1.
         counts: the number of draws of each unit.
         reach: the largest possible residual of each set of questions.
-        largest: the largest stake of each set, in any round.
+        largest: the largest stake of each set in any round.
         centre: the forecast of the mean of all draws.
         spread: the forecast of the mean square of the residuals around `centre`.
         left: the sum of squared stakes from this round on.
@@ -155,10 +166,10 @@ class PlannedRound:
 
 @dataclass(frozen=True, slots=True)
 class Rounds:
-    """All rounds. A unit is one draw, or several draws with equal scores; units are in round order.
+    """All rounds. A unit is one draw or several draws with equal scores; units are in round order.
 
     Attributes:
-        units: the score of each unit, or its reading's input.
+        units: the score of each unit, or the input of the reading.
         row: the row of each unit.
         stakes: the stake of each unit, at most 1.
         counts: the number of draws of each unit.
@@ -223,7 +234,7 @@ class Rounds:
         return int(np.clip(math.ceil(FINENESS * math.sqrt(self.counts.sum())), *GRID))
 
     def bets(self) -> list[PlannedRound]:
-        """Return bets on the scores as they are."""
+        """Return bets on the unchanged scores."""
         inputs = self.units, self.row, self.stakes, self.counts, self.cuts, self.weights, self.sets
         return cached(lambda: list(self.read(as_they_are)), "rounds", *inputs)
 
@@ -238,7 +249,7 @@ class Rounds:
         return drawn, leaks
 
     def read(self, reading: Reading) -> Iterator[PlannedRound]:
-        """Convert each round in turn by a reading, and forecast it from earlier rounds."""
+        """Convert each round in turn by a reading, with forecasts from earlier rounds."""
         begin, end = np.append(0, self.cuts[:-1]).tolist(), self.cuts.tolist()
         places = list(map(slice, begin, end))
         met = [reading(self.row[place], self.units[place]) for place in places]
@@ -271,10 +282,10 @@ class Rounds:
     def _forecasts(self, values: Array) -> tuple[Array, Array, Array]:
         """Return the centres d_i, the mean of all, and the mean square of x_i - d_i around it.
 
-        Each round's forecasts use earlier rounds only. After the first draw of each question, its
-        centre is the mean of its set minus the mean of all. After the second draw of each, the
-        question's deviation from its set is added, shrunk by the part of such deviations that is
-        noise.
+        Each round's forecasts use earlier rounds only. Once every question has one draw, the centre
+        of a question is the mean of its set minus the mean of all questions. Once every question
+        has two draws, the question's deviation from its set is added, multiplied by the part of the
+        variance of such deviations that is not noise.
         """
         count, total, squares = map(self._before, (np.ones_like(values), values, values**2))
         known, twice = count.all(axis=1), (count > 1).all(axis=1)
@@ -317,7 +328,7 @@ def _largest(values: Array, own_set: Counts) -> Array:
 
 
 def least_rejected(plan: Iterable[PlannedRound], grid: Array, alpha: float, top: float) -> float:
-    """Return the least m such that all means from m to `top` are rejected; the grid descends."""
+    """Return the smallest m such that all means from m to `top` are rejected; the grid descends."""
     rounds = tuple(plan)
     most = max(TESTS // max(len(round_.stakes) for round_ in rounds), FEWEST_TESTS)
     return float(betting.least_rejected(RoundBets(rounds, len(rounds), most), grid, top, alpha)[0])
@@ -378,7 +389,7 @@ def _bet(round_: PlannedRound, m: Array, need: Array) -> Array:
     most, prior = np.maximum((m - round_.low) * (round_.high - m), TINY), STYLE.prior
     squares = round_.before * (round_.spread + (m - round_.centre) ** 2)
     guess = (squares + prior * most + np.sqrt(prior * squares)) / (round_.before + prior)
-    # Centred draws may spread more than m(1 - m), which limits the variance around m itself.
+    # The variance of centred draws may exceed m(1 - m), the limit for draws in [0, 1] of mean m.
     limit = np.maximum(most, round_.spread)
     bet = np.sqrt(2 * need / (round_.left * np.minimum(guess, limit)))
     risk = (round_.largest[:, None] * (round_.reach[:, None] - m)).max(axis=0)

@@ -1,32 +1,35 @@
-"""The leakage of a training method, from models that it trained with several seeds.
+"""Bounds on the median leakage of a training method, from models trained with several seeds.
 
-A method is its distribution over seeds: X_1 … X_S, the leakage of S models trained from seeds that
-were chosen independently of one another, are independent draws from one distribution with median
-m, so Pr[X <= m] >= 1/2 and Pr[X >= m] >= 1/2. Each X_s has a bound from draws of that model.
+A method with a random seed gives a random model. Let X_1 … X_S be the leakage
+of S models trained from seeds that were chosen independently. They are
+independent draws from one distribution with median m, so Pr[X <= m] >= 1/2 and
+Pr[X >= m] >= 1/2. X_s is not observed: it has a bound from draws of model s.
 
-*From below.* Let Pr[L_s > X_s] <= β for each model s, and L_(r) be the r-th
-smallest of the L. Let K be the number of models with X_s <= m. If L_(r) > m, at
-most r - 1 of the L are at most m, so of these K models at least K - r + 1 have
-a bound that fails.
+*Lower bound.* Let L_s be a lower bound on X_s with Pr[L_s > X_s] <= β, and
+L_(r) the r-th smallest of the L_s. Let K be the number of models with X_s <= m.
+If L_(r) > m, at most r - 1 of the L_s are at most m. So of these K models, at
+least K - r + 1 have a bound that fails.
 
-If the bounds may share draws: K β of the K bounds fail in expectation, so by
-Markov's inequality L_(r) > m has at most the probability K β / (K - r + 1), and
-at most 1 if K < r. Both decrease in K, which is stochastically at least Bin(S,
-1/2):
+If the bounds may share draws: at most K β of the K bounds fail in expectation.
+So by Markov's inequality, L_(r) > m has a probability of at most K β / (K - r +
+1), or at most 1 if K < r. Both limits decrease in K, and K is stochastically at
+least Bin(S, 1/2). Hence
 
     Pr[L_(r) > m] <= BinCDF(r - 1; S, 1/2) + β Σ_{k >= r} Bin(k; S, 1/2) k / (k - r + 1).
 
-If draws of different models are independent: the events L_s > m are, and each has at most the
-probability 1/2 + β/2. L_(r) > m needs S - r + 1 of them:
+If draws of different models are independent: the events L_s > m are
+independent, and each has a probability of at most 1/2 + β/2. L_(r) > m needs at
+least S - r + 1 of these events. Hence
 
     Pr[L_(r) > m] <= Pr[Bin(S, (1 + β)/2) >= S - r + 1].
 
-With r = 1 and five seeds at 95 %, β is .0194 and .0986. Six seeds suffice for
-two-sided 95 %, eight for 99 %; fewer than log2(1/alpha) suffice for no β. The
-rank r is fixed by S and alpha: the largest r that leaves a fifth of alpha to
-the bounds, or else the first.
+For r = 1 and five seeds at 95 % (one side), the first inequality allows β =
+.0194, and the second β = .0986. Six seeds suffice for a two-sided interval at
+95 %, and eight at 99 %. With fewer than log2(1/alpha) seeds, no β is small
+enough. S and alpha determine the rank r: it is the largest r that leaves a
+fifth of alpha to the bounds L_s, or else 1.
 
-*From above* the same is true of -X.
+*Upper bound.* Apply the lower bound to -X.
 
 The statement is about the distribution of the method over seeds, on this data set with these
 settings. The mean over seeds has no such bound: a rare seed may be arbitrarily far off.
@@ -51,7 +54,7 @@ from leakbound.stats.estimate import (
 )
 from leakbound.stats.questions import bounds_at, summed
 
-LUCK = 0.8  # the most of alpha that the choice of seeds may spend
+LUCK = 0.8  # largest part of alpha that may be spent on the randomness of the seeds
 
 
 def median_over_seeds(
@@ -69,7 +72,8 @@ def median_over_seeds(
     Args:
         bound: a bound of the quantity with its scores filled in, one entry for each model.
         seeds: the number of models, which is the number of entries of `bound`.
-        independent: whether draws of different models share no randomness and no common control.
+        independent: whether the draws of different models share no randomness and no common
+            control.
         confidence: the probability that the bound is valid, in (0, 1).
         side: "upper", "lower", or "both", each of which then spends half of alpha.
 
@@ -78,7 +82,7 @@ def median_over_seeds(
 
     Raises:
         InputError: too few seeds for the confidence, a number of seeds that is not the number of
-            entries, or a confidence or side that is not valid.
+            entries, or an invalid confidence or side.
     """
     share = share_of(confidence, side)
     rank, luck = _rank(seeds, share)
@@ -114,7 +118,7 @@ def _rate(seeds: int, rank: int, share: float, independent: bool) -> float:
 def _rank(seeds: int, share: float) -> tuple[int, float]:
     """Return the rank of the order statistic and the probability that it misses the median.
 
-    InputError for no seeds.
+    Raises InputError if there are no seeds.
     """
     if seeds < 1:
         raise InputError(f"`seeds` must be at least 1, got {seeds}. Name each trained model.")

@@ -1,14 +1,17 @@
-"""Sampling that stops once a claim is decided: looks, decisions, and bounds valid after both.
+"""Sampling that stops once a claim is decided: rules for stopping, and bounds valid after stopping.
 
-The bound of a question is computed again at every look, and sampling stops when
-the bound decides the claim or the question has `cap` draws. One half of a
-side's alpha is for an any-time bound, which is valid at every look. The other
-half is for the fixed-n default at the cap, which is the only number of draws
-that is fixed in advance. Both halves are spent even if a question does not
-reach the cap, so at the cap the better of the two bounds is valid.
+A look is a time at which the scores so far are evaluated. The bound of a
+question is computed again at every look. Sampling stops when the bound decides
+the claim or when the question has `cap` draws. One half of a side's alpha is
+for an any-time bound, which is valid at every look. The other half is for the
+default bound for fixed n, used only at the cap, because the cap is the only
+number of draws that is fixed in advance. Both halves are spent even if a
+question does not reach the cap. So at the cap the better of the two bounds is
+valid.
 
-For i.i.d. draws of one query or an allocated pool, not for a pool of different questions.
-Only the scores of earlier draws may decide when to stop, never the clock.
+These bounds are for i.i.d. draws of one query or an allocated pool, not for a
+pool of different questions. Only the scores of earlier draws may decide when to
+stop, never the time that drawing took.
 """
 
 from __future__ import annotations
@@ -52,7 +55,7 @@ from leakbound.stats.questions import bounds_at, failures, share_of_side, summed
 
 Claimed = Literal["p", "mean"]
 FIRST_LOOK = 8  # draws before the first look
-CLEAN_DRAWS = 300  # a clean question stops near this number; affects widths, not validity
+CLEAN_DRAWS = 300  # a question without leaks stops near this number; affects widths, not validity
 MOST_FAILURES = 64
 EARLY_TALLY = tallied("any-time beta mixture", beta_mixture_upper, beta_mixture_lower)
 EARLY_MEAN = Method(
@@ -120,10 +123,10 @@ def parse_claim(text: str) -> Claim:
 
 
 def stopped_leakage(evidence: Stopped, quantity: Quantity, terms: Terms) -> Estimate:
-    """Bound the leakage if sampling may have stopped at any look, at the latest at the cap.
+    """Bound the leakage if sampling may have stopped at any look, with at most `cap` draws.
 
-    Use the any-time method at half of a side's alpha. If n is the cap, use the better of it and the
-    default for fixed n at the other half of alpha.
+    The bound is the any-time bound at half of a side's alpha. If n is the cap, it is the better of
+    this bound and the default bound for fixed n at the other half of alpha.
     """
     cap, estimand = evidence.cap, PROPORTION if evidence.binary else MEAN
     early, fixed = EARLY_TALLY if evidence.binary else EARLY_MEAN, estimand.usual
@@ -168,27 +171,29 @@ def mean_over_stopped_questions(
     each_confidence: float | None = None,
     side: Side = "both",
 ) -> Estimate:
-    """Bound the mean over the questions of a quantity in [0, 1], for any number of draws of each.
+    """Bound the mean over questions of a quantity in [0, 1], from bounds that are valid at any n.
 
-    For numbers of draws that depend on the scores, as after early stopping. At most b = BinInv(1 -
-    alpha; N, alpha') of the bounds at `each_confidence` = 1 - alpha' fail, and a bound that fails
-    is wrong by at most 1: the mean is at most b/N above the mean of the U_i, and at most b/N below
+    The numbers of draws may depend on the scores, as they do after early stopping. Let U_i and L_i
+    be the bounds of question i at `each_confidence` = 1 - alpha'. With probability at least 1 -
+    alpha, at most b = BinInv(1 - alpha; N, alpha') of the N bounds fail, and a bound that fails is
+    wrong by at most 1. So the mean is at most b/N above the mean of the U_i, and at most b/N below
     the mean of the L_i. The draws of different questions must be independent, and alpha' fixed in
     advance.
 
     The mean is also at most the leakage of the worst question. So the upper bound is the smaller of
     two: the largest U_i (see `worst_question`), at half of the error rate, and the bound from the
-    mean of the U_i, at the other half. For a single question the two are the same bound, with all
-    of the error rate.
+    mean of the U_i, at the other half. For a single question the two bounds are the same, and this
+    bound gets all of the error rate.
 
     Args:
         bound: a bound of the quantity with its scores filled in, one entry per question; it must be
             valid for such numbers of draws (any-time).
         questions: the number of questions, N, which is the number of entries of `bound`.
         confidence: the probability that the bound is valid, in (0, 1).
-        each_confidence: the confidence of each question's own bound, in (0, 1), fixed in advance;
-            None: it is chosen from N and alpha only, as the best for clean questions that stop
-            after about `CLEAN_DRAWS` draws. For few questions this choice allows no bound to fail.
+        each_confidence: the confidence of each question's own bound, in (0, 1), fixed in advance.
+            None: a value is computed from N and alpha only, which is the best one for questions
+            without leaks that stop after about `CLEAN_DRAWS` draws. For few questions it gives b =
+            0.
         side: "upper", "lower", or "both", each of which then spends half of alpha.
 
     Returns:
@@ -196,8 +201,8 @@ def mean_over_stopped_questions(
         values; stopping biases it.
 
     Raises:
-        InputError: no questions, another number of them than `bound` has entries, or an invalid
-            confidence or side.
+        InputError: no questions, a number of questions that is not the number of entries of
+            `bound`, or an invalid confidence or side.
     """
     share = share_of_side(confidence, side, questions)
     shares = {"upper": share if questions == 1 else share / 2, "lower": share}
@@ -238,7 +243,7 @@ class Looks:
         confidence: the least probability that the verdict on a question is right, in (0, 1).
 
     Raises:
-        InputError: a confidence that does not lie in (0, 1), or a cap that is no whole number >= 1.
+        InputError: a confidence outside (0, 1), or a cap that is not a whole number >= 1.
     """
 
     claim: Claim
@@ -279,13 +284,13 @@ class Looks:
 
         The claim holds if the upper bound is at most the limit, and is refuted if the lower bound
         exceeds it. A question's verdict, at any look, is wrong with probability at most alpha. Each
-        side spends all of alpha, because only one of the two decisions can be wrong: "refuted" if
-        the claim is true, by a failing lower bound, and "holds" if it is false, by a failing upper
-        bound.
+        bound is computed at all of alpha, because only one of the two decisions can be wrong. If
+        the claim is true, only "refuted" is wrong, which needs a lower bound that fails. If the
+        claim is false, only "holds" is wrong, which needs an upper bound that fails.
 
         Args:
             rows: the draws of each question.
-            seed: the key of the order of the draws for bets, as in `bound`.
+            seed: the seed of the order in which bets use the draws, as in `bound`.
 
         Returns:
             "holds", "refuted" or "open" for each question, [Q].
@@ -302,10 +307,10 @@ class Looks:
     def next_look(self, rows: Rows) -> Counts:
         """Return the total number of draws of each open question at its next look.
 
-        It is twice the present number, or the number at which the claim is proved if no new draw
-        leaks; it is at most the cap. Any rule that uses only earlier scores is valid, because the
-        bound is valid at all numbers of draws simultaneously. This rule makes few looks, and wastes
-        no draw on a clean question.
+        This number is twice the present number of draws, or the number at which the claim is proved
+        if no further draw leaks, and at most the cap. Any rule that uses only earlier scores is
+        valid, because the bound is valid at all numbers of draws simultaneously. This rule makes
+        few looks, and draws no more than necessary for a question without leaks.
 
         Args:
             rows: the draws of each question.
@@ -337,7 +342,7 @@ class Looks:
         return replace(rows, binary=binary)
 
     def _would_hold(self, rows: Rows, n: Counts) -> npt.NDArray[np.bool_]:
-        """Return whether the any-time bound proves the claim if all draws up to n are clean."""
+        """Return whether the any-time bound proves the claim if no further draw up to n leaks."""
         limit = np.array(self.claim.limit)
         if rows.binary:
             evidence = log_evidence_above(rows.hits + rows.missing, n, limit)
@@ -347,10 +352,11 @@ class Looks:
 
 
 def _spread(questions: int, alpha: float) -> float:
-    """Return an alpha' at which b bounds may fail, with the b that is best if all are clean.
+    """Return the alpha' that belongs to the best number b of bounds that may fail.
 
     The largest alpha' with P(Bin(N, alpha') > b) <= alpha solves I_alpha'(b + 1, N - b) = alpha.
-    A clean question's upper bound is about ln(1/alpha')/n, so b/N + ln(1/alpha')/n is least.
+    The upper bound of a question without leaks is about ln(1/alpha')/n, so the best b minimises b/N
+    + ln(1/alpha')/n.
     """
     b = np.arange(min(questions, MOST_FAILURES))
     rates = betaincinv(b + 1, questions - b, alpha) * (1 - 1e-9)
@@ -358,7 +364,7 @@ def _spread(questions: int, alpha: float) -> float:
 
 
 def _with_clean(leakage: Rows, n: Counts) -> Rows:
-    """Return the rows with clean draws added, up to n draws each."""
+    """Return the rows with draws of score 0 added, up to n draws each."""
     return replace(
         leakage,
         values=np.pad(leakage.values, ((0, 0), (1, 0))),

@@ -1,8 +1,10 @@
-"""The tail Pr[X > x] of a query's leakage, for all x simultaneously, from a band.
+"""Bounds on the tail Pr[X > x] of a query's leakage, for all x simultaneously, from a band.
 
-A band is a function (n, alpha) -> table (n + 1,): with probability at least 1 - alpha,
-F(x) >= table[#{X_i <= x}] for all x simultaneously, X_1 ... X_n i.i.d. By symmetry
-1 - F(x) >= table[#{X_i > x}], so one table serves both sides.
+Let F be the distribution function of i.i.d. scores X_1 ... X_n. A band is a
+function (n, alpha) -> table (n + 1,) such that, with probability at least 1 -
+alpha, F(x) >= table[#{X_i <= x}] for all x simultaneously. By symmetry, also
+with probability at least 1 - alpha, 1 - F(x) >= table[#{X_i > x}] for all x. So
+one table gives the upper and the lower bound.
 """
 
 from __future__ import annotations
@@ -25,12 +27,12 @@ from leakbound.stats.evidence import Rows
 from leakbound.stats.quantity import Quantity
 
 LEAST_ALPHA = 1e-11
-NEGLIGIBLE = 1e-25  # dropped terms can only lower the computed coverage, which is the safe side
+NEGLIGIBLE = 1e-25  # smaller terms are dropped, which can only lower the coverage
 
 
 @dataclass(frozen=True, slots=True)
 class Band:
-    """A named band; the module defines `table(n, alpha)`."""
+    """A named band; the module docstring defines `table(n, alpha)`."""
 
     name: str
     table: Callable[[int, float], Array]
@@ -47,9 +49,9 @@ def require_solvable(alpha: float) -> None:
 
 
 def dkw(n: int, alpha: float) -> Array:
-    """Return max(i/n - epsilon_1, 0) (Massart 1990).
+    """Return the DKW table[i] = max(i/n - epsilon, 0) with the one-sided epsilon (Massart 1990).
 
-    The one-sided inequality needs alpha <= 1/2; above, the table for 1/2 is returned.
+    The one-sided inequality needs alpha <= 1/2. For a larger alpha the table for 1/2 is returned.
     """
     epsilon = math.sqrt(math.log(1 / min(alpha, 0.5)) / (2 * n))
     return np.maximum(np.arange(n + 1) / n - epsilon, 0)
@@ -61,7 +63,7 @@ def berk_jones(n: int, alpha: float) -> Array:
 
     eta solves P(U_(i) >= table[i] for all i) = 1 - alpha for uniform order statistics, and is
     rounded down. Each step of the solver costs n Poisson convolutions; results are cached by (n,
-    alpha). InputError for an alpha below 1e-11, where float64 does not represent 1 - alpha
+    alpha). Raises InputError for an alpha below 1e-11, where float64 does not represent 1 - alpha
     precisely enough.
     """
     require_solvable(alpha)
@@ -69,7 +71,7 @@ def berk_jones(n: int, alpha: float) -> Array:
     def surplus(log_eta: float) -> float:
         return coverage(_quantiles(n, math.exp(log_eta))) - (1 - alpha)
 
-    # A union bound over n events limits eta on one side, a single event on the other.
+    # A union bound over n events gives the lower limit of eta, and a single event the upper limit.
     eta = math.exp(brentq(surplus, math.log(alpha / (2 * n)), math.log(alpha) + 1e-9, xtol=1e-13))
     shrink = 1e-13
     while surplus(math.log(eta)) < 0:
@@ -91,9 +93,10 @@ def _quantiles(n: int, eta: float) -> Array:
 def coverage(limits: Array) -> float:
     """Return P(U_(i) >= limits[i-1] for i = 1..n), U_(i) the order statistics of n uniforms.
 
-    Uniforms are a Poisson process of rate n given that it has n points: compute the distribution of
-    the number of points below each limit in turn, cut to the numbers for which the event is
-    possible (fewer than i below the i-th), and condition on n points at the end.
+    n uniforms are distributed as the points of a Poisson process of rate n on [0, 1], given that it
+    has n points. The function computes the distribution of the number of points below each limit in
+    turn. It keeps only the numbers for which the event is still possible (fewer than i below the
+    i-th limit), and conditions on n points at the end.
     """
     n = len(limits)
     rates = n * np.diff(limits, prepend=0)
@@ -116,8 +119,8 @@ def _poisson(count: npt.NDArray[Any], rate: Array) -> Array:
 def tail_bound(rows: Rows, quantity: Quantity, terms: Terms) -> Estimate:
     """Bound Pr[X > x] simultaneously for every x, hence also for an x chosen afterwards.
 
-    For i.i.d. draws, n fixed in advance. At x >= 1 the tail is 0. The paper proves its band for one
-    x and uses it for all; the inequality covers all x.
+    Valid for i.i.d. draws, n fixed in advance. At x >= 1 the tail is 0. For the method "paper": the
+    paper proves its band for a single x and uses it for all x, which the DKW inequality covers.
     """
     x = quantity.points
     tail = Estimand(

@@ -1,9 +1,10 @@
-"""`bound` is the one call for every evidence and quantity; `THEOREMS` lists the theorems behind it.
+"""`bound` bounds any quantity from any evidence; `THEOREMS` lists the theorems behind it.
 
-A row of the table joins a kind of evidence, a quantity ("reading"), the
-scorer's declared range and a function, whose docstring has the proof.
-Statements that follow from each question's own bound (the worst question, every
-question, a count) are in `questions` and `joint`, on top of `bound`.
+Each entry of `THEOREMS` is for one kind of evidence, one quantity ("reading")
+and one declared range of scores (binary or not). It names the function that
+computes the bound; the docstring of the function or of its module has the
+proof. Statements that follow from the bounds of single questions (the worst
+question, every question, a count) are in the modules `questions` and `joint`.
 """
 
 from __future__ import annotations
@@ -49,22 +50,22 @@ from leakbound.stats.tail import tail_bound
 Evidence = Rows | Stopped | Masses | Pool | Pair
 Kind = Literal["draws", "stopped", "masses", "iid pool", "unlike pool", "clusters", "pair"]
 Proof = Callable[[Any, Quantity, Terms], Estimate]
-"""(evidence, quantity, terms) -> the bound; its docstring has conditions and proof."""
+"""A function (evidence, quantity, terms) -> the bound; its docstring has conditions and proof."""
 
 
 @dataclass(frozen=True, slots=True)
 class Theorem:
-    """A row of `THEOREMS`.
+    """An entry of `THEOREMS`.
 
     Attributes:
         kind: the kind of the evidence: "draws" of a fixed n, "stopped" draws, "masses", or a "pair"
             of models. A pool is an "iid pool", an "unlike pool" or "clusters", by its design and
             target.
         reading: the name of the quantity that is bounded.
-        binary: the scorer's declared range; None: both.
+        binary: whether the theorem is for binary scorers; None: for all scorers.
         prove: the function that bounds the quantity.
-        paper: whether `method="paper"`, the papers' form after correction, exists too.
-        over: "each" question, or their "mean".
+        paper: whether `method="paper"`, the papers' form after correction, exists as well.
+        over: "each" question individually, or the "mean" over the questions.
         weighted: whether a mean may be weighted.
     """
 
@@ -78,13 +79,13 @@ class Theorem:
 
     @property
     def name(self) -> str:
-        """Return the row in words: 'draws: leak@k, binary'."""
+        """Return the name of the theorem, such as 'draws: leak@k, binary'."""
         scorer = {None: "", True: ", binary", False: ", graded"}[self.binary]
         return f"{self.kind}: {'mean of ' if self.over == 'mean' else ''}{self.reading}{scorer}"
 
 
 def _on_joined(prove: Proof) -> Proof:
-    """Apply a bound for draws to an i.i.d. pool: all outputs of a question are its draws."""
+    """Apply a bound for draws to an i.i.d. pool: all outputs of a question count as its draws."""
     return lambda pool, quantity, terms: prove(pool.draws, quantity, terms)
 
 
@@ -93,9 +94,10 @@ def _on_clusters(prove: Proof) -> Proof:
 
 
 def _carried(prove: Proof) -> Proof:
-    """Bound leak@k of a binary scorer, for every k simultaneously: it increases in p.
+    """Bound leak@k of a binary scorer, for every k simultaneously, from the bound of p.
 
-    No unbiased estimate exists, so `value` is computed from the fraction of draws that leaked.
+    leak@k increases in p. No unbiased estimate exists here, so `value` is computed from the
+    fraction of draws that leaked.
     """
     return lambda evidence, quantity, terms: carried(
         prove(evidence, LEAKAGE, terms), quantity.sizes
@@ -167,12 +169,13 @@ def bound(
             or about all of them, as `LEAKAGE.mean()`, `.worst()`, `.every()` and `.above(x)` are.
         confidence: the least probability that the bound is valid, in (0, 1).
         side: "upper", "lower", or "both", each of which then spends half of alpha.
-        method: "paper" for the printed form of the papers, corrected; None: the narrower default.
-        seed: the key of the order of the draws for bets: one number, or one key per question, [Q];
-            None: a random key. The estimate records the key if the order matters.
+        method: "paper" for the form in the papers, after correction; None: the narrower default.
+        seed: the seed of the order in which bets use the draws: one number, or one key per
+            question, [Q]; None: a random seed. The estimate records the seed if the bound depends
+            on the order.
 
     Returns:
-        The estimate: one entry per question and per x or k, or one about all questions.
+        The estimate: one entry per question and per x or k, or one entry about all questions.
 
     Raises:
         InputError: a quantity without a theorem for this evidence, or input that the theorem
@@ -217,14 +220,14 @@ def has_bound(evidence: Evidence, quantity: Quantity) -> bool:
 
 
 def _applicable(evidence: Evidence, quantity: Quantity) -> list[Theorem]:
-    """Return the rows of `THEOREMS` for this evidence, for every reading."""
+    """Return the theorems for this evidence, for every reading."""
     over = "mean" if quantity.over == "mean" else "each"
     rows = (row for row in THEOREMS if row.kind == evidence.kind and row.over == over)
     return [row for row in rows if row.binary in (None, evidence.binary)]
 
 
 def _theorem(evidence: Evidence, quantity: Quantity) -> Theorem:
-    """Return the row for this evidence and quantity, or raise InputError."""
+    """Return the theorem for this evidence and quantity, or raise InputError."""
     rows = _applicable(evidence, quantity)
     for row in rows:
         if row.reading == quantity.reading:

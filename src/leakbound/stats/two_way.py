@@ -21,11 +21,12 @@ def two_way(
 ) -> Joint:
     """Bound the effects of two decoding parameters from jointly valid intervals for a grid's cells.
 
-    A row effect is the mean of its row minus the mean of the grid, linear in the cells, so its
-    exact range over the box of intervals is known; the ranges of the squares then bound their mean.
-    The effect of a parameter with only one setting is 0. An effect is a root mean square over the
-    grid of one part of cell = mean + row effect + column effect + interaction. The three intervals
-    are valid simultaneously if those of the cells are.
+    Each cell is decomposed as cell = mean + row effect + column effect + interaction. The effect of
+    a parameter is the root mean square of its part over the grid. The effect of a parameter with
+    only one setting is 0. A row effect is the mean of its row minus the mean of the grid. This is
+    linear in the cells, so its exact range over the box of the cells' intervals is known, and the
+    ranges of the squared row effects bound their mean. The three resulting intervals are valid
+    simultaneously if the intervals of the cells are.
 
     Args:
         lower: the lower bounds of the cells, one per decoding, [R, C].
@@ -38,13 +39,14 @@ def two_way(
 
     Returns:
         Three estimates: the effect of the rows' parameter, the effect of the columns' parameter,
-        and the interaction (the effect of both together beyond the sum of the two).
+        and the interaction (the effect of both parameters together minus the sum of the two
+            effects).
 
     Raises:
         InputError: grids that are not 2-D and of one shape, a lower bound above an upper one, or an
             invalid confidence.
     """
-    if confidence != 1:  # cells may be certain
+    if confidence != 1:  # a confidence of 1 is allowed, because cells may be exact
         error_rate(confidence)
     low, high, centre = _grids(lower, upper, values)
     height, width = centre.shape

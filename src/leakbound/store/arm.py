@@ -24,15 +24,15 @@ from leakbound.text.counting import Ledger, visible
 from leakbound.text.shown import many
 from leakbound.types import Completion, Query, Usage, object_of
 
-MOST_CUT = 0.05  # sentences mention a larger fraction of cut outputs
+MOST_CUT = 0.05  # a larger fraction of cut outputs is mentioned in sentences
 
 
 class Arm:
     """One model under one decoding inside a run.
 
-    Its draws are stored in parts, and parts form rounds. An arm of fixed n has one round, known
-    when it is planned. In an arm that is sampled until a claim is decided, each look leads to
-    another round.
+    The draws of an arm are stored in parts, and parts form rounds. An arm of fixed n has one round,
+    which is known when the arm is planned. In an arm that is sampled until a claim is decided, each
+    look leads to another round.
 
     Attributes:
         folder: the folder of its files.
@@ -81,25 +81,25 @@ class Arm:
 
     @property
     def name(self) -> str:
-        """The key as a text, which names the arm's folder and is its entry in tables."""
+        """The key as a text, which is the name of the arm's folder and its value in tables."""
         return str(self.key)
 
     @property
     def purpose(self) -> str:
-        """The purpose of its scored draws; together with the seed it keys the random numbers."""
+        """The purpose of the arm's scored draws, which is part of the key of the random numbers."""
         own = self.key if self.spec.copied is None else self.spec.copied.drawn_as
         model = which_model(self.spec)
         return f"score:{own}" if model is None else f"score:{own}:{model}"
 
     @property
     def randomness(self) -> tuple[str, str] | None:
-        """The part of the draws' keys that all questions share; None if it is not known."""
+        """The part of the keys of the draws that all questions share; None if it is not known."""
         unknown = self.spec.seed is None or isinstance(self.spec.draws, ImportedDraws)
         return None if unknown else (str(self.spec.seed), self.purpose)
 
     @property
     def texts(self) -> bool:
-        """False if only the scores of its draws were imported, without texts."""
+        """False if only the scores of the draws were imported, without texts."""
         return not isinstance(self.spec.draws, ImportedDraws) or self.spec.draws.texts
 
     @property
@@ -123,7 +123,7 @@ class Arm:
         return f"arm {self.name!r} of `{self.folder.parents[1]}`"
 
     def unlooked(self) -> dict[str, int]:
-        """Return the questions that still need a look: their number of planned draws, by id.
+        """Return the number of planned draws of each question that still needs a look, by id.
 
         Failed questions are left out. For an arm of fixed n the result is empty.
         """
@@ -173,7 +173,7 @@ class Arm:
                 yield part
 
     def lacks(self) -> Iterator[str]:
-        """Yield what is still to be drawn, as predicates; nothing for a finished arm."""
+        """Yield what is still to be drawn, as phrases; nothing for a finished arm."""
         absent = [part for part in self.parts if not self.has(part)]
         if absent:
             yield f"lacks {len(absent)} of {len(self.parts)} parts"
@@ -289,7 +289,7 @@ class Arm:
         )
 
     def _within(self, cut: float) -> str:
-        """Describe the tokens for which statements are valid; empty if few outputs were cut."""
+        """Describe the tokens to which statements are limited; empty if few outputs were cut."""
         if cut <= MOST_CUT:
             return ""
         first = f"the first {many(self.decoding.max_new_tokens, 'token')}"
@@ -357,7 +357,7 @@ class Arm:
 
         Args:
             scorer: the scorer's name.
-            slug: the name of its files.
+            slug: the name of the scorer's files.
 
         Returns:
             The digests of the scores, of the ranges of events, and of the proofs; a digest of
@@ -377,7 +377,7 @@ class Arm:
 
         Args:
             slug: the name of the scorer's files.
-            rounds: use only this number of rounds, from the first on; None: all rounds.
+            rounds: the number of rounds, from the first on, that are used; None: all rounds.
 
         Returns:
             A row per query; queries that failed are left out.

@@ -21,14 +21,15 @@ _LONGEST = 200  # the most characters of a name, because it names a folder
 class ArmKey:
     """A model, a kind of query and a decoding: the key of an arm within its run.
 
-    Its text is the name of the arm's folder and its entry in tables. It also keys the arm's draws,
-    so another text would give other draws.
+    The text of the key is the name of the arm's folder and its value in tables. The text is part of
+    the key of the arm's random numbers, so another text would give other draws.
 
     Attributes:
         model: the model under evaluation (`target`), or its `control`.
-        asks: the kind of query: every question in its `own words`, the questions with `rewritings`,
-            or the worst queries that an `attack` found. The draws of a `search` or a `selection`
-            only choose queries: such arms are in separate runs and are never bounded.
+        asks: the kind of query: `own words` for the original questions, `rewritings` for the
+            questions with their rewritings, or `attack` for the worst queries that a search found.
+            The draws of a `search` or a `selection` only choose queries: such arms are in separate
+            runs and are never bounded.
         decoding: the name of the decoding if the run has several decodings; otherwise empty.
         greedy: whether it is the arm of the greedy answers.
         round: the round of a search, from 1 on; 0 for other arms.
@@ -79,7 +80,7 @@ class ArmKey:
 
     @property
     def own_words(self) -> bool:
-        """True if the unstressed model gets every question in its own words."""
+        """True if the unstressed model gets the original questions."""
         return self.asks == "own words" and not self.stress
 
     @property
@@ -89,7 +90,7 @@ class ArmKey:
 
     @property
     def with_rewritings(self) -> ArmKey:
-        """The key of the arm with the same model and decoding that also has rewritings."""
+        """The key of the arm with the same model and decoding that has questions and rewritings."""
         return replace(self, asks="rewritings")
 
     @property
@@ -103,7 +104,7 @@ class ArmKey:
         return ArmKey(self.model, greedy=True)
 
     def stressed(self, spec: str) -> ArmKey:
-        """Return the key of the model's arm under a stress, with questions in own words."""
+        """Return the key of the model's arm under a stress, with the original questions."""
         return replace(self, stress=spec.translate(_NAMED))
 
     @property

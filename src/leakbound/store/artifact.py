@@ -1,6 +1,7 @@
-"""`Artifact` writes, checks and reads those files of an arm that have one kind of row.
+"""`Artifact`: write, check and read the files of an arm that contain one kind of row.
 
-A `Journal` keeps results that cannot be repeated, until their part or table is stored.
+A `Journal` stores results that cannot be repeated, until their part or table is
+stored.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ Name: TypeAlias = str | Part
 class Journal:
     """A `DrawJournal` in a file with one JSON line per answer.
 
-    Lines that are cut short, or belong to another part, are ignored.
+    Lines that are incomplete, or belong to another part, are ignored.
 
     Args:
         file: the file, which the first answer creates.
@@ -55,7 +56,7 @@ class Journal:
         """See `DrawJournal.put`. Raises IncompleteError if the disk is full or fails."""
         text = json.dumps({"owner": self._owner, "key": key, "value": value})
         with self._lock:
-            append(self.file, f"\n{text}")  # the line break ends a line that was cut short
+            append(self.file, f"\n{text}")  # the line break ends an incomplete line
             if self._answers is not None:
                 self._answers.setdefault(key, []).append(value)
 
@@ -82,7 +83,8 @@ class Artifact(Generic[T]):
     Attributes:
         folder: the folder.
         kind: the dataclass.
-        owner: metadata that each file must have. A file of a part must have more.
+        owner: metadata that each file must have. A file of a part must also have the part's
+            metadata.
         remedy: the fix for a damaged file.
         ending: the suffix of the files' names.
     """
@@ -98,7 +100,7 @@ class Artifact(Generic[T]):
         return self.folder / f"{name}{self.ending}"
 
     def meta(self, name: Name) -> dict[str, Json]:
-        """Return a file's metadata; raise DamagedError if it is absent, changed or not ours."""
+        """Return a file's metadata; raise DamagedError for an absent, changed or foreign file."""
         file = self.file(name)
         meta = tables.read_meta(file, self.remedy)
         if not tables.states(meta, self._owner(name)):
@@ -136,7 +138,7 @@ class Artifact(Generic[T]):
         return tables.read_table(self.file(name), self.remedy)
 
     def values(self, name: Name, made_from: JsonObject | None = None) -> Iterator[T]:
-        """Yield the stored values; nothing without a file, or if it has other sources."""
+        """Yield the stored values; nothing if there is no file, or if it has other sources."""
         if self.file(name).exists():
             table = self.table(name)
             if made_from is None or self.is_from(name, made_from):
@@ -154,7 +156,7 @@ class Artifact(Generic[T]):
         return digest_of({k: v for k, v in self.meta(name).items() if k not in _COSTS})
 
     def write(self, name: Name, rows: pa.Table | Sequence[T], made_from: JsonObject) -> None:
-        """Store a table; it replaces the old one."""
+        """Store a table, which replaces an earlier table."""
         table = rows if isinstance(rows, pa.Table) else table_of(self.kind, rows)
         tables.write_table(self.file(name), table, {**made_from, **self._owner(name)})
 

@@ -35,9 +35,10 @@ class LeakClaim:
     """The claim Pr[leak] <= max_leak, on average over an arm's questions or for each question.
 
     Attributes:
-        max_leak: the claimed limit of that probability, in (0, 1).
+        max_leak: the claimed limit of Pr[leak], in (0, 1).
         scorer: the name of the binary scorer that decides what leaks.
-        every_question: True: the claim is about each question; False: about the mean over them.
+        every_question: True: the claim is about each question; False: about the mean over the
+            questions.
         arm: the name of the arm in the run.
         confidence: the confidence of the verdict, in (0.5, 1).
         accept_cut: whether to accept a limit on tokens that is shorter than the longest reference
@@ -99,7 +100,7 @@ class LeakClaim:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecordedClaim:
-    """A claim as a run records it. Each recorded claim is decided at its own alpha.
+    """A claim as it is recorded in a run. Each recorded claim is decided at its own alpha.
 
     Attributes:
         claim: the claim.
@@ -120,8 +121,8 @@ class Headline:
         scorer: the name of the first scorer.
         arm: the name of the arm of the first sampled decoding.
         control: whether the statements are about the excess over a control.
-        shares: the part of alpha of each bound. If leaks are tested, the test uses part of the
-            lower bounds' shares.
+        shares: the part of alpha of each bound. If there is an exact test for leaks, the test uses
+            a part of the lower bounds' shares.
     """
 
     scorer: str
@@ -143,9 +144,9 @@ class Headline:
 def recorded(
     before: Sequence[RecordedClaim], named: Sequence[RecordedClaim], *, drawn: bool
 ) -> tuple[RecordedClaim, ...]:
-    """Return the claims that a run has on record after a command.
+    """Return the claims that are recorded in a run after a command.
 
-    A claim stays as it was first recorded, even if later commands do not name it.
+    The record of a claim does not change, even if later commands do not name the claim.
 
     Args:
         before: the claims on record before the command.

@@ -20,7 +20,7 @@ _LOADING = "loading "
 def written(run: Path) -> frozenset[tuple[str, int]]:
     """Return the name and size of every table and record of a run; an empty set without a run.
 
-    They change if a command resumes the run.
+    This set changes if a command resumes the run.
     """
     if not (run / FILE).is_file():
         return frozenset()
@@ -31,8 +31,8 @@ def written(run: Path) -> frozenset[tuple[str, int]]:
 class Clock:
     """A clock for the seconds of each phase, which adds to the seconds stored in `file`.
 
-    The time of a phase inside another phase counts only for the inner one, so that all phases add
-    up.
+    The time of a phase inside another phase counts only for the inner phase, so that the times of
+    all phases add up to the total time.
     """
 
     def __init__(self, file: Path) -> None:

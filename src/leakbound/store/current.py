@@ -56,7 +56,7 @@ def _undrawn(record: RunRecord, arms: Mapping[str, Arm]) -> Iterator[str]:
 
 
 def _differing(run: Path, arms: Mapping[str, Arm], made_from: Mapping[str, Any]) -> Iterator[str]:
-    """Yield the ways in which the estimates are outdated, as predicates."""
+    """Yield the ways in which the estimates are outdated, as phrases."""
     maker = made_from.get("made_by", {})
     if maker != code():
         yield f"were computed by other code, of leakbound {maker.get('version', 'unknown')}"

@@ -1,4 +1,4 @@
-"""Give the completions and scores of a run as tables of typed rows, read arm by arm."""
+"""Read the completions and scores of a run as tables of typed rows, arm by arm."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class CompletionRow:
 
 @dataclass(frozen=True)
 class DrawTable(Generic[R]):
-    """Rows of several arms, about all queries or one. An arm is read when its rows are used.
+    """Rows of several arms, about all queries or one query. An arm is read when its rows are used.
 
     Attributes:
         arms: the arms.

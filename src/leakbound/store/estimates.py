@@ -33,16 +33,16 @@ Family = Literal[
     "claim",
     "simultaneous",
 ]
-"""The statements that are valid simultaneously with a row, at its confidence.
+"""The group of statements that are valid simultaneously with a row, at the row's confidence.
 
-For one arm and scorer: "single", only this row; "questions", the statements about every question;
-"excess", the mean and the largest excess over the control; "gaps", the largest gap and the number
-of gaps; "leak@k", the mean leak@k at several k; "readings", the answer, the thought and either;
-"claim", one claim that was recorded before its draws, with each bound at the full alpha, because at
-most one bound can decide wrongly. For one scorer: "grid", all decodings; "stresses", all effects of
-stresses; "models", all differences from a baseline. For all arms and all binary scorers of a run:
-"simultaneous", the mean and the worst question, so that any limit can be judged after the results
-are known.
+For one arm and scorer: "single", no other statement; "questions", the statements about every
+question; "excess", the mean and the largest excess over the control; "gaps", the largest gap and
+the number of gaps; "leak@k", the mean leak@k at several k; "readings", the statements about the
+answer, the thought and either; "claim", one claim that was recorded before its draws, with each
+bound at the full alpha, because at most one bound can decide wrongly. For one scorer: "grid", all
+decodings; "stresses", all effects of stresses; "models", all differences from a baseline. For all
+arms and all binary scorers of a run: "simultaneous", the mean and the worst question, so that any
+limit can be judged after the results are known.
 """
 DECIDING: tuple[Family, Family] = ("claim", "simultaneous")
 """The families on which certificates rest."""
@@ -60,9 +60,9 @@ _CHOICES: Mapping[str, Collection[str]] = {
 
 
 class Where(TypedDict, total=False):
-    """Values that fields of `EstimateRow` and `stats.About` must have, without quantity and scope.
+    """Values by which rows are selected: fields of `EstimateRow` and `stats.About`.
 
-    A tuple lists alternative values.
+    Quantity and scope are excluded. A tuple lists alternative values.
     """
 
     arm: str | tuple[str, ...]
@@ -84,7 +84,7 @@ class Where(TypedDict, total=False):
 
 
 class Fields(Where, total=False):
-    """Values that fields of `EstimateRow` and `stats.About` must have."""
+    """Values by which rows are selected, including quantity and scope."""
 
     quantity: Quantity | tuple[Quantity, ...]
     scope: Scope | tuple[Scope, ...]
@@ -95,14 +95,15 @@ class EstimateRow:
     """A row of the table: one estimate, with its arm, scorer and query.
 
     Attributes:
-        arm: the name of the arm whose draws it uses.
+        arm: the name of the arm whose draws the estimate uses.
         scorer: the name of the scorer.
         query_id: the id of the query or question; None: the row is about all questions.
-        estimate: the estimate, with single numbers. The row repeats its fields as properties.
+        estimate: the estimate, with single numbers. The properties of the row repeat the fields of
+            the estimate.
         family: the group of statements that are valid simultaneously with this row.
         model, decoding, stress: the model, decoding and stress of the arm; empty in a row about
             several arms.
-        reading: the part of an output that the scorer reads; empty if it reads one text.
+        reading: the part of an output that the scorer reads; empty if outputs have one text.
         evidence: the SHA-256 of the plans and the stored scores of all arms that the row uses.
     """
 
@@ -206,7 +207,7 @@ PLAIN: Fields = {
     "proved": False,
     "inputs": ("as asked", "these queries", "input distribution", "as found"),
 }
-"""The default fields of a search: no excess, not joint, from draws, all queries together.
+"""The default selection: no excess, not joint, from draws, all queries of a question together.
 
 Rows that decide claims are excluded, because they differ from others only in their part of alpha.
 """
@@ -218,8 +219,8 @@ class Estimates(Displayed, Sequence[EstimateRow]):
 
     Attributes:
         rows: the rows in the order of the table.
-        main: the default arm, which is the run's first sampled arm with the questions in their own
-            words; None: the run has no such arm.
+        main: the default arm, which is the run's first sampled arm with the original questions;
+            None: the run has no such arm.
     """
 
     rows: tuple[EstimateRow, ...]
@@ -261,8 +262,9 @@ class Estimates(Displayed, Sequence[EstimateRow]):
             The rows, in the same order; possibly none.
 
         Raises:
-            InputError: the field, or the quantity, scope, inputs or beyond, does not exist; or no
-                row is about the arm, the scorer or the query. The message lists the choices.
+            InputError: a field does not exist; a value of quantity, scope, inputs or beyond does
+                not exist; or no row is about the arm, the scorer or the query. The message lists
+                the choices.
         """
         rows = self._having(wanted)
         if not rows:
@@ -298,7 +300,7 @@ class Estimates(Displayed, Sequence[EstimateRow]):
             wanted: as for `where`.
 
         Returns:
-            The row; None if there is none.
+            The row; None if there is no such row.
         """
         return next(iter(self.plain(**wanted)), None)
 
@@ -334,7 +336,7 @@ class Estimates(Displayed, Sequence[EstimateRow]):
         return self._only(self._meant(quantity, "mean", wanted))
 
     def each(self, quantity: Quantity, **wanted: Unpack[Where]) -> Estimates:
-        """Return the statement about each question, or about all queries of each question.
+        """Return the statement about each question (over all of its queries).
 
         Args:
             quantity: the quantity, such as "leak probability".
@@ -445,7 +447,7 @@ class Estimates(Displayed, Sequence[EstimateRow]):
 def _having(choices: Mapping[str, tuple[object, ...]]) -> Callable[[object], bool]:
     """Return a function that tests whether each field has one of its values."""
     names, values = tuple(choices), tuple(choices.values())
-    read = attrgetter(*names, names[0])  # a getter of one name returns no tuple
+    read = attrgetter(*names, names[0])  # repeated, because a getter of one name returns no tuple
     return lambda item: all(map(contains, values, read(item)))
 
 

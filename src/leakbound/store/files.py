@@ -1,7 +1,8 @@
 """Write files atomically, and records with a digest of their content.
 
-The digest reveals accidental damage to a record. It does not reveal a forgery: anyone who can write
-a record can write its digest. `leakbound verify` compares with a digest that is kept elsewhere.
+The digest reveals accidental damage to a record. It does not reveal a forgery,
+because anyone who can write a record can write its digest. `leakbound verify`
+compares with a digest that is stored in another place.
 """
 
 from __future__ import annotations
@@ -50,7 +51,7 @@ def make_folder(path: Path) -> None:
 def make_private(path: Path) -> None:
     """Create a folder that only its owner can read, or change an existing one.
 
-    The rights of another user's folder stay as they are; its new files are private.
+    The rights of another user's folder are not changed; new files in it are private.
     """
     make_folder(path)
     with suppress(PermissionError):
@@ -81,7 +82,7 @@ def write_whole(path: Path, write: Callable[[Path], object]) -> None:
 
 
 def _lock(descriptor: int) -> bool:
-    """Take the kernel's lock on a file; False if another process has it or there are none."""
+    """Take the kernel's lock on a file; False if another process has it or there are no locks."""
     try:
         import fcntl
 
@@ -121,7 +122,7 @@ def _explain(task: str, instead: str, is_refusal: Callable[[int | None], bool]) 
 def append(path: Path, text: str) -> None:
     """Append a text to a file that only its owner can read, and flush it to disk.
 
-    A killed process may leave the beginning of the text. The name of a new file is flushed too.
+    A killed process may leave the beginning of the text. The name of a new file is flushed as well.
     """
     if new := not path.exists():
         make_folder(path.parent)
@@ -169,7 +170,7 @@ ELSEWHERE = "Restore it from a copy, or begin again in another folder."
 
 
 class DamagedError(InputError):
-    """A file of the run is cut short, altered, or of another run."""
+    """A file of the run is truncated, altered, or from another run."""
 
 
 def digest_of(values: JsonObject) -> str:

@@ -1,4 +1,4 @@
-"""Compare a command with the one that began a run, so that a run never mixes two experiments."""
+"""Compare a command with the command that began a run, so that a run never mixes experiments."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ _IN_WORDS = {
     "benchmark: sha256: ": "the questions differ: ",
 }
 
-# Recorded of an arm, but no part of its identity: its draws have the same distribution on every
-# machine. A probe is compared within rounding errors.
+# Fields that are recorded for an arm but do not identify it, because its draws have the same
+# distribution on every machine. A probe is compared within rounding errors.
 _NOT_IDENTITY = ("model", "place", "machine", "probe", "longest_answer")
 _ROUNDINGS = {"float32": 1e-2, "float64": 1e-2}  # of a log-probability, between machines
 _COARSE = 1.0  # the same in half precision
@@ -71,7 +71,7 @@ def require_other_model(path: Path, key: ArmKey, arms: Mapping[ArmKey, ArmSpec])
 def which_model(spec: ArmSpec) -> str | None:
     """Return a text that identifies the model of an arm; None if nothing identifies it.
 
-    The text also keys draws, so it must not change.
+    The text is part of the key of draws, so it must not change.
     """
     fingerprint = spec.fingerprint
     if weights := fingerprint.get("weights"):
@@ -84,7 +84,8 @@ def which_model(spec: ArmSpec) -> str | None:
 def probes_differ(spec: ArmSpec, probe: Sequence[ProbedPrompt] | None) -> str | None:
     """Describe how a model's probabilities of fixed texts differ from those that the arm recorded.
 
-    None if they are equal within rounding errors, or if one of the two was never probed.
+    The result is None if the probabilities are equal within rounding errors, or if one of the two
+    models was never probed.
     """
     if spec.probe is None or probe is None:
         return None

@@ -2,8 +2,8 @@
 
 `inputs.json` has the rewritings of each prompt, accepted or removed by filters.
 `ids.json` has the result of input selection, `found.json` the queries that a
-search for worst-case inputs selected. A source runs once: later commands read
-the stored rewritings.
+search for worst-case inputs selected. A source of rewritings runs once: later
+commands read the stored rewritings.
 """
 
 from __future__ import annotations
@@ -79,10 +79,10 @@ class AttackQuery:
     Attributes:
         query: the query.
         decoding: the decoding under which its outputs are drawn.
-        shots: the pairs shown before it.
-        rounds: its standing after each round. The bounds in it only steer the search and claim
-            nothing, except bounds that were proved.
-        arm: the key of the arm that draws it.
+        shots: the pairs of question and answer that are shown before the query.
+        rounds: the standing of the query after each round. Bounds in a standing only steer the
+            search and are not claims, except bounds that were proved.
+        arm: the key of the arm that draws from the query.
     """
 
     query: Query

@@ -187,7 +187,7 @@ def _taken(folder: Path, file: Path) -> BaseFileLock:
 
 
 def _holder(file: Path) -> Holder | None:
-    """Return the holder that a lock names; None if it names none or is not a regular file."""
+    """Return the holder that a lock names; None if it names no holder or is not a regular file."""
     try:
         if file.is_symlink() or not file.is_file():  # opening a pipe would block
             return None

@@ -47,9 +47,9 @@ class Explored:
 
     Attributes:
         remainder: a lower bound on the mass of the region that the draws come from.
-        settled: the mass of the settled events. Without draws, open prefixes may remain and do not
-            count.
-        forwards: the numbers of prefixes that were forwarded before the draws, and in total.
+        settled: the mass of the settled events. Open prefixes, which may remain if there are no
+            draws, do not count.
+        forwards: the number of prefixes that were forwarded before the draws, and in total.
     """
 
     remainder: Mapping[str, float]
@@ -274,7 +274,7 @@ class Proofs:
             slug: the name of the scorer's files.
             proofs: the result of each search.
             searched: the question of each search.
-            forwards: the most forwards that any question was allowed.
+            forwards: the largest number of forward passes that any question was allowed.
         """
         rows = [
             ProvedEvent(proof.query.id, event, low)
@@ -292,6 +292,6 @@ class Proofs:
 
     @staticmethod
     def made_from(searched: Sequence[Searched], forwards: int) -> JsonObject:
-        """Return all that proofs depend on besides the arm and the scorer."""
+        """Return everything that proofs depend on in addition to the arm and the scorer."""
         keys = [question.key for question in searched]
         return {"most": forwards, "searched": digest_of({"keys": keys})}

@@ -1,9 +1,10 @@
 """The parts of an arm's draws. A part is the unit of work, of storage and of resuming.
 
 The size of a part is a constant, so every run of a study has the same parts.
-Draws are keyed by query and chunk, not by part. But queries of one part share
-the model's batches, and the shapes of batches change the last bits of
-probabilities. So draws are equal only if parts are equal.
+The random numbers of draws are keyed by query and chunk, not by part. But
+queries of one part share the model's batches, and the shapes of batches change
+the last bits of probabilities. So two runs have exactly equal draws only if
+their parts are equal.
 
 In an arm that is sampled until a claim is decided, each look leads to another round of parts.
 """
@@ -24,7 +25,7 @@ CHUNK = 1024  # draws of a chunk, which share a key
 PART = 4_096  # the most draws of a part
 MOST = 10**9  # the most draws of a query
 _PART_QUERIES = 64
-_EXPLORED_QUERIES = 4  # questions of an explored part: each takes long
+_EXPLORED_QUERIES = 4  # questions of an explored part, each of which takes long
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,7 +197,7 @@ class LooksRecord:
 
 
 def rounds_of(query_ids: Sequence[str], first: int, looks: Looks) -> tuple[tuple[Part, ...], ...]:
-    """Return the parts of every round: first `first` draws of every query, then those of each look.
+    """Return the parts of every round: `first` draws of every query, then the draws of each look.
 
     Queries with equal numbers of draws share parts. Each query numbers its own chunks, so its draws
     do not depend on the results of other queries.

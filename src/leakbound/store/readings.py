@@ -1,7 +1,9 @@
 """Store a model's readings of given texts, and its greedy answers to questions of no arm.
 
-Both are stored with the arm of the model's greedy answers, and are valid only for its fingerprint:
-`forced.parquet` has a row per text, `answers.parquet` a row per question.
+A reading has the probabilities of a text. Both tables are stored with the arm
+of the model's greedy answers, and are valid only for the fingerprint of this
+arm's model: `forced.parquet` has a row per text, `answers.parquet` a row per
+question.
 """
 
 from __future__ import annotations
@@ -21,7 +23,7 @@ _REMEDY = "Restore it from a copy, or remove it and run the command that read it
 class Place:
     """The key of a text: its split, prompt and kind, and its index among texts of that kind.
 
-    `words` is a digest of the query and the text, so other words have another key.
+    `words` is a digest of the query and the text, so a changed text has another key.
     """
 
     part: str
@@ -79,7 +81,7 @@ class Readings:
         self.answers = {row.place: row.text for row in answers}
 
     def save(self) -> None:
-        """Write both files; they replace the old ones."""
+        """Write both files, which replace earlier files."""
         if self.texts:
             texts = [_Text(*pair) for pair in self.texts.items()]
             self._texts.write("forced", texts, self._model)

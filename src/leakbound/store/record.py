@@ -36,7 +36,7 @@ FILE = "run.json"
 
 
 class OtherVersionError(InputError):
-    """A run that another version of leakbound made."""
+    """A run was made by another version of leakbound."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,13 +103,13 @@ class ImportedDraws:
     """Draws of another tool; their number was fixed in advance unless a claim ended them.
 
     Attributes:
-        order: the key of their order, which does not depend on them.
+        order: the key of the order of the draws, which does not depend on them.
         sampled_by: the tool, and its description of the sampling.
-        in_doubt: why they may be dependent; empty without a reason.
+        in_doubt: why the draws may be dependent; empty if there is no reason.
         seed: the seed that the tool states.
         texts: False if only scores were imported, without texts.
-        claim: the claim whose decision ended a question's draws, by our rule in the tool; else
-            empty.
+        claim: the claim whose decision ended a question's draws, if leakbound's rule was used in
+            the tool; else empty.
     """
 
     kind: Literal["imported"] = "imported"
@@ -128,7 +128,7 @@ ArmDraws: TypeAlias = FixedDraws | StoppedDraws | ExploredDraws | ImportedDraws
 
 
 def claim_of(draws: ArmDraws | None) -> str:
-    """Return the claim whose decision ended a question's draws; empty without one."""
+    """Return the claim whose decision ended a question's draws; empty if there is no such claim."""
     return draws.claim if isinstance(draws, StoppedDraws | ImportedDraws) else ""
 
 
@@ -142,7 +142,7 @@ class CopiedFrom:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ArmSpec:
-    """All that is fixed when an arm is planned.
+    """Everything that is fixed when an arm is planned.
 
     Attributes:
         fingerprint: the engine's description of the model: weights, dtype, prompting, versions.
@@ -155,8 +155,8 @@ class ArmSpec:
             questions' ids.
         copied: the source of the draws if they are from a finished run.
         model: the model's name; it is recorded like the machine, and does not identify the arm.
-        place: the same name, with an absolute path if it is a folder; see `Run.model`.
-        machine: what the exact draws, but not their distribution, depend on besides the plan.
+        place: the model's name, with an absolute path if it is a folder; see `Run.model`.
+        machine: facts that affect the exact draws, but not their distribution.
         probe: the model's probabilities of fixed questions, compared within rounding errors; None:
             not known.
         longest_answer: the tokens of the longest reference answer, its end token included; None:
@@ -180,13 +180,14 @@ class ArmSpec:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InputsRecord:
-    """The rewritings of a run, and all that they depend on.
+    """The rewritings of a run, and everything that they depend on.
 
-    The fields that `study.Rewritings` has too are explained there; the source is without a path.
+    Fields that are also in `study.Rewritings` are explained there; the source is stored without a
+    path.
 
     Attributes:
-        fingerprint: what the source's rewritings depend on besides its name, such as digests of
-            files.
+        fingerprint: everything that the source's rewritings depend on in addition to its name, such
+            as digests of files.
         seed: the seed of the source's random draws.
     """
 
@@ -205,14 +206,14 @@ class InputsRecord:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AttackRecord:
-    """All that a search for worst-case inputs depends on besides the questions and the model.
+    """The settings of a search for worst-case inputs.
 
     Attributes:
-        budget: the draws per question of the search, or their cost in forwards.
+        budget: the number of draws per question in the search, or their cost in forward passes.
         first_draws: draws of every candidate in the first round.
         confidence: the confidence of the bounds that steer.
-        forwards_per_token: the forwards of a proof that cost as much as a token of a draw; None:
-            all rounds draw.
+        forwards_per_token: the number of forward passes of a proof that cost as much as a token of
+            a draw; None: all rounds draw, and none proves.
         scorer: the scorer whose scores steer.
         rewritings: the source of the rewritings that are tried.
         openers: the openers of answers that are tried.
@@ -255,7 +256,8 @@ class RunQueries:
         return tuple(query for query in self.queries if query.source == "original")
 
     def own(self, parts: Sequence[Part]) -> tuple[Part, ...]:
-        """Return the parts that the run draws: all, or every N-th from its slice's number on."""
+        """Return the parts that the run draws: all parts, or every N-th part from its slice's
+        number on."""
         number, of = (1, 1) if self.slice is None else slice_of(self.slice)
         return tuple(parts[number - 1 :: of])
 
@@ -277,13 +279,13 @@ class RunRecord:
         format: the format of this file.
         version: the version of leakbound.
         created: the time when the run was begun (UTC).
-        place: the absolute path of its folder at that time; models are found relative to it.
+        place: the absolute path of the run's folder at that time; models are found relative to it.
         benchmark: the questions.
         inputs: the rewritings; None: the run has only questions.
         scorers: the names of the benchmark's scorers.
         notes: notes of the benchmark and the study.
         study: the study of the last command.
-        headline: the statements that form the verdict; None: no command that scores has drawn.
+        headline: the statements that form the verdict; None: no command with scorers has drawn yet.
         claims: the claims of all commands.
         attack: the search for worst-case inputs; None: no search.
         tried: the variants that a search tries; only in the separate run of the search.
@@ -313,7 +315,7 @@ class RunRecord:
 
     @property
     def questions(self) -> JsonObject:
-        """The members that are equal if two commands have the same queries."""
+        """The fields that are equal if two commands have the same queries."""
         benchmark = object_of(self.benchmark)
         left_out = ("origin", "usual")
         members = {name: value for name, value in benchmark.items() if name not in left_out}

@@ -68,7 +68,7 @@ class Run(Displayed):
         self.path = path
         self.record = record
         self.notes: list[str] = [*record.notes]
-        # the estimates, and the state of the files with which they are known to agree
+        # the estimates, and the state of the files for which they were checked
         self._current: tuple[list[tuple[str, int, int]], Estimates] | None = None
         self._estimates = Artifact(folder=path, kind=EstimateRow, remedy=_BOUND_AGAIN)
         self.run_queries = RunQueries(
@@ -79,7 +79,7 @@ class Run(Displayed):
         )
 
     def _shown(self) -> Iterator[tuple[str]]:
-        """Yield its arms and its verdict, or why it has no verdict; no text of an answer."""
+        """Yield the arms and the verdict, or why there is no verdict, without texts of answers."""
         questions = many(len(self.questions), "question")
         yield (f"run {self.path}: {questions} of {self.record.benchmark.name}",)
         yield (f"arms: {', '.join(map(str, self.record.arms)) or 'none yet'}",)
@@ -178,7 +178,7 @@ class Run(Displayed):
     def study(self) -> Study:
         """The study of its last command; for imported draws, only the benchmark.
 
-        Its files and models may not exist any more. It trusts no server.
+        The files and models of the study may not exist any more. No server is trusted.
         """
         study = self.record.study
         return Study.from_dict({k: v for k, v in study.items() if k != "control"})
@@ -242,11 +242,12 @@ class Run(Displayed):
         return self._arm(key) if key in self.record.arms else None
 
     def write_estimates(self, rows: Sequence[EstimateRow], made_from: Mapping[str, Any]) -> None:
-        """Store the table of estimates and its sources; it replaces an older one.
+        """Store the table of estimates and its sources, replacing an earlier table.
 
         Args:
             rows: the estimates.
-            made_from: the `confidence`, and as `scores` [arm, scorer, slug, `Arm.digests`] of each.
+            made_from: the `confidence`, and `scores`, a list with [arm, scorer, slug,
+                `Arm.digests`] for each arm and scorer.
 
         Raises:
             InputError: the folder cannot be written into.
@@ -256,7 +257,7 @@ class Run(Displayed):
         self._estimates.write("estimates", table, {**made_from, "made_by": code()})
 
     def estimates_made_from(self) -> dict[str, Any]:
-        """Return the sources of the stored estimates; empty without a table by this code."""
+        """Return the sources of the stored estimates; empty if this version stored no table."""
         if not self._estimates.file("estimates").exists():
             return {}
         try:
@@ -268,10 +269,10 @@ class Run(Displayed):
         return meta if meta.get("made_by") == code() else {}
 
     def stored_estimates(self) -> Estimates:
-        """Return the stored estimates, of any sources.
+        """Return the stored estimates without checking their sources.
 
         Raises:
-            DamagedError: their table is absent or was changed.
+            DamagedError: the table of estimates is absent or was changed.
         """
         arms = self.arms.values()
         main = next((a.name for a in arms if a.key.own_words and not a.decoding.greedy), None)
@@ -284,8 +285,8 @@ class Run(Displayed):
         `.worst("leak probability")` is the statement about the worst question.
 
         Raises:
-            InputError: they are not stored, or they are of other scores or by another version's
-                statistics; the message has the commands to run.
+            InputError: no estimates are stored, or the stored estimates are of other scores or by
+                another version's statistics; the message has the commands to run.
             IncompleteError: the run is not finished.
             DamagedError: their table was changed.
         """
@@ -304,8 +305,8 @@ class Run(Displayed):
 
     @property
     def verdict(self) -> Any:
-        """The `Verdict` on its model, see `leakbound.show`; no text of an answer is read."""
-        return leakbound.show(self)  # through the package, as a layer above makes it
+        """The `Verdict` on the run's model, see `leakbound.show`; no text of an answer is read."""
+        return leakbound.show(self)  # through the package, because a higher layer makes the verdict
 
     @property
     def completions(self) -> DrawTable[CompletionRow]:
@@ -375,7 +376,7 @@ class Run(Displayed):
         """Record which texts pages and exports leave out from now on.
 
         Args:
-            value: True: all but questions; "questions": questions too.
+            value: True: all texts except questions; "questions": all texts including questions.
 
         Raises:
             MixError: another command runs in the folder.
@@ -389,10 +390,10 @@ class Run(Displayed):
     def settle_attack(self, attack: AttackRecord) -> None:
         """Record the search of the run, or accept the same search.
 
-        Arms must be planned already: a command that is refused before that leaves no run.
+        Arms must have been planned before, because a command that is refused earlier leaves no run.
 
         Args:
-            attack: all that the search depends on besides questions and model.
+            attack: the settings of the search.
 
         Raises:
             MixError: another search is recorded; the message names the difference.
@@ -411,8 +412,9 @@ class Run(Displayed):
     ) -> None:
         """Record the study, which may differ from one command to the next.
 
-        Once any file of an arm is stored, a new claim may have been chosen by the file's content:
-        it is recorded as not prior. From then on the headline stays too, unless a control is added.
+        Once any file of an arm is stored, a new claim may have been chosen by the file's content,
+        so it is recorded as not prior. The headline does not change from then on either, unless a
+        control is added.
 
         Args:
             study: the study in JSON.
@@ -432,7 +434,8 @@ class Run(Displayed):
     def remember_notes(self, notes: Sequence[str]) -> None:
         """Add notes, and record them while there are no estimates.
 
-        A certificate quotes the recorded notes, so they do not change after it was made.
+        A certificate quotes the recorded notes, so the notes do not change after the certificate
+        was made.
 
         Args:
             notes: notes on the questions and scorers; known notes are left out.
@@ -450,7 +453,7 @@ class Run(Displayed):
 
         Args:
             key: its model, kind of query and decoding.
-            spec: all that is fixed by its plan.
+            spec: everything that is fixed by the arm's plan.
 
         Returns:
             The arm.

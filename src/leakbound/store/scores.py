@@ -84,7 +84,7 @@ def joined_rows(pieces: Sequence[Rows], query_ids: Sequence[str]) -> Rows:
 
 
 def place_of(query_ids: pa.ChunkedArray, among: Sequence[str]) -> NDArray[np.int64]:
-    """Return the position of each query id in `among`; -1 if it is not there."""
+    """Return the position of each query id in `among`, or -1 if it is not in `among`."""
     places = pc.index_in(query_ids, pa.array(among, pa.string()))
     numbers: NDArray[np.int64] = pc.fill_null(places, -1).to_numpy().astype(np.int64)
     return numbers
@@ -177,7 +177,7 @@ class Scores:
         return scores
 
     def model(self, slug: str) -> JsonObject | None:
-        """Return the recorded model of the stored scores; None without a record or a file."""
+        """Return the recorded model of the stored scores; None if there is no record or no file."""
         model = self.stored.meta_or_none(slug).get("model")
         return model if isinstance(model, Mapping) else None
 
@@ -186,7 +186,7 @@ class Scores:
         return self.stored.has(slug, self._made_from(scorer))
 
     def digest(self, scorer: str, slug: str) -> str | None:
-        """Return the digest of the stored scores; None if they are of other completions.
+        """Return the digest of the stored scores; None if they are scores of other completions.
 
         Raises DamagedError if their file was changed.
         """
@@ -200,6 +200,6 @@ class Scores:
         return number if number and self.stored.has(slug, self._made_from(scorer, number)) else 0
 
     def _made_from(self, scorer: str, number: int | None = None) -> JsonObject:
-        """Return the sources of scores of the first parts; None: of all."""
+        """Return the sources of the scores of the first `number` parts; None: of all parts."""
         digests = [self._drawn.content(part) for part in self._parts()[:number]]
         return {"scorer": scorer, "rule": RULE, "parts": digests}

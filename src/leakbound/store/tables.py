@@ -1,7 +1,7 @@
 """Read and write Parquet files of frozen values, with their sources in the metadata.
 
-Each row is a value of a dataclass. The columns are its fields; the fields' types give the Arrow
-types.
+Each row is a value of a dataclass. The columns are the fields of the dataclass,
+and the types of the fields determine the Arrow types.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class _Column(NamedTuple):
 def schema_of(kind: Any) -> pa.Schema:
     """Return the schema of a table of values of this dataclass.
 
-    The fields of a value within a value are columns of the same table.
+    The fields of a nested dataclass are columns of the same table.
     """
     return table_of(kind, ()).schema
 
@@ -123,7 +123,7 @@ def _columns(kind: Any) -> dict[str, _Column | type]:
 
 
 def _column(hint: Any) -> _Column:
-    """Return the column of a field; for a union, that of its first member other than None."""
+    """Return the column of a field; for a union, of its first member that is not None."""
     union = get_args(hint) if get_origin(hint) in (Union, types.UnionType) else (hint,)
     kind = next(member for member in union if member is not types.NoneType)
     origin, of = get_origin(kind), get_args(kind)
@@ -151,7 +151,7 @@ def _frozen(cell: Any) -> Any:
 
 _META = b"leakbound"
 _ROWS, _TABLE = "rows", "table"  # keys of the metadata besides `DIGEST`
-_BATCH = 2**16  # rows that are converted at a time: Python values take much more memory
+_BATCH = 2**16  # rows that are converted in one batch, because Python values take much memory
 _KEPT = 32  # the most tables kept in memory
 _UNCHANGED = set[tuple[Path, tuple[int, ...]]]()
 """Files, with their state, whose digest was found correct and is not computed again."""
@@ -166,7 +166,8 @@ _UNREADABLE = (
 class DrawnRow:
     """A row of a file of completions.
 
-    unanswered: whether the answer counts as missing, if content filters are not part of the system.
+    unanswered: whether the answer counts as missing if content filters are not part of the
+    evaluated system.
     """
 
     query_id: str
@@ -209,15 +210,15 @@ def write_table(path: Path, table: pa.Table, meta: JsonObject) -> str:
 def read_meta(path: Path, remedy: str = "") -> dict[str, Json]:
     """Return the metadata of a file, with its `digest`.
 
-    Raises DamagedError, with the remedy, if the file is damaged, changed or not ours, and
-    IncompleteError if the disk fails.
+    Raises DamagedError, with the remedy, if the file is damaged, changed or not written by
+    leakbound, and IncompleteError if the disk fails.
     """
     with reading(path, remedy):
         return {**_meta_of(path, _state(path))}
 
 
 def read_table(path: Path, remedy: str = "") -> pa.Table:
-    """Return the table; raise DamagedError, with the remedy, if it or its metadata changed."""
+    """Return the table; raise DamagedError, with the remedy, if table or metadata were changed."""
     with reading(path, remedy):
         return _table_of(path, _state(path))
 

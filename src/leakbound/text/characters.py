@@ -1,9 +1,9 @@
-"""Classes of characters that the matching rule knows, as ranges of code points.
+"""Classes of characters that the matching rule (`leakbound.text.keywords`) uses.
 
 Sources: `DerivedCoreProperties.txt` (Default_Ignorable_Code_Point),
 `PropList.txt` (Quotation_Mark), `ScriptExtensions.txt` and `UnicodeData.txt`
-(<super>, <fraction>) of Unicode 15.1. Ranges of scripts include gaps that hold
-no letter, mark or digit.
+(<super>, <fraction>) of Unicode 15.1. Classes are ranges of code points. Ranges
+of scripts include code points without a letter, mark or digit.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ _KEPT = (  # <super> and <fraction>
     "\U0001f16a-\U0001f16c"
 )
 _DASHES = "\u2010\u2011\u2012\u2013\u2014\u2015\u2212"
-# Quotation marks of one stroke; primes; modifier letters, accents and the signs of other scripts
-# that are written for an apostrophe.
+# Characters that are written for an apostrophe: single quotation marks, primes, modifier letters,
+# accents and signs of other scripts.
 _SINGLE = (
     "\u2018\u2019\u201a\u201b\u2039\u203a\u2032\u2035\u02b9\u02bb\u02bc\u02bd\u02be\u02bf"
     "\u02ca\u02cb\u00b4\u0374\u0384\u1fbd\u1fbf\u1ffd\u1ffe\u055a\u05f3"
@@ -53,9 +53,10 @@ _UNSPACED, _OF_HANGUL = re.compile(f"[{UNSPACED}]"), re.compile(f"[{_HANGUL}]")
 def plain(text: str) -> str:
     """Return the text in NFKC with straight quotes and hyphens, without ignorable characters.
 
-    Superscripts and fractions stay. They are starters that no canonical composition contains, so
-    the pieces between them compose separately. NFKC may turn presentation forms into dashes or
-    ignorable characters, so these are handled again.
+    Superscripts and fractions are not changed. In Unicode's terms they are starters that no
+    canonical composition contains, so the pieces of text between them compose separately. NFKC may
+    turn presentation forms into dashes or ignorable characters, so dashes and ignorable characters
+    are replaced again after NFKC.
     """
     parts = _KEPT_RUN.split(_UNIFIED.sub(_straight, text))
     parts[::2] = (unicodedata.normalize("NFKC", part) for part in parts[::2])
@@ -75,7 +76,7 @@ def is_digit(character: str) -> bool:
 
 
 def joins(character: str) -> bool:
-    """Return whether a character is part of words: a letter, mark, digit, or markup that stayed."""
+    """Return whether a character is part of words: a letter, mark, digit, or kept markup."""
     return unicodedata.category(character)[0] in ("L", "M", "N") or character in MARKUP
 
 

@@ -1,4 +1,4 @@
-"""The classes of outputs: one table, for every engine, server, importer and plug-in.
+"""The classes of outputs, the same for every engine, server, importer and plug-in.
 
 | finish | visible answer | counted as | answer |
 |---|---|---|---|
@@ -14,9 +14,10 @@
 | unknown | no | empty | missing |
 
 A missing answer counts as 1 in the upper bound and as 0 in the lower bound. An
-answer is visible if anything is left of it after `normalise`. Token ids explain
-any text, because they spell it. A number of tokens explains an empty text only
-if it leaves no room for more than an end token or a stop string.
+answer is visible if anything is left of it after `normalise`. The tokens of an
+output explain that its answer is not visible in two cases: if the token ids are
+known, because they spell the text; or if only the number of tokens is known,
+and the tokens are not more than an end token or a stop string needs.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ _CLASSES: tuple[CountedAs, ...] = get_args(CountedAs)
 
 
 def visible(text: str | None) -> bool:
-    """Return whether a reader sees anything of a text.
+    """Return whether a text has any visible character.
 
     Args:
         text: the text, or None.
@@ -60,12 +61,12 @@ def split_thought(text: str) -> tuple[str | None, str]:
     """Split a text into thought and answer at the thought's tags, if there are no token ids.
 
     Args:
-        text: a whole output. The opening tag may be missing, because some templates put it into the
-            prompt.
+        text: a complete output. The opening tag may be missing, because some chat templates put it
+            into the prompt.
 
     Returns:
-        The thought or None, and the text after its last closing tag; "" if the thought is not
-        closed.
+        The thought or None, and the text after the last closing tag, which is "" if the thought is
+            not closed.
     """
     for begin, end in _TAGS:
         thought, closed, answer = text.rpartition(end)
@@ -80,10 +81,10 @@ def closes_thought(text: str) -> bool:
     """Return whether a text closes a thought that was opened in its prompt.
 
     Args:
-        text: a whole output.
+        text: a complete output.
 
     Returns:
-        True if there is a thought before its first closing tag, and no opening tag.
+        True if there is text before the first closing tag, and no opening tag.
     """
     heads = [(begin, text.partition(end)[0]) for begin, end in _TAGS if end in text]
     return any(visible(head) and begin not in head for begin, head in heads)
@@ -133,15 +134,16 @@ def output_of(
         text: the answer, or a thought in tags and the answer.
         word: how the output ended, as for `finish_of`; an unknown word counts as "error".
         thoughts: thoughts that the source gives separately from the text.
-        tokens: its number of tokens. Values other than whole numbers >= 1 count as not known,
-            because every output has a token, and some tools write 0 for an unknown number.
-        refused: whether the provider marked it as a refusal.
+        tokens: the number of tokens of the output. Values other than whole numbers >= 1 count as
+            not known, because every output has a token, and some tools write 0 for an unknown
+            number.
+        refused: whether the provider marked the output as a refusal.
         hidden: whether a part of a thought is not shown.
         reasoned: whether the source states that the model thought.
 
     Returns:
-        The output, with all visible thoughts. If the model thought and no thought is visible, it is
-        hidden.
+        The output, with all visible thoughts. If the model thought and no thought is visible, the
+            thought is marked as hidden.
     """
     tagged, answer = split_thought(text)
     thought = "\n".join(dict.fromkeys(t for t in (*thoughts, tagged) if t and visible(t))) or None
@@ -163,7 +165,7 @@ def counted_as(output: Output, stop: Sequence[str] = ()) -> CountedAs:
         stop: the stop strings of its decoding, which use tokens but leave no text.
 
     Returns:
-        The class, by the table above.
+        The class, by the table in the module docstring.
     """
     if output.finish == "filtered":
         return "filtered"
@@ -190,9 +192,9 @@ def is_missing(output: Output, counted: CountedAs, *, filter_in_system: bool = F
 
     Args:
         output: the output.
-        counted: its class.
-        filter_in_system: whether a content filter belongs to the evaluated system, so that its
-            output is the answer.
+        counted: the class of the output.
+        filter_in_system: whether a content filter belongs to the evaluated system, so that the text
+            of the filter is the answer.
 
     Returns:
         False if the answer is scored.
@@ -210,17 +212,17 @@ class Ledger:
         complete: outputs that ended by themselves, including `refused` outputs.
         cut: outputs that the limit on tokens ended.
         filtered: outputs that a content filter or guardrail withheld.
-        empty: outputs without a visible answer, if nothing explains that.
+        empty: outputs without a visible answer, if their tokens do not explain that.
         failed: errors, tool calls, and draws without any result.
         unrecorded: scored outputs whose source does not record how they ended.
         refused: complete outputs that the provider marked as refusals.
         hidden: outputs whose thought, or a part of it, is not visible.
         thoughts: outputs with a visible thought.
-        within: words for the tokens that all statements about these draws are limited to; empty if
-            few outputs were cut. The first sentence about the draws contains them; `sentence`
-            states the fraction.
-        cut_mass: the fraction of the outputs that the limit on tokens ended, by mass; None if they
-            were not explored.
+        within: words for the limit on tokens that restricts all statements about these draws; empty
+            if few outputs were cut. The first sentence about the draws contains these words;
+            `sentence` states the fraction.
+        cut_mass: the probability mass of the outputs that the limit on tokens ended; None if the
+            outputs were not explored.
     """
 
     complete: int = 0

@@ -1,29 +1,34 @@
-"""The distance of a text from an answer, up to the answer's length, and bounds from its opening.
+"""The distance of a text's beginning from an answer, and bounds on it from a shorter beginning.
 
-Texts are sequences of units, here characters. Let `a` be the answer, of m
-units, t a text and u the first m units of t, or all of them where it has fewer.
-Its edit distance is the Levenshtein distance of a and u: insertions, deletions
-and substitutions. Its Hamming distance is the number of places, of m, where t
-does not have a's unit. Units of t after the m-th do not count in either.
+Texts are sequences of units, here characters. Let a be the answer, with m
+units, t a text and u the first m units of t (all units of t if there are
+fewer). The edit distance of t is the Levenshtein distance of a and u, which
+counts insertions, deletions and substitutions. The Hamming distance of t is the
+number of the m places at which t does not have the unit of a. Units of t after
+the m-th do not count in either distance.
 
-Let s, of j <= m units, be the settled part of u: u = s y, with y of at most r =
-m - j units. D is the Levenshtein distance, and an alignment of a with s y
-splits a into a part aligned with s and a part aligned with y (Hirschberg, 1975,
-"A linear space algorithm for computing maximal common subsequences"):
+Suppose that only the first units of t are known. Let s, with j <= m units, be
+the known part of u. Then u = s y, where y has at most r = m - j units and is
+unknown. D is the Levenshtein distance. An alignment of a with s y splits a into
+a part aligned with s and a part aligned with y (Hirschberg, 1975, "A linear
+space algorithm for computing maximal common subsequences"):
 
     D(a, s y) = min over i of D(a[:i], s) + D(a[i:], y).                                       (1)
 
-*Nearest.* D(a[i:], y) >= m - i - r = j - i, as no edit changes the length by more than one, and it
-is >= 0. Where i >= j, y = a[i:] attains 0; where i < j, y = a[m - r:] attains j - i. So
+*Nearest.* D(a[i:], y) >= m - i - r = j - i, because no edit changes the length
+by more than one, and D(a[i:], y) >= 0. If i >= j, y = a[i:] attains 0; if i <
+j, y = a[m - r:] attains j - i. So
 
     min over y of D(a, s y) = min over i of D(a[:i], s) + max(j - i, 0).
 
-*Farthest.* D(x, y) <= max(|x|, |y|), so D(a, s y) <= min over i of D(a[:i], s) + max(m - i, r), as
-max(m - i, |y|) <= max(m - i, r). Where y is r units that a has not, no unit of it is kept, each
-D(a[i:], y) = max(m - i, r), and by (1) the bound is attained.
+*Farthest.* D(x, y) <= max(|x|, |y|), so D(a, s y) <= min over i of D(a[:i], s)
++ max(m - i, r), because max(m - i, |y|) <= max(m - i, r). If y is r units that
+do not occur in a, no unit of y matches, so every D(a[i:], y) = max(m - i, r),
+and by (1) the bound is attained.
 
-In both minima a term is at most k only if D(a[:i], s) is, hence |i - j| <= k. If e of the first j
-places differ, Hamming distances are between e and e + r, both attained.
+In both minima a term is at most k only if D(a[:i], s) <= k, which implies |i -
+j| <= k. If e of the first j places differ, the Hamming distance is between e
+and e + r, and both are attained.
 """
 
 from __future__ import annotations
@@ -33,18 +38,18 @@ from operator import eq
 
 
 def edit_distance_within(text: str, answer: str, most: int) -> bool:
-    """Return whether the edit distance of a whole text is at most `most`."""
+    """Return whether the edit distance of a complete text is at most `most`."""
     from rapidfuzz.distance import Levenshtein
 
     distance: int = Levenshtein.distance(answer, text[: len(answer)], score_cutoff=most)
     return distance <= most
 
 
-@lru_cache(maxsize=4096)  # siblings in a tree of prefixes share what is settled
+@lru_cache(maxsize=4096)  # siblings in a tree of prefixes have the same settled beginning
 def edit_distance_settled(opening: str, answer: str, most: int) -> tuple[bool, bool]:
-    """Return whether all, and whether any, texts with this beginning are within `most` edits.
+    """Return whether all texts with this beginning, and whether any, are within `most` edits.
 
-    Exact if any units may follow; see above.
+    Both results are exact if any units may follow; see the module docstring.
     """
     from rapidfuzz.distance import Levenshtein
 
@@ -59,13 +64,13 @@ def edit_distance_settled(opening: str, answer: str, most: int) -> tuple[bool, b
 
 
 def hamming_distance_within(text: str, answer: str, most: int) -> bool:
-    """Return whether the Hamming distance of a whole text is at most `most`."""
+    """Return whether the Hamming distance of a complete text is at most `most`."""
     same = int(sum(map(eq, answer, text)))
     return len(answer) - same <= most
 
 
 def hamming_distance_settled(opening: str, answer: str, most: int) -> tuple[bool, bool]:
-    """Return whether all, and whether any, texts with this beginning differ at <= `most` places."""
+    """Return whether all texts with this beginning, and whether any, differ at <= `most` places."""
     read = min(len(opening), len(answer))
     same = int(sum(map(eq, answer, opening)))
     return len(answer) - same <= most, read - same <= most

@@ -1,46 +1,55 @@
-"""One rule for whether a text contains a secret, and bounds from the opening of a text.
+"""The rule for whether a text contains a keyword, and bounds from the beginning of a text.
 
-**The rule.** `normalise` applies, to texts and keywords: straight quotes and
-hyphens; NFKC, except superscripts and fractions; no default-ignorable
-characters; case folding and composition; no run of markup (`*`, `_`, `~`,
-backticks) unless letters, marks or digits of scripts with blanks are on both
-its sides; single blanks, none at the ends. Markup that stays counts as a
+**The rule.** `normalise` changes texts and keywords as follows. Quotes and
+hyphens become straight. NFKC is applied, except to superscripts and fractions.
+Default-ignorable characters are removed. Case is folded, and characters are
+composed. A run of markup (`*`, `_`, `~`, backticks) is removed unless letters,
+marks or digits of scripts with blanks are on both sides. Blanks become single,
+and are removed at the start and the end. Markup that is kept counts as a
 letter. `places` then finds keywords at word boundaries.
 
-**What settles.** Let p = x d z be a prefix, N the rule, and f(c) a character's
-NFKC, straightened, empty if it is ignorable (`plain_character`). The character
-d is an *anchor* if f(d) is not empty and begins with no mark, jamo or markup.
-Let e be the last character of x whose f is not empty. Suppose that f(e) does
-not end in markup, or that f(d) begins with a *sign*, which is no letter, mark
-or digit. Then, for every y,
+**Settled text.** This part proves which part of a normalised prefix no
+continuation can change. Let p = x d z be a prefix of a text, where d is a
+character. Let N be `normalise`, and f(c) the NFKC of a character with straight
+quotes and hyphens, which is empty for an ignorable character
+(`plain_character`). The character d is an *anchor* if f(d) is not empty and
+begins with no mark, jamo or markup. Let e be the last character of x whose f is
+not empty. A *sign* is a character that is no letter, mark or digit. Suppose
+that f(e) does not end in markup, or that f(d) begins with a sign. Then, for
+every continuation y,
 
     N(p y) begins with N(x).                                                                    (1)
 
-*Folding.* Straightening, removal and case folding go character by character.
-Only marks and jamo compose with what precedes them or are reordered, so NFKC(x
-d ...) is NFKC(x), then a piece that begins as f(d) does, up to marks composed
-with it. Such a composition and case folding keep the classes of characters that
-join words, of signs, and of scripts without blanks, except for U+0345, a mark
-that folds to a letter and is no anchor. The tests verify these facts for every
-character. Let F(x) be the folding of x. The folding of p y is F(x), then a
-character g, a sign or not as f(d) begins.
+*Folding.* Straightening, removal and case folding act on each character
+separately. Only marks and jamo compose with preceding characters or are
+reordered. So NFKC(x d ...) is NFKC(x) followed by a piece that begins like
+f(d), up to marks that compose with it. Composition and case folding keep three
+classes of characters: those that join words, signs, and those of scripts
+without blanks. The only exception is U+0345, a mark that folds to a letter; it
+is no anchor. The tests verify these facts for every character. Let F(x) be x
+after these steps. The folded p y is then F(x) followed by a character g, which
+is a sign if and only if f(d) begins with a sign.
 
-*Markup.* Dropping a run looks at the run's two neighbours. Those of a run
-inside F(x) are in F(x), or the run ends F(x). In that case g is a sign by
-assumption, and in N(x) the run is at the end of the text: dropped in both. A
-run that is dropped may let a mark compose with the character before the run,
-and so change the neighbour of another run. These rounds proceed in F(x) as in
-N(x), since g is neither dropped nor a mark: nothing after it reaches a
-character before it.
+*Markup.* Whether a run of markup is dropped depends on the run's two
+neighbours. Both neighbours of a run inside F(x) are in F(x), unless the run is
+at the end of F(x). In the latter case g is a sign by assumption, so the run is
+dropped in N(p y); it is dropped in N(x) because it is at the end of the text.
+When a run is dropped, a mark may compose with the character before the run,
+which may change the neighbour of another run. These steps are the same in N(p
+y) and in N(x), because g is neither dropped nor a mark, so no character after g
+affects a character before g.
 
-*Blanks.* g is dropped only as a blank at the end of a text or after another blank, when what
-precedes it is complete. Stripping and collapsing remove only blanks from F(x).  QED
+*Blanks.* g is dropped only if it is a blank at the end of a text or after
+another blank, and the text before g is then complete. Stripping and collapsing
+remove only blanks from F(x). QED
 
-`settled` takes the last such d, hence never the word before a trailing run of markup or
-ignorable characters ("Ron*" may become "Ron*ald"), nor a character that a mark or jamo may change.
-By the same argument, if N(x) is not empty, N(p y) ends after it, or continues with a blank if F(x)
-ends in one or g is one; with a sign, hence no kept markup, if g is one. A keyword that `places`
-finds in N(x) under these neighbours is found in N(p y).
+`settled` uses the last such d in a prefix. So its result contains neither the
+word before a trailing run of markup or ignorable characters ("Ron*" may become
+"Ron*ald"), nor a character that a mark or jamo may change. By the same
+argument, if N(x) is not empty, N(p y) either ends after N(x), or continues with
+a known class of character: a blank if F(x) ends in a blank or g is a blank; a
+sign, hence no kept markup, if g is a sign. A keyword that `places` finds in
+N(x) with these neighbours is found in N(p y).
 """
 
 from __future__ import annotations
@@ -61,7 +70,8 @@ from leakbound.text.characters import (
     plain_character,
 )
 
-# English words that carry no fact: without them, what an answer says beyond its question is left.
+# English stopwords. Without these words, an answer's words that are not in its question state its
+# facts.
 STOPWORDS = frozenset(
     """
     a about after all also an and any are as at be been before being both but by can could did do
@@ -81,14 +91,14 @@ _RUN = re.compile(f"[{re.escape(MARKUP)}]+")
 
 
 def normalise(text: str) -> str:
-    """Normalise a text or a keyword by the matching rule; see above.
+    """Normalise a text or a keyword by the matching rule, see the module docstring.
 
     Args:
         text: any text.
 
     Returns:
-        The text as it is compared; normalising it again changes nothing. Empty if nothing visible
-        is left.
+        The normalised text; normalising it again changes nothing. Empty if no visible character is
+            left.
     """
     text = text.lower() if text.isascii() else _folded(text)
     if "*" in text or "_" in text or "~" in text or "`" in text:
@@ -97,9 +107,10 @@ def normalise(text: str) -> str:
 
 
 def _folded(text: str) -> str:
-    """Return a text with straight quotes and hyphens, NFKC, nothing ignorable, folded and composed.
+    """Return the text after all steps of `normalise` except the removal of markup and blanks.
 
-    NFKC changes no ASCII and is the NFC of its pieces, so only the runs between ASCII are read.
+    NFKC does not change ASCII and can be computed piece by piece, so only the runs of other
+    characters are processed.
     """
     text = _FOREIGN.sub(_plain, text)
     if text.isascii():
@@ -116,7 +127,7 @@ def _without_markup(text: str) -> str:
     while True:
         dropped = _RUN.sub(_kept, text)
         text = unicodedata.normalize("NFC", dropped)
-        if text == dropped:  # else what composed may be another run's neighbour
+        if text == dropped:  # otherwise a composed character may be the neighbour of another run
             return text
 
 
@@ -127,22 +138,24 @@ def _kept(run: re.Match[str]) -> str:
 
 @lru_cache(maxsize=4096)
 def _holds(side: str) -> bool:
-    """Return whether a neighbour keeps a run of markup: it joins, in a script with blanks."""
+    """Return whether a neighbour keeps a run of markup: it is part of a word in a script with
+    blanks."""
     return bool(side) and joins(side) and (is_digit(side) or not is_unspaced(side))
 
 
 def places(keyword: str, text: str, following: str = ".") -> Iterator[int]:
     """Find a keyword at word boundaries.
 
-    An edge of the keyword that is a letter, mark or digit is at a boundary if its neighbour is not
-    one of these. A digit next to a digit is never at a boundary. Otherwise, no boundary is needed
-    where the edge or its neighbour belongs to a script written without blanks, or, after the
-    keyword, to Hangul, whose particles attach.
+    The edges of a keyword are its first and its last character. An edge that is a letter, mark or
+    digit is at a boundary if the neighbouring character of the text is not one of these. A digit
+    next to a digit is never at a boundary. In other cases, no boundary is needed if the edge or its
+    neighbour belongs to a script that is written without blanks, or, after the keyword, to Hangul,
+    where particles attach to words.
 
     Args:
         keyword: the keyword, normalised and not empty.
         text: the text, normalised.
-        following: the neighbour after the text; empty if it may be any character.
+        following: the character after the text; empty if it may be any character.
 
     Yields:
         The index of each occurrence, in order; they may overlap.
@@ -159,7 +172,8 @@ def places(keyword: str, text: str, following: str = ".") -> Iterator[int]:
 
 
 def _apart(edge: str, neighbour: str, *, right: bool = False) -> bool:
-    """Return whether a keyword may have this neighbour at this edge; "" is any neighbour."""
+    """Return whether a keyword may have this neighbour at this edge; "" stands for any
+    neighbour."""
     if not joins(edge) or (neighbour and not joins(neighbour)):
         return True
     if is_digit(edge) and (not neighbour or is_digit(neighbour)):
@@ -192,9 +206,9 @@ class Settled(NamedTuple):
     """The normalised beginning that all texts with a prefix share.
 
     Attributes:
-        text: the opening of all these texts.
-        following: the next character of longer texts: " " a blank, "." a sign, hence no
-            letter, mark, digit or markup; empty if unknown.
+        text: the beginning that all these texts share.
+        following: the class of the next character in longer texts: " " for a blank, "." for a sign
+            (no letter, mark, digit or markup); empty if unknown.
     """
 
     text: str
@@ -202,21 +216,23 @@ class Settled(NamedTuple):
 
     @property
     def words(self) -> str:
-        """Return the opening without its last word, unless a blank follows that word."""
+        """Return the beginning without its last word, unless a blank follows the last word."""
         return self.text if self.following == " " else self.text.rpartition(" ")[0]
 
 
-_opening = lru_cache(maxsize=4096)(normalise)  # siblings in a tree of prefixes share it
+_opening = lru_cache(maxsize=4096)(normalise)  # siblings in a tree of prefixes share this beginning
 
 
 def settled(prefix: str) -> Settled:
-    """Return the opening that a prefix settles for any continuation; see above.
+    """Return the part of a normalised prefix that no continuation changes; see the module
+    docstring.
 
     Args:
         prefix: the beginning of a text.
 
     Returns:
-        The normalised opening that no continuation changes, and its known neighbour.
+        The normalised beginning that no continuation changes, and what is known of the next
+            character.
     """
     for at in range(len(prefix) - 1, -1, -1):
         first = plain_character(prefix[at])[:1]
@@ -235,6 +251,6 @@ def settled(prefix: str) -> Settled:
 
 
 def _composes(character: str) -> bool:
-    """Return whether a character may compose with what precedes it: a mark or a jamo."""
+    """Return whether a character may compose with preceding characters: a mark or a jamo."""
     syllable = "\uac00" <= character <= "\ud7a3"
     return unicodedata.category(character)[0] == "M" or (is_hangul(character) and not syllable)

@@ -1,10 +1,12 @@
 """Porter's stemmer with NLTK's changes, on which ROUGE's scores depend.
 
-Porter (1980), "An algorithm for suffix stripping", Program 14(3); departures, all of them NLTK's
-(its mode NLTK_EXTENSIONS, the default): irregular words by a list; `ies` and `ied` of words of
-four letters give `ie`, `ied` else `i`; `y` becomes `i` after a consonant that is not the first
-letter; a short word of vowel and consonant takes its `e` back; `alli` is tried again without its
-last two letters; `bli`, `fulli` and `logi` are suffixes of step 2. Words of two letters stay.
+Porter (1980), "An algorithm for suffix stripping", Program 14(3). All
+departures from it are NLTK's, in its default mode NLTK_EXTENSIONS: irregular
+words are in a list; `ies` and `ied` of words of four letters become `ie`, and
+`ied` of other words becomes `i`; `y` becomes `i` after a consonant that is not
+the first letter; a short word of vowel and consonant gets its `e` back; a word
+in `alli` is processed again without its last two letters; `bli`, `fulli` and
+`logi` are suffixes of step 2. Words of two letters are not changed.
 """
 
 from __future__ import annotations
@@ -116,7 +118,8 @@ def _double_l(word: str) -> str:
 
 
 def _ruled(word: str, rules: tuple[_Rule, ...], least: int = 1) -> str:
-    """Apply the first rule whose suffix the word has, if the rest has the least measure or more."""
+    """Apply the first rule whose suffix the word has, if the rest has a measure of at least
+    `least`."""
     for suffix, instead in rules:
         if word.endswith(suffix):
             base = word[: -len(suffix)]
@@ -129,7 +132,8 @@ _STEPS = (_plural, _past, _ending_y, _derived, _further, _last, _ending_e, _doub
 
 
 def _consonants(word: str) -> list[bool]:
-    """Return whether each letter is a consonant; `y` is one at the start and after a vowel."""
+    """Return whether each letter is a consonant; `y` is a consonant at the start and after a
+    vowel."""
     kinds: list[bool] = []
     for letter in word:
         after_consonant = bool(kinds) and kinds[-1]
@@ -146,7 +150,7 @@ def _short(word: str) -> bool:
     """Return whether a word ends in consonant, vowel, consonant (not w, x, y), or is vowel,
     consonant.
 
-    A word of the first kind lost an `e`, as `hop` of `hoping` did.
+    A word of the first kind lost an `e`, like `hop` of `hoping`.
     """
     kinds = _consonants(word)
     if len(word) == 2:

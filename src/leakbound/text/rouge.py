@@ -1,17 +1,18 @@
-"""ROUGE-1 and ROUGE-L of many texts against one reference, equal to the last bit to `rouge-score`.
+"""ROUGE-1 and ROUGE-L of many texts against one reference, bit-equal to the package `rouge-score`.
 
-Lin (2004), "ROUGE: a package for automatic evaluation of summaries", sections 2
-and 3, as the package `rouge-score` 0.1.2 computes them with its stemmer or
-without. NumPy finds the ends of words in all texts together, Arrow numbers the
-distinct words, and only these are stemmed, by a stemmer that is equal to the
-package's. A text is then spelt with one character a word, and rapidfuzz finds
-the longest common subsequence with bit-parallel arithmetic.
+ROUGE is defined in Lin (2004), "ROUGE: a package for automatic evaluation of
+summaries", sections 2 and 3. The values are those of `rouge-score` 0.1.2, with
+or without its stemmer. For speed, NumPy finds the ends of words in all texts
+together, and Arrow numbers the distinct words. Only distinct words are stemmed,
+by a stemmer that is equal to that of `rouge-score`. A text is then written with
+one character per word, and rapidfuzz finds the longest common subsequence with
+bit-parallel arithmetic.
 
-This module also bounds the ROUGE-L of a text from its opening. There longest
-common subsequences come from the bit-parallel recurrence of Hyyrö (2004),
-"Bit-parallel LCS-length computation revisited": one word costs a few operations
-on integers with one bit a reference word, and every opening of the reference
-has its length in the result.
+This module also bounds the ROUGE-L of a text from the beginning of the text.
+For these bounds, longest common subsequences are computed by the bit-parallel
+recurrence of Hyyrö (2004), "Bit-parallel LCS-length computation revisited". A
+word of the text takes a few operations on integers with one bit per reference
+word, and the result contains the length for every beginning of the reference.
 """
 
 from __future__ import annotations
@@ -58,9 +59,9 @@ class Rouge:
 def rouge_l(texts: Sequence[str], reference: str, *, stemmed: bool = True) -> Rouge:
     """Compute ROUGE-L of every text against one reference, of stems or of unchanged words.
 
-    Equal to `rouge_score.rouge_scorer.RougeScorer(["rougeL"], use_stemmer=stemmed)` bit for bit;
-    a text without words scores 0. The tokeniser knows ASCII letters and digits only: a reference
-    with none of them raises InputError, because its 0 would have no meaning.
+    Equal to `rouge_score.rouge_scorer.RougeScorer(["rougeL"], use_stemmer=stemmed)` bit for bit; a
+    text without words scores 0. The tokeniser keeps ASCII letters and digits only. A reference
+    without any of these raises InputError, because a score of 0 would have no meaning.
     """
     import numpy as np
     from rapidfuzz.distance import LCSseq
@@ -109,16 +110,17 @@ def has_rouge_words(text: str) -> bool:
 
 
 def dropped_words(answer: str, question: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Sort the words that distinguish an answer by whether ROUGE's tokeniser reads them.
+    """Split the words that distinguish an answer by whether ROUGE's tokeniser reads them.
 
     Args:
         answer: the answer.
-        question: its question, whose words do not distinguish it.
+        question: the question of the answer; its words do not distinguish the answer.
 
     Returns:
-        The answer's content words that the question lacks: first those of which less than half of
-        the letters and digits are ASCII, in lower case, then the others. Of these ROUGE reads a
-        part at least ("jos" of "josé"), in answers and completions.
+        Two lists of the answer's content words that are not in the question. In the words of the
+            first list, less than half of the letters and digits are ASCII in lower case. Of the
+            words in the second list, ROUGE reads at least a part ("jos" of "josé"), in answers and
+            completions.
     """
     words = [w for w in _ANY_WORD.findall(answer.lower()) if answer_keywords(question, w)]
     dropped = [w for w in words if 2 * sum(map(str.isascii, w)) < len(w)]
@@ -154,7 +156,8 @@ _stems = cache(_Stems)
 def _spell(texts: Sequence[str], stemmed: bool) -> tuple[list[str], NDArray[np.int64]]:
     """Return each text with one character per word, and the number of words of each text.
 
-    The character represents the word's stem; it is NUL if the first text has no such stem.
+    The character represents the stem of the word; it is NUL if the first text does not contain the
+    stem.
     """
     import numpy as np
 
@@ -165,7 +168,8 @@ def _spell(texts: Sequence[str], stemmed: bool) -> tuple[list[str], NDArray[np.i
     stems = np.fromiter(map(_stems(stemmed).__getitem__, distinct), np.int32, len(distinct))
     stem_at = stems.take(words.indices)
     sought = np.unique(stem_at[: bounds[1]])
-    # The lowest characters there are: rapidfuzz is fastest where a character is one byte.
+    # The characters with the lowest codes, because rapidfuzz is fastest with one byte per
+    # character.
     characters = np.zeros(stems.max() + 1, "<u4")
     characters[sought] = np.arange(1, len(sought) + 1)
     spelt = characters.take(stem_at).tobytes().decode("utf-32-le", "surrogatepass")
@@ -173,16 +177,16 @@ def _spell(texts: Sequence[str], stemmed: bool) -> tuple[list[str], NDArray[np.i
 
 
 def _words(texts: Sequence[str]) -> tuple[pa.DictionaryArray, NDArray[np.int64]]:
-    """Return the words of all texts in a row; text i has those from bounds[i] to bounds[i + 1].
+    """Return the words of all texts in one array; text i has the words bounds[i] to bounds[i + 1].
 
-    ROUGE's words are runs of ASCII letters and digits of the text in lower case. Here each still
-    has its capitals, and the blanks before it: it is a slice of the joined texts.
+    ROUGE's words are runs of ASCII letters and digits of the text in lower case. A word in this
+    array is a slice of the joined texts, with its capitals and the blanks before it.
     """
     import numpy as np
     import pyarrow as pa
 
-    # The lower case of two characters, \u0130 and \u212a, begins with an ASCII letter. From here
-    # on a character is one byte.
+    # The lower case of two characters, \u0130 and \u212a, begins with an ASCII letter. After this
+    # line, a character is one byte.
     plain = [
         text if text.isascii() else text.lower().encode("ascii", "replace").decode()
         for text in texts
@@ -203,8 +207,8 @@ _UP = 1 + 2.0**-50
 def recall_bounds(prefix: str, reference: str, stemmed: bool = True) -> tuple[float, float]:
     """Return the lowest and highest ROUGE-L recall of any text that begins with `prefix`.
 
-    Words that follow can only lengthen the common subsequence, and the reference itself may
-    follow: the lowest is the recall of the settled words, the highest 1. Condition: the
+    Later words can only lengthen the common subsequence. So the lowest recall is the recall of the
+    settled words. The highest is 1, because the complete reference may follow. Condition: the
     reference has a word that ROUGE reads.
     """
     _, common = _matched(_settled_words(prefix), reference, stemmed)
@@ -214,17 +218,19 @@ def recall_bounds(prefix: str, reference: str, stemmed: bool = True) -> tuple[fl
 def f1_bounds(prefix: str, reference: str, stemmed: bool = True) -> tuple[float, float]:
     """Return the lowest and highest ROUGE-L F1 of any text that begins with `prefix`.
 
-    Let c words be settled, r be the reference's words, and lcs_j the longest common subsequence
-    of the settled words with the reference's first j. A text of c + m words that has L in common
-    with the reference scores 2L/(c + m + r). L splits at some j into at most lcs_j, plus k
-    common to the m words and the reference's other r - j, so that k <= m and k <= r - j. Hence
-    F1 <= 2(lcs_j + k)/(c + k + r), which grows with k because lcs_j <= c + r: the highest is
+    Let c be the number of settled words, r the number of the reference's words, and lcs_j the
+    length of the longest common subsequence of the settled words with the first j words of the
+    reference. A text of c + m words whose longest common subsequence with the reference has length
+    L scores 2L/(c + m + r). For some j, L is at most lcs_j plus the length k of a common
+    subsequence of the m later words with the other r - j words of the reference, so k <= m and k <=
+    r - j. Hence F1 <= 2(lcs_j + k)/(c + k + r), which grows with k because lcs_j <= c + r. So the
+    highest F1 is
 
         max over j of 2(lcs_j + r - j)/(c + r - j + r),
 
-    which the settled words followed by the reference's last r - j attain. The lowest is 0: a
-    text may continue without end, or, with nothing settled, contain no word of the reference.
-    Condition as for `recall_bounds`.
+    which the settled words followed by the reference's last r - j words attain. The lowest F1 is 0,
+    because a text may continue without end, or, if no word is settled, contain no word of the
+    reference. The condition is the same as for `recall_bounds`.
     """
     words, common = _matched(_settled_words(prefix), reference, stemmed)
     r = len(common) - 1
@@ -233,17 +239,17 @@ def f1_bounds(prefix: str, reference: str, stemmed: bool = True) -> tuple[float,
 
 
 def _settled_words(prefix: str) -> str:
-    """Return a prefix in lower case without its last word, unless that has ended.
+    """Return a prefix in lower case, without its last word unless this word has ended.
 
-    Any character that is no ASCII letter or digit ends a word. Lower case looks beyond one
-    character only for a sigma, which ROUGE does not read.
+    Any character other than an ASCII letter or digit ends a word. Lower case depends on
+    neighbouring characters only for a sigma, which ROUGE does not read.
     """
     return _GROWING.sub("", prefix.lower())
 
 
 @lru_cache(maxsize=4096)  # siblings in a tree of prefixes share what is settled
 def _matched(text: str, reference: str, stemmed: bool) -> tuple[int, tuple[int, ...]]:
-    """Return the text's number of words, and lcs_j with the reference's first j words, j <= r."""
+    """Return the number of the text's words, and lcs_j for all j <= r (see `f1_bounds`)."""
     places, length = _places(reference, stemmed)
     every = (1 << length) - 1
     missed = every  # bit j is 0 where lcs_(j+1) = lcs_j + 1

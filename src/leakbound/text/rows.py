@@ -1,8 +1,7 @@
 """Read rows of CSV, JSON, JSON-lines and Parquet files, YAML files, and JSON replies of models.
 
-`csv_of` writes every CSV file of this package.
-
-Messages name file and row.
+`csv_of` writes every CSV file of this package. Error messages name file and
+row.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ from leakbound.text.counting import split_thought
 from leakbound.text.shown import kind_of
 from leakbound.types import Json
 
-_ESCAPED_HALF = re.compile(r"\\u[dD][89a-fA-F]")  # as JSON writes each half of a pair
+_ESCAPED_HALF = re.compile(r"\\u[dD][89a-fA-F]")  # the JSON form of half a surrogate pair
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +80,7 @@ class Row:
         return texts
 
     def texts(self, key: str, separators: str = "") -> tuple[str, ...]:
-        """Return the non-blank texts of a list, a JSON list, or a text that is cut at `separators`.
+        """Return the non-blank texts of a list, of a JSON list, or of a text split at `separators`.
 
         A whole number is read as its decimals.
         """
@@ -112,7 +111,7 @@ class Row:
 
 
 def _decimals(value: object) -> object:
-    """Return a whole number as its decimals; any other value as it is."""
+    """Return a whole number as its decimals, and any other value unchanged."""
     return str(value) if isinstance(value, int) and not isinstance(value, bool) else value
 
 
@@ -145,7 +144,7 @@ def read_rows(path: Path, form: Form | None = None, *, bare: str | None = None) 
 def each_row(path: Path, form: Form | None = None, *, bare: str | None = None) -> Iterator[Row]:
     """Yield the rows of `read_rows`; JSON lines are read one at a time.
 
-    So a badly formed row raises InputError when it is reached.
+    A badly formed row raises InputError when it is reached.
     """
     row: Row | None = None
     for row in rows_of(path, _records(path, form or _form(path)), bare=bare):
@@ -182,7 +181,7 @@ def _filled_lines(path: Path) -> Iterator[str]:
                 raise InputError(
                     f"{str(path)!r} is not UTF-8 in line {number}: {error}. Save it as UTF-8."
                 ) from error
-            lines = text.removesuffix("\n").removesuffix("\r").split("\r")  # any end of line
+            lines = text.removesuffix("\n").removesuffix("\r").split("\r")  # accept any line end
             yield from filter(str.strip, lines)
 
 
@@ -276,8 +275,9 @@ def csv_of(rows: Sequence[Mapping[str, object]]) -> str:
     """Return flat rows with the same keys as CSV. Numbers are not rounded, and None is an empty
     cell.
 
-    A text that a spreadsheet would compute gets an apostrophe (OWASP, "CSV injection"), also if it
-    begins with apostrophes before that. Removing the first apostrophe restores the text.
+    A text that a spreadsheet would evaluate as a formula gets an apostrophe in front (OWASP, "CSV
+    injection"), even if the text begins with apostrophes. Removing the first apostrophe restores
+    the text.
     """
     names = list(rows[0]) if rows else []
     lines: list[Sequence[object]] = [names, *([row[name] for name in names] for row in rows)]
@@ -310,8 +310,8 @@ def first_line(path: Path) -> str:
 def parse_json(text: str | bytes, where: str, *, distinct: bool = False) -> Any:
     """Return the value of a JSON text, or raise InputError with its place.
 
-    With `distinct`, two names that are equal for rows also raise InputError. So does half a
-    surrogate pair, because no file can store it and no page can show it.
+    With `distinct`, two names that are equal after lower-casing raise InputError. Half a surrogate
+    pair raises InputError as well, because no file can store it and no page can show it.
     """
     try:
         value = json.loads(text, object_pairs_hook=partial(_object, where) if distinct else None)
@@ -343,9 +343,9 @@ _FENCED = re.compile(r"\A```(?:json)?\s*\n(.*)\n```\Z", re.DOTALL)
 def json_object(reply: str) -> dict[str, object] | None:
     """Return the JSON object that a reply consists of, or None.
 
-    Thoughts in tags before it, and a code fence around it, are allowed. An object among words does
-    not count: it may be a quote from the model's input. An object with equal keys does not count,
-    because it is ambiguous.
+    Thoughts in tags before the object, and a code fence around the object, are allowed. An object
+    among words does not count, because it may be a quote from the model's input. An object with
+    equal keys does not count, because it is ambiguous.
     """
     text = split_thought(reply)[1].strip()
     fenced = _FENCED.match(text)
@@ -356,14 +356,14 @@ def json_object(reply: str) -> dict[str, object] | None:
     return value if isinstance(value, dict) else None
 
 
-MOST = 1 << 20  # bytes: what is written by hand is smaller
+MOST = 1 << 20  # bytes; files written by hand are smaller
 
 
 def read_yaml(path: Path) -> Json:
     """Return the content of a YAML file, as plain lists, mappings and values, or raise InputError.
 
-    Aliases are refused: a few lines of them can expand to more than fits in memory. At most `MOST`
-    bytes.
+    Aliases are refused, because a few lines of aliases can expand to more than fits in memory. The
+    file may have at most `MOST` bytes.
     """
     import yaml  # loads when a file is read
 

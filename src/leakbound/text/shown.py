@@ -1,7 +1,8 @@
-"""Make foreign texts safe to display, and format numbers and objects for display.
+"""Make texts of models and files safe to display, and format numbers and objects.
 
-Characters that would control a terminal or a page are spelled out, and HTML is escaped. Numbers are
-rounded so that they never claim more than was shown.
+Characters that would control a terminal or a page are replaced by escapes, and
+HTML is escaped. Bounds are rounded outwards, so that displayed bounds are
+valid.
 """
 
 from __future__ import annotations
@@ -21,19 +22,19 @@ _STEERING = re.compile(
 )
 DASH = "–"
 _FEW = 3  # entries that a message shows
-_TINY = Decimal("1e-4")  # below it a figure is written with its exponent
+_TINY = Decimal("1e-4")  # smaller figures are written with an exponent
 _KEPT = 12  # digits; further digits are rounding errors
 _BETWEEN = re.compile(r"(?<=,) (?=[^\[\],]*\])|(?<=[≤≥]) (?=\S)|(?<=\d) (?=%)")
 
 
 def some(values: Sequence[object]) -> str:
-    """Return the first few values, and the number of the others, in words."""
+    """Return the first few values, and the number of the other values, as text."""
     first = ", ".join(repr(value) for value in values[:_FEW])
     return first if len(values) <= _FEW else f"{first} and {len(values) - _FEW:,} more"
 
 
 def kind_of(value: object) -> str:
-    """Describe a value without quoting text: a number is shown, others by their JSON type."""
+    """Describe a value without quoting text: a number itself, other values by their JSON type."""
     if value is None or isinstance(value, bool | int | float):
         return repr(value)
     names = {"str": "text", "dict": "JSON object"}
@@ -82,7 +83,7 @@ def number(value: float | None, towards: int = 0, digits: int = 2) -> str:
     if value is None or math.isnan(value):
         return DASH
     short = rounded(value, towards, digits)
-    if not towards and 1 - _TINY < abs(short) < 1:  # nines of an estimate say nothing
+    if not towards and 1 - _TINY < abs(short) < 1:  # the nines of an estimate are not significant
         return f">{1 - _TINY}" if short > 0 else f"<−{1 - _TINY}"
     if 0 < abs(short) < _TINY:
         text = f"{short.scaleb(-short.adjusted()):.{digits - 1}f}e{short.adjusted()}"
@@ -94,8 +95,8 @@ def number(value: float | None, towards: int = 0, digits: int = 2) -> str:
 def rounded(value: float, towards: int = 0, digits: int = 2) -> Decimal:
     """Round to two significant digits of the distance to the nearer of 0 and 1.
 
-    To the nearest, or `towards` -1 down, 1 up. So only 0 is 0 and only 1 is 1. Beyond 1 there are
-    as many decimals as at 1/2.
+    The value is rounded to the nearest, down (`towards` -1) or up (`towards` 1). Only 0 is shown as
+    0, and only 1 as 1. A value above 1 has as many decimals as 1/2.
     """
     exact = Decimal(repr(float(value)))
     if not exact.is_finite() or abs(exact) in (0, 1):
@@ -124,7 +125,7 @@ def many(count: int, noun: str) -> str:
 
 
 def below(value: float) -> str:
-    """Return a lower bound, rounded down; ">0" for the least positive number."""
+    """Return a lower bound, rounded down; ">0" for the smallest positive number."""
     return ">0" if 0 < value <= float_info.min else number(value, -1)
 
 

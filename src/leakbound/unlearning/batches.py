@@ -1,7 +1,8 @@
 """Build one padded batch from the rows of a step, and cut it into the inputs of the losses.
 
-One batch has the rows of all splits, and other answers after the rows they belong to, so that a
-step is one forward pass. Then each split gets its own `LossInputs`.
+One batch has the rows of all splits, each followed by its alternate or invented
+answers, so that a step is one forward pass. Afterwards each split gets its own
+`LossInputs`.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ Head = Callable[[Tensor], Tensor]
 
 
 def as_it_is(ends: Tensor) -> Tensor:
-    """Return the input: a head that changes nothing."""
+    """Return the input unchanged, in place of an output head."""
     return ends
 
 
@@ -82,7 +83,7 @@ class Assembly:
     ) -> Batch:
         """Return the rows of `step` in one batch, with all parts that the objective needs.
 
-        `of` is the complete step if these rows are only a part of it.
+        `of` is the complete step if `step` has only a part of its rows.
         """
         examples: list[Example] = []
         rows: dict[str, range] = {}
@@ -121,7 +122,8 @@ class Assembly:
         """
         ranges = sorted([*batch.rows.values(), *batch.others.values()], key=lambda rows: rows.start)
         counts = torch.split(batch.places.sum(dim=1), [len(inside) for inside in ranges])
-        # `split` returns views and, in the backward pass, one gradient; indexing would copy twice.
+        # `split` returns views and needs one gradient in the backward pass; indexing would copy
+        # twice.
         pieces = torch.split(logits, [int(count.sum()) for count in counts])
         picked = _Picked(batch, dict(zip(ranges, pieces, strict=True)))
         return {split: self._inputs(split, picked, hidden, head) for split in batch.rows}
@@ -226,7 +228,7 @@ def centre_name(site: Site, number: int | str) -> str:
 
 
 def centres_of(row: Frozen, site: Site) -> list[Tensor]:
-    """Return the frozen activations of a row's contrast centres; the question is the first."""
+    """Return the frozen activations of a row's contrast centres, beginning with the question."""
     return [row[name] for name in sorted(row) if name.startswith(centre_name(site, ""))]
 
 

@@ -1,10 +1,12 @@
 """Contrast centres: a few rewritings of a question that represent all of them (Cheng et al. 2025).
 
-Adaptive clustering by a Dirichlet process mixture, as in their section 5. Deviations: The question
-itself is always a centre, instead of the member nearest the mean of its own component. Their
-selection of inputs (IDS) precedes it only if the settings request it: algorithm 2 as in
-`leakbound.inputs.select`, by the model before training, at T = 1 without truncation. Centres are
-chosen once, before training, and stored with it.
+The rewritings are clustered by a Dirichlet process mixture, as in section 5 of
+the paper. Deviations: The question itself is always a centre, in place of the
+candidate nearest to the mean of its component. The paper's selection of inputs
+(IDS) precedes clustering only if the settings request it. It is algorithm 2 as
+in `leakbound.inputs.select`, by the model before training, at T = 1 without
+truncation. Centres are chosen once, before training, and stored with the
+trained model.
 """
 
 from __future__ import annotations
@@ -30,22 +32,23 @@ from leakbound.unlearning.rows import Questions, splits_with
 from leakbound.unlearning.settings import ModelAnswers
 from leakbound.unlearning.work_folder import stored_json
 
-CLUSTERED_FROM = 4  # fewer candidates are all centres
+CLUSTERED_FROM = 4  # if there are fewer candidates, all are centres
 MOST = 8  # components, and so centres; two to four are typical
-# Priors, chosen for two properties. Two to four synthetic groups six spreads apart are found among
-# 8 to 21 candidates, in many dimensions or on a line. Real rewritings, which hardly form groups,
-# give one to five. With more dimensions or narrower components each of these becomes a group.
+# The priors were chosen for two properties. Among 8 to 21 candidates, two to four synthetic groups
+# that are six spreads apart are found, in many dimensions or on a line. Real rewritings, which
+# hardly form groups, give one to five components. With more dimensions or narrower components, each
+# rewriting becomes a component.
 _DIMENSIONS = 4
-_SPREAD = 0.5  # expected variance of a component, of that of all candidates
+_SPREAD = 0.5  # expected variance of a component, as a fraction of the variance of all candidates
 _MEANS = 0.1  # the prior's precision of the means, in candidates; less allows larger distances
-_STARTS = 5  # fits, of which the best counts: one may end in a poor local optimum
+_STARTS = 5  # fits, of which the best is used: a fit may end in a poor local optimum
 
 Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)
 class Centres:
-    """The candidates `texts` of a question, itself first, and the indices of its centres.
+    """The candidates `texts` of a question, beginning with the question, and the chosen centres.
 
     `chosen` are indices into `texts`, the first is 0. `component` is the group of each candidate;
     the question's group is 0. `coordinates` are each candidate's first two principal components,
@@ -69,13 +72,13 @@ def candidates(row: Prompt) -> tuple[str, ...]:
 def contrast_centres(
     texts: Sequence[str], vectors: NDArray[np.floating], *, seed: int = 0
 ) -> Centres:
-    """Cluster the candidates of one question, itself first, by their embeddings `vectors` [n, d].
+    """Cluster the candidates of one question by their embeddings `vectors` [n, d].
 
-    Fewer than four candidates are all centres, and their vectors are not read. Otherwise there is
-    one centre per occupied component, at most eight: the candidate nearest its mean, and the
-    question for its own component. The result depends on the seed, not on the order of the
-    rewritings. Raises InputError if the number of vectors differs, or if a vector is not finite.
-    Needs scikit-learn.
+    The first candidate is the question. If there are fewer than four candidates, all are centres,
+    and the vectors are not read. Otherwise there is one centre per occupied component, at most
+    eight centres: the question for its own component, and for any other component the candidate
+    nearest to the mean. The result depends on the seed, not on the order of the rewritings. Raises
+    InputError if the number of vectors differs, or if a vector is not finite. Needs scikit-learn.
     """
     texts = tuple(texts)
     if len(texts) < CLUSTERED_FROM:
@@ -135,8 +138,8 @@ def _components(points: Array, seed: int) -> tuple[NDArray[np.intp], Array]:
         weight_concentration_prior_type="dirichlet_process",
         degrees_of_freedom_prior=dimensions,
         mean_precision_prior=_MEANS,
-        # scikit-learn divides it by the degrees of freedom. Its default, unlike this, expects
-        # components so narrow that all of them are occupied, for any points.
+        # scikit-learn divides this prior by the degrees of freedom. scikit-learn's default prior
+        # expects such narrow components that all of them are occupied, for any points.
         covariance_prior=np.full(dimensions, dimensions * _SPREAD * points.var(0, ddof=1).mean()),
         n_init=_STARTS,
         max_iter=500,
@@ -171,7 +174,7 @@ def choose_centres(
 ) -> dict[str, list[list[str]]]:
     """Return the centres of each row of the splits that need them.
 
-    They are read from `folder`, or else chosen and written there. If the settings select
+    The centres are read from `folder`, or chosen and written into it. If the settings select
     rewritings, only rewritings that the model answers with confidence are candidates. Raises
     InputError if clustering leaves a row with too few centres for its loss.
     """
@@ -202,7 +205,7 @@ def choose_centres(
 
 
 def numbers(folder: Path) -> str:
-    """Describe the number of centres per row, out of how many candidates; "" without centres."""
+    """Describe the numbers of centres and of candidates per row; "" if there are no centres."""
     if not (folder / CENTRES).exists():
         return ""
     rows = [row for rows in read_object(folder / CENTRES)["splits"].values() for row in rows]
@@ -236,8 +239,8 @@ def selected(
 ) -> list[Prompt]:
     """Return rows with only the paraphrases that the model answers with enough confidence.
 
-    It must answer them at least as confidently as the question. The same seed selects the same
-    paraphrases. IncompleteError if the model cannot be queried.
+    The model must answer a kept paraphrase at least as confidently as the question. The same seed
+    selects the same paraphrases. IncompleteError if the model cannot be queried.
     """
     queries = []
     for row in rows:

@@ -1,7 +1,7 @@
 """Training rows as token ids, and the rows of each step.
 
-The order of an epoch and its pairs depend on (seed, epoch) only: not on the trainer, on global
-random state or on the rows' contents.
+The order of rows in an epoch and their pairing depend only on (seed, epoch),
+not on the trainer, on global random state or on the contents of rows.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class Example:
 
 @dataclass(frozen=True, slots=True)
 class ExampleRows:
-    """A split as tokens: its rows, and additional parts of each that the objective needs.
+    """A split as tokens: its rows, and additional parts of each row that the objective needs.
 
     `others` are the same prompts with another answer, by their part of `LossInputs`. `centres` are
     the prompts of the texts with which a row's activations are compared, its own question first.
@@ -89,7 +89,7 @@ class Encoder:
     def row(self, row: Prompt, answer: str | None = None) -> Example:
         """Encode a row with its own thought and answer, or with another answer and no thought.
 
-        InputError if it is too long: nothing is cut.
+        Raises InputError if the row is too long, because no row is truncated.
         """
         text, thought = (row.answer or "", row.thought) if answer is None else (answer, None)
         joined = self.prompting.join(self.tokenizer, _query(row), text, thought)
@@ -128,7 +128,8 @@ class Encoder:
         return self.rows(rows, drawn)
 
     def centres(self, row: Prompt, texts: Sequence[str]) -> list[Example]:
-        """Encode the prompts of texts that replace a row's question; refuse long ones as `row`."""
+        """Encode the prompts of texts that replace a row's question; InputError for a long
+        prompt."""
         queries = [replace(_query(row), text=text) for text in texts]
         located = [self.prompting.locate(self.tokenizer, query) for query in queries]
         for ids, _ in located:
@@ -164,10 +165,10 @@ def pad(examples: Sequence[Example], *, whole: bool = False) -> Padded:
 
 
 def schedule(sizes: Mapping[str, int], *, epochs: int, batch_size: int, seed: int) -> list[Step]:
-    """Return the steps of all epochs: the first split in a new order per epoch, every row once.
+    """Return the steps of all epochs; each epoch has every row of the first split once, reordered.
 
-    Each of its rows is paired with one uniformly random row of every other split, new in each
-    epoch.
+    Each row of the first split is paired with one uniformly random row of every other split, drawn
+    again in each epoch.
     """
     lead, *others = sizes
     steps = []

@@ -1,9 +1,11 @@
 """The model's forward pass, without computations whose result is not used.
 
-For a vocabulary of 50,000 words the logits of a padded batch take more memory than everything else,
-and the answer tokens are a third of the batch. So the output head is applied to their hidden states
-only. Two rows share a line, which leaves little padding. Either is used only if the model gives the
-same logits on one batch.
+For a vocabulary of 50,000 tokens the logits of a padded batch take more memory
+than everything else, and only a third of the tokens are answer tokens. So the
+output head is applied only to the hidden states of answer tokens. To reduce
+padding, two rows of the data share a row of the batch (a line). Each of these
+two methods is used only if the model gives the same logits with it on one
+batch.
 """
 
 from __future__ import annotations
@@ -25,7 +27,7 @@ Places = tuple[Tensor, ...]  # rows and columns, each [K]
 
 @dataclass(frozen=True, slots=True)
 class Lines:
-    """The positions of the tokens of B rows if a short row follows a long one in its line.
+    """The positions of the tokens of B rows if a short row follows a long row in one line.
 
     `line` and `start` [B]; `width` is the length of the longest line. The i-th longest row opens
     the i-th of n lines, and the shortest rows follow, the shortest of all after the longest. No
@@ -72,10 +74,10 @@ class Lines:
 
 
 class Forward(nn.Module):
-    """`model` as training calls it. `narrow`: its head is applied only to the requested places.
+    """The forward pass of `model`. `narrow`: its head is applied only to the requested places.
 
-    `paired`: two rows share a line. It is a module, so wrappers for several processes or autocast
-    wrap it instead of the model.
+    `paired`: two rows share a line. The class is a torch module, so that wrappers for several
+    processes or autocast can wrap it in place of the model.
     """
 
     def __init__(
@@ -126,7 +128,7 @@ def forward_for(model: Any, probe: Padded, layers: Sequence[int] = ()) -> Forwar
     rows of a line by their positions are not paired.
     """
     parts = (probe.input_ids, probe.attention_mask, probe.labels)
-    twice = Padded(*(torch.cat([part, part]) for part in parts))  # one row needs no second line
+    twice = Padded(*(torch.cat([part, part]) for part in parts))  # a single row could not be paired
     plain = Forward(model, narrow=False)
     narrow = _same(Forward(model, narrow=True), plain, twice)
     paired = _same(Forward(model, narrow=False, paired=True), plain, twice)
@@ -134,7 +136,7 @@ def forward_for(model: Any, probe: Padded, layers: Sequence[int] = ()) -> Forwar
 
 
 def _same(variant: Forward, plain: Forward, probe: Padded) -> bool:
-    """Return whether both give the same logits on `probe`, up to rounding."""
+    """Return whether two forward passes give the same logits on `probe`, up to rounding."""
     places = labelled(probe.labels)
     with torch.no_grad():
         expected, _ = plain(probe, places)

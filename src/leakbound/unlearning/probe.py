@@ -1,6 +1,7 @@
 """Query a model for training: `LeakageProbe` measures its leakage during training.
 
-Random numbers are keyed, so training's random state does not change.
+The random numbers of the measurement are keyed, so the random state of training
+does not change.
 """
 
 from __future__ import annotations

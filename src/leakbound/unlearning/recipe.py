@@ -1,6 +1,7 @@
 """The recipe of a trained model, `recipe.json`, and its card.
 
-The same command reuses a model with the same recipe. Neither file contains text of the data.
+A command reuses an existing model that has the same recipe. Neither file
+contains text of the data.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from leakbound.unlearning.weights import Weights
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recipe:
-    """All that decides the weights of a trained model.
+    """Everything that decides the weights of a trained model.
 
     `model` is the fingerprint of the initial model, empty until it is loaded. `rows` are the rows
     to train on. `embedder` clusters rewritings (None: no rewritings are clustered). `coin` chose
@@ -83,7 +84,7 @@ class Recipe:
         return json.dumps(self.to_dict(), indent=1)
 
     def departures(self, kept: Mapping[str, object]) -> list[str]:
-        """Return the parts that differ from a stored recipe; names may differ."""
+        """Return the parts that differ from a stored recipe; differences of names are ignored."""
         plain = json.loads(self.text())
         keys = dict.fromkeys([*plain, *kept])
         return [key for key in keys if key != "name" and kept.get(key) != plain.get(key)]

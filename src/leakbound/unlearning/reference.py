@@ -1,8 +1,8 @@
 """The frozen initial model's values of the rows: computed once, stored in files, read when needed.
 
-They are stored in files because the activations of some thousand rows at one layer of a large model
-take gigabytes. A chunk of rows is one file, written completely or not at all, so an interrupted
-computation resumes.
+The values are stored in files because the activations of some thousand rows at
+one layer of a large model take gigabytes. A chunk of rows is one file, written
+completely or not at all, so an interrupted computation can resume.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ class References:
         return files
 
     def compute(self, forward: Forward, device: torch.device) -> None:
-        """Run the model as it is now on all rows whose file is missing."""
+        """Run the model with its present weights on all rows whose file is missing."""
         missing = {file: rows for file, rows in self.files.items() if not file.exists()}
         if missing:
             make_folder(self.folder)
@@ -99,7 +99,7 @@ class References:
 
 
 def push_at_start(references: References, objective: Objective) -> dict[str, float]:
-    """Return the fraction of rows on which CEL's push acts at first, and their mean distance.
+    """Return, before training, the fraction of rows that CEL's push moves, and the mean distance.
 
     Empty if no term of the objective has a push.
     """

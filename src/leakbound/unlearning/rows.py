@@ -133,7 +133,7 @@ def opened(source: Source) -> Benchmark | Given:
 
 
 def rows_of(source: Benchmark | Given, role: Role | None = None) -> Given:
-    """Return the rows of a role (None: the evaluated ones); rows that were passed are unchanged.
+    """Return the rows of a role (None: the evaluated rows); rows that were passed are unchanged.
 
     InputError if the benchmark's rows are only for evaluation.
     """
@@ -141,7 +141,7 @@ def rows_of(source: Benchmark | Given, role: Role | None = None) -> Given:
 
 
 OURS = Path(__file__).with_name("alternates.txt")
-"""Sentences to say instead of an answer if a row has none: TOFU's list is not on the hub."""
+"""The default sentences that replace an answer, because TOFU's list is not on the hub."""
 
 
 def read_alternates(path: Path) -> tuple[str, ...]:
@@ -158,7 +158,7 @@ def read_alternates(path: Path) -> tuple[str, ...]:
 
 
 def with_alternates(rows: Sequence[Prompt], sentences: Sequence[str] | None) -> list[Prompt]:
-    """Return rows with these alternate answers, or (None) with their own, or else with ours."""
+    """Return rows with these alternate answers; None: with their own or the default sentences."""
     if sentences is not None:
         return [replace(row, alternate_answers=tuple(sentences)) for row in rows]
     ours = read_alternates(OURS)

@@ -25,9 +25,10 @@ def _require_positive(settings: object, *names: str) -> None:
 class ModelAnswers:
     """Answers that the model gives before it is trained, at T = 1 without truncation.
 
-    They select rewritings before contrast centres are chosen among them (IDS), by the model's
-    confidence on each. Or an objective prefers them over the true answers. Then each answer makes a
-    row, and an epoch has `draws` times as many rows.
+    These answers have two uses. The model's confidence in its answers can select rewritings before
+    contrast centres are chosen among the rewritings (IDS). Or an objective prefers these answers
+    over the true answers; then each answer makes a row, and an epoch has `draws` times as many
+    rows.
 
     Attributes:
         draws: answers per text, at least 1.
@@ -56,16 +57,17 @@ MADE_UP = ModelAnswers(draws=5, max_new_tokens=200)
 class StepCount:
     """The passes and steps of a training.
 
-    By default the passes of all epochs make up the steps, and both the number of steps and the
-    warm-up are rounded up. `whole_steps` counts as OpenUnlearning does (d3d7cf9, with its
-    transformers 4.45.1: `Trainer._inner_training_loop`, `load_trainer_args`). An epoch has
-    floor(passes / accumulation) steps, at least 1. Passes that fill no step go into the first step
-    of the next epoch, and training ends after the last step, so the last passes are not made. The
-    warm-up is floor(epochs of warm-up x rows / (batch size x accumulation)).
+    A pass is a forward pass over one batch; a step of the optimiser uses `accumulation` passes. By
+    default steps may combine passes of two epochs, and both the number of steps and the warm-up are
+    rounded up. `whole_steps` counts as OpenUnlearning does (d3d7cf9, with its transformers 4.45.1:
+    `Trainer._inner_training_loop`, `load_trainer_args`). An epoch has floor(passes / accumulation)
+    steps, at least 1. Passes that do not fill a step are used in the first step of the next epoch,
+    and training ends after the last complete step, so the last passes are not made. The warm-up is
+    floor(epochs of warm-up x rows / (batch size x accumulation)).
 
-    Deviation: If an epoch has fewer passes than `accumulation`, their code also steps at every
-    `accumulation`-th pass, and divides each loss by `accumulation`. Here an epoch is then one step,
-    of the mean over its passes.
+    Deviation: If an epoch has fewer passes than `accumulation`, the code of OpenUnlearning makes an
+    additional step at every `accumulation`-th pass, and divides each loss by `accumulation`. In
+    this package such an epoch is one step with the mean over its passes.
 
     Attributes:
         passes: the total number of passes.
@@ -86,7 +88,7 @@ class TrainingSettings:
 
     Attributes:
         epochs: passes over the leading split, which is forgotten or taught.
-        learning_rate: the maximum, after the warm-up.
+        learning_rate: the largest learning rate, which is reached after the warm-up.
         batch_size: rows of the leading split per forward pass.
         accumulation: passes per step.
         schedule: how the learning rate falls: "cosine", "linear" or "constant".
@@ -96,16 +98,16 @@ class TrainingSettings:
         max_grad_norm: the norm to which gradients are clipped.
         max_length: maximum of prompt and answer together, in tokens (None: the model's context).
         dtype: the type in which weights are stored.
-        bf16: multiply in bfloat16, whatever type the weights are stored in.
+        bf16: multiply in bfloat16, for any type of the stored weights.
         checkpointing: recompute activations in the backward pass instead of storing them.
         weights: the weights that are trained.
-        prompting: how questions are written (None: as `evaluate` writes those of the benchmark).
-        alternates: the sentences that objectives with another answer teach (None: the row's own, or
-            ours if it has none).
+        prompting: how questions become prompts (None: as in `evaluate` for the same benchmark).
+        alternates: the sentences that objectives with alternate answers teach (None: the row's own
+            sentences, or the default sentences of this package).
         embedder: chooses contrast centres if a row has many paraphrases (None: the model).
         selecting: first keep only paraphrases that the model answers as confidently as the
             question.
-        inventing: how answers are made up, for objectives that prefer them.
+        inventing: how the model makes up answers, for objectives that prefer such answers.
         device: "cpu", "cuda" or "auto".
         seed: the seed of the order of rows, of dropout and of made-up answers.
         trust_remote_code: run code that came with the model.
@@ -170,7 +172,7 @@ class Watch:
     Attributes:
         checkpoint_minutes: minutes between checkpoints, 0 (each step) or more.
         evaluate_every: steps between measurements of leakage and utility (None: no measurements).
-        questions: number of questions of each split that are measured, the first ones.
+        questions: the number of questions of each split that are measured, from the first on.
         draws: answers per question.
         max_new_tokens: maximum tokens per answer.
         report_to: trackers that transformers supports.

@@ -57,7 +57,7 @@ Measure = Callable[[], Mapping[str, float]]  # figures and their names
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Following:
-    """The callback of a training, and a measurement during training."""
+    """The callback for the progress of a training, and the function that measures the model."""
 
     watch: Watch
     progress: Progress
@@ -68,8 +68,8 @@ class Following:
 class PassShare:
     """The rows of one pass that one process takes, with the frozen model's values.
 
-    `epoch` counts the epochs before this one; `share` weights these rows among all processes; `of`
-    is the complete step.
+    `epoch` is the number of earlier epochs; `share` is the weight of these rows among the rows of
+    all processes; `of` is the complete step.
     """
 
     epoch: int
@@ -98,7 +98,7 @@ class Batches:
         (count, *_) = map(len, step.values())
         (mine, *_) = map(len, own.values())
         share = mine * self.processes / count
-        if not mine:  # every process must take part: with a row of weight 0
+        if not mine:  # every process must take part, if necessary with a row of weight 0
             own = {split: rows[:1] for split, rows in step.items()}
         frozen = self.references.read(own)
         (lead, rows), *_ = self.steps[0].items()
@@ -149,7 +149,7 @@ class ObjectiveTrainer(Trainer):  # type: ignore[misc]
         return loss
 
     def move(self, epoch: int, shares: Tensor) -> None:
-        """Move the multiplier of each bound by the mean excess over it, over all processes."""
+        """Update the multiplier of each bound by its mean excess, averaged over all processes."""
         beyond = self.accelerator.reduce(shares, "mean").tolist()
         for i, bound in self.objective.bounds.items():
             if epoch >= bound.warmup:
@@ -290,7 +290,7 @@ def _are_finite(gradients: Sequence[torch.Tensor]) -> bool:
 
 
 def _logged(line: Mapping[str, float]) -> dict[str, float]:
-    """Remove Trainer's epoch from a line of the log: Trainer counts all of our epochs as one."""
+    """Remove Trainer's epoch from a log line, because Trainer counts all epochs as one."""
     return {name: value for name, value in line.items() if name != "epoch"}
 
 
@@ -311,8 +311,8 @@ def fit(
 
     Training resumes from the last checkpoint in the open folder `work`, and ends with the same
     weights as without an interruption. Trainer seeds the global generators of Python, NumPy and
-    torch. `assembly` belongs to the objective. The frozen reference is the model as it is passed.
-    Raises IncompleteError if the objective or a gradient is no longer finite.
+    torch. `assembly` must be made for the objective. The frozen reference is the model before
+    training. Raises IncompleteError if the objective or a gradient is no longer finite.
     """
     model = loaded.model
     require_layers(model, assembly.layers)
@@ -362,7 +362,7 @@ def on_cpu(settings: TrainingSettings) -> bool:
 
 
 def _leave_the_group() -> None:
-    """Destroy the process group before Python exits: its threads may abort a finished process.
+    """Destroy the process group before Python exits, because its threads may abort the process.
 
     The threads end with the last reference to the group, which is in a reference cycle of Trainer.
     """

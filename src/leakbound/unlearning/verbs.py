@@ -1,8 +1,9 @@
-"""The training verbs: from a model and rows to a finished model folder, or an error and no folder.
+"""`unlearn` and `finetune`: train a model on rows, and write a complete model folder or none.
 
-A folder that exists is complete: it is renamed to its name after the last byte. Its `recipe.json`
-states how it was made, so the same command reuses it. An unfinished training is in a hidden folder
-next to it, from which the same command resumes.
+A model folder that exists is complete, because it gets its name after the last
+byte was written. Its `recipe.json` states how the model was made, so the same
+command reuses it. An unfinished training is stored in a hidden folder next to
+the model folder, from which the same command resumes.
 """
 
 from __future__ import annotations
@@ -73,9 +74,9 @@ class Trained:
         path: the folder.
         losses: the objective at each step.
         seconds: the duration of the training.
-        reused: whether the folder existed already, made by the same recipe.
-        notes: sentences about the training, derived from its log; after a dry run its steps and
-            memory.
+        reused: whether the folder existed before, made by the same recipe.
+        notes: sentences about the training, derived from its log; after a dry run, about its steps
+            and memory.
         processes: the number of processes that trained it.
         process: the number of this process, from 0.
     """
@@ -118,8 +119,8 @@ def unlearn(
         objective: the name of a paper's objective, several joined by "+", or an `Objective`.
         forget: rows or texts, or a benchmark whose evaluated questions are forgotten. Texts are cut
             into chunks of `settings.max_length` tokens (None: the context, at most 2,048).
-        retain: rows or texts to keep, or a benchmark whose retain split is kept (None: that of the
-            benchmark `forget`, if the objective needs one).
+        retain: rows or texts to keep, or a benchmark whose retain split is kept (None: the retain
+            split of the benchmark `forget`, if the objective needs one).
         out: the new model's folder, with its recipe, log and card.
         settings: the settings of training and of prompts (None: the settings of the preset's
             authors, else the defaults).
@@ -173,7 +174,7 @@ def defaults_of(objective: Objective) -> TrainingSettings:
         objective: any objective.
 
     Returns:
-        The settings of the preset's authors, and the defaults for all others.
+        The settings of the preset's authors, and the defaults for all other settings.
     """
     return replace(DEFAULTS, **objective.training)  # type: ignore[arg-type]
 
@@ -190,9 +191,9 @@ def finetune(
 ) -> Trained:
     """Teach a model answers or running texts, and write the result to a folder.
 
-    Rows with a thought teach the thought and the answer. They turn thinking on, and refuse
-    `settings` that turn it off. If training is interrupted, the same call resumes from its last
-    checkpoint.
+    Rows with a thought teach the thought and the answer. Such rows turn thinking on; `settings`
+    that turn thinking off raise InputError. If training is interrupted, the same call resumes from
+    its last checkpoint.
 
     Args:
         model: a folder or hub name; a `LoadedModel` is trained in place.
@@ -290,7 +291,7 @@ def _train(
 
 
 def _write_prompts(recipe: Recipe, tokenizer: Tokenizer) -> None:
-    """Write the prompts of the rows before weights are read: some rows are refused."""
+    """Write the prompts of the rows before weights are read, to refuse invalid rows early."""
     for rows in recipe.questions.values():
         Encoder(tokenizer, recipe.prompting).rows(rows)
 

@@ -48,9 +48,9 @@ class Weights:
     Attributes:
         modules: suffixes of the modules' names, such as `down_proj` (empty: all).
         layers: blocks, counted from 0 (empty: all).
-        adapters: train only adapters on those modules (by default on every linear layer but the
-            head), which are merged into the weights when training ends (None: train the weights
-            themselves).
+        adapters: train only adapters on the chosen modules (by default on every linear layer except
+            the head). The adapters are merged into the weights when training ends. None: train the
+            weights themselves.
     """
 
     modules: tuple[str, ...] = ()
@@ -129,7 +129,7 @@ _COMPARED = 1 << 20  # weights of a tensor
 
 
 def rounded_weights(model: Any, weights: Weights) -> list[torch.Tensor]:
-    """Copy the trained weights that have 16 bits; of large tensors, evenly spaced ones."""
+    """Copy the trained weights that have 16 bits; of large tensors, evenly spaced weights."""
     modules = {"": model} if weights.everything else chosen_modules(model, weights)
     if weights.adapters:
         modules = {name: modules[name] for name in _adaptable(modules, model, weights)}
