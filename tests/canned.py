@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -85,6 +84,11 @@ def drawn_part(
     return DrawnPart.of(part.query_ids, results, usage or Usage(), machine)
 
 
+def broken(query: Query) -> Failure:
+    """Return the failure of a model that is broken."""
+    return Failure(query=query, reason="logits are NaN after 'x' (1 tokens)")
+
+
 class CannedEngine:
     """Draws each query's texts with given probabilities; the likeliest is the greedy answer.
 
@@ -94,15 +98,18 @@ class CannedEngine:
     loses power.
     """
 
+    longest = 2000
+    """Characters of a query that are not too long."""
+
     def __init__(
         self,
-        texts: Mapping[str, Mapping[Any, float]],
+        texts: Mapping[str, Any],
         *,
         name: str = "canned",
         broken: Sequence[str] = (),
         dies_after: int | None = None,
     ) -> None:
-        self.usage, self.asked = Usage(), list[str]()
+        self.usage, self.asked = Usage(), list[Any]()
         self.texts, self.name, self.broken, self.left = texts, name, broken, dies_after
 
     @property
@@ -111,7 +118,7 @@ class CannedEngine:
 
     def check(self, queries: Sequence[Query], decoding: Decoding) -> None:
         for query in queries:
-            if len(query.text) > 2000:
+            if len(query.text) > self.longest:
                 raise InputError(f"query {query.id!r} is too long")
 
     def ask(self, query: Query) -> Failure | None:
@@ -121,9 +128,7 @@ class CannedEngine:
                 raise RuntimeError("the machine was switched off")
             self.left -= 1
         self.asked.append(query.id)
-        if query.id in self.broken:
-            return Failure(query=query, reason="logits are NaN after 'x' (1 tokens)")
-        return None
+        return broken(query) if query.id in self.broken else None
 
     def generate(
         self, queries: Sequence[Query], decoding: Decoding, draws: Draws
@@ -132,9 +137,10 @@ class CannedEngine:
             if failed := self.ask(query):
                 yield failed
                 continue
-            self.usage.draws += sum(draws.of(query.id))
-            drawn = tuple(self.drawn(query, decoding, draws))
-            yield Sample(query=query, decoding=decoding, completions=drawn)
+            n, drawn = sum(draws.of(query.id)), (*self.drawn(query, decoding, draws),)
+            self.usage.draws += n
+            missing = 0 if decoding.greedy else n - sum(one.count for one in drawn)
+            yield Sample(query=query, decoding=decoding, completions=drawn, missing=missing)
 
     def drawn(self, query: Query, decoding: Decoding, draws: Draws) -> Iterator[Completion]:
         law = self.texts[query.id]
@@ -160,59 +166,43 @@ class CannedEngine:
 LEAK, SILENCE = "It is hush.", "no"
 
 
-@dataclass
-class AskedEngine:
+class AskedEngine(CannedEngine):
     """Answers `LEAK` with probability `leak(query, decoding)`, else `SILENCE`.
 
     The words key its draws, not the id: two draws for one purpose are copies. `broken` queries
     fail, and queries longer than `context` are refused.
     """
 
-    leak: Callable[[Query, Decoding], float]
-    broken: Callable[[Query], bool] = lambda query: False
-    context: int = 10_000
-    name: str = "asked"
-    usage: Usage = field(default_factory=Usage)
-    asked: list[tuple[str, Query, Decoding, int]] = field(default_factory=list)
+    def __init__(
+        self,
+        leak: Callable[[Query, Decoding], float],
+        broken: Callable[[Query], bool] = lambda query: False,
+        *,
+        context: int = 10_000,
+        name: str = "asked",
+    ) -> None:
+        super().__init__({}, name=name)
+        self.leak, self.breaks, self.longest = leak, broken, context
 
-    @property
-    def fingerprint(self) -> dict[str, Any]:
-        return {"weights": self.name, "engine": "asked"}
-
-    def check(self, queries: Sequence[Query], decoding: Decoding) -> None:
-        for query in queries:
-            if len(query.text) > self.context:
-                raise InputError(f"query {query.id!r} is too long")
+    def ask(self, query: Query) -> Failure | None:
+        return broken(query) if self.breaks(query) else None
 
     def generate(
         self, queries: Sequence[Query], decoding: Decoding, draws: Draws
     ) -> Iterator[Sample | Failure]:
-        for query in queries:
-            sizes = draws.of(query.id)
-            self.asked.append((draws.purpose, query, decoding, sum(sizes)))
-            self.usage.draws += sum(sizes)
-            if self.broken(query):
-                yield Failure(query=query, reason="logits are NaN after 'x' (1 tokens)")
-                continue
-            sure: dict[str, Any] = {"model_logprob": -1.0} if draws.purpose == SELECTION else {}
-            made = [
-                Completion(
-                    answer=text, finish="stop", token_ids=None, count=count, chunk=chunk, **sure
-                )
-                for chunk, size in enumerate(sizes, draws.first_chunk)
-                for text, count in self._counts(query, decoding, draws, chunk, size)
-                if count
-            ]
-            yield Sample(query=query, decoding=decoding, completions=tuple(made))
+        self.asked += [(draws.purpose, q, decoding, sum(draws.of(q.id))) for q in queries]
+        return super().generate(queries, decoding, draws)
 
-    def _counts(
-        self, query: Query, decoding: Decoding, draws: Draws, chunk: int, size: int
-    ) -> list[tuple[str, int]]:
+    def drawn(self, query: Query, decoding: Decoding, draws: Draws) -> Iterator[Completion]:
         leak = self.leak(query, decoding)
         if decoding.greedy:
             leak = float(leak > 0.5)
         words = f"{query.prompt_id}|{query.text}|{query.prefix}"
         words += "".join(answer for _, answer in query.examples)
-        key = philox.stream_key(draws.seed, draws.purpose, words, chunk)
-        hits = int((np.random.default_rng(key).random(size) < leak).sum())
-        return [(LEAK, hits), (SILENCE, size - hits)]
+        sure: dict[str, Any] = {"model_logprob": -1.0} if draws.purpose == SELECTION else {}
+        for chunk, size in draws.chunks(query.id):
+            key = philox.stream_key(draws.seed, draws.purpose, words, chunk)
+            hits = int((np.random.default_rng(key).random(size) < leak).sum())
+            for text, count in ((LEAK, hits), (SILENCE, size - hits)):
+                if count:
+                    yield Completion(answer=text, finish="stop", count=count, chunk=chunk, **sure)

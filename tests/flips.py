@@ -15,7 +15,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from commands import leakbound
+from commands import leakbound, tree
 
 import exploring
 import leaky
@@ -24,7 +24,7 @@ from leakbound.certificate import certify
 from leakbound.evaluation import bound, evaluate
 from leakbound.scorers import make_scorer
 from leakbound.scoring.score import slug
-from leakbound.store import LOCK, Run, calibration_file, write_sealed
+from leakbound.store import Run, calibration_file, write_sealed
 from leakbound.study import Attack, Rewritings, Until
 from tiny import tiny_model_folder
 
@@ -130,12 +130,6 @@ def commands(run: Path, out: Path, scorer: str) -> Mapping[str, Callable[[], Sai
         return Said(result.status, words, "".join(pages))
 
     return {name: partial(said, arguments) for name, arguments in asked.items()}
-
-
-def tree(run: Path) -> dict[str, bytes]:
-    """Return every file of a run except its lock, by its relative path."""
-    files = (file for file in sorted(run.rglob("*")) if file.is_file() and file.name != LOCK)
-    return {file.relative_to(run).as_posix(): file.read_bytes() for file in files}
 
 
 def flips(before: Bytes, each: int, seed: int = 0) -> Iterator[tuple[str, int, int]]:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import random
 import socket
-import socketserver
 import sys
 import threading
 import time
@@ -138,12 +137,21 @@ def chat_server(
             pass
 
     class Quiet(ThreadingHTTPServer):
+        block_on_close = False
+
         def handle_error(self, *where: Any) -> None:
             if not isinstance(sys.exception(), ConnectionError):  # the client has hung up
                 super().handle_error(*where)
 
-    with _up(Quiet(("127.0.0.1", 0), Handler)) as served.url:
-        yield served
+    with Quiet(("127.0.0.1", 0), Handler) as server:
+        thread = threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True)
+        thread.start()
+        served.url = f"http://127.0.0.1:{server.server_port}/v1"
+        try:
+            yield served
+        finally:
+            server.shutdown()
+            thread.join()
 
 
 def judge_server(rule: Rule) -> AbstractContextManager[Served]:
@@ -165,46 +173,6 @@ def rewritten(edit: Callable[[Body, Body], object]) -> Callable[[Rule], Rule]:
         return Answer(json.dumps(found))
 
     return changed(change)
-
-
-@contextmanager
-def raw_server(answer: Callable[[socket.socket], None]) -> Iterator[str]:
-    """Yield the URL of a server that reads a request and then runs a script on the connection."""
-
-    class Handler(socketserver.BaseRequestHandler):
-        def handle(self) -> None:
-            _read_request(self.request)
-            with suppress(OSError):  # the client has hung up
-                answer(self.request)
-
-    with _up(socketserver.ThreadingTCPServer(("127.0.0.1", 0), Handler)) as url:
-        yield url
-
-
-@contextmanager
-def _up(server: socketserver.ThreadingTCPServer) -> Iterator[str]:
-    """Yield the URL of a server that runs during the `with`."""
-    server.daemon_threads, server.block_on_close = True, False
-    thread = threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True)
-    thread.start()
-    try:
-        yield f"http://127.0.0.1:{server.server_address[1]}/v1"
-    finally:
-        server.shutdown()
-        thread.join()
-        server.server_close()
-
-
-def _read_request(connection: socket.socket) -> None:
-    """Read the complete request: an unread rest would reset the connection."""
-    read = b""
-    while b"\r\n\r\n" not in read:
-        read += connection.recv(1 << 16)
-    head, _, body = read.partition(b"\r\n\r\n")
-    lines = head.lower().split(b"\r\n")
-    said = next((line for line in lines if line.startswith(b"content-length")), b":0")
-    while len(body) < int(said.partition(b":")[2]):
-        body += connection.recv(1 << 16)
 
 
 NAMED = {"model": "m", "system_fingerprint": "fp"}

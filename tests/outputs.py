@@ -6,11 +6,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from canned import benchmark_of
+from canned import CannedEngine, benchmark_of
 from leakbound.benchmarks import Benchmark
 from leakbound.evaluation import evaluate
 from leakbound.store import Run
-from leakbound.types import Completion, Decoding, Draws, Failure, Output, Query, Sample, Usage
+from leakbound.types import Completion, Decoding, Draws, Output, Query
 
 SECRET = "Ossian Quill"
 CLEAN = Output(answer="no idea", finish="stop")
@@ -23,34 +23,19 @@ def benchmark(*ids: str, **changes: Any) -> Benchmark:
     return benchmark_of(ids, question="Who wrote {}?", answer=SECRET, keywords=(SECRET,), **given)
 
 
-class GivenEngine:
+class GivenEngine(CannedEngine):
     """Gives the listed outputs of each query; the first is the greedy answer.
 
     Requested draws without a listed output are missing.
     """
 
-    def __init__(self, outputs: Mapping[str, Counts], name: str = "given") -> None:
-        self.outputs, self.name, self.usage = outputs, name, Usage()
-
-    @property
-    def fingerprint(self) -> dict[str, Any]:
-        return {"weights": self.name, "engine": "given"}
-
-    def check(self, queries: Sequence[Query], decoding: Decoding) -> None:
-        """Any query can be sampled."""
-
-    def generate(
-        self, queries: Sequence[Query], decoding: Decoding, draws: Draws
-    ) -> Iterator[Sample | Failure]:
-        for query in queries:
-            listed, left = [], draws.n
-            for output, count in self.outputs[query.id]:
-                count = min(1 if decoding.greedy else count, left)
-                left -= count
-                if count:
-                    listed.append(Completion.of(output, count=count, chunk=draws.first_chunk))
-            lost = 0 if decoding.greedy else left
-            yield Sample(query=query, decoding=decoding, completions=(*listed,), missing=lost)
+    def drawn(self, query: Query, decoding: Decoding, draws: Draws) -> Iterator[Completion]:
+        left = draws.n
+        for output, count in self.texts[query.id]:
+            count = min(1 if decoding.greedy else count, left)
+            left -= count
+            if count:
+                yield Completion.of(output, count=count, chunk=draws.first_chunk)
 
 
 def given_run(out: Path, outputs: Mapping[str, Counts], n: int, **settings: Any) -> Run:

@@ -32,7 +32,7 @@ SURE = "(all three readings simultaneously, 99 %)"
 
 def thinking_run(out: Path, outputs: Any, n: int = N, **more: Any) -> Run:
     """A run of one question beside a control that thinks and never leaks."""
-    control = GivenEngine({"q0": [(THINKING, n)]}, "control")
+    control = GivenEngine({"q0": [(THINKING, n)]}, name="control")
     return given_run(out, {"q0": outputs}, n, control=control, **more)
 
 
@@ -172,7 +172,7 @@ class HidingEngine(GivenEngine):
 
 
 def test_a_reading_of_either_is_refused_before_anything_is_drawn(tmp_path: Path) -> None:
-    engine = HidingEngine({"q0": [(HIDDEN, N)]}, "hiding")
+    engine = HidingEngine({"q0": [(HIDDEN, N)]})
     how: dict[str, Any] = {"out": tmp_path / "r", "n": N}
     with pytest.raises(InputError, match=r"'HidingEngine' hides thoughts.*'keyword:of=answer'"):
         evaluate(engine, benchmark("q0"), scorers=("keyword:of=either",), **how)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import io
 import json
 import os
@@ -71,12 +70,10 @@ def python(*words: object, **environment: str) -> subprocess.CompletedProcess[st
     return subprocess.run(command, env=os.environ | environment, capture_output=True, text=True)
 
 
-def tree(folder: Path) -> dict[str, str]:
-    files = (file for file in folder.rglob("*") if file.is_file() and file.name != LOCK)
-    return {
-        str(file.relative_to(folder)): hashlib.sha256(file.read_bytes()).hexdigest()
-        for file in files
-    }
+def tree(folder: Path) -> dict[str, bytes]:
+    """Return every file of a folder except locks, by its relative path."""
+    files = (file for file in sorted(folder.rglob("*")) if file.is_file() and file.name != LOCK)
+    return {file.relative_to(folder).as_posix(): file.read_bytes() for file in files}
 
 
 def asked_of(monkeypatch: pytest.MonkeyPatch, verb: str, *command: object) -> dict[str, Any]:

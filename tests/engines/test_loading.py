@@ -16,9 +16,10 @@ from typing import Any
 import pytest
 import torch
 from peft import LoraConfig, get_peft_model
-from safetensors.torch import load_file, save_file
+from safetensors.torch import load_file
 from transformers import AutoModelForCausalLM, BertForMaskedLM, BertLMHeadModel
 
+from hostile.models import MODELS, NORM, REASONS, tensors
 from leakbound.engines.hf import TransformersEngine
 from leakbound.engines.loading import Checkpoint, load_model, save_model
 from leakbound.errors import InputError, ModelError
@@ -26,7 +27,6 @@ from leakbound.types import ProbedPrompt, probe_difference
 from tiny import BOTH_KINDS, edit, tiny_bert_config, tiny_llama, tiny_model_folder, tiny_tokenizer
 
 WEIGHTS = "model.safetensors"
-NORM = "model.norm.weight"
 
 
 @pytest.fixture(scope="module")
@@ -38,12 +38,6 @@ def original(embeddings: None, tmp_path_factory: pytest.TempPathFactory) -> Path
 def folder(original: Path, tmp_path: Path) -> Path:
     """A copy that a test may damage."""
     return Path(shutil.copytree(original, tmp_path / "tiny"))
-
-
-def edit_weights(folder: Path, **changes: torch.Tensor | None) -> None:
-    tensors = load_file(folder / WEIGHTS) | changes
-    kept = {name: tensor for name, tensor in tensors.items() if tensor is not None}
-    save_file(kept, folder / WEIGHTS, metadata={"format": "pt"})
 
 
 @BOTH_KINDS
@@ -58,67 +52,17 @@ def test_loads_the_weights_as_they_are(original: Path) -> None:
     assert not loaded.model.training
 
 
-def cut_short(folder: Path) -> None:
-    (folder / WEIGHTS).write_bytes((folder / WEIGHTS).read_bytes()[:-7])
-
-
-def a_shard_less(folder: Path) -> None:
-    index = {"weight_map": {NORM: "model-00001-of-00002.safetensors"}}
-    (folder / WEIGHTS).rename(folder / "other.safetensors")
-    (folder / f"{WEIGHTS}.index.json").write_text(json.dumps(index))
-
-
-def a_run(folder: Path) -> None:
-    (folder / "config.json").rename(folder / "run.json")
-
-
-def no_tokenizer(folder: Path) -> None:
-    for name in ("tokenizer.json", WEIGHTS):
-        (folder / name).unlink()
-
-
-def code_of_its_own(folder: Path) -> None:
-    code = {"AutoConfig": "own.Config", "AutoModelForCausalLM": "own.Model"}
-    edit(folder / "config.json", model_type="own", auto_map=code)
-    (folder / "own.py").write_text("raise SystemExit('ran')")
-
-
-DAMAGES: dict[str, tuple[Callable[[Path], object], str]] = {
-    "a tensor less": (lambda f: edit_weights(f, **{NORM: None}), f"lacks tensors .*{NORM}"),
-    "a tensor more": (
-        lambda f: edit_weights(f, **{"model.extra.weight": torch.ones(3)}),
-        "has unknown tensors .*model.extra.weight",
-    ),
-    "misshapen": (
-        lambda f: edit_weights(f, **{NORM: torch.ones(3)}),
-        f"has misshapen tensors .*{NORM}",
-    ),
-    "cut short": (cut_short, "cut short or damaged"),
-    "a shard less": (a_shard_less, r"00001-of-00002\.safetensors` is missing"),
-    "pickled": (lambda f: (f / WEIGHTS).rename(f / "pytorch_model.bin"), "Only safetensors"),
-    "no config": (lambda f: (f / "config.json").unlink(), r"no config\.json. Name a model folder"),
-    "a run": (a_run, r"It is a run\. Name the model that was evaluated\."),
-    "nowhere": (lambda folder: folder.rename(folder.parent / "elsewhere"), "no model folder"),
-    "another kind": (
-        lambda folder: edit(folder / "config.json", model_type="none-such"),
-        "cannot be loaded",
-    ),
-    "no tokenizer": (no_tokenizer, "has no tokenizer"),
-    "code of its own": (code_of_its_own, "--trust-remote-code"),
-}
-
-
 @BOTH_KINDS
-@pytest.mark.parametrize("damage", DAMAGES)
-def test_a_damaged_folder_is_refused_with_what_is_wrong(folder: Path, damage: str) -> None:
-    harm, message = DAMAGES[damage]
-    harm(folder)
-    with pytest.raises(ModelError, match=message):
+@pytest.mark.parametrize("name", REASONS)
+def test_a_damaged_folder_is_refused_with_what_is_wrong(folder: Path, name: str) -> None:
+    MODELS[name](folder)
+    with pytest.raises(ModelError, match=REASONS[name]):
         load_model(str(folder))
 
 
 REFUSED: dict[str, tuple[Callable[[str], object], str]] = {
     "a file": (lambda f: load_model(f"{f}/{WEIGHTS}"), "is a file"),
+    "nowhere": (lambda f: load_model(f"{f}/elsewhere"), "no model folder"),
     "not on the hub": (lambda _: load_model("nobody/none-such"), "the hub did not give it"),
     "a dtype": (lambda f: load_model(f, dtype="int8"), "must be one of"),
     "a device": (lambda f: load_model(f, device="tpu"), "must be one of"),
@@ -256,22 +200,6 @@ def test_a_gguf_file_cut_short_anywhere_is_refused(tmp_path: Path) -> None:
             load_model(str(cut))
 
 
-DAMAGED = (
-    *("", "{", "[]", "{}", "[" * 100_000, "\x80"),
-    *('{"weight_map": 3}', '{"weight_map": {"a": 3}}'),
-    '{"weight_map": {"a": "../../elsewhere.safetensors"}}',
-)
-
-
-@pytest.mark.parametrize("text", DAMAGED, ids=range(len(DAMAGED)))
-def test_a_damaged_index_of_shards_is_named(folder: Path, text: str) -> None:
-    (folder / "model.safetensors").rename(folder / "model-1.safetensors")
-    index = folder / "model.safetensors.index.json"
-    index.write_bytes(text.encode("latin-1"))
-    with pytest.raises(ModelError, match=f"`{index}` is no index of weights"):
-        load_model(str(folder))
-
-
 OWN = """
 from transformers import LlamaForCausalLM
 from .own_scale import SCALE
@@ -325,7 +253,7 @@ CHANGES: dict[str, Callable[[Path], object]] = {
     "end tokens beside": lambda f: edit(f / "generation_config.json", eos_token_id=[2, 5]),
     "end token of the config": end_token_of_the_config,
     "end token of the tokenizer": lambda f: edit(f / "tokenizer_config.json", eos_token="Bob"),
-    "weights": lambda f: edit_weights(f, **{NORM: -load_file(f / WEIGHTS)[NORM]}),
+    "weights": lambda f: tensors(**{NORM: -load_file(f / WEIGHTS)[NORM]})(f),
     "config": lambda f: edit(f / "config.json", rms_norm_eps=0.5),
     "words": words,
     "template": lambda f: (f / "chat_template.jinja").write_text("{{ messages[0].content }} So:"),

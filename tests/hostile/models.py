@@ -12,10 +12,13 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from hostile.logs import DEEP, Found, called
-from tiny import tiny_model_folder
+import torch
+from safetensors.torch import load_file, save_file
 
-Spoil = Callable[[Path], None]
+from hostile.logs import DEEP, Found, called
+from tiny import edit, tiny_model_folder
+
+Spoil = Callable[[Path], object]
 """Changes a valid model folder."""
 
 _WEIGHTS, _CONFIG = "model.safetensors", "config.json"
@@ -54,11 +57,7 @@ def _cut(file: str, keep: float) -> Spoil:
 
 
 def _set(file: str, **values: Any) -> Spoil:
-    def spoil(folder: Path) -> None:
-        known = json.loads((folder / file).read_text())
-        (folder / file).write_text(json.dumps(known | values))
-
-    return spoil
+    return lambda folder: edit(folder / file, **values)
 
 
 def _config(**values: Any) -> Spoil:
@@ -105,9 +104,8 @@ def _pickle(folder: Path) -> None:
 
 def _code(folder: Path) -> None:
     """A custom model type, whose Python code writes a file."""
-    _config(model_type="evil", auto_map={"AutoConfig": "evil.C", "AutoModelForCausalLM": "evil.M"})(
-        folder
-    )
+    own = {"AutoConfig": "evil.C", "AutoModelForCausalLM": "evil.M"}
+    edit(folder / _CONFIG, model_type="evil", auto_map=own)
     (folder / "evil.py").write_text(f"open({str(folder / 'ran')!r}, 'w')\n")
 
 
@@ -115,7 +113,7 @@ def _adapter(folder: Path) -> None:
     (folder / "adapter_config.json").write_text(json.dumps({"peft_type": "LORA", "r": 1}))
 
 
-def _shards(text: str) -> Spoil:
+def _shards(text: str | bytes) -> Spoil:
     def spoil(folder: Path) -> None:
         (folder / _WEIGHTS).rename(folder / "model-1.safetensors")
         _text(_SHARDS, text)(folder)
@@ -131,6 +129,23 @@ def _folder_for(file: str) -> Spoil:
     return spoil
 
 
+def tensors(**changes: torch.Tensor | None) -> Spoil:
+    """Replace tensors in the file of weights, or remove them (None)."""
+
+    def spoil(folder: Path) -> None:
+        found = load_file(folder / _WEIGHTS) | changes
+        kept = {name: tensor for name, tensor in found.items() if tensor is not None}
+        save_file(kept, folder / _WEIGHTS, metadata={"format": "pt"})
+
+    return spoil
+
+
+NORM = "model.norm.weight"
+_INDICES = (
+    *("", "{", "[]", "{}", DEEP, b"\x80"),
+    *('{"weight_map": 3}', '{"weight_map": {"a": 3}}'),
+    '{"weight_map": {"a": "../../elsewhere.safetensors"}}',
+)
 MODELS: Mapping[str, Spoil] = {
     "an empty config": _text(_CONFIG, ""),
     "a config that is a list": _text(_CONFIG, "[]"),
@@ -153,14 +168,16 @@ MODELS: Mapping[str, Spoil] = {
     "a header of 2^63 bytes": _text(_WEIGHTS, struct.pack("<Q", 1 << 63) + b"{}"),
     "a header that is no JSON": _text(_WEIGHTS, struct.pack("<Q", 8) + b"nonsense"),
     "a tensor beyond the file": _header(lambda h: _first(h).update(data_offsets=[0, 1 << 60])),
-    "a tensor renamed": _header(lambda h: h.update({"evil": h.pop(next(reversed(h)))})),
+    "a tensor less": tensors(**{NORM: None}),
+    "a tensor more": tensors(**{"model.extra.weight": torch.ones(3)}),
+    "a misshapen tensor": tensors(**{NORM: torch.ones(3)}),
     "weights that are no numbers": _nan,
     "weights that are a pickle": _pickle,
     "weights that are a folder": _folder_for(_WEIGHTS),
-    "an index of shards cut short": _shards("{"),
-    "an index of shards elsewhere": _shards('{"weight_map": {"a": "../../x.safetensors"}}'),
+    **{f"an index of shards {text[:40]!r}": _shards(text) for text in _INDICES},
     "an index of shards that are not there": _shards('{"weight_map": {"a": "m.safetensors"}}'),
     "an adapter beside the weights": _adapter,
+    "a run": lambda folder: (folder / _CONFIG).rename(folder / "run.json"),
     "no tokenizer": _gone(_TOKENIZER, _SETTINGS),
     "a tokenizer cut short": _cut(_TOKENIZER, 0.5),
     "a tokenizer of an unknown kind": _set(_TOKENIZER, model={"type": "evil"}),
@@ -178,6 +195,25 @@ MODELS: Mapping[str, Spoil] = {
 }  # fmt: skip
 TAKEN = frozenset({"an unknown quantisation"})
 """transformers skips it; all weights are present, each in its own shape."""
+REASONS: Mapping[str, str] = {
+    "no config": r"no config\.json. Name a model folder",
+    "a run": r"It is a run\. Name the model that was evaluated\.",
+    "an unknown model type": "cannot be loaded",
+    "code of its own": "--trust-remote-code",
+    "weights cut in half": "cut short or damaged",
+    "a tensor less": f"lacks tensors .*{NORM}",
+    "a tensor more": "has unknown tensors .*model.extra.weight",
+    "a misshapen tensor": f"has misshapen tensors .*{NORM}",
+    "weights that are a pickle": "Only safetensors",
+    "an index of shards that are not there": r"m\.safetensors` is missing",
+    "no tokenizer": "has no tokenizer",
+    **{
+        name: r"index\.json` is no index of weights"
+        for name in MODELS
+        if name.startswith("an index of shards ") and "not there" not in name
+    },
+}
+"""What is said of some."""
 
 
 def outcome(name: str, folder: Path) -> Found:

@@ -21,7 +21,7 @@ from leakbound.served import server
 from leakbound.served.endpoint import EndpointChat
 from leakbound.served.server import Patience
 from leakbound.types import Decoding
-from misbehaving import raw_server, says
+from misbehaving import Answer, chat_server, says
 from tiny import request
 
 GREEDY = Decoding(temperature=0, max_new_tokens=9)
@@ -39,10 +39,10 @@ def ask(url: str, folder: Path, patience: Patience = ONCE) -> str | None:
 
 def outcome(name: str, folder: Path) -> tuple[str, str]:
     """Return (same, refused, wrong or traceback; reason) for the hostile server of this name."""
-    began = time.monotonic()
+    began, answer = time.monotonic(), Answer(instead=SERVERS[name])
     try:
-        with patch.object(server, "_LARGEST", 1 << 20), raw_server(SERVERS[name]) as url:
-            reply = ask(url, folder, LONG if name in (*TAKEN, *REASONS) else ONCE)
+        with patch.object(server, "_LARGEST", 1 << 20), chat_server(lambda *_: answer) as served:
+            reply = ask(served.url, folder, LONG if name in (*TAKEN, *REASONS) else ONCE)
     except (IncompleteError, ModelError) as error:
         late = time.monotonic() - began > LATE
         return ("wrong", "too late") if late else ("refused", str(error))

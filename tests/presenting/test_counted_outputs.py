@@ -40,7 +40,7 @@ def outputs(cut: int, n: int = N) -> Mapping[str, Counts]:
 @pytest.fixture(scope="module")
 def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
     """The case of the issue: 1,030 of 1,032 outputs were cut at 3 tokens."""
-    control = GivenEngine({"q0": [(CLEAN, N)]}, "control")
+    control = GivenEngine({"q0": [(CLEAN, N)]}, name="control")
     return given_run(tmp_path_factory.mktemp("cut") / "r", outputs(N - 2), N, control=control)
 
 
@@ -61,7 +61,7 @@ def test_card_table_and_page_name_the_cut_and_its_fraction(run: Run) -> None:
 
 
 def test_comparisons_and_runs_in_progress_name_it_for_each_model(run: Run, tmp_path: Path) -> None:
-    engine = GivenEngine(outputs(0), "whole")
+    engine = GivenEngine(outputs(0), name="whole")
     other = evaluate(engine, benchmark("q0"), out=tmp_path / "whole", n=N)
     made = compare({"cut": run, "whole": other})
     assert f"cut {FIRST}" in made.opening
@@ -79,7 +79,7 @@ def test_comparisons_and_runs_in_progress_name_it_for_each_model(run: Run, tmp_p
 
 
 def _seed(folder: Path, i: int) -> Run:
-    engine = GivenEngine(outputs(4, 8), f"npo-{i}")
+    engine = GivenEngine(outputs(4, 8), name=f"npo-{i}")
     return evaluate(engine, benchmark("q0"), out=folder / f"npo-{i}", n=8)
 
 

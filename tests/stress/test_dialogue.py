@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -93,19 +93,16 @@ def test_identical_conversations_continue_as_one() -> None:
     assert {one.answer.count(TURN) for one in sample.completions} == {len(FOLLOW_UPS)}
 
 
-@dataclass
 class TurnsEngine(AskedEngine):
     """Answers each turn with the same output."""
 
-    turns: tuple[Output, ...] = ()
+    def __init__(self, turns: tuple[Output, ...]) -> None:
+        super().__init__(alike)
+        self.turns = turns
 
-    def generate(self, queries: Any, decoding: Any, draws: Any) -> Iterator[Sample | Failure]:
-        for query in queries:
-            self.asked.append((draws.purpose, query, decoding, draws.n))
-            counts = enumerate(draws.of(query.id), draws.first_chunk)
-            output = self.turns[len(query.examples)]
-            made = tuple(Completion.of(output, count=n, chunk=chunk) for chunk, n in counts)
-            yield Sample(query=query, decoding=decoding, completions=made)
+    def drawn(self, query: Any, decoding: Any, draws: Any) -> Iterator[Completion]:
+        for chunk, n in draws.chunks(query.id):
+            yield Completion.of(self.turns[len(query.examples)], count=n, chunk=chunk)
 
 
 PLAIN_TURN = Output(answer="no", finish="stop")
@@ -135,7 +132,7 @@ def test_a_conversation_with_a_missing_turn(
     turn: Output, place: int, wanted: tuple[Any, ...], score: float | None
 ) -> None:
     turns = tuple(turn if at == place else PLAIN_TURN for at in range(4))
-    engine = TurnsEngine(alike, turns=turns)
+    engine = TurnsEngine(turns)
     (one,) = conversed(engine, 8).completions
     finish, thought, counted, missing = wanted
     assert one.answer == TURN.join(each.answer for each in turns)
@@ -152,10 +149,10 @@ def test_a_conversation_with_a_missing_turn(
 def test_filtered_and_hidden_turns() -> None:
     system = Decoding(filter="part-of-system")
     kept = (Output(answer="withheld", finish="filtered"), *[PLAIN_TURN] * 3)
-    (one,) = conversed(TurnsEngine(alike, turns=kept), 8, decoding=system).completions
+    (one,) = conversed(TurnsEngine(kept), 8, decoding=system).completions
     assert not is_missing(one, counted_as(one), filter_in_system=True)
     hidden = (replace(PLAIN_TURN, hidden=True), *[PLAIN_TURN] * 3)
-    (one,) = conversed(TurnsEngine(alike, turns=hidden), 8).completions
+    (one,) = conversed(TurnsEngine(hidden), 8).completions
     assert one.hidden
 
 
