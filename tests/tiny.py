@@ -48,8 +48,6 @@ BOTH_KINDS = pytest.mark.parametrize(
     scope="module",
 )
 WORDS = ("Question:", "Answer:", "who", "wrote", "red", "blue", "green", "sky", "sea", "Ann", "Bob")
-
-
 _margins: dict[str, float] = {}
 
 
@@ -77,7 +75,7 @@ def _margin_once(model: PrefixModel, prompts: Sequence[tuple[int, ...]] = ()) ->
     return _margins[key]
 
 
-hf.shape_margin = _margin_once
+vars(hf)["shape_margin"] = _margin_once  # each engine would measure again
 
 
 @contextmanager
