@@ -43,7 +43,7 @@ class MethodComparison:
     Attributes:
         standings: the leakage of every method, by the name of the scorer.
         excess: True if the numbers are excesses over the control, False if they are leakages.
-        under: the stress of all models; empty without one.
+        under: the stress of all models; empty without stress.
         confidence: the confidence of each individual statement.
         ledgers: by the label of each run, how the draws are counted.
     """
