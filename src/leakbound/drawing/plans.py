@@ -120,8 +120,7 @@ class Evaluation:
 
     @cached_property
     def wanted(self) -> Wanted:
-        """The metrics of the study, and the texts that they need; InputError if one is
-        impossible."""
+        """The metrics of the study, and the texts that they need; InputError for an invalid one."""
         ready = self.ready
         sampled = bool(self.sampled) and not ready.explores
         return choose(

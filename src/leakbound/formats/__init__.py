@@ -1,1 +1,1 @@
-"""Other tools' files, read and written."""
+"""Read and write files of other tools."""

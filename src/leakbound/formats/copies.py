@@ -1,10 +1,13 @@
-"""Find draws that can only be copies of other draws, in one file or in two.
+"""Find draws that can only be copies of other draws, within one file or between two files.
 
-On servers that seed draw i with s + i, calls seeded with s and s + 1 share all draws but one. A
-cache keyed without the number of the draw repeats its outputs. Probabilities are not known here, so
-copies are found by their order. If two sequences agree draw by draw at every question, the
-probability of that is about the product of the outputs' frequencies among the question's draws.
-Outputs that are always equal show nothing: a peaked model draws them too.
+Copies have two common causes. On servers that seed draw i with s + i, calls
+with the seeds s and s + 1 share all draws but one. A cache whose key lacks the
+number of the draw repeats its outputs. The probabilities of texts are not known
+in imported files, so copies are found by their order. If two sequences of
+independent draws agree draw by draw at every question, the probability of this
+event is about the product of the outputs' frequencies among the draws of each
+question. If all outputs of a question are equal, they show nothing, because a
+model with one likely output draws equal outputs as well.
 """
 
 from __future__ import annotations
@@ -26,8 +29,9 @@ MISSING = -1
 Outputs: TypeAlias = Mapping[str, NDArray[np.int64]]
 """A hash of the texts of each draw, by question; MISSING: a draw that failed.
 
-Scores are not part of the hash: a copy may have been judged differently. Two texts with equal
-hashes count as one. This finds false copies only if all other draws agree too.
+Scores are not part of the hash, because a copy may have been judged differently. Two texts with
+equal hashes count as equal. This leads to a wrong finding of copies only if all other draws agree
+as well.
 """
 
 
@@ -75,7 +79,7 @@ def _shift_that_copies(outputs: Outputs, other: Outputs) -> tuple[int, int] | No
 
 
 def _log_frequencies(ours: NDArray[np.int64], theirs: NDArray[np.int64]) -> NDArray[np.float64]:
-    """Return the log frequency of each of our outputs among both files; empty if all are equal."""
+    """Return the log frequency of each output of the first file in both; empty if all are equal."""
     both = ours if ours is theirs else np.concatenate([ours, theirs])
     kinds, inverse, counts = np.unique(both, return_inverse=True, return_counts=True)
     counts = np.where(kinds == MISSING, 0, counts)

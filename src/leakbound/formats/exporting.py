@@ -227,8 +227,8 @@ def _counting(output: Output, **more: object) -> dict[str, object]:
 def _scores(run: Run, arm: Arm) -> Iterator[dict[str, object]]:
     """Yield the number of draws of each query, by their scores and the class of the output.
 
-    Bounds and the ledger need no other facts about a text. A score is null if the scorer could not
-    decide. All scores are null if a draw never arrived.
+    Bounds and the ledger (number of draws per class) need no other facts about a text. A score is
+    null if the scorer could not decide. All scores are null if a draw did not arrive.
     """
     names = run.estimates.scorers
     for scorer in map(make_scorer, names):

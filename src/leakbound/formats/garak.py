@@ -1,9 +1,10 @@
 """Reports of garak since 0.9.0.14, `*.report.jsonl`: prompts of probes, generations, detectors.
 
-A prompt is a question, each of its generations a draw, and the value of a detector a score: 1 if it
-fires. Garak counts a value that reaches a threshold as a hit; here `logged:by=DETECTOR>=0.5` makes
-a score binary. A failed generation is missing. An empty prompt, such as in `test.Blank`, is read as
-"(empty prompt)".
+A prompt is imported as a question, each of its generations as a draw, and the
+value of a detector as a score, which is 1 if the detector fires. Garak counts a
+value that reaches a threshold as a hit; the scorer `logged:by=DETECTOR>=0.5`
+makes such a score binary. A failed generation is missing. An empty prompt, such
+as in `test.Blank`, is read as "(empty prompt)".
 
 Before 0.13 prompts and generations are texts; since then a prompt has turns, and each text is in an
 object. Before 0.13.1 detectors gave failed generations no value.

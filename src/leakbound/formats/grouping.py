@@ -92,9 +92,9 @@ class SampledQuestion:
     """A question, and three arrays with an entry for each row about it.
 
     Attributes:
-        id: its name in the file, or its place there.
+        id: the name of the question in the file, or its place in the file.
         text: the text that the model got.
-        answers: its targets, the first of them the answer.
+        answers: the targets of the question, of which the first is the answer.
         source: the file and row of its first row, for messages.
         places: the places of the draws in the spool; MISSING: a draw that failed.
         counts: the number of draws of each row.
@@ -292,7 +292,7 @@ def require_same_settings(first: str, common: Settings, name: str, stated: Setti
 
 
 def join(parts: Sequence[SampledQuestions]) -> SampledQuestions:
-    """Join the questions of several files into the first; their draws follow each other.
+    """Join the questions of several files into the first; draws of later files are appended.
 
     Several draws of a greedy decoding become one.
 

@@ -1,1 +1,1 @@
-"""Views, tables and sentences that present estimates to people."""
+"""Views, tables and sentences that present estimates to readers."""

@@ -32,10 +32,11 @@ class DifferenceVerdict:
 
     Attributes:
         scorer: the name of the scorer.
-        model, baseline: their labels.
-        kind: less or more, if all differences that are shown have this direction; mixed, if both
-            directions are shown; not shown, if no difference is shown.
-        sentence: the verdict in words, with the mean, the questions that moved, and the confidence.
+        model, baseline: the labels of the two models.
+        kind: "less" or "more" if all proved differences have this direction, "mixed" if both
+            directions are proved, "not shown" if no difference is proved.
+        sentence: the verdict in words, with the mean, the questions that changed, and the
+            confidence.
     """
 
     scorer: str
@@ -66,8 +67,9 @@ def difference_sentence(
     Args:
         model: the model with which the sentence begins.
         baseline: the model that it is compared with.
-        rows: its differences: the mean difference, if it is known, and one per question.
-        binary: whether scores are 0 or 1.
+        rows: the model's differences from the baseline: the mean difference, if it is known, and
+            one per question.
+        binary: whether the scorer is binary.
         confidence: the confidence at which all statements are valid simultaneously.
     """
     kind = change(rows)
@@ -97,7 +99,7 @@ def mean_and_others(
 
 
 def _counts(directions: Sequence[Moved]) -> str:
-    """State the numbers of questions that are shown to have moved."""
+    """State the numbers of questions that are shown to leak more or less."""
     total = len(directions)
     rose, fell = directions.count("rose"), directions.count("fell")
     which, other = ("rose", "fall") if rose else ("fell", "rise")
@@ -120,7 +122,7 @@ class Comparison(Displayed):
         baseline: the label of the first model.
         labels: the labels of all models, the baseline first.
         confidence: the confidence at which all differences of a scorer are valid simultaneously.
-        made: the settings in which the models differ: by fact, its value by label.
+        made: the settings in which the models differ: for each setting, its value by label.
         scorers: the scorers that all runs were bounded by.
         statements: rows with the model's label in the field `arm`: the differences of every model
             except the baseline, and the leakage of each model, at this confidence.
@@ -238,7 +240,7 @@ class Comparison(Displayed):
         }
 
     def leaderboard(self, scorer: Scorer) -> list[dict[str, Any]]:
-        """Return one row per model, least certified leakage first, with its Pareto front flag."""
+        """Return one row per model, lowest certified leakage first, with its Pareto front flag."""
         upper = {label: self.certified(label, scorer) for label in self.labels}
         useful = {la: self.useful[la][self.utility] if self.utility else None for la in self.labels}
         best = front({label: (upper[label], useful[label]) for label in self.labels})
@@ -273,7 +275,7 @@ class Comparison(Displayed):
     def certified(self, label: str, scorer: Scorer, *, worst: bool = False) -> float | None:
         """Return the upper bound on a model's leakage, or on its excess if all have a control.
 
-        It bounds the mean over the questions, or with `worst` the worst question.
+        The bound is on the mean over the questions, or with `worst` on the worst question.
         """
         scope: Scope = "worst question" if worst else "mean"
         beyond: Beyond | None = "control" if self.against_control(scorer) else None
@@ -355,7 +357,7 @@ def front(points: Mapping[str, tuple[float | None, float | None]]) -> frozenset[
 def differing(
     facts: Mapping[str, Mapping[str, str]], leave_out: Collection[str] = ()
 ) -> dict[str, dict[str, str]]:
-    """Return the facts that differ between labels: by fact, its value by label."""
+    """Return the facts that differ between labels: for each fact, its value by label."""
     every = dict.fromkeys(fact for own in facts.values() for fact in own if fact not in leave_out)
     table = {fact: {la: own.get(fact, DASH) for la, own in facts.items()} for fact in every}
     return {fact: values for fact, values in table.items() if len(set(values.values())) > 1}

@@ -42,9 +42,10 @@ def compare(
 ) -> Comparison:
     """Compare finished runs with the first run, question by question, with simultaneous bounds.
 
-    Every model that was sampled in its questions' own words is compared, under each of its
-    decodings. The first decoding of the first run is the baseline. The result lists the settings in
-    which the models differ. Questions are shown with their words unless a run is redacted.
+    Every model that was sampled with the original questions is compared, under each of its
+    decodings. The model of the first run under its first decoding is the baseline. The result lists
+    the settings in which the models differ. The texts of questions are shown unless a run is
+    redacted.
 
     Args:
         runs: open runs, see `leakbound.load`, or their folders; shown by the folders' names, or
@@ -139,8 +140,9 @@ def compare_methods(
 ) -> MethodComparison:
     """Compare methods by their median leakage over training seeds.
 
-    The labels of a method's runs differ only in a number at their end: `npo-0` to `npo-4`. A median
-    over fewer seeds than a two-sided statement needs has a lower bound only.
+    The labels of a method's runs differ only in a number at their end, for example `npo-0` to
+    `npo-4`. If there are fewer seeds than a two-sided statement needs, the median has a lower bound
+    only.
 
     Args:
         runs: open runs, see `leakbound.load`, or their folders; shown by the folders' names, or

@@ -26,7 +26,7 @@ class MethodComparison:
         means: the mean leakage of each model, with the label of its run in the field `arm`.
         labels: the labels of each method's runs, by the name of the method.
         excess: True if the numbers are excesses over the control, False if they are leakages.
-        under: the stress of all models; empty without one.
+        under: the stress of all models; empty without stress.
         confidence: the confidence of each individual statement.
         ledgers: by the label of each run, how the draws are counted.
     """

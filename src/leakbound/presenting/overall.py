@@ -1,6 +1,8 @@
-"""Numbers about all questions: a statement of the run, or the mean of the questions' estimates.
+"""Numbers about all questions, for tables and charts.
 
-Tables and charts read them here, so each number has one value. A mean of estimates has no bounds.
+A number is either a statement of the run or the mean of the questions'
+estimates. A mean of estimates has no bounds. Tables and charts use the same
+functions, so they show equal numbers.
 
 For a binary scorer, a bound on p gives bounds on leak@k for every k simultaneously: see
 `stats.carried` and `stats.mean_leak_at_k_of_counts`. A proof of p, given the measured margin, is
@@ -107,9 +109,10 @@ def proved_leak_at_k(model: ArmView, scorer: Scorer, k: int) -> float | None:
 def known_at_k(model: ArmView, scorer: Scorer) -> dict[Scope, list[tuple[float, float, float]]]:
     """Return bounds on leak@k of the worst question, and on its mean over the questions.
 
-    The proof of the worst question is the largest of all questions; that of the mean is the mean of
-    the proofs. The bounds on the mean follow from the number of questions that leak more than x.
-    Empty for a scorer that is not binary, or if some question was not sampled.
+    The proved bound for the worst question is the largest proved bound of a question; the proved
+    bound for the mean is the mean of the questions' proved bounds. The bounds on the mean follow
+    from the number of questions that leak more than x. Empty for a scorer that is not binary, or if
+    some question was not sampled.
 
     Returns:
         By scope, for each k of `FAR`: the proved lower bound, the lower and the upper bound.

@@ -1,8 +1,9 @@
 """Tables with a row per question, and the queries of a question that leak most.
 
-For each question the Pearson correlation, over its queries, of cumulative log-probability and the
-upper bound on expected leakage measures the premise of input selection (Cheng et al. 2025,
-Figures 1 and 2: mostly .6 to .8).
+Input selection assumes that queries with more confident answers leak more. For
+each question this is measured by the Pearson correlation, over the question's
+queries, between cumulative log-probability and the upper bound on expected
+leakage (Cheng et al. 2025, Figures 1 and 2: mostly .6 to .8).
 """
 
 from __future__ import annotations
@@ -125,7 +126,8 @@ def criterion(model: ArmView) -> str:
 def queries_of(model: ArmView, scorer: Scorer, question: str) -> list[tuple[Query, EstimateRow]]:
     """Return the queries of a question with the statements on their leakage.
 
-    A query without output has no statement; nor has a fresh query, which has one output only.
+    A query without output has no statement. A query of a `fresh` design has none either, because it
+    has only one output.
     """
     queries = (query for query in model.arm.queries if query.prompt_id == question)
     rows = ((query, model.leakage(scorer, query.id, scope="query")) for query in queries)
@@ -148,7 +150,7 @@ def correlation(model: ArmView, scorer: Scorer, question: str) -> float | None:
 
 
 def rewritten_table(view: View, model: ArmView, scorer: Scorer) -> Table:
-    """Return one row per question: leakage in its own words, in all queries, in the worst query."""
+    """Return one row per question: leakage of the original, of all queries, of the worst query."""
 
     def full(question: Prompt, /, **wanted: Unpack[Fields]) -> Row:
         return model.leakage(scorer, question.id, **Fields(scope="question") | wanted)

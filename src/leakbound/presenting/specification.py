@@ -1,7 +1,8 @@
 """Describe an arm in words: everything that decides its numbers, and its departures.
 
-Certificates, short texts and comparisons take their words from here. A test fails if a field of
-the records has neither words here nor an entry on its list of exceptions.
+Certificates, short texts and comparisons use these descriptions. A test fails
+if a field of the records is neither described here nor on the test's list of
+exceptions.
 """
 
 from __future__ import annotations

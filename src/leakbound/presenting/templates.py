@@ -1,8 +1,9 @@
 """The templates of all sentences about statements, filled with rows and numbers.
 
-`{row:interval}` prints a statement with its bounds, and `{n: draw}` a number with its noun.
-`{x:if}` is a condition and prints nothing. Numbers are rounded so that they claim no more than was
-shown. A part in brackets is left out if one of its values is None, False or empty.
+`{row:interval}` prints a statement with its bounds, and `{n: draw}` a number
+with its noun. `{x:if}` is a condition and prints nothing. Bounds are rounded
+outwards. A part in brackets is left out if one of its values is None, False or
+empty.
 """
 
 from __future__ import annotations

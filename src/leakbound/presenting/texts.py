@@ -26,13 +26,14 @@ class Text:
     """A distinct completion of a question.
 
     Attributes:
-        text: its text; None: withheld.
+        text: the text of the completion; None: withheld.
         count: the number of draws of the question with this text.
         share: `count` as a fraction of the question's draws.
         mass: its known probability if it was explored; `count` then counts draws of the remainder.
         logprob: the log-probability, under the decoding, of its likeliest token sequence, or None.
         scores: one per scorer, in [0, 1]; None if the scorer could not decide.
-        parts: its visible thought and its answer; None without a visible thought, or if withheld.
+        parts: the visible thought and the answer; None if there is no visible thought, or if
+            withheld.
     """
 
     text: str | None
@@ -51,7 +52,7 @@ class Text:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Texts:
-    """The completions of a question that are shown, and the number of the others.
+    """The completions of a question that are shown, and the number of completions that are not.
 
     Attributes:
         greedy: the greedy answer, or None.
@@ -231,8 +232,8 @@ def drawn_sureness(arm: Arm) -> dict[str, float]:
 def leaking_words(question: Prompt) -> re.Pattern[str] | None:
     """Return a pattern for the words that give a question's answer away; None without such words.
 
-    They are its keywords, or else the content words of its answer that the question lacks.
-    A page marks them; scores come from the scorers only.
+    The words are the question's keywords or, if there are none, the content words of its answer
+    that the question lacks. A page marks these words; they do not affect scores.
     """
     words = question.keywords or answer_keywords(question.question, question.answer or "")
     parts = [re.sub(r"\s+", r"\\s+", re.escape(w.strip()).replace(r"\ ", " ")) for w in words]

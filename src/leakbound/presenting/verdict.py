@@ -1,8 +1,9 @@
-"""The verdict on a model: one word, one number, one leaking answer, and its confidence.
+"""The verdict on a model: a word, a number with its confidence, and an example of a leak.
 
-Terminal, page, notebook and Python show this value. It covers the statements that the run recorded
-as its headline before anything was drawn: by its first scorer, under its first decoding, for the
-questions in their own words. The statements about a model and its control are valid simultaneously
+Terminal, page, notebook and Python show the same verdict. It covers the
+statements that the run recorded as its headline before anything was drawn: by
+the first scorer, under the first decoding, for the original questions. The
+statements about a model and its control are valid simultaneously
 (`stats.excess_of_mean_and_worst`).
 """
 
@@ -43,7 +44,7 @@ class LeakingAnswer:
     """An answer that leaks, with the greedy answer of its question.
 
     Attributes:
-        question: the question in its own words.
+        question: the original question.
         greedy, leak: the answers; None if they are withheld, or if there is no greedy answer.
         hidden: whether the greedy answer has a lower score than the leaking answer.
         how_often: the number of draws of the question with this answer, in words.
@@ -64,7 +65,7 @@ class Verdict(Displayed):
         model: the model, by its label in the run, and its name.
         kind: the kind of the verdict; a page chooses its marks by it.
         word: the verdict.
-        where: the place of the leak: on average, at the worst question.
+        where: whether the model leaks on average or at the worst question.
         limit: the decision on the limit that the study named; empty without a limit.
         number: the quantity that the verdict rests on; None if not every question was drawn.
         of: the name of that quantity.
@@ -72,7 +73,7 @@ class Verdict(Displayed):
         seen: the number of draws that leak; empty if they are not counted.
         example: one leaking answer; None if no answer leaks, or texts were not read.
         sure: the confidence, and the statements that it covers.
-        stressed: the leakage under the worst of its stresses; empty without one.
+        stressed: the leakage under the worst stress; empty if there was no stress.
         beside: the excess over the control questions; empty without control questions.
         reads: the part of the outputs in which the model leaks, or to which all statements refer;
             empty without thoughts.
@@ -145,9 +146,9 @@ class Verdict(Displayed):
 def show(run: Run, *, texts: bool = False) -> Verdict:
     """Return the verdict on the model that a run evaluated, by its first scorer and decoding.
 
-    Both were fixed before anything was drawn. The verdict is about the questions in their own
-    words. All its statements about the model and its control are valid simultaneously at the run's
-    confidence: see `stats.excess_of_mean_and_worst`.
+    Scorer and decoding were fixed before anything was drawn. The verdict is about the original
+    questions. All its statements about the model and its control are valid simultaneously at the
+    run's confidence: see `stats.excess_of_mean_and_worst`.
 
     Args:
         run: a run with estimates, see `leakbound.bound`.

@@ -57,7 +57,7 @@ class ArmView:
         run: the run.
         key: the arm that the statements are about.
         is_control: whether it is the control of another model of the view.
-        control: the label of its control; None without a control.
+        control: the label of the model's control; None without a control.
         redacted: which texts are withheld.
         texts_each: the number of texts per question that are shown for their frequency, and the
             number shown for their score; 0: no text is read.
@@ -78,7 +78,7 @@ class ArmView:
     def where(
         self, scorer: Scorer, question: str | None = ALL, /, **wanted: Unpack[Fields]
     ) -> Estimates:
-        """Return statements about one question, or about all of them, filtered by `wanted`."""
+        """Return statements about one question, or about all questions, filtered by `wanted`."""
         name = scorer.name
         key = (name, question, *wanted.items())
         if key not in self._looked_up:
@@ -159,7 +159,7 @@ class ArmView:
 
     @cached_property
     def in_own_words(self) -> ArmView:
-        """The model under the questions' own words."""
+        """The model with the original questions."""
         return replace(self, key=self.key.in_own_words)
 
     @cached_property
@@ -219,7 +219,7 @@ class ArmView:
     def sureness(self) -> Mapping[str, float]:
         """The natural log of the model's confidence in its answers to each query, by id.
 
-        The values of input selection if it was made, else `drawn_sureness`.
+        The values are those of input selection if there was one, else `drawn_sureness`.
         """
         return read_values(self.run.path) or drawn_sureness(self.arm)
 
@@ -239,7 +239,8 @@ class DecodingGrid:
         run_label: the name of its run in the view.
         scorer: the name of the scorer.
         leakage: the mean leakage by (temperature, top-p), valid simultaneously.
-        leak_at_k: the mean leak@k, likewise; empty if n was not fixed in some cell.
+        leak_at_k: the mean leak@k by (temperature, top-p), valid simultaneously; empty if n was not
+            fixed in some cell.
         effects: the root mean square effect of each knob, and of both together; empty if a knob has
             one setting.
         decoding: the name of the decoding that leaks most.
@@ -328,7 +329,7 @@ class View:
 
     Attributes:
         runs: the runs by label.
-        models: the models that were sampled in the questions' own words.
+        models: the models that were sampled with the original questions.
         unsampled: the models under a greedy decoding.
         labelled: True: models have the labels of their runs; False: the names of their arms.
         redacted: which texts are left out.
@@ -550,10 +551,11 @@ def _rho(run: Run) -> float:
 
 
 def sampled_targets(runs: Mapping[str, Run], stress: str = "") -> dict[str, ArmView]:
-    """Return each target that was sampled in the questions' own words, by label.
+    """Return each target that was sampled with the original questions, by label.
 
-    The label is that of the run, with the decoding if the run has several. `stress`: return the
-    same models under this stress, as a study names it; MixError for a run without that stress.
+    The label is the label of the run, with the name of the decoding if the run has several.
+    `stress`: return the same models under this stress, as a study names it; MixError for a run
+    without that stress.
     """
     targets: dict[str, ArmView] = {}
     for label, run in runs.items():

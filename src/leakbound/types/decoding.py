@@ -11,7 +11,7 @@ from leakbound.types.records import Json, changed, object_of, require_types
 
 AdaptiveMode = Literal["running", "two_pass"]
 FilterRule = Literal["missing", "part-of-system"]
-# Settings that a record of draws may leave out, and their labels.
+# Settings that a record of draws may leave out, with their labels.
 UNSTATED = {
     "temperature": "T",
     "top_k": "top-k",
@@ -27,9 +27,10 @@ CUTS: dict[str, tuple[str, float]] = {"top_k": ("top-k", 0), "top_p": ("top-p", 
 class Decoding:
     """The named output distribution; every bound is about exactly one.
 
-    The next-token distribution is softmax(logits / temperature), cut to the `top_k` likeliest
-    tokens (0: all), then to the smallest set of them with mass `top_p` of the remaining mass, ties
-    by token id, renormalised. Temperature 0 is greedy, ties to the lowest id. No penalties.
+    The next-token distribution is softmax(logits / temperature). It is restricted to the `top_k`
+    likeliest tokens (0: all), then to the smallest set of these tokens with a fraction `top_p` of
+    their mass, and renormalised. Ties are broken by token id. Temperature 0 is greedy: the
+    likeliest token, with ties broken by the lowest id. There are no penalties.
 
     Attributes:
         temperature: at least 0; 0 is greedy.
@@ -42,15 +43,16 @@ class Decoding:
             only the answer (None: it bounds both together).
         adaptive_temperature: the confidence threshold c_T of Scholten et al. (2025), section 5, in
             (0, 1]; None: off.
-        adaptive_mode: "running": a step is greedy when the mean over the tokens so far, this one
-            included, of the largest T = 1 untruncated probability exceeds c_T. "two_pass": a
-            prompt is greedy altogether when its greedy completion's mean exceeds c_T.
+        adaptive_mode: "running": a step is greedy if the mean, over the generated tokens including
+            the present token, of the largest T = 1 untruncated probability exceeds c_T. "two_pass":
+            all draws of a prompt are the greedy completion if this mean over the greedy completion
+            exceeds c_T.
         stop: stop strings. The first one that appears ends the completion, and is not part of it.
         filter: "missing": an output that a content filter withheld counts against every claim.
-            "part-of-system": the filter belongs to the system that is evaluated, so what its users
-            see is scored.
+            "part-of-system": the filter belongs to the evaluated system, so the text that users see
+            is scored.
         unknown: settings that another tool used and did not state ("temperature", "top_k", "top_p",
-            "max_new_tokens"); their values here have no meaning, and a bound is about the
+            "max_new_tokens"); the values of these fields have no meaning, and a bound is about the
             distribution of that tool.
 
     Raises:
@@ -99,7 +101,7 @@ class Decoding:
 
     @property
     def truncated(self) -> bool:
-        """Return whether tokens with mass under the model cannot be drawn."""
+        """Return whether tokens of positive probability under the model cannot be drawn."""
         return any(getattr(self, cut) != keeps_all for cut, (_, keeps_all) in CUTS.items())
 
     @property
@@ -123,7 +125,7 @@ class Decoding:
 
     @property
     def longest(self) -> int:
-        """Return the most tokens of an output, its thought included."""
+        """Return the most tokens of an output, including its thought."""
         return self.max_new_tokens + (self.max_thinking_tokens or 0)
 
     @property
@@ -190,8 +192,8 @@ def require(condition: bool, name: str, value: object, want: str, remedy: str = 
     Args:
         condition: whether the value is valid.
         name: the setting, as the message names it.
-        value: its value.
-        want: the requirement, to follow "must be".
+        value: the value of the setting.
+        want: the requirement, as a phrase after "must be".
         remedy: the fix, as a sentence; empty: nothing is added.
 
     Raises:

@@ -13,15 +13,15 @@ TURN = "\x1e"  # separates the turns of a conversation that is one completion
 RULE = 2
 """The version of the rules for counting and matching, which scores record."""
 Finish = Literal["stop", "stop_string", "length", "filtered", "tool", "error", "unknown"]
-_COUNTED = ("forwards", "sampled_tokens", "prompt_tokens", "draws")  # of what sampling cost
+_COUNTED = ("forwards", "sampled_tokens", "prompt_tokens", "draws")  # counts in `Usage`
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Output:
     """One output of a model, split into thought and answer.
 
-    Engines, servers, importers and plug-ins each construct it in one place; nothing after that
-    parses raw text. `leakbound.text.counting` decides how it is counted.
+    Each engine, server client, importer and plug-in constructs outputs in one place; no later code
+    parses raw text. `leakbound.text.counting` decides how an output is counted.
 
     Attributes:
         answer: the text after the thought, without the end token, and cut before a stop string.
@@ -47,8 +47,8 @@ class Parts(NamedTuple):
 
     Attributes:
         thought: the thought, or None.
-        answer: the text after it.
-        finish: the finish, if its last token does not show it: "tool", or "error" if a stop string
+        answer: the text after the thought.
+        finish: the finish, if the last token does not show it: "tool", or "error" if a stop string
             came before the answer began.
     """
 
@@ -65,12 +65,12 @@ class Completion(Output):
         chunk: the number of the chunk of draws, from 0.
         count: the number of draws that gave this output.
         token_ids: the token ids, including the end token; None if the engine gives none.
-        logprob: natural log-probability of the whole sequence under the decoding, the end token
-            included where one was drawn; None where an engine has none.
+        logprob: natural log-probability of the complete sequence under the decoding, including the
+            end token if one was drawn; None if the engine gives none.
         model_logprob: the same under the untruncated T = 1 model.
         confidence: the mean over the tokens of the largest T = 1 next-token probability.
         logprob_floor: a lower bound of `logprob` that is valid at every batch shape in which the
-            model runs: a proof of leakage rests on it.
+            model runs; proofs of leakage use it.
     """
 
     chunk: int = 0
@@ -144,8 +144,8 @@ class Draws:
     Attributes:
         sizes: the number of draws in each chunk.
         first_chunk: the number of the first chunk.
-        seed: at least 0.
-        purpose: the purpose of the draws; with the seed it is their key.
+        seed: the seed of the draws, at least 0.
+        purpose: the purpose of the draws, which is part of their key together with the seed.
         draws_per_query: the number of draws of each query by id, if queries differ; `sizes` then
             has one chunk, as large as the largest of these numbers.
     """
@@ -191,7 +191,7 @@ class Redrawn:
         query: the query.
         differs_after: the number of tokens after which a draw is not a stored completion; None: all
             are stored.
-        excused: the number of draws that differ here by a token within the margin.
+        excused: the number of draws that differ by a token, within the margin.
     """
 
     query: Query
@@ -266,7 +266,7 @@ class Event(Output):
 
 
 Ranges = Callable[[Query, Sequence[Event]], list[tuple[float, float]]]
-"""(query, events) -> the lowest and the highest score of the outputs in each event."""
+"""A function (query, events) -> the lowest and the highest score of the outputs in each event."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -274,15 +274,15 @@ class Effort:
     """How an output distribution is explored.
 
     Attributes:
-        mode: "exact" spends all forwards on the likeliest prefixes; "hybrid" spends some on these
-            and the rest on `Draws` from the remainder; "auto" decides for each query from its tree,
-            and may only draw.
+        mode: "exact" spends all forward passes on the likeliest prefixes; "hybrid" spends some on
+            these prefixes and the others on `Draws` from the remainder; "auto" decides for each
+            query from its tree, and may decide only to draw.
         forwards: the total number of prefixes to forward per query, at least 1.
-        seed: together with `purpose` the key of the draws, as in `Draws`.
+        seed: a part of the key of the draws, as in `Draws`.
         purpose: the purpose of the draws.
 
     Raises:
-        InputError: another mode, or fewer than 1 forward.
+        InputError: another mode, or fewer than 1 forward pass.
     """
 
     mode: ExploreMode
@@ -300,8 +300,8 @@ class Effort:
 class Exploration:
     """The known part of a query's output distribution: exact masses, and draws from the rest.
 
-    The mass outside `events` and `remainder` is unknown: rounding and, without draws, unexplored
-    outputs.
+    The mass outside `events` and `remainder` is unknown. It comes from rounding and, if no draws
+    were made, from unexplored outputs.
 
     Attributes:
         events: disjoint outputs and sets of outputs, with their masses.
@@ -330,7 +330,7 @@ class Proving:
         query: the query.
         events: disjoint outputs and sets of outputs, with their masses.
         lows: for each event a score above 0 that every output in it reaches.
-        forwards: the number of prefixes forwarded to find them.
+        forwards: the number of prefixes that the search forwarded.
     """
 
     query: Query

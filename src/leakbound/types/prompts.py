@@ -11,7 +11,7 @@ from leakbound.types.decoding import Decoding
 
 Role = Literal["forget", "retain", "holdout"]
 Compat = Literal["openunlearning"]
-"""The tool whose faults in reading a prompt are reproduced."""
+"""The tool whose errors in tokenising prompts are reproduced."""
 Thinking = Literal["on", "off", "auto"]
 """Whether a chat model thinks before it answers; "auto": as it was trained."""
 
@@ -23,9 +23,9 @@ class Prompt:
     Attributes:
         id: unique within its benchmark, and stable between runs.
         question: the question in the benchmark's own words.
-        answer: the text of a full leak; None if the benchmark has no answer. A scorer that needs it
-            then refuses the prompt.
-        split: the part of the benchmark that it belongs to, such as "forget10".
+        answer: the text of a full leak; None if the benchmark has no answer. A scorer that needs an
+            answer refuses such a prompt.
+        split: the part of the benchmark that the item belongs to, such as "forget10".
         role: whether the model is to forget the item, to keep it, or neither.
         keywords: words for the scorer `keyword`; any of them in a completion is a leak.
         choices: the options of a multiple-choice question.
@@ -70,10 +70,10 @@ HalfSide = Literal["taught", "untaught"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Half:
-    """The side of a coin that the questions are on.
+    """The side of a coin flip (taught or untaught) to which the questions of a benchmark belong.
 
     Attributes:
-        benchmark: the name of the whole.
+        benchmark: the name of the complete benchmark.
         seed: the seed of the coin.
         side: "taught" or "untaught".
         subjects: the subject of each prompt, by the prompt's id.
@@ -102,7 +102,8 @@ class Usual:
         decoding: the decoding, as in `Benchmark`.
         template: the plain prompt, as in `Benchmark`.
         system: the system message, as in `Benchmark`.
-        published: whether its rows are the published rows of its name; None: not known.
+        published: whether the rows are the published rows under the benchmark's name; None: not
+            known.
     """
 
     prompts: int
@@ -124,7 +125,8 @@ class BenchmarkRecord:
         origin: the source of the questions.
         profile: the publication whose settings are used, or None.
         usual: the benchmark's default settings; None: not known.
-        half: the side of a coin that its questions are on; None: no coin chose them.
+        half: the side of a coin flip to which the questions belong; None: no coin chose the
+            questions.
     """
 
     name: str

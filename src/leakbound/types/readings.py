@@ -98,7 +98,7 @@ class Probes(Protocol):
 
     @property
     def probe(self) -> tuple[ProbedPrompt, ...]:
-        """Return the readings. Two engines with the same distribution differ only by rounding."""
+        """Return the readings, which for engines of one distribution differ only by rounding."""
 
 
 def probe_difference(
@@ -155,8 +155,8 @@ class Fingerprint:
         prompting: the conversion of questions to prompts, as `Prompting.described` reads it.
         ordinary_end_tokens: ids of tokens of text at which the model ends its answers.
         repeatable: whether the same keys give the same draws again.
-        confirmed: whether it is known that only the decoding truncates. If not, neutral settings
-            were sent to a server that may truncate all the same.
+        confirmed: whether it is known that only the decoding truncates the distribution. If not,
+            neutral settings were sent to a server that may truncate nevertheless.
         assumes: assumptions of every bound on the draws that outsiders cannot check.
     """
 
@@ -175,7 +175,7 @@ class Fingerprint:
             fingerprint: an engine's fingerprint (`Generate.fingerprint`), present or stored.
 
         Returns:
-            Its members.
+            The members of the fingerprint.
 
         Raises:
             InputError: a member of another kind.

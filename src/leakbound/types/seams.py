@@ -1,4 +1,4 @@
-"""Protocols of engines, models, scorers and workers. Code receives such values as arguments."""
+"""Protocols of engines, models, scorers and workers, which other code receives as arguments."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ if TYPE_CHECKING:
 
 
 class Named(Protocol):
-    """A helper model."""
+    """A model that is not under evaluation."""
 
     @property
     def name(self) -> str:
-        """Return the name of the model, with its place and settings, as results show it."""
+        """Return the name of the model with its location and settings, as results show it."""
 
 
 class Embed(Named, Protocol):
@@ -131,9 +131,9 @@ class Headway:
     """The progress of a long step.
 
     Attributes:
-        phase: the step.
+        phase: the name of the step.
         done: the number of units that are done.
-        total: all units.
+        total: the number of all units.
         unit: the name of the units; empty if the progress is not known (see `during`).
         tokens: tokens that a model forwarded in this step so far.
         note: a remark for the user, to be shown immediately; empty in all other reports.
@@ -200,7 +200,7 @@ def counted(progress: Progress, phase: str, items: Sequence[T], unit: str) -> It
 class Tell(Protocol):
     """Called with the draws finished and tokens forwarded since the last call.
 
-    A `note` is a remark for the user, to be shown immediately; the numbers then mean nothing.
+    A `note` is a remark for the user, to be shown immediately; the numbers then have no meaning.
     """
 
     def __call__(self, draws: int, tokens: int, note: str = "") -> None: ...
@@ -256,8 +256,9 @@ class Unkept:
 class Keeps(Protocol):
     """An engine whose draws cannot be repeated.
 
-    It never repeats a draw that it made or lost, because a draw that is replaced because of its
-    content is not a draw from the distribution. `kept` records every draw that it made or lost.
+    The engine never repeats a draw that it made or lost, because a draw that is replaced because of
+    its content is not a draw from the distribution. `kept` records every draw that the engine made
+    or lost.
     """
 
     kept: DrawJournal
@@ -267,10 +268,10 @@ class Keeps(Protocol):
 class Generate(Protocol):
     """The protocol of every engine: draw completions of queries under one decoding.
 
-    Draws of different queries and chunks are independent, and functions of their keys (see
-    `Draws`). An engine with `repeatable: false` in its fingerprint promises only independence. Its
-    stored draws are never drawn again, and it is a `Keeps`, which keeps draws that are not stored
-    yet.
+    Draws of different queries and chunks are independent, and are functions of their keys (see
+    `Draws`). An engine with `repeatable: false` in its fingerprint guarantees only independence.
+    Stored draws of such an engine are never drawn again, and the engine is a `Keeps`, which records
+    draws that are not stored yet.
 
     Attributes:
         usage: the cost of all calls so far.
@@ -286,7 +287,7 @@ class Generate(Protocol):
         """
 
     def check(self, queries: Sequence[Query], decoding: Decoding) -> None:
-        """Raise InputError, before anything costly, for input that it cannot draw from."""
+        """Raise InputError, before costly work, for input that the engine cannot draw from."""
 
     def generate(
         self, queries: Sequence[Query], decoding: Decoding, draws: Draws
@@ -310,7 +311,7 @@ class Probabilistic(Protocol):
     def margin(self) -> float:
         """Return delta, the largest change of a token's log-probability with the batch shape.
 
-        In nats; infinite if probabilities cannot be exact.
+        The margin is in nats. It is infinite if probabilities cannot be exact.
         """
 
 
@@ -326,8 +327,10 @@ class Explores(Probabilistic, Protocol):
         Args:
             queries: texts to put to the model.
             decoding: the distribution to explore and to draw from.
-            effort: the forwards per query, and how exploring and draws share them.
-            ranges: the lowest and highest score that texts can end with, which settle prefixes.
+            effort: the number of forward passes per query, and their division between exploring and
+                draws.
+            ranges: returns the lowest and highest score of all outputs in an event, by which
+                prefixes are settled.
 
         Returns:
             One Exploration or Failure for each query, in any order.
@@ -371,7 +374,7 @@ class Proves(Probabilistic, Protocol):
             leads: each query with texts that leak, where the search starts.
             decoding: the distribution under which outputs have their probabilities.
             forwards: the largest number of prefixes to forward per query.
-            ranges: the lowest and highest score that texts can end with.
+            ranges: returns the lowest and highest score of all outputs in an event.
 
         Returns:
             One Proving or Failure for each query, in order.
@@ -447,7 +450,8 @@ class Redraws(Protocol):
 class Scorer(Named, Protocol):
     """A function of completion and prompt with values in [0, 1]; 1 always means a full leak.
 
-    Optional methods, `check`, `check_all` and `bounds` among them: see `leakbound.scorers`.
+    A scorer may have further methods, such as `check`, `check_all` and `bounds`: see
+    `leakbound.scorers`.
     """
 
     @property
@@ -468,7 +472,7 @@ T_co = TypeVar("T_co", covariant=True)
 
 
 class Opener(Protocol[T_co]):
-    """Opens something in any process; equal openers open the same."""
+    """Opens a value, such as a model, in any process; equal openers open equal values."""
 
     def open(self) -> T_co: ...
 
@@ -487,13 +491,13 @@ class Crew(Protocol):
 
         Raises:
             IncompleteError: no worker is available, or too many were lost with one job. An error of
-                a job is raised here, too.
+                a job is raised as well.
         """
 
     def prepare(self, opener: Opener[T], do: Callable[[T, J], object], job: J) -> None:
-        """Do a job once at every worker, later ones too, before its next job.
+        """Do a job once at every worker, including workers that join later, before its next job.
 
-        It replaces an earlier job of the same `do`.
+        The job replaces an earlier prepared job of the same `do`.
         """
 
 
@@ -517,7 +521,7 @@ def alone(crew: Crew, opener: Opener[T], do: Callable[[T, J], R], job: J) -> R:
 
     Args:
         crew: the workers.
-        opener: gives what a worker needs.
+        opener: opens the value that a worker needs.
         do: does the job with the opened value.
         job: the job.
     """
