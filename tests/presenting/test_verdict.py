@@ -169,7 +169,7 @@ def test_no_verdict_where_a_question_was_not_drawn(tmp_path: Path) -> None:
     found = leakbound.load(tmp_path / "r").verdict
     assert (found.kind, found.number) == ("unknown", None)
     assert found.headline == "NO VERDICT 1 question could not be sampled"
-    assert found.sure.startswith("2 questions of b")
+    assert found.sure.startswith("Evidence: 2 questions of b")
 
 
 def test_the_certificate_of_the_run(tmp_path: Path) -> None:
