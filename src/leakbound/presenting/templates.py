@@ -133,9 +133,9 @@ other questions: excess over the control questions {mean:interval} on average. T
 prompt: {text}[, thinking {thinking}][, each output ended by {end}][, in the format of {compat}]
 proof: leakage ≥ {proof:below}[, leak@{repeated.parameter:,.0f} ≥ {repeated.lower:below}]
 proved: proved: {scorer:quantity} ≥ {bounds:most} at the worst question, and ≥ {bounds:least} at
- {bounds:len} of {questions: question}, {computed}[. Only proofs above the control's for the same
- question count{model.control:if}][. Sampling the worst question {times} gives a leak with
- probability at least {chance:g}: ({n:,.0f}, {chance:g})-discoverable extraction]
+ {bounds:len} of {questions: question}, {computed}[. Only proofs above the control's
+ count{model.control:if}][. Sampling the worst question {times} gives a leak with probability at
+ least {chance:g}: ({n:,.0f}, {chance:g})-discoverable extraction]
 questions: {number} of {benchmark.name}[, profile {benchmark.profile}] ([{benchmark.origin}; ]digest
  of the questions {rows}[, {equal}])
 random numbers: {labels}: draws may share random numbers with the draws of the baseline. Each model
