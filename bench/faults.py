@@ -162,7 +162,10 @@ PARTS: Mapping[str, Callable[[Book, int | None], None]] = {
 
 
 def tables(rows: list[Row]) -> str:
-    """The tables of the page, between blank lines."""
+    """The tables of the page, between blank lines.
+
+    A power cut is tried once per command, so it has no table.
+    """
     titles = {
         "faults": "Kills and faults, by command",
         "flips": "Flipped bits, by kind of run",
@@ -179,15 +182,17 @@ def tables(rows: list[Row]) -> str:
 
 
 def _table(rows: list[Row], name: Callable[[Row], str]) -> str:
-    """A line a case: tries, and how they ended."""
-    cases = dict.fromkeys(map(name, rows))
-    made = {f"`{case}`": [row for row in rows if name(row) == case] for case in cases}
-    lines = []
-    for case, own in (made | {"together": rows}).items():
-        found = Counter(row.kind for row in own)
-        ends = {kind: f"{found[kind]:,}" for kind in OUTCOMES}
-        lines.append({"case": case, "tries": f"{found.total():,}", **ends})
-    return markdown(lines)
+    """A line for the cases with equal counts: the tries of each, and how they ended."""
+    lines: dict[tuple[tuple[str, str], ...], list[str]] = {}
+    for case in dict.fromkeys(map(name, rows)):
+        lines.setdefault(_counts([r for r in rows if name(r) == case]), []).append(f"`{case}`")
+    made = [{"case": ", ".join(cases), **dict(counts)} for counts, cases in lines.items()]
+    return markdown([*made, {"case": "together", **dict(_counts(rows))}])
+
+
+def _counts(rows: list[Row]) -> tuple[tuple[str, str], ...]:
+    found = Counter(row.kind for row in rows)
+    return ("tries of each", f"{found.total():,}"), *((k, f"{found[k]:,}") for k in OUTCOMES)
 
 
 def main() -> int:
