@@ -96,7 +96,10 @@ def tail(x: npt.ArrayLike) -> Quantity:
 
     Args:
         x: a finite number, or [K] numbers, which form the last axis of an estimate. An x may be
-            chosen after looking at the results. Returns: The quantity.
+            chosen after looking at the results.
+
+    Returns:
+        The quantity.
 
     Raises:
         InputError: an x that is not finite.
