@@ -71,7 +71,7 @@ def test_a_run_as_it_was_made_has_no_fault(run: Run) -> None:
 def test_questions_that_the_record_counts_or_digests_otherwise(run: Run) -> None:
     told(run, prompts=4, sha256="0" * 64)
     assert faults(run) == {
-        "questions": "the run has 3 questions, its record has 4; "
+        "questions": "the run has 3 questions, its record states 4; "
         "the digest of the questions is not the recorded digest"
     }
 
@@ -316,7 +316,7 @@ def test_looks_that_the_claim_does_not_plan(looked: Run) -> None:
     arm = looked.arms["target"]
     assert faults(looked, arm) == {}
     draws: Any = arm.spec.draws
-    says = f"its first look was after {draws.first + 1} draws, the plan has {draws.first}"
+    says = f"the first look was after {draws.first + 1} draws, the plan has {draws.first}"
     planned(arm, draws=replace(draws, first=draws.first + 1))
     assert faults(looked, arm)["plan"] == says
     planned(arm, draws=draws)
