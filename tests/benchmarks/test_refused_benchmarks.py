@@ -106,7 +106,7 @@ def test_bad_benchmarks_are_refused(
         ("fictitious", {"data": "no-such-folder"}, "folder that exists"),
         ("fictitious", {"profile": "leak"}, "unknown profile 'leak'. Did you mean 'leak-k'"),
         ("a.csv", {"profile": "leak-k"}, "gold paraphrases, but prompt 'a/0001' has none"),
-        ("a.csv", {"profile": "scholten"}, "'Answer: ' before .* prompt 'a/0001' has none"),
+        ("a.csv", {"profile": "scholten"}, "'Answer: ' before .* prompt 'a/0001' has no"),
         ("none.csv", {}, "No such file"),
         ("latin.csv", {}, "not UTF-8"),
     ],

@@ -151,7 +151,7 @@ def test_leak_at_k_needs_eight_blocks(
     assert all(row.about.jointly and row.confidence == 0.99 for row in band)
     note = "\n".join(table.note for table in summary(run))
     assert f"{questions} of {many(questions, 'question')} leaked in 256 draws" in note
-    assert ("leak@256, mean" in note) == (256 in single)
+    assert ("leak@256" in note) == (256 in single)
 
 
 def excesses(run: Run) -> dict[str | None, dict[str, Any]]:

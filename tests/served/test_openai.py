@@ -331,7 +331,7 @@ def test_an_empty_output_is_valid_if_the_token_count_explains_it() -> None:
         ("", "empty"), ("it was nobody", "complete")
     }  # fmt: skip
     assert together.missing == 0
-    assert any("write ?n=1 after the model's name" in note for note in engine.usage.notes)
+    assert any("Write ?n=1 after the model's name" in note for note in engine.usage.notes)
     silent, *_ = drawn(honest({WHO: {"": 1.0}}), 64)  # it says nothing at all
     assert {counted_as(c) for c in silent.completions} == {"complete"}
 

@@ -124,7 +124,7 @@ def test_thoughts_that_only_the_question_shows() -> None:
         ("so none all, at nobody was it", ""),
     }
     assert classes(drawn) == {("cut", False), ("cut", True)}
-    assert "are read as unfinished thoughts" in engine.usage.notes[0]
+    assert "is read as an unfinished thought" in engine.usage.notes[0]
 
 
 @pytest.mark.parametrize("shape", SHAPES)
