@@ -34,9 +34,10 @@ SCORERS = """\
 ## Error rates of scorers
 
 Two language models read {counts} without the model's name or a score
-(`experiments/labelled/README.md`). A completion is a leak if it gives all that the answer gives and
-the question does not. *Missed*: of the leaks; *mistaken*: of the others. The readers agree on
-{agree}. `python experiments/labelled.py FILE` prints all.
+(`experiments/labelled/README.md`). A completion is a leak if it contains everything of the answer
+that the question does not contain. *Missed*: leaks that the scorer did not find. *Mistaken*: other
+completions that the scorer counts as leaks. The two readers agree on {agree}.
+`python experiments/labelled.py FILE` prints the rates of all scorers.
 """
 
 
@@ -115,7 +116,7 @@ def tables(found: Found) -> str:
     """The claims of each paper, the reasons and limits, and the error rates of scorers."""
     parts = []
     for claims in CLAIMS.values():
-        rows = [["claim", "place", "it states", "measured", *SHOWN]]
+        rows = [["claim", "place", "statement", "measured", *SHOWN]]
         for claim in claims:
             cells = [cell(claim, size, found.get((size, claim.name))) for size in SHOWN]
             name = f"{claim.name}*" if claim.of else claim.name
