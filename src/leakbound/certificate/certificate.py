@@ -113,7 +113,7 @@ class Certificate:
 
 
 def read_values(file: Path) -> dict[str, Json]:
-    """Read the fields of a certificate's file without checking them; InputError for another file."""
+    """Read the fields of a certificate's file without checks; raise InputError for another file."""
     values = read_json(file, "Name a certificate.json that `leakbound certify` wrote.")
     stated = values.get("format") if isinstance(values, dict) else None
     if stated != FORMAT:

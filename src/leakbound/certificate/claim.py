@@ -58,7 +58,7 @@ def forecast(rates: Array, n: Array, lost: Array, claim: LeakClaim) -> Forecast:
 
     The bounds are computed for growing n, as if the number of leaks grew in proportion to n. For a
     claim about the mean, only the bound from the pooled draws of all questions is used. If the
-    questions differ much, other bounds are sharper and fewer draws suffice.
+    questions differ much, other bounds may be sharper, and fewer draws suffice.
 
     Args:
         rates: the fraction of the scored draws of each question that leak.

@@ -311,7 +311,7 @@ def _proof(claim: LeakClaim, proved: Proved | None) -> str:
 
 
 def _accepted(run: Run, arm: Arm, claim: LeakClaim) -> str:
-    """State that the user accepts a limit on tokens that is too short; empty if the user does not."""
+    """State whether a protocol or the claim accepts a limit on tokens that is too short, or ""."""
     if sets_limit(run.record.benchmark, arm.decoding):
         return "set by the published protocol"
     return "accepted by the claim" if claim.accept_cut else ""

@@ -96,7 +96,7 @@ class Verifier:
                 yield check_draws(self.arm, engine, redraw, self.progress)
 
     def _coin(self) -> Iterator[Check]:
-        """Compare the recorded choice of the taught subjects with the choice in the model's recipe."""
+        """Compare the recorded choice of taught subjects with the choice in the model's recipe."""
         half = self.run.record.benchmark.half
         if half is None or not isinstance(self.model, str) or not has_recipe(Path(self.model)):
             return
