@@ -40,7 +40,7 @@ def as_published(name: str, prompts: Sequence[Prompt]) -> bool | None:
 
 
 def row_digests(prompts: Sequence[Prompt]) -> tuple[str, ...]:
-    """Return the first digits of SHA-256 of all text of each prompt; runs of blanks count as one."""
+    """Return the first digits of SHA-256 of all text of each prompt; runs of blanks are joined."""
     return tuple(_sha256(_row(prompt), separators=(",", ":"))[:_DIGITS] for prompt in prompts)
 
 

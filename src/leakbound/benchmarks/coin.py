@@ -88,7 +88,7 @@ class Coin:
 def load(
     side: HalfSide, open_whole: Callable[..., Benchmark], argument: str, data: Path | None = None
 ) -> Benchmark:
-    """Load the half for `SEED,SPEC`; raise InputError if the seed is invalid or subjects are missing."""
+    """Load the half for `SEED,SPEC`; InputError if the seed is invalid or subjects are missing."""
     seed, _, spec = (part.strip() for part in argument.partition(","))
     if not seed.isdecimal() or not spec:
         raise InputError(

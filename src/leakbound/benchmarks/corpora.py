@@ -67,7 +67,7 @@ def load_corpus(
 
 
 def load_documents(spec: str, *, data: Path | None = None) -> tuple[Passage, ...]:
-    """Load the texts of a corpus; the id of a text is its file, and its row if the file has several."""
+    """Load the texts of a corpus; ids consist of the file, and the row if the file has several."""
     folder = Path(data or "", spec)
     documents = []
     for file in _files(spec, data):

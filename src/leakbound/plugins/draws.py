@@ -30,7 +30,7 @@ _BITS = 24  # the largest seed: some tools store numbers as floats of 32 bits
 
 @cache
 def _drawn() -> int:
-    """Return this process's random seed; with a fixed seed, the same data would always break bounds."""
+    """Return the random seed of this process; a fixed seed would always fail for the same data."""
     return order.entropy() >> (order.BITS - _BITS)
 
 
@@ -162,7 +162,7 @@ class Stopping:
         }
 
     def take(self, id: str, i: int, score: float) -> None:
-        """Record the i-th draw of a sample, from 1 on, and decide its claim if the draws suffice."""
+        """Record the i-th draw of a sample, from 1 on; decide its claim if the draws suffice."""
         arrived = self._arrived[id]
         arrived[i] = score
         while id not in self.decided and (look := self._next[id]) < self.looks.cap:
