@@ -29,7 +29,7 @@ def _words_of(*lines: str) -> frozenset[str]:
 
 
 _REQUESTS = _words_of(*_DATA["requests"])
-# The function words of questions in other languages. A word that is also English indicates neither language
+# The function words of questions in other languages. A word that is also English
 # (`_EITHER`).
 _OTHERS = _words_of(*(line for lines in _DATA["other languages"].values() for line in lines))
 _ENGLISH = STOPWORDS | _REQUESTS | _words_of("always born is please")
