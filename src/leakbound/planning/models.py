@@ -21,7 +21,7 @@ from leakbound.types import Classify, Crew, Generate, Progress, Truncates, durin
 
 CLASSIFIER = "madhurjindal/autonlp-Gibberish-Detector-492513457"
 CLEAN = "clean"
-_TOKENS, _TOKENS_OF = 32, {"muse": 512}  # the number of first tokens that the classifier reads, by family of benchmarks
+_TOKENS, _TOKENS_OF = 32, {"muse": 512}  # first tokens that the classifier reads
 
 
 Named = str | Path | Generate
@@ -117,7 +117,7 @@ class Fluency:
         return cls(classifier.truncated(tokens), labels.index(CLEAN), tokens)
 
     def of(self, texts: Sequence[str]) -> list[float]:
-        """Return the probability that each text is clean; blanks at the ends of a text do not count."""
+        """Return the probability that each text is clean; blanks at both ends are ignored."""
         rows = self.classifier.classify([(text.strip(), None) for text in texts])
         return [float(row[self.clean]) for row in rows]
 

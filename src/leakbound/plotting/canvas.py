@@ -82,7 +82,7 @@ class Canvas:
         """
         if across is None:
             most = int(self.width / NARROWEST)
-            few = min(most, -(-count // MANY))  # a paper has room for several rows of panels, a screen has not
+            few = min(most, -(-count // MANY))  # only a paper has room for rows
             wide = max(round(self.width / COLUMN), most if self.stretch > 1 else few)
             across = min(count, max(1, wide))
             height = None if count == 1 else height

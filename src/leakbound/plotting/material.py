@@ -89,7 +89,7 @@ class Chart:
         raise LackingError(f"this figure needs {self.needs}")
 
     def csv(self, rows: Sequence[ChartRow], shown: Callable[[str], str] = str) -> str:
-        """Return the rows as CSV; `shown` changes texts for display, and numbers are not rounded."""
+        """Return the rows as CSV; `shown` changes texts for display; numbers are not rounded."""
         names = {column.partition("=")[0]: column.split("=")[-1] for column in self.columns.split()}
         values = [{name: getattr(row, field) for name, field in names.items()} for row in rows]
         return csv_of([

@@ -72,7 +72,7 @@ def runs_in(root: Path, notes: list[str]) -> list[Path]:
     folders: list[Path] = []
 
     def unreadable(error: OSError) -> None:
-        if not isinstance(error, FileNotFoundError):  # otherwise the folder was removed in the meantime
+        if not isinstance(error, FileNotFoundError):  # else it was removed in the meantime
             name = name_of(Path(os.fsdecode(error.filename)), root)
             notes.append(f"`{name}` cannot be read: {error.strerror}.")
 
