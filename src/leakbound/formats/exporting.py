@@ -172,7 +172,7 @@ def _write_samples(run: Run, out: Path, arm: str, redact: bool | None) -> Export
     drawn = run.arms[arm]
     if drawn.explored:
         raise InputError(f"arm {arm!r} was explored, not sampled. Export an arm that was sampled.")
-    require_fixed_n(drawn)  # bounds from the exported samples assume that the number of draws was fixed
+    require_fixed_n(drawn)  # bounds of the export assume a fixed n
     require_sampled(run)
     require_complete(run)
     notes: tuple[str, ...] = ()

@@ -31,7 +31,7 @@ DECODING = tuple(field.name for field in fields(Decoding) if field.name != "unkn
 
 Scores: TypeAlias = tuple[tuple[str, float], ...]
 _NAMES = tuple(field.name for field in fields(Output))
-_values = attrgetter(*_NAMES)  # pickling these fields takes a seventh of the time of pickling an `Output`
+_values = attrgetter(*_NAMES)  # pickled in a seventh of an `Output`'s time
 
 
 class Draw(NamedTuple):

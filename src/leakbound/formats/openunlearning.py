@@ -28,7 +28,7 @@ T = TypeVar("T", str, float)
 
 PREFIXES = {"forget": "forget", "retain": "retain", "real_authors": "ra", "world_facts": "wf"}
 _FACTS = ("real_authors", "world_facts")
-_ATTACKS = ("loss", "zlib", "reference", "min_k", "min_k_plus_plus")  # metrics with the same names here
+_ATTACKS = ("loss", "zlib", "reference", "min_k", "min_k_plus_plus")  # the same names as here
 
 
 class Column(NamedTuple):
