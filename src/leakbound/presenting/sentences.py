@@ -32,12 +32,12 @@ from leakbound.text.shown import DASH, above, below, many, number, share
 from leakbound.types import Scorer
 
 MOST_CHARACTERS = 600  # the most characters shown of a completion
-MOST_ASKED = 2_000  # of a question, an answer, and any other text from outside
-MOST_LINE = 240  # of a question in a table
-MOST_NAME = 120  # of a name in a table or a list
+MOST_ASKED = 2_000  # the most shown of a question, an answer, and any other text from outside
+MOST_LINE = 240  # the most shown of a question in a table
+MOST_NAME = 120  # the most shown of a name in a table or a list
 PARTS: tuple[Of, Of] = ("answer", "thought")
 MOST_DRAWS = 10**12  # larger numbers of draws are not stated
-LEVEL = 1e-6  # lower proofs do not count: every model gives every text some probability
+LEVEL = 1e-6  # smaller proofs do not count: every model gives a text some probability
 _LISTED = 5
 NO_CONTROL = (
     "No control: a model that never saw the data may score as much. Evaluate with --control to "
