@@ -78,7 +78,7 @@ def _shift_that_copies(outputs: Outputs, other: Outputs) -> tuple[int, int] | No
 
 
 def _log_frequencies(ours: NDArray[np.int64], theirs: NDArray[np.int64]) -> NDArray[np.float64]:
-    """Return log frequencies, in both files, of the outputs of the first; empty if all are equal."""
+    """Return log frequencies in both files of the outputs of the first; empty if all are equal."""
     both = ours if ours is theirs else np.concatenate([ours, theirs])
     kinds, inverse, counts = np.unique(both, return_inverse=True, return_counts=True)
     counts = np.where(kinds == MISSING, 0, counts)
