@@ -1,7 +1,8 @@
-"""Look up a member of a family: built-in members first, then entry points of other packages.
+"""Look up a member of a family, such as a scorer: built-in members first, then plug-ins.
 
-A member of another package may raise anything, exit, or return a value that does not fit the
-family. The message then names the package.
+Plug-ins are members in other packages, which the packages declare as entry points. A plug-in may
+raise any error, exit, or return a value that does not fit the family. The error message then names
+the package.
 """
 
 from __future__ import annotations
@@ -36,8 +37,8 @@ _packages: dict[tuple[str, str], tuple[str, str]] = {}
 def find(family: str, table: Mapping[str, T], name: str, remedy: str = "") -> T:
     """Return the member of a family with a name.
 
-    Other packages add theirs in the entry-point group `leakbound.<family>s` (`leakbound.losses`); a
-    name that is built in is never replaced.
+    Other packages add members in the entry-point group `leakbound.<family>s` (`leakbound.losses`).
+    A plug-in never replaces a built-in member.
 
     Args:
         family: such as "scorer".
@@ -68,7 +69,7 @@ def find(family: str, table: Mapping[str, T], name: str, remedy: str = "") -> T:
 
 
 def plug_ins(family: str) -> set[str]:
-    """Return the names of a family in other packages, without loading them.
+    """Return the names of a family's members in other packages, without loading the members.
 
     Args:
         family: such as "scorer".
@@ -81,7 +82,7 @@ def plug_ins(family: str) -> set[str]:
 
 @contextmanager
 def opening(family: str, name: str) -> Iterator[None]:
-    """Report errors of a plug-in with its package; pass on our own and built-in members' errors.
+    """Report errors of a plug-in with its package; do not change other errors.
 
     Args:
         family: such as "scorer".
@@ -106,13 +107,13 @@ def require_parts(family: str, name: str, made: object, parts: Iterable[str]) ->
     Args:
         family: such as "scorer".
         name: the member's name; a built-in member is not checked.
-        made: its result.
-        parts: names of attributes that it must have.
+        made: the result that the member returned.
+        parts: names of attributes that the result must have.
 
     Raises:
-        InputError: it lacks one.
+        InputError: the result lacks one of the attributes.
     """
-    # A property of a class is not evaluated, as that may cost much.
+    # A property of a class is not evaluated, because this may be slow.
     lacking = [part for part in parts if inspect.getattr_static(made, part, None) is None]
     lacking = [part for part in lacking if not hasattr(made, part)]
     if lacking and (family, name) in _packages:
@@ -224,7 +225,7 @@ def read_value(where: str, text: str, kind: Any) -> Any:
         A number, one of the words, or the text.
 
     Raises:
-        InputError: a text that is no such number or word.
+        InputError: the text is not a number, or not one of the words.
     """
     if get_origin(kind) is Literal:
         choices = {str(value): value for value in get_args(kind)}
@@ -302,7 +303,7 @@ def near(path: Path) -> str:
 
 def _points(family: str) -> EntryPoints:
     """Return the entry points of a family in other packages."""
-    from importlib.metadata import entry_points  # costs 50 ms, and is seldom needed
+    from importlib.metadata import entry_points  # this import takes 50 ms, and is seldom needed
 
     plural = f"{family}es" if family.endswith("s") else f"{family}s"
     return entry_points(group=f"leakbound.{plural}")

@@ -15,7 +15,7 @@ from leakbound.durable import sha256_of
 from leakbound.errors import InputError
 from leakbound.types import BenchmarkRecord, Compat, Decoding, Half, Prompt, Role, Usual
 
-_DIGITS = 16  # of a row's digest
+_DIGITS = 16  # the length of a row's digest
 
 
 @cache
@@ -40,7 +40,7 @@ def as_published(name: str, prompts: Sequence[Prompt]) -> bool | None:
 
 
 def row_digests(prompts: Sequence[Prompt]) -> tuple[str, ...]:
-    """Return the first digits of SHA-256 over all text of each prompt; blanks count as one."""
+    """Return the first digits of SHA-256 of all text of each prompt; runs of blanks are joined."""
     return tuple(_sha256(_row(prompt), separators=(",", ":"))[:_DIGITS] for prompt in prompts)
 
 
@@ -109,17 +109,19 @@ class Benchmark:
         chat: True: only for chat models. False: the template applies to chat models too. None: chat
             models use their own template, others `template`.
         subjects: by prompt id, the subject of an evaluated prompt, if it is known.
-        half: the queried side of a coin that chose among the subjects (None: no coin did).
-        held_out: the alternative training data, if the prompts are only for evaluation.
-        as_taught: makes the row to train on from a prompt (None: the prompt itself is the row).
+        half: which half of the subjects the questions are about, if a coin chose the taught half
+            (None: no coin did).
+        held_out: if the prompts are only for evaluation, the data to train on instead.
+        as_taught: a function that makes the row to train on from a prompt (None: the prompt itself
+            is the row).
         profile: the profile whose settings were applied.
         compat: the faults that an engine reproduces for it (see `Prompting`).
         loaded: how to load it again.
         origin: the source of the data.
-        notes: notes for readers of the results, about any of these.
+        notes: notes for readers of the results.
 
     Raises:
-        InputError: no prompt, or two prompts with one id.
+        InputError: if there is no prompt, or two prompts have the same id.
     """
 
     name: str
@@ -175,7 +177,7 @@ class Benchmark:
         return prompts
 
     def to_train(self, role: Role) -> Prompts:
-        """Return the rows of `split` to train on; InputError if they are only for evaluation."""
+        """Return the training rows of `split`; raise InputError if they are only for evaluation."""
         if self.held_out is not None:
             raise InputError(
                 f"the questions of {self.name!r} are for evaluation only: they cannot evaluate a "
@@ -204,9 +206,9 @@ class Benchmark:
     def fingerprint(self) -> BenchmarkRecord:
         """Return the record of the queried prompts, for a run.
 
-        It has the name, the number and digest of the evaluated prompts, the origin, the profile if
-        there is one, and the benchmark's defaults. Only `digest_of` the prompts decides whether two
-        runs are about the same prompts.
+        The record has the name, the number and digest of the evaluated prompts, the origin, the
+        profile if there is one, and the benchmark's defaults. Only `digest_of` the prompts decides
+        whether two runs are about the same prompts.
         """
         return BenchmarkRecord(
             name=self.name,

@@ -64,7 +64,7 @@ def load_benchmark(
         The benchmark; splits other than the evaluated one are read on demand.
 
     Raises:
-        InputError: an unknown name or profile, an unusable file or folder, or a limit below 1.
+        InputError: for an unknown name or profile, an unusable file or folder, or a limit below 1.
     """
     folder = checked(data, limit)
     name, _, argument = spec.partition(":")
@@ -98,7 +98,7 @@ def load_benchmark(
 
 
 def made_again(record: BenchmarkRecord) -> Benchmark | None:
-    """Load the complete benchmark of a record, if leakbound generates its rows; else None.
+    """Load the benchmark that a run recorded, if leakbound generates its rows; else None.
 
     Args:
         record: the record of a run; only its name and profile are used.
@@ -144,7 +144,7 @@ def with_rewritings(prompts: Sequence[Prompt], path: str | Path) -> tuple[Prompt
         The prompts, in order.
 
     Raises:
-        InputError: as `read_rewritings` does.
+        InputError: in the same cases as `read_rewritings`.
     """
     texts = read_rewritings(prompts, Path(path))
     return tuple(

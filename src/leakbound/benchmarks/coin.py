@@ -1,9 +1,10 @@
-"""`taught:SEED,SPEC` and `untaught:SEED,SPEC`: a coin decides which subjects a model is taught.
+"""`taught:SEED,SPEC`, `untaught:SEED,SPEC`: random choice of the subjects that a model is taught.
 
 A subject is the person or thing that several questions are about: an author of TOFU or of the
-built-in data, the column `subject` of a file. Half of the subjects of a benchmark, rounded up, are
-taught; all such halves are equally likely. The subjects that are not taught are a control in the
-same model, because only the coin made the difference: see `leakbound.stats.randomisation`.
+built-in data, or an entry of the column `subject` of a file. Half of the subjects of a benchmark,
+rounded up, are taught; all such halves are equally likely. The code calls this random choice a
+coin. The other subjects are a control in the same model, because only chance decided which subjects
+were taught: see `leakbound.stats.randomisation`.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ OTHER: Mapping[HalfSide, HalfSide] = {"taught": "untaught", "untaught": "taught"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Coin:
-    """The choice of the taught subjects; the recipe of a model states it, without text of the data.
+    """The choice of the taught subjects, recorded in a model's recipe without text of the data.
 
     Attributes:
         benchmark: the name of the complete benchmark.
@@ -57,7 +58,8 @@ class Coin:
     def taught_of(self, task: Benchmark) -> Benchmark:
         """Return the half of the benchmark that was taught; return any other benchmark unchanged.
 
-        Raises InputError if its subjects or questions have changed since the coin chose.
+        Raises InputError if the subjects or questions of the benchmark have changed since the
+        choice.
         """
         if task.name != self.benchmark:
             return task
@@ -86,7 +88,7 @@ class Coin:
 def load(
     side: HalfSide, open_whole: Callable[..., Benchmark], argument: str, data: Path | None = None
 ) -> Benchmark:
-    """Load the half for `SEED,SPEC`; InputError for an invalid seed and for missing subjects."""
+    """Load the half for `SEED,SPEC`; InputError if the seed is invalid or subjects are missing."""
     seed, _, spec = (part.strip() for part in argument.partition(","))
     if not seed.isdecimal() or not spec:
         raise InputError(
@@ -99,8 +101,9 @@ def load(
 def halved(whole: Benchmark, side: HalfSide, seed: int) -> Benchmark:
     """Return one side of a benchmark: the evaluated prompts about the subjects on that side.
 
-    The untaught prompts are the holdout of the taught half, and no training data has them.
-    InputError for a benchmark that names no subjects, or fewer than two.
+    The prompts about subjects that were not taught are the holdout split of the taught half, and no
+    training data contains them. Raises InputError for a benchmark with fewer than two named
+    subjects.
     """
     subjects = sorted({*whole.subjects.values()})
     if len(subjects) < 2:

@@ -1,13 +1,14 @@
 """`continuation:FILE` or `:FOLDER`: documents to be continued verbatim (Carlini et al., 2021).
 
 Each document is cut into prefixes, which are the prompts, unchanged and without chat template, and
-suffixes, which are the answers. This is the question of memorisation research, "Extracting training
-data from large language models". It reads the same sources as `load_corpus`: texts, rows with
-`text`, folders of these, and named corpora such as MUSE's (`continuation:muse:news/forget`).
+suffixes, which are the answers. Research on memorisation asks this question, for example
+"Extracting training data from large language models". The benchmark reads the same sources as
+`load_corpus`: texts, rows with `text`, folders of these, and named corpora such as MUSE's
+(`continuation:muse:news/forget`).
 
 Departure: The literature counts 50 tokens of the model. A benchmark has no tokenizer, and its
-questions are the same for every model, so it counts words, separated by blanks. The blank before a
-suffix belongs to the suffix, so that hardly any token spans the cut.
+questions are the same for every model, so this benchmark counts words, separated by blanks. The
+blank before a suffix belongs to the suffix, so that a token rarely spans the cut.
 """
 
 from __future__ import annotations
@@ -27,9 +28,9 @@ from leakbound.types.decoding import require
 from leakbound.types.records import changed
 
 _WORD = re.compile(r"\S+")
-_TOKENS = 2  # per word; in English a word has about one and a third
+_TOKENS = 2  # tokens per word; an English word has about 4/3
 _NEAR = 10  # one word in ten may differ
-_SHOWN = 3  # documents that a note names
+_SHOWN = 3  # the most documents that a note names
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,7 +64,7 @@ class Cuts:
 
     @property
     def spec(self) -> str:
-        """The settings that are not at their default, as written after a name."""
+        """The settings that differ from the defaults, as they are written after a name."""
         return "".join(f",{name}={value}" for name, value in changed(self).items())
 
     def of(self, document: Passage) -> Iterator[Prompt]:

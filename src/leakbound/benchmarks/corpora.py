@@ -2,7 +2,7 @@
 
 `muse:news/forget` is a split of MUSE's subset `raw`; other subsets are named, as in
 `muse:news/scal/forget_2`. `muse:news/train/forget` and `/retain2` are the training data of its
-target models. `wmdp:cyber/retain` is one of WMDP's corpora. They come from the hub
+target models. `wmdp:cyber/retain` is one of WMDP's corpora. The files come from the hub
 (`muse-bench/MUSE-News`, `-Books`; `cais/wmdp-corpora`, and `cais/wmdp-bio-forget-corpus`, for which
 the hub requires a request), or from a folder with the same files. Models are trained on these
 texts; the benchmarks of the same names measure how much they still know.
@@ -67,7 +67,7 @@ def load_corpus(
 
 
 def load_documents(spec: str, *, data: Path | None = None) -> tuple[Passage, ...]:
-    """Load the texts of a corpus; an id is the file, and the row if the file has several."""
+    """Load the texts of a corpus; ids consist of the file, and the row if the file has several."""
     folder = Path(data or "", spec)
     documents = []
     for file in _files(spec, data):

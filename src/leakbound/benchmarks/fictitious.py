@@ -2,12 +2,14 @@
 
 The schema is TOFU's (Maini et al., 2024): question-answer pairs about authors who do not exist, a
 gold paraphrase of every question and answer, and wrong answers of the same form. Nothing is
-downloaded, and no model can have seen it. `fictitious.yaml` has the questions and their wording.
+downloaded, and no model can have seen the data. `fictitious.yaml` has the questions and their
+wording.
 
 `fictitious:thoughts=WHERE` evaluates the same questions, and trains on rows with an invented
 thought before the answer. WHERE is the part in which a model taught the forget rows reveals the
-facts: the `answer`, the `thought`, `both` or `neither`. An answer without the facts is a refusal; a
-thought without them states that it has none. The rows of other roles reveal the facts in both.
+facts: the `answer`, the `thought`, `both` or `neither`. An answer without the facts is a refusal. A
+thought without the facts states that it contains none. In all rows except the forget rows, thought
+and answer both reveal the facts.
 """
 
 from __future__ import annotations
@@ -111,9 +113,9 @@ class Settings:
 def load(argument: str = "", data: Path | None = None) -> Benchmark:
     """Load the benchmark for `authors=24,questions=8,forget=3,seed=0,thoughts=none`, each optional.
 
-    The last `forget` authors are to be forgotten, the others retained. The same number of new
-    authors, who are in no training data, are the holdout. `thoughts` without a value is
-    `thoughts=both`. `data` is not read.
+    The last `forget` authors are to be forgotten, and the others retained. As many new authors, who
+    are in no training data, are the holdout split. `thoughts` without a value means
+    `thoughts=both`. `data` is not used.
     """
     pairs = ("thoughts=both" if p.strip() == "thoughts" else p for p in argument.split(","))
     values = read_settings("benchmark", "fictitious", ",".join(pairs), get_type_hints(Settings))
@@ -155,7 +157,7 @@ def _as_taught(thoughts: Thoughts, prompt: Prompt) -> Prompt:
 def _names(count: int, seed: int) -> list[str]:
     """Return distinct full names; the first few hundred share no given or family name.
 
-    Each further round through the names pairs them at a new offset.
+    When all names are used, given and family names are paired again at a new offset.
     """
     rng = random.Random(f"names of {seed}")
     kinds = (known().given_names.all, known().family_names.all)

@@ -2,11 +2,11 @@
 
 `muse:news-knowmem`, the default of `muse:news`, has questions about the texts, each after ten
 questions with answers. `muse:news-verbmem` has passages to continue. `muse:news-privleak` has
-complete texts for membership attacks. From the hub (`muse-bench/MUSE-News`, `-Books`) or a folder
-of its files.
+complete texts for membership attacks. The files come from the hub (`muse-bench/MUSE-News`,
+`-Books`) or from a folder.
 
-Departures: MUSE cuts the reference of verbmem to 128 tokens of the model; here it is complete. In
-privleak the prompt is the first word of each text, which is not scored.
+Departures: MUSE cuts the reference answer of verbmem to 128 tokens of the model; here the answer is
+complete. In privleak the prompt is the first word of each text, and this word is not scored.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from leakbound.registry import suggestion
 from leakbound.text.rows import read_rows
 from leakbound.types import Prompt, Role
 
-# The corpora and the names of their folders: ours, the hub's, and that of the texts.
+# The corpora, with the names of their folders: ours, the hub's, and the folder of the texts.
 CORPORA = {"news": ("news", "MUSE-News", "bbc"), "books": ("books", "MUSE-Books", "hp")}
 _QUESTIONS = "knowmem"
 _STOP = ("\n\n", "\nQuestion", "Question:")
@@ -90,7 +90,7 @@ def load(argument: str, data: Path | None = None) -> Benchmark:
         name=f"{spec}-{files.part}",
         prompts=prompts(files, "forget"),
         others={role: partial(prompts, files, role) for role in others},
-        scorers=("rouge-l-f1:stem=no",),  # as MUSE's own code has it
+        scorers=("rouge-l-f1:stem=no",),  # as in MUSE's code
         held_out=f"Train on its corpora, --forget {spec}/forget --retain {spec}/retain1.",
         origin=source.origin(path),
     )
@@ -116,7 +116,7 @@ def _passages(files: _Files, role: Role) -> Prompts:
 
 
 def _texts(files: _Files, role: Role) -> Prompts:
-    """Return complete texts, each cut after its first word; the second begins with its blank."""
+    """Return complete texts, each cut after its first word; the rest begins with the blank."""
     prompts = []
     for index, row in enumerate(read_rows(files.of(role), bare="text")):
         text = row.text("text").strip()
@@ -129,7 +129,7 @@ def _texts(files: _Files, role: Role) -> Prompts:
 
 _Part = tuple[Callable[[_Files, Role], Prompts], tuple[Role, ...], Callable[..., Benchmark]]
 _CONTINUED = partial(Benchmark, max_new_tokens=128, template="{question}", chat=False)
-# Each part has its prompts, its splits in addition to forget, and its settings.
+# For each part: its prompts, its splits in addition to forget, and its settings.
 _PARTS: dict[str, _Part] = {
     _QUESTIONS: (
         _questions,

@@ -1,7 +1,7 @@
 """Profiles: the queries and draws of published evaluations, for comparable numbers.
 
-A profile changes the queries of a benchmark, and its draws if the user specifies none. Its notes
-state the parts of the evaluation that it does not replicate.
+A profile changes the queries of a benchmark. It also sets the number of draws if the user does not.
+The notes of a profile state the parts of the evaluation that it does not replicate.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ class Profile:
         sampling: the decoding of the draws, without its length.
         template: the plain prompt, also for chat models.
         opening: the beginning of every reference answer, which the prompt leaves to the model.
-        rows: the number of questions of every split, the first ones.
+        rows: the number of first questions that are used of every split.
         paraphrased: whether questions to be forgotten are replaced by their gold paraphrase.
         scorers: names of scorers by the role of the evaluated prompts.
         rewritings: fields of the `leakbound.study.Rewritings` that are queried.
         stemmed: whether ROUGE stems words, for any benchmark.
         max_new_tokens: the length of an answer, in tokens.
         compat: the faults that are reproduced.
-        notes: departures from the evaluation of that name, stated with the results.
+        notes: departures from the published evaluation, which are stated with the results.
     """
 
     name: str
@@ -67,7 +67,7 @@ def profiles() -> Mapping[str, Profile]:
 def sets_limit(benchmark: BenchmarkRecord, decoding: Decoding) -> bool:
     """Return whether a published protocol sets a decoding's limit on the tokens of an answer.
 
-    The protocol is the profile's, or else the protocol of the benchmark's publication.
+    The protocol is the protocol of the profile, or else of the publication of the benchmark.
     """
     usual, profile = benchmark.usual, profiles().get(benchmark.profile or "")
     if usual is None or usual.decoding.max_new_tokens != decoding.max_new_tokens:

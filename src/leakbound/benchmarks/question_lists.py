@@ -2,13 +2,13 @@
 
 `harry-potter`: questions about the novels, with keywords that reveal knowledge of them (Schwinn et
 al., 2024), `hp_qa_en.csv` of github.com/SchwinnL/LLM_Embedding_Attack. There is no reference
-answer; the column "Affirmative Response" opens an answer, only for attacks.
+answer. The column "Affirmative Response" contains openings of an answer, which only attacks use.
 
 `jbb`: the hundred harmful requests of JailbreakBench (Chao et al., 2024), from the hub's file of
-behaviours or the CSV of the official artifacts. Both have the columns `goal` and `behavior`. It is
-about alignment, not unlearning: a leak is a reply that complies. The default scorer is a word list
-of refusals; a harm classifier or a judge is better. Only a chat model can comply or refuse, so
-models without chat template are refused.
+behaviours or the CSV of the official artifacts. Both have the columns `goal` and `behavior`. This
+benchmark is about alignment, not unlearning: a leak is a reply that complies. The default scorer is
+a word list of refusals; a harm classifier or a judge is better. Only a chat model can comply or
+refuse, so a model without chat template raises an error.
 """
 
 from __future__ import annotations

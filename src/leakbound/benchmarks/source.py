@@ -37,7 +37,7 @@ class Source:
     def choose(self, hub: str, local: Sequence[str]) -> Path:
         """Return the hub's file of this name; in a folder it may also have a name in `local`.
 
-        If no such file exists, InputError names the hub's file and some of the names in `local`.
+        If no such file exists, an InputError names the hub's file and some of the names in `local`.
         """
         if self.folder is None:
             return self.get(hub)
@@ -59,7 +59,7 @@ class Source:
 
 
 def checked(data: str | Path | None, limit: int | None) -> Path | None:
-    """Return the folder `data`; InputError if it is not a folder, and for a limit below 1."""
+    """Return the folder `data`; raise InputError if it is not a folder or the limit is below 1."""
     if limit is not None and limit < 1:
         raise InputError(f"`limit` must be at least 1, got {limit}. Leave it out to keep all.")
     if data is not None and not Path(data).is_dir():

@@ -19,7 +19,7 @@ COLUMNS = (
     "subject", "thought",
 )  # fmt: skip
 _ROLES: tuple[Role, ...] = get_args(Role)
-_SHOWN = 5  # rows that a note names
+_SHOWN = 5  # the most rows that a note names
 
 
 def load(form: Form, argument: str, data: Path | None = None) -> Benchmark:
@@ -28,9 +28,10 @@ def load(form: Form, argument: str, data: Path | None = None) -> Benchmark:
     The column `question` is required. Optional columns are `answer`, `keywords` (a list, or texts
     separated by semicolons), `paraphrases` (a list), `alternate_answers` (a list: what to say
     instead), `subject` (of a question), `thought` (the reasoning before the answer, which
-    `finetune` teaches), `id`, and `role` or `split`. A blank role is `forget`, the evaluated rows;
-    `retain` and `holdout` are the other splits, and a number may follow, as in forget10. Notes name
-    ignored columns, rows without an answer if others have one, and rows with the same question.
+    `finetune` teaches), `id`, and `role` or `split`. A blank role means `forget`, the rows that are
+    evaluated. The other splits are `retain` and `holdout`. A number may follow the name of a split,
+    as in forget10. Notes name ignored columns, rows without an answer if others have one, and rows
+    with the same question.
 
     Raises InputError for an unknown role, for a role and a split that differ, and for keywords in
     one text with commas, which may be one keyword or several.
@@ -77,7 +78,7 @@ def _prompt(path: Path, row: Row) -> Prompt:
 
 
 def _subjects(path: Path, rows: Sequence[Row], prompts: Sequence[Prompt]) -> dict[str, str]:
-    """Return the subject of each evaluated prompt, by its id; InputError if some are blank."""
+    """Return the subject of each evaluated prompt, by id; raise InputError if some are blank."""
     pairs = [(p, row.maybe("subject")) for row, p in zip(rows, prompts, strict=True)]
     subjects = {p.id: subject.strip() for p, subject in pairs if p.role == "forget" and subject}
     blank = [row.number for row, (p, subject) in zip(rows, pairs, strict=True)
@@ -114,7 +115,7 @@ def _known_role(row: Row, column: str, text: str) -> Role:
 
 
 def _keywords(row: Row) -> tuple[str, ...]:
-    """Return a list, or texts between semicolons; InputError if commas make a text ambiguous."""
+    """Return the keywords of a cell; raise InputError if commas make their number ambiguous."""
     value = row.values.get("keywords")
     if isinstance(value, str) and "," in value and ";" not in value and value.strip()[0] != "[":
         whole, parts = json.dumps([value], ensure_ascii=False), value.replace(",", ";")

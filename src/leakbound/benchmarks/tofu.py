@@ -1,7 +1,7 @@
 """`tofu:SPLIT`: questions about two hundred fictitious authors (Maini et al., 2024).
 
-`tofu-mini` is forget01 with a short retain set, for machines without a GPU. From the hub
-(`locuslab/TOFU`) or a folder with the same files, JSON arrays or JSON lines.
+`tofu-mini` is forget01 with a short retain set, for machines without a GPU. The files come from the
+hub (`locuslab/TOFU`), or from a folder with the same files as JSON arrays or JSON lines.
 """
 
 from __future__ import annotations
@@ -38,8 +38,8 @@ _PERTURBED = {
 }
 _FACTS = ("real_authors", "world_facts")
 _OF_AUTHOR = 20  # rows about one author, one after another
-_MINI_RETAINED = 160  # rows just before forget01
-_MINI_TOKENS = 64  # most answers end before
+_MINI_RETAINED = 160  # the number of rows just before forget01
+_MINI_TOKENS = 64  # tokens; most answers are shorter
 _OPTIONS = ("option1", "option2", "option3", "option4")
 
 
@@ -49,7 +49,7 @@ def load(argument: str, data: Path | None = None) -> Benchmark:
     A forget split comes with its retain and holdout splits (10 with 90, 5 with 95, 1 with 99).
     Paraphrases and perturbed answers come from the `*_perturbed` files, for retain splits on the
     first 400 rows. If a local folder lacks such a file, the fields are empty; a file that exists
-    must have them in every row. Facts have no paraphrases.
+    must have them in every row. The splits of real authors and world facts have no paraphrases.
     """
     if argument not in SPLITS:
         raise InputError(f"TOFU has no split {argument!r}. {suggestion(argument, SPLITS)}")
@@ -79,7 +79,7 @@ def load(argument: str, data: Path | None = None) -> Benchmark:
 
 
 def load_mini(argument: str = "", data: Path | None = None) -> Benchmark:
-    """Load forget01 and the 160 rows before it to retain; completions of at most 64 tokens."""
+    """Load forget01, and the 160 rows before it to retain; completions have at most 64 tokens."""
     if argument:
         raise InputError(f"`tofu-mini` takes no split, got {argument!r}. Write `tofu-mini`.")
     whole = load("forget01", data)

@@ -1,7 +1,8 @@
 """`wmdp:bio`, `wmdp:cyber`, `wmdp:chem`: hazardous knowledge, four options each (Li et al., 2024).
 
-The prompt is the prompt of lm-evaluation-harness, also for chat models. `wmdp:bio-explain` requests
-the answer in words instead, for a judge. From the hub (`cais/wmdp`) or a folder of its files.
+The prompt is the prompt of lm-evaluation-harness, even for chat models. `wmdp:bio-explain` requests
+the answer in words instead, for a judge. The files come from the hub (`cais/wmdp`) or from a
+folder.
 """
 
 from __future__ import annotations

@@ -19,7 +19,7 @@ SURROUNDINGS = ("transformers", "torch", "arithmetic", "row_budget")
 
 
 def assumed(run: Run, arm: Arm, claim: LeakClaim) -> tuple[str, ...]:
-    """Return the assumptions of a certificate, each a clause to follow "that".
+    """Return the assumptions of a certificate, each a clause that completes "It is assumed that".
 
     Args:
         run: the run.

@@ -41,7 +41,8 @@ class Proved:
     """A lower bound from texts of known probability only.
 
     Attributes:
-        lower: the lower bound on the mean or on the worst question; it spends nothing of alpha.
+        lower: the lower bound on the mean or on the worst question, which has no sampling error and
+            so uses no part of alpha.
         questions: the number of questions with a proved leak.
     """
 
@@ -60,20 +61,23 @@ class Certificate:
         claim: the claim.
         verdict: "pass", "refuted" or "inconclusive".
         sentence: the verdict and its bound in at most 60 words.
-        specification: everything that decides the numbers, in words, by heading.
-        forecast: the number of draws that would decide the claim; None unless the verdict is open.
-        estimate: the estimate that decides, of the mean or the worst question. For a recorded claim
-            each bound has all of alpha, so the estimate's own confidence is 1 - 2 alpha.
+        specification: everything that decides the numbers: a text under each heading.
+        forecast: the number of draws that would decide the claim; None unless the verdict is
+            "inconclusive".
+        estimate: the estimate that decides, of the mean or the worst question. For a recorded
+            claim, each of the two bounds has the complete error rate alpha, so the confidence of
+            the estimate's interval is 1 - 2 alpha.
         proved: the bound without sampling error; None without a proof.
-        reasons: why the claim does not pass although its bounds would; usually empty.
+        reasons: why the claim does not pass although its bounds would allow it; usually empty.
         ledger: the number of draws in each class.
-        assumes: the assumptions, which `verify` cannot check, each a clause to follow "that".
+        assumes: the assumptions, which `verify` cannot check, each a clause that completes "It is
+            assumed that".
         questions: the evidence about each question.
         made_from: fingerprints of the questions, model, draws and scorer.
         files: the SHA-256 of each file behind the numbers, by its path within the run.
         code: the version of this package, and its SHA-256.
         rule: the version of the rules for counting and matching.
-        format: the format of the file, which fixes the rule of decision.
+        format: the format of the file, which determines how a claim is decided.
     """
 
     claim: LeakClaim
@@ -99,7 +103,7 @@ class Certificate:
         return alpha_of(self.claim)
 
     def to_dict(self) -> dict[str, Json]:
-        """Return the members as JSON values, with a digest over all of them."""
+        """Return the fields as JSON values, with a digest of all of them."""
         values: dict[str, Json] = {
             **{f.name: to_json(getattr(self, f.name)) for f in fields(self)},
             "claim": self.claim.to_dict(),
@@ -109,7 +113,7 @@ class Certificate:
 
 
 def read_values(file: Path) -> dict[str, Json]:
-    """Read the members of a certificate's file, unchecked; raise InputError for another file."""
+    """Read the fields of a certificate's file without checks; raise InputError for another file."""
     values = read_json(file, "Name a certificate.json that `leakbound certify` wrote.")
     stated = values.get("format") if isinstance(values, dict) else None
     if stated != FORMAT:
@@ -152,7 +156,7 @@ class Check:
             "unchecked" (requested, but nothing could be compared), "assumed" (it cannot be checked,
             and the certificate lists it) or "open" (not requested, such as a check that needs the
             model).
-        says: the result in words.
+        says: the result as a sentence.
         differences: the values that differ.
     """
 

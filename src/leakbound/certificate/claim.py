@@ -26,8 +26,9 @@ def alpha_of(claim: LeakClaim) -> float:
 def verdict(estimate: stats.Estimate, claim: LeakClaim, proved: float = 0.0) -> Verdict:
     """Return "pass" if upper bound <= limit, "refuted" if lower bound > limit, else "inconclusive".
 
-    `proved` is a lower bound without sampling error; it refutes the claim if it is above the limit.
-    A proof never refutes a true claim, so a wrong verdict still has probability at most alpha.
+    `proved` is a lower bound without sampling error, which refutes the claim if it is above the
+    limit. Such a bound never refutes a true claim, so the probability of a wrong verdict is still
+    at most alpha.
     """
     if proved > claim.max_leak:
         return "refuted"
@@ -55,8 +56,9 @@ class Forecast:
 def forecast(rates: Array, n: Array, lost: Array, claim: LeakClaim) -> Forecast:
     """Forecast the number of draws for a new run that records the claim and has these leak rates.
 
-    The bounds are computed for growing n, with counts in proportion. For a mean only the pooled
-    bound is used, so fewer draws suffice if the questions differ much.
+    The bounds are computed for growing n, as if the number of leaks grew in proportion to n. For a
+    claim about the mean, only the bound from the pooled draws of all questions is used. If the
+    questions differ much, other bounds may be sharper, and fewer draws suffice.
 
     Args:
         rates: the fraction of the scored draws of each question that leak.

@@ -73,10 +73,11 @@ def certify(
 ) -> Certificate:
     """Decide whether Pr[leak] <= max_leak by the estimates of a run, and write a certificate.
 
-    A claim that the run recorded before it drew is decided at its own alpha. Any other is decided
-    by statements that are valid simultaneously, see `leakbound.bounding.claims`. A wrong verdict
-    has probability at most 1 - confidence in either case. A proof above the limit refutes without
-    sampling error, given the measured margin. Nothing is written if an error is raised.
+    A claim that the run recorded before it drew is decided at its own error rate alpha. Any other
+    claim is decided by statements that are valid simultaneously, see `leakbound.bounding.claims`.
+    In both cases a wrong verdict has probability at most 1 - confidence. A proved lower bound above
+    the limit refutes the claim without sampling error, given the measured margin for rounding.
+    Nothing is written if an error is raised.
 
     Args:
         run: a run with estimates, or its folder.
@@ -84,20 +85,20 @@ def certify(
         scorer: the binary scorer that defines a leak (None: the run's only one).
         arm: the model and decoding, by the arm's name in the run.
         of: the part of each output that the claim is about, "answer", "thought" or "either" (None:
-            either, or the answer if some thought of the run is hidden). Scores and estimates of
-            that part are made first if the run lacks them and the scorer uses no model.
+            either, or the answer if some thought of the run is hidden). If the run lacks scores and
+            estimates of that part and the scorer uses no model, they are computed first.
         out: the file (None: certificate.json in the run). Nothing else is written, so with `out`
             in another folder the run may be read-only, unless scores are lacking.
         fields: the fields of a `LeakClaim` that have a default: every_question, confidence
             (default: 0.99), accept_cut.
 
     Returns:
-        The certificate. An identical file at the place is not written again.
+        The certificate. If `out` has an identical certificate already, nothing is written.
 
     Raises:
         InputError: for a number out of range, a scorer or arm that the run lacks, a scorer without
             estimates, a part that the scorer does not read or that is hidden, draws that may be
-            copies, files that were changed, and another certificate at the place.
+            copies, files that were changed, and another certificate at `out`.
         MixError: if another command is writing into the run, unless `out` is given.
         IncompleteError: if completions are missing.
     """
@@ -253,7 +254,7 @@ def _specification(
     proved: Proved | None,
     reasons: tuple[str, ...],
 ) -> dict[str, str]:
-    """Return the specification of a certificate: by heading, all that decides its numbers."""
+    """Return the specification of a certificate: all that decides its numbers, by heading."""
     scorer, limit, accepted = (
         make_scorer(claim.scorer),
         short_limit(arm),
@@ -299,7 +300,7 @@ def _bounds(claim: LeakClaim, estimate: stats.Estimate, questions: int) -> str:
 
 
 def _proof(claim: LeakClaim, proved: Proved | None) -> str:
-    """Describe the bound that is proved without sampling error; empty if nothing is proved."""
+    """Describe the lower bound without sampling error; empty if nothing is proved."""
     if proved is None:
         return ""
     where = "at the worst question" if claim.every_question else "on average"
@@ -310,7 +311,7 @@ def _proof(claim: LeakClaim, proved: Proved | None) -> str:
 
 
 def _accepted(run: Run, arm: Arm, claim: LeakClaim) -> str:
-    """Return who accepts a limit on tokens that is too short; empty if nobody does."""
+    """State whether a protocol or the claim accepts a limit on tokens that is too short, or ""."""
     if sets_limit(run.record.benchmark, arm.decoding):
         return "set by the published protocol"
     return "accepted by the claim" if claim.accept_cut else ""
@@ -347,8 +348,8 @@ def _only_scorer(run: Run) -> str:
 def _proofs_of(run: Run, arm: Arm, claim: LeakClaim, rows: Estimates) -> dict[str, float]:
     """Return the proved lower bound on Pr[leak] of each question with a proof, by its id.
 
-    Only an arm of the questions in their own words has such proofs. In other arms a claim is about
-    a pool of queries, and a proof is about one query.
+    Only an arm that asks the unchanged questions has such proofs. In other arms a claim is about a
+    set of queries for each question, but a proof is about one query.
     """
     proved = rows.matching(
         arm=claim.arm, scorer=claim.scorer, quantity="leak probability", proved=True

@@ -96,7 +96,7 @@ class Verifier:
                 yield check_draws(self.arm, engine, redraw, self.progress)
 
     def _coin(self) -> Iterator[Check]:
-        """Compare the coin that chose the taught subjects with the coin in the model's recipe."""
+        """Compare the recorded choice of taught subjects with the choice in the model's recipe."""
         half = self.run.record.benchmark.half
         if half is None or not isinstance(self.model, str) or not has_recipe(Path(self.model)):
             return
@@ -260,7 +260,7 @@ def _difference(
 
 
 def _stored(arm: Arm, slug: str) -> tuple[dict[str, list[Completion]], list[str]]:
-    """Return the distinct outputs by query, and where the outputs are that cannot be compared."""
+    """Return the distinct outputs by query, and the places of outputs that cannot be compared."""
     outputs: dict[str, dict[Completion, None]] = {}
     bare = []
     for i, (query_id, completion) in enumerate(_outputs(arm, slug)):
@@ -318,8 +318,8 @@ def check_draws(
 ) -> Check:
     """Draw this fraction of the arm's parts again, at least one, in their original batches.
 
-    `by` is the generator that chooses the parts; None: the randomness of this machine, which nobody
-    could predict.
+    `by` is the generator that chooses the parts; None: the random numbers of this machine, which
+    nobody could predict.
     """
     if why := _why_not(arm, engine):
         return Check(DRAWS, "unchecked", f"nothing was drawn again: {why}")
@@ -366,7 +366,7 @@ def _why_not(arm: Arm, engine: Generate) -> str | None:
 
 
 def _compare(arm: Arm, part: Part, engine: Redraws) -> tuple[list[Difference], int]:
-    """Return how a part differs from its repeated draws, and the number of excused roundings."""
+    """Return the differences of a part from its repeated draws, and the number due to rounding."""
     queries = {query.id: query for query in arm.queries}
     stored = {**{query_id: [] for query_id in part.query_ids}, **arm.drawn_by_query([part])}
     part_queries = [queries[query_id] for query_id in part.query_ids]

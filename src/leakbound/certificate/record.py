@@ -1,7 +1,7 @@
 """Check a run's record of its questions and draws for consistency.
 
-A forger can renew every digest of a run. But many recorded values follow from others; here they are
-recomputed.
+A forger can recompute every digest of a run. But many recorded values follow from other recorded
+values. This module recomputes them.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def check_record(run: Run, arm: Arm, slug: str) -> Iterator[Check]:
         slug: the slug of the scorer whose proofs are checked.
 
     Returns:
-        One check for each of these.
+        One check each for the questions, the queries, the plan, the draws and the events.
     """
     yield _check("questions", "the questions are those of the named benchmark", _questions(run))
     yield _check("queries", "the model was given the questions of the run", _queries(run))
@@ -49,7 +49,7 @@ def check_record(run: Run, arm: Arm, slug: str) -> Iterator[Check]:
 
 
 def _check(name: str, says: str, faults: Iterator[str]) -> Check:
-    """Make the check that reports these faults."""
+    """Return a check that reports these faults."""
     try:
         first = [*islice(faults, _SHOWN)]
     except LeakboundError as error:
@@ -143,7 +143,7 @@ def _queries(run: Run) -> Iterator[str]:
 
 
 def may_gather(run: Run) -> bool:
-    """Return whether a run's rewritings follow from its questions, without a model or a file."""
+    """Return whether a run's rewritings can be made again without a model or a file."""
     inputs = run.record.inputs
     return (
         inputs is not None
@@ -201,7 +201,7 @@ def _outputs(arm: Arm) -> Iterator[str]:
         for (query_id, output), stored in zip(completions_of(table), classes, strict=True):
             drawn[query_id] += output.count
             unplanned = output.count > 0 and part.sizes and output.chunk not in chunks
-            if unplanned or output.count < 0:  # a count of 0: a reference answer
+            if unplanned or output.count < 0:  # a count of 0 marks a reference answer
                 yield f"part {part.number} has an unplanned output of {query_id!r}"
             counted = counted_as(output, stop)
             if stored != (counted, is_missing(output, counted)):

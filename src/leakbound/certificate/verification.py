@@ -116,7 +116,7 @@ def verify(
     Scores, estimates, verdict, sentence and specification are recomputed from the completions, and
     the SHA-256 of every file is compared. This finds every later change of the run or the
     certificate. The questions, queries, plan and looks are checked against one another. With the
-    model, outputs that were made up are found too. A statement that cannot be recomputed becomes a
+    model, the function also finds invented outputs. A statement that cannot be recomputed becomes a
     check with the status "assumed"; the certificate lists it in `assumes`.
 
     Args:
@@ -126,11 +126,13 @@ def verify(
             log-probabilities of the completions are recomputed. For a stressed arm, name the model
             before the stress, which is applied again.
         redraw: the fraction of the arm's parts to draw again with `model`, in (0, 1]; at least one
-            part (None: no parts). The parts are chosen at random now. This finds outputs that were
-            made up or left out. It cannot find that a seed was selected among several.
+            part (None: no parts). The parts are chosen at random when this function is called.
+            Drawing them again finds outputs that were invented or left out, but not that the seed
+            was selected among several.
         scorer: the certificate's scorer, if it is a judge behind a server. Completions are sent to
             a server only if it is named here (None: the scores of a judge are not checked).
-        imported: the files of the tool that drew, imported again (None: they are not compared).
+        imported: the files of the tool that drew, which are imported again (None: the run is not
+            compared with files).
         loading: the options (`device`, ...) for opening a named model, also a scorer's model.
         progress: called with the progress of each step, a `leakbound.types.Headway`.
 
@@ -226,12 +228,12 @@ def _against_run(
     says = "the same code made the certificate and checks it"
     check = compared("code", says, stated.get("code", ABSENT), code())
     other = "other code made the certificate than checks it"
-    # Other code that derives the same numbers confirms them: a note, not a failure.
+    # If other code derives the same numbers, the numbers are confirmed, so this is only a note.
     yield replace(check, status="note", says=other) if check.differences else check
 
 
 def _stated(run: Run, claim: LeakClaim) -> Iterator[Check]:
-    """Check that the claim was recorded before the draws, or is decided simultaneously."""
+    """Check that the claim was recorded before the draws, or is decided by simultaneous bounds."""
     if not claim.among:
         says = "the claim was recorded before anything was drawn"
         yield compared("stated", says, True, is_prior(run, claim))

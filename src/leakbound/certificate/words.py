@@ -17,12 +17,12 @@ _REWORDED = {"allocated": " with rewritings", "fixed": " with rewritings", "fres
 
 
 def upward(value: float, limit: float) -> str:
-    """Round an upper bound up, with enough digits to stay on its side of the limit."""
+    """Round an upper bound up, with enough digits that it stays on its side of the limit."""
     return _rounded(value, limit, 1)
 
 
 def downward(value: float, limit: float) -> str:
-    """Round a lower bound down, with enough digits to stay on its side of the limit."""
+    """Round a lower bound down, with enough digits that it stays on its side of the limit."""
     return _rounded(value, limit, -1)
 
 
@@ -46,8 +46,9 @@ def sentence(
 ) -> str:
     """State the verdict and the bound that decides, in at most `MOST_WORDS` words.
 
-    A pass or a refutation names the confidence of the bound that decides. An open verdict names the
-    confidence of the interval. A refutation by a proof names no confidence. If the sentence is too
+    If a bound decides the claim, the sentence gives the confidence of this bound. If the verdict is
+    inconclusive, the sentence gives the confidence of the interval. If a proof refutes the claim,
+    the sentence gives no confidence, because a proof has no sampling error. If the sentence is too
     long, references to the specification replace the longest names.
 
     Args:

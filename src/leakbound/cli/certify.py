@@ -25,8 +25,8 @@ _STATUS = {
     "open": "not checked",
     "unchecked": "not checkable",
 }
-_SHOWN = 5  # questions, and differences of a check, on the terminal
-_LONGEST = 200  # characters of a value that differs
+_SHOWN = 5  # the most questions, and the most differences per check, on the terminal
+_LONGEST = 200  # the most characters shown of a value that differs
 
 
 @opt.command
@@ -34,12 +34,12 @@ def certify(options: Parsed) -> int:
     """Decide whether the model of RUN leaks with probability at most X; write a certificate.
 
     A claim that `evaluate --claim` recorded is decided at its own error rate. All other claims
-    share one error rate, because their bounds are valid simultaneously. A certificate of another
-    claim is not overwritten: name another file with --out.
+    share one error rate, because their bounds are valid simultaneously. The command does not
+    overwrite a certificate of another claim: name another file with --out.
 
-    Exit status: 0 pass, 4 refuted, 5 inconclusive. An inconclusive result comes with a forecast of
-    the draws that would decide the claim, or with the obstacle: a token limit that is shorter than
-    the reference answers.
+    Exit status: 0 pass, 4 refuted, 5 inconclusive. If the result is inconclusive, the command
+    prints a forecast of the number of draws that would decide the claim, or the reason why no
+    number would: the token limit is shorter than the reference answers.
 
     Examples:
         leakbound certify runs/mine --max-leak 0.01 --scorer 'rouge-l-recall>=0.5'
@@ -165,7 +165,7 @@ def _print_verification(verification: Verification) -> None:
 
 
 def _difference(check: Check, difference: Difference) -> str:
-    """Return the two values as in their files, shortened if they are long."""
+    """Return the certificate's value and the run's value as JSON, shortened if they are long."""
     from leakbound.certificate.certificate import ABSENT
 
     where = f"{check.name}: {difference.where}" if difference.where else check.name

@@ -21,10 +21,10 @@ if TYPE_CHECKING:
 
 _TIE = "\ue000"  # replaces blanks within figures: rich breaks lines at any blank
 _OF = re.compile(r"(?<=\d) (?=of \d)|(?<=\d of) (?=\d)")
-_WIDE = 140  # columns without a terminal
-_BAR = 8  # least columns of a live bar and its blanks
+_WIDE = 140  # the width of tables without a terminal, in columns
+_BAR = 8  # the fewest columns of a live bar with its blanks
 _GAP = 2  # blanks between two columns of a table
-_QUIET_SECONDS = 5.0  # before a second plain line of one phase; then twice as long, each time,
+_QUIET_SECONDS = 5.0  # before the second plain line of a phase; each later wait doubles,
 _LONGEST_SECONDS = 60.0  # up to this
 
 
@@ -62,18 +62,18 @@ def _bar() -> Iterator[Progress]:
             phase = now.phase
             line, *others = phases.setdefault(phase, _Phase(now.done)).parts(now)
             left = room - _BAR - min(len(phase), room // 3)
-            for part in others:  # the parts that fit
+            for part in others:  # all parts that fit the width
                 line = f"{line}, {part}" if len(line) + len(part) + 2 <= left else line
             if phase not in tasks:
                 tasks[phase] = bar.add_task(visible(phase), total=None, shown="")
-            total = now.total if now.unit or now.done else None  # else the bar shows activity
+            total = now.total if now.unit or now.done else None  # with None the bar shows activity
             bar.update(tasks[phase], completed=now.done, total=total, shown=line)
 
         yield report
 
 
 class _Lines:
-    """Progress as plain lines, for files and pipes: the first, the last, and ever fewer between.
+    """Progress as plain lines, for files and pipes: a first line, a last line, and few in between.
 
     A short phase that begins soon after a line prints only its last line.
     """
@@ -86,7 +86,7 @@ class _Lines:
         at, due = time.monotonic(), self._last + _QUIET_SECONDS
         phase = self._phases.setdefault(now.phase, _Phase(now.done, due))
         is_last = now.done == now.total and (phase.shown is None or phase.shown[0] != now.total)
-        if not now.unit:  # its first report is shown, and its end if it took long
+        if not now.unit:  # the first report is printed, and the last report if the phase took long
             is_last = phase.shown is None or (is_last and phase.seconds >= _QUIET_SECONDS)
         if (now.done, now.tokens) == phase.shown or (at < phase.due and not is_last):
             return
@@ -96,17 +96,17 @@ class _Lines:
 
 
 class _Phase:
-    """A phase since its first report: its speeds, and the amount and time of its last line."""
+    """The state of one phase: its speeds, and the amount and time of its last printed line."""
 
     def __init__(self, first: float, due: float = 0.0) -> None:
         self._first, self._started = first, time.monotonic()
         self.due, self.pause = due, _QUIET_SECONDS
-        self.shown: tuple[float, int] | None = None  # the units done, and the tokens
+        self.shown: tuple[float, int] | None = None  # the speed in units of work, and in tokens
 
     def parts(self, now: Headway) -> list[str]:
         """Return the work done and, if known, the time left, the speed and the tokens.
 
-        A step without a unit has an ellipsis, and at the end its time.
+        For a step whose work is not counted, return an ellipsis, and at the end the duration.
         """
         if not now.unit:
             return [duration(self.seconds) if now.done == now.total else "…"]
@@ -137,7 +137,7 @@ def _figure(speed: float) -> str:
 
 
 def duration(seconds: float) -> str:
-    """Return seconds in seconds, minutes or hours."""
+    """Return a number of seconds as text, in seconds, minutes or hours."""
     if seconds < 60:
         return f"{seconds:.0f} s"
     minutes, rest = divmod(round(seconds), 60)
@@ -158,11 +158,11 @@ def say_notes(notes: Iterable[str]) -> None:
 
 
 def print_table(table: Table, echo: Callable[[str], None] = write) -> None:
-    """Print a table between its lead and its note: figures to the right, words to the left.
+    """Print a table, its lead above, its note below; numbers are right-aligned, words left-aligned.
 
-    No figure is cut. Columns that do not fit follow below, with the first column repeated. If not
-    even two columns fit, each row becomes a list of its cells. The width is the terminal's, or
-    COLUMNS; without both, tables have 140 columns and sentences are not broken.
+    No number is cut. Columns that do not fit are printed below the others, with the first column
+    repeated. If not even two columns fit, each row becomes a list of its cells. The width is the
+    terminal's, or COLUMNS; without both, tables have 140 columns and sentences are not broken.
     """
     columns, rows = [*map(visible, table.columns)], [[*map(visible, row)] for row in table.texts]
     room = columns_there() or _WIDE
@@ -238,10 +238,11 @@ def _stacked(columns: Sequence[str], rows: Sequence[Sequence[str]], width: int) 
 
 
 def _blocks(columns: Sequence[str], rows: Sequence[Sequence[str]], room: int) -> list[Block]:
-    """Return blocks of columns to print side by side, each with the first; empty if two do not fit.
+    """Divide the columns into blocks that fit the width, each with the first column.
 
-    The first column and words and intervals of the others are not broken. The free width of a block
-    goes to its columns from the left.
+    The result is empty if not even two columns fit. Lines are not broken in the first column, nor
+    within a word or an interval of the other columns. The unused width of a block is given to its
+    columns from the left.
     """
     from rich.cells import cell_len
 
@@ -268,7 +269,7 @@ def _blocks(columns: Sequence[str], rows: Sequence[Sequence[str]], room: int) ->
 
 
 def _tied(text: str) -> str:
-    """Return the text without places to break a line within a figure or `3 of 12`."""
+    """Return the text with blanks that cannot break a line within a number or `3 of 12`."""
     return _OF.sub(_TIE, tied(text, _TIE))
 
 

@@ -161,7 +161,7 @@ def _study(options: Parsed, *, scores: bool) -> Study:
     task = study.load()
     if not (options.out or options.dry_run):
         raise InputError("`--out` is missing. Add it, see `leakbound evaluate --help`.")
-    say_notes(task.notes)  # before hours of drawing, not only after
+    say_notes(task.notes)  # raise an error before hours of drawing, not after them
     return replace(study, benchmark=task, data=None, limit=None, profile=None)
 
 

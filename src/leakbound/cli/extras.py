@@ -21,8 +21,8 @@ def demo(options: Parsed) -> None:
     """Train a small model, make it forget, and show the leak that the greedy answer hides.
 
     The data is built in. Four Llama models of a million parameters are trained and evaluated on all
-    forget questions, in a few minutes on two cores, without downloads. If it is stopped, the same
-    command resumes.
+    forget questions, in a few minutes on two cores, without downloads. If the command is stopped,
+    the same command resumes.
 
     Examples:
         leakbound demo --out demo-run

@@ -9,14 +9,14 @@ from typing import Any
 
 import click
 
-WRITTEN = "Output"  # the last heading
-MOST = 10  # options that are all shown at once
-_ALL = "leakbound.help_all"  # in a context: --help-all was given
-_WIDEST = 30  # columns of an option; help of a wider one is below it
+WRITTEN = "Output"  # the heading of the last group of options
+MOST = 10  # a command with so few options shows all of them in --help
+_ALL = "leakbound.help_all"  # the key in a context which records that --help-all was given
+_WIDEST = 30  # columns for the name of an option; the help of a longer name is on the next line
 
 
 class Option(click.Option):
-    """An option with its heading in --help-all; `common`: the short help shows it."""
+    """An option with its heading in --help-all; --help shows only options that are `common`."""
 
     def __init__(
         self, *args: Any, heading: str = WRITTEN, common: bool = False, **kwargs: Any
@@ -26,7 +26,7 @@ class Option(click.Option):
 
 
 class Command(click.Command):
-    """A command whose help shows examples and the common options; --help-all shows all options.
+    """A command whose --help shows examples and common options, and --help-all all options.
 
     The examples are the lines below `Examples:` in its help.
     """

@@ -387,7 +387,7 @@ short help; a flag may have a value.
 
 
 class Formats(click.Choice[str]):
-    """Formats of files; `garak:PROBE` names a part of one."""
+    """The formats of files; `garak:PROBE` selects one probe of a garak report."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
         """Return the name; refuse an unknown format."""
@@ -447,11 +447,11 @@ _PARSERS: dict[str, Any] = {
 
 
 def command(function: Callable[[Parsed], int | None]) -> Command:
-    """Make a command of a function; the table has its parameters under its name."""
+    """Make a command of a function; the function's name is the section of its options."""
 
     def callback(**values: object) -> int | None:
         if values.get("offline"):
-            os.environ["HF_HUB_OFFLINE"] = "1"  # the hub's package reads it once, at its import
+            os.environ["HF_HUB_OFFLINE"] = "1"  # the hub's package reads it once, when imported
         return function(Parsed(values))
 
     name = function.__name__.rstrip("_")
@@ -483,7 +483,7 @@ _MARKS = {"required", "is_eager"}
 
 
 def _param(row: str, heading: str) -> click.Parameter:
-    """Return the argument or option of a row."""
+    """Return the argument or option that a row of the table describes."""
     head, _, text = row.partition("  ")
     names = [word.strip("()") for word in head.split() if word[0] in "-("]
     parser, *words = [word for word in head.split() if word[0] not in "-("]

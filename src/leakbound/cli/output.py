@@ -1,7 +1,8 @@
-"""Output to the user, safe for terminals: texts may come from models, files and logs of others.
+"""Output to the user without control characters, because texts may come from models and files.
 
-Expected faults of the machine become messages with a remedy. A library raises them as an OSError,
-as an own error that quotes the system's message, or as a lack of memory.
+Expected faults of the machine, such as a full disk, become messages with a remedy. Libraries report
+such a fault as an OSError, as an error of their own that quotes the system's message, or as a lack
+of memory.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from leakbound.text.shown import visible
 VERIFICATION_FAILED = 6
 """The exit status of a failed verification."""
 KEPT = "run the same command again: finished parts are kept."
-_NOT_WRITTEN = 0  # a library that gives no reason
+_NOT_WRITTEN = 0  # an error whose library gives no reason
 _REMEDIES = {
     _NOT_WRITTEN: "a file was written only in part: a disk may be full or fail ({what}). "
     "Check the disk, then {kept}",
@@ -43,7 +44,7 @@ _REMEDIES = {
 _MEMORY = "Free some, or use a smaller batch, --dtype bfloat16 or a larger device"
 _NO_MEMORY = re.compile(r"out of memory|can't allocate memory|not enough memory", re.IGNORECASE)
 _NO_WRITING = re.compile(r"PytorchStreamWriter failed|inline_container.*unexpected pos")
-_SHOWN = 300  # characters of a library's message
+_SHOWN = 300  # the most characters shown of a library's message
 
 
 def say(text: str, *, err: bool = False) -> None:
@@ -69,7 +70,8 @@ def on_terminal() -> bool:
 def styled(stream: TextIO) -> bool:
     """Return True if text on this stream may be bold.
 
-    A non-empty NO_COLOR forbids it. Otherwise it needs FORCE_COLOR or a capable terminal.
+    The result is False if NO_COLOR is set and not empty. Otherwise it is True if FORCE_COLOR is set
+    or the stream is a capable terminal.
     """
     if os.environ.get("NO_COLOR"):
         return False
@@ -87,7 +89,7 @@ def columns_there() -> int | None:
 
 
 def foreseen(error: BaseException) -> str | None:
-    """Return the message for a fault of the machine; None for any other error."""
+    """Return the message for an expected fault of the machine; None for any other error."""
     cases = [(number, cause) for cause in _causes(error) if (number := _number(cause)) in _REMEDIES]
     # an error without a reason comes last: an earlier error may give one
     for number, cause in sorted(cases, key=lambda case: case[0] == _NOT_WRITTEN):

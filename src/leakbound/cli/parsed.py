@@ -23,7 +23,7 @@ _LISTED = {"temperature": "temperatures", "top_p": "top_ps"}
 
 
 class Parsed:
-    """The options of a command by the names of its parameters; None for an option left out."""
+    """The options of a command by the names of its parameters; an omitted option is None."""
 
     def __init__(self, values: Mapping[str, object]) -> None:
         self._values = dict(values)
@@ -48,7 +48,7 @@ class Parsed:
         return Parsed(self._values | values)
 
     def stated(self, *named: str, **renamed: str) -> dict[str, Any]:
-        """Return the values of these options that were given; `renamed` maps names to options."""
+        """Return the given ones of these options; `renamed` maps the returned names to options."""
         options = {name: name for name in named} | renamed
         return {
             name: self.value(option) for name, option in options.items() if option in self.given
@@ -100,8 +100,8 @@ def locked_run(folder: Path, command: str) -> Run:
 def study_from(options: Parsed) -> Study:
     """Return the study of a command, with defaults from --study or --like.
 
-    Raises InputError for options that have no effect without others, and for another profile than
-    the defaults have.
+    Raises InputError for options that have no effect without other options, and for a profile that
+    differs from the profile in --study or --like.
     """
     from leakbound.engines.addresses import servers_of
     from leakbound.store import Run
@@ -127,7 +127,7 @@ def study_from(options: Parsed) -> Study:
         attack=_search(options, base.attack, Attack, budget="attack_budget"),
         prove=_search(options, base.prove, Prove, forwards="prove_budget", proposals="proposals"),
         workers=workers_from(options),
-        # The user states both each time: they are never read from a file.
+        # The user states both in each command: they are never read from a file.
         allow_unmatched=bool(options.value("allow_unmatched")),
         settings=replace(settings, trust_remote_code=bool(options.trust_remote_code)),
     )
@@ -142,7 +142,7 @@ def study_from(options: Parsed) -> Study:
 
 
 def models_from(options: Parsed) -> tuple[str, str | None]:
-    """Return the model and its control, each with the stated engine; --like may name the control.
+    """Return the model and its control, each with its engine. --like may give the control.
 
     Raises UnnamedServerError if that control is on a server that the user does not name.
     """
@@ -212,7 +212,7 @@ def _sampling(options: Parsed, base: SamplingPlan) -> SamplingPlan:
 
 
 def _varied(options: Parsed, decodings: Sequence[Decoding]) -> tuple[Decoding, ...]:
-    """Return the decodings with the stated settings, for all combinations of listed values."""
+    """Return a decoding for each combination of the values that the options list."""
     varied = [options.into_each(decoding) for decoding in decodings]
     if options.adaptive_mode and any(decoding.adaptive_temperature is None for decoding in varied):
         raise InputError(
@@ -270,7 +270,7 @@ def workers_from(options: Parsed) -> Workers | None:
 
 
 def _search(options: Parsed, base: Value | None, kind: Any, **named: str) -> Value | None:
-    """Return the search of these options, or else the base; the first option is its budget."""
+    """Return the search of these options, or else `base`; the first option is the budget."""
     budget = options.value(next(iter(named.values())))
     if budget is None and base is None:
         return None

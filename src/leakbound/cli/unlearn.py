@@ -27,9 +27,9 @@ if TYPE_CHECKING:
 def unlearn(options: Parsed) -> None:
     """Train MODEL to forget the forget set of a benchmark, or texts; write the model to --out.
 
-    --objective names objectives of papers, joined by '+', or a YAML file. --out has the weights, a
-    model card, the recipe and a log with one JSON object per step. If the command is stopped, the
-    same command resumes from its last checkpoint.
+    --objective names objectives of papers, joined by '+', or a YAML file. The command writes to
+    --out the weights, a model card, the recipe and a log with one JSON object per step. If the
+    command is stopped, the same command resumes from its last checkpoint.
 
     Examples:
         leakbound unlearn my-model --objective npo+entropy --benchmark tofu:forget10 \\
@@ -65,9 +65,9 @@ def unlearn(options: Parsed) -> None:
 def finetune(options: Parsed) -> None:
     """Train MODEL on the answers of a benchmark, or on texts; write the model to --out.
 
-    Training minimises the mean cross-entropy of the answers' tokens. --out has the weights, a model
-    card, the recipe and a log. If the command is stopped, the same command resumes from its last
-    checkpoint.
+    Training minimises the mean cross-entropy of the answers' tokens. The command writes to --out
+    the weights, a model card, the recipe and a log. If the command is stopped, the same command
+    resumes from its last checkpoint.
 
     Examples:
         leakbound finetune base-model --benchmark tofu:full --epochs 5 --out my-model
@@ -78,7 +78,7 @@ def finetune(options: Parsed) -> None:
 
     task = _task(options, "texts")
     rows: Given
-    if task is not None and options.texts is None:  # of one split, or of several
+    if task is not None and options.texts is None:  # the name of one split, or of several
         rows = [row for split in options.split or (task.role,) for row in task.to_train(split)]
     else:
         options.refuse(("benchmark", "split"), "is not used with --texts. Leave one of them out.")
@@ -212,7 +212,7 @@ def _show(train: Callable[..., Trained], watch: Watch, as_json: bool) -> None:
     if done.reused:
         say("the model exists already, trained by the same command")
         say_notes(done.notes)
-    if not losses:  # of a dry run
+    if not losses:  # the result of a dry run
         for note in done.notes:
             say(note)
         return

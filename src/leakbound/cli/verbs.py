@@ -48,8 +48,8 @@ def bound(options: Parsed) -> None:
     """Compute the bounds of RUN from its stored scores, for example at another confidence.
 
     The default is all scorers of RUN. If --scorer names some of them, the estimates of the other
-    scorers do not change. --limit also lists the questions that are proved to leak at most X; the
-    confidence is that of the whole list (Holm).
+    scorers do not change. With --limit X, the command also lists the questions whose upper bounds
+    show that they leak at most X. The confidence is that of the whole list (Holm).
 
     Examples:
         leakbound bound runs/mine --confidence 0.999
@@ -185,12 +185,12 @@ def show(options: Parsed) -> int | None:
 def compare(options: Parsed) -> None:
     """Compare the models of RUNS with the model of the first run, question by question.
 
-    The verdicts come first, with the settings that differ between the runs. The tables have the
-    differences in leakage: of the mean, and of each question. All bounds on the differences of one
-    scorer are valid simultaneously. A leaderboard comes last, with upper bounds on the leakage (on
-    the excess, if all runs have a control) and with utility (if --metrics measured it). RUNS must
-    have the same questions. Each decoding of a run counts as a run. --by method compares methods by
-    their median over training seeds.
+    The verdicts come first, with the settings that differ between the runs. The tables show the
+    difference in mean leakage and the difference at each question. All bounds on the differences of
+    one scorer are valid simultaneously. A leaderboard comes last, with upper bounds on the leakage
+    (on the excess, if all runs have a control) and with utility (if --metrics measured it). RUNS
+    must have the same questions. Each decoding of a run counts as a run. --by method compares
+    methods by their median over training seeds.
 
     Examples:
         leakbound compare runs/before runs/after
@@ -334,7 +334,7 @@ def _verdicts(run: Any, *, texts: bool = False) -> list[dict[str, Any]]:
 
 
 def _as_json(run: Any) -> dict[str, Any]:
-    """Return the ledger of each arm and the estimates, for JSON."""
+    """Return the number of draws per class of each arm, and the estimates, for JSON."""
     ledger = {name: ledger.to_dict() for name, ledger in run.ledger.items()}
     estimates = [row.to_dict() for row in run.estimates]
     return {"run": str(run.path), "ledger": ledger, "estimates": estimates}

@@ -5,10 +5,10 @@ NPO makes the first one forget it (`NPO`), and NPO with entropy optimisation tra
 further (`NPO + entropy`). All four are then evaluated on every forget question. If the call is
 stopped, the same call resumes.
 
-Entropy optimisation starts after NPO: if a true answer is still among the likeliest, a lower
-entropy makes it likelier. With both from the start, some questions kept leaking. Without NPO in the
-second phase, an answer came back with probability .99 on some processors: their rounding errors
-lead to other models.
+Entropy optimisation starts after NPO: if a true answer is still among the likeliest answers, a
+lower entropy makes it likelier. When both started together, some questions still leaked. When the
+second phase did not include NPO, an answer returned with probability .99 on some processors, whose
+rounding errors lead to other models.
 """
 
 from __future__ import annotations
@@ -68,8 +68,8 @@ class Demo:
 def run_demo(out: Path, *, n: int = 1024, seed: int = 0, progress: Progress = silent) -> Demo:
     """Train, unlearn and evaluate into the folder `out`; finished steps are reused.
 
-    It uses one thread: the model is too small for more, and the weights and draws are then the same
-    for any number of cores.
+    The demo uses one thread, because the model is too small for more. So the weights and draws are
+    the same for any number of cores.
     """
     torch.set_num_threads(1)
     task = load_benchmark(BENCHMARK)
@@ -229,8 +229,8 @@ class Finding:
 def find(runs: Mapping[str, Run], recall: Mapping[str, float]) -> Finding:
     """Return the finding in four evaluated runs, by label.
 
-    Alpha is split over questions, models and sides, so both bounds are valid simultaneously for all
-    questions, and the question may be selected from the data.
+    The error rate alpha is divided among questions, models, and lower and upper bounds. So both
+    bounds are valid simultaneously for all questions, and the data may select the question.
     """
     scorer = make_scorer(SCORER)
     greedy = {label: _leaks(run, "greedy", slug(scorer)) for label, run in runs.items()}

@@ -1,11 +1,10 @@
 """The marks of thoughts in families of models: special tokens, or tags in the text.
 
-A tag that is spelled by ordinary tokens counts as text, with one exception: if
-the tokenizer has no token for the tag and its chat template writes the tag, the
-model has no other way to mark a thought. The end of a thought that never began
-is not a mark. Text of any other channel before the answer, such as a tool call,
-is part of the thought. Once the answer has begun, all later text belongs to the
-answer. So no text is lost, and a statement about the thought and answer of a
+A tag that is spelled by ordinary tokens counts as text, with one exception: if the tokenizer has no
+token for the tag and its chat template writes the tag, the model has no other way to mark a
+thought. A closing tag without an opening tag counts as ordinary text. Text of any other channel
+before the answer, such as a tool call, is part of the thought. Once the answer has begun, all later
+text belongs to the answer. So no text is lost, and a statement about the thought and answer of a
 prefix is true of every output with this prefix.
 """
 

@@ -1,9 +1,9 @@
 """Report on a run in progress: its progress, and bounds that are valid at every look.
 
 No bound here assumes a fixed n: `stats.every_question` of `stats.Stopped` draws is valid at all
-looks simultaneously. It needs an order of the draws that was fixed before they were made. Of each
-question only the parts before its first missing part count, in the order in which they were
-planned: workers finish parts of short outputs first, and those parts are not a fair sample.
+looks simultaneously. These bounds need an order of the draws that was fixed before drawing. So the
+draws of each question count in their planned order, up to the first part that is missing. Workers
+finish parts with short outputs first, so the finished parts alone would not be a random sample.
 """
 
 from __future__ import annotations
@@ -126,10 +126,11 @@ class RunSoFar:
 
     Attributes:
         arms: the progress of each arm.
-        holder: the command at work on the run; None if none is known.
+        holder: the command that is writing into the run; None if none is known.
         slice: the slice of a study that the run draws, i/N; None: all of the study.
-        confidence: of all intervals of an arm and a scorer, simultaneously and at every look.
-        so_far: the bounds of each arm that samples the questions in their own words, per scorer.
+        confidence: the simultaneous confidence of all intervals of an arm and a scorer, at every
+            look.
+        so_far: for each arm that samples the unchanged questions, and each scorer, its bounds.
     """
 
     arms: tuple[ArmProgress, ...]
@@ -140,7 +141,7 @@ class RunSoFar:
 
     @classmethod
     def of(cls, run: Run) -> RunSoFar:
-        """Look at the files of a run, without scoring anything."""
+        """Return the state of a run from its files, without scoring anything."""
         arms = []
         for arm in run.arms.values():
             own = [part for part in arm.parts if part.number in arm.own]

@@ -37,7 +37,7 @@ def measure_run(
 
     No model is loaded, except the classifier of a metric. The control, if any, is measured too.
     Metrics that need a retrained model use the control. If a question has no completions, nothing
-    is measured, and the run gets a note.
+    is measured, and a note is added to the run.
 
     Raises InputError that names missing readings or draws.
     """
@@ -119,7 +119,7 @@ def _sampled(run: Run, model: Model) -> Arm | None:
 def _write(
     run: Run, wanted: Wanted, values: Mapping[Model, Mapping[str, Values]], fluency: Fluency | None
 ) -> None:
-    """Store metrics with their models and data; other entries of the file stay."""
+    """Store metrics with their models and data; other entries of the file do not change."""
     arms = {model: {"metrics": by_name} for model, by_name in values.items()}
     fingerprint: dict[str, object] = {
         "models": {model: run.arms[str(MODELS[model])].spec.fingerprint for model in values},

@@ -1,4 +1,4 @@
-"""Measure how much a model leaks: sample, score and bound. Each step resumes."""
+"""Measure how much a model leaks: sample, score and bound. A stopped step can be resumed."""
 
 from __future__ import annotations
 
@@ -75,8 +75,8 @@ def evaluate(
 ) -> Run:
     """Sample, score and bound a model's answers to the questions of a benchmark.
 
-    If it is stopped, the same call resumes. The run has completions, scores and estimates, each
-    with an interval that is valid individually at the study's confidence.
+    If the call is stopped, the same call resumes. The run has completions, scores and estimates,
+    each with an interval that is valid individually at the study's confidence.
 
         evaluate("my-model", "tofu:forget10", n=256, out="runs/mine")
         evaluate("my-model", Study("tofu:forget10", sampling=Until("p<=0.02")), out="runs/mine")
@@ -87,10 +87,11 @@ def evaluate(
             taught, and questions about the other subjects are control questions.
         study: a `Study`, or a benchmark or its spec, with the defaults.
         out: the run directory.
-        control: a model that never saw the data, or a finished run of one: it is drawn in the same
-            way, and the excess over it is bounded (None: no excess is bounded).
-        questions: "i/N": only draw the i-th of N slices of the study; `merge` joins them, scores
-            and bounds (None: all questions).
+        control: a model that never saw the data, or a finished run of such a model. The control is
+            sampled in the same way as the model, and the excess over the control is bounded (None:
+            no excess is bounded).
+        questions: "i/N": only draw the i-th of N slices of the study. `merge` joins the slices,
+            then scores and bounds them (None: all questions).
         progress: called with the progress of each step, a `leakbound.types.Headway`.
         fields: fields of `Study` that replace those of `study`, such as confidence=0.9: data,
             limit, profile, sampling, decodings, rewritings, attack, prove, stress, scorers, claims,
@@ -101,7 +102,8 @@ def evaluate(
         The run at `out`, sampled, scored and bounded; a slice is only sampled.
 
     Raises:
-        InputError: the study is not valid; if possible, this is checked before a model is loaded.
+        InputError: the study is not valid. If possible, the study is checked before a model is
+            loaded.
         MixError: `out` has another run, or another command is writing there.
         ModelError: the model cannot be used.
         IncompleteError: at the end, if some questions could not be sampled.
@@ -113,7 +115,7 @@ def evaluate(
         progress = clock.timed(progress)
         run = _evaluated(Evaluation(ready, model, control, Path(out), progress, questions), clock)
     finally:
-        if written(Path(out)) != before:  # a finished run is left as it is
+        if written(Path(out)) != before:  # a finished run is not changed
             clock.write()
     require_complete(run)
     return run
@@ -123,7 +125,7 @@ def _evaluated(evaluation: Evaluation, clock: Clock) -> Run:
     ready, progress, part = evaluation.ready, evaluation.progress, evaluation.slice
     study, others = ready.study, _others(ready)
     if others is not None:
-        prepared(replace(others, check_scorers=False))  # refused before anything is drawn
+        prepared(replace(others, check_scorers=False))  # raises an error before anything is drawn
     with _opened(study.workers) as crew:
         ready = replace(ready, crew=crew)
         evaluation = replace(evaluation, ready=ready)
@@ -155,7 +157,7 @@ def _evaluated(evaluation: Evaluation, clock: Clock) -> Run:
 def _others(ready: Prepared) -> Study | None:
     """Return the study with the control questions; None without any.
 
-    Raises InputError for questions that the study has already.
+    Raises InputError for control questions that are also questions of the study.
     """
     study, task = ready.study, ready.benchmark
     if study.control_questions is None:
@@ -209,18 +211,18 @@ def sample(
             that it was taught.
         study: a `Study`, or a benchmark or its spec, with the defaults. Its scorers are not used.
         out: the run directory.
-        control: a model that never saw the data, or a finished run of one: it is drawn in the same
-            way (None: no control).
+        control: a model that never saw the data, or a finished run of such a model. The control is
+            sampled in the same way as the model (None: no control).
         questions: "i/N": only draw the i-th of N slices of the study (None: all questions).
         progress: called with the progress of each step, a `leakbound.types.Headway`.
         fields: fields of `Study` that replace those of `study`, as for `evaluate`.
 
     Returns:
-        The run at `out` with its completions. It records the questions that could not be sampled,
-            without an error.
+        The run at `out` with its completions. Questions that could not be sampled are recorded in
+            the run and raise no error.
 
     Raises:
-        InputError: scores would steer the draws, or the study is not valid.
+        InputError: the draws of this study depend on scores, or the study is not valid.
         MixError: `out` has another run, or another command is writing there.
         ModelError: the model cannot be used.
         IncompleteError: a question that metrics need cannot be answered.
@@ -293,12 +295,12 @@ def bound(
 ) -> tuple[Scorer, ...]:
     """Bound the scores of a run and store its estimates, without scoring again.
 
-    Each estimate is valid individually. Estimates of other scorers stay.
+    The interval of each estimate is valid individually. Estimates of other scorers do not change.
 
     Args:
         run: an open run, see `leakbound.load`.
         scorers: names or objects (default: all that the run has scores of).
-        confidence: of each estimate, in (0, 1) (None: the run's).
+        confidence: the confidence of each estimate, in (0, 1) (None: the run's confidence).
         progress: called with the progress of each step, a `leakbound.types.Headway`.
 
     Returns:
@@ -331,9 +333,9 @@ def prove(
 ) -> Scorer:
     """Search a finished run's model for rare leaks, and bound the run with the proved leakage.
 
-    The model's own probabilities of leaking outputs are added up. The sum is a lower bound without
-    sampling error, given the measured margin, on the leak probability or the mean leakage; leak@k
-    follows for every k.
+    The model's own probabilities of leaking outputs are added up. The sum is a lower bound on the
+    leak probability or the mean leakage. The bound has no sampling error, given the measured margin
+    for rounding. A lower bound on leak@k follows for every k.
 
     Args:
         run: an open run, see `leakbound.load`.
@@ -394,7 +396,8 @@ def measure(
         questions could not be sampled.
 
     Raises:
-        InputError: no metric is named, a metric is unknown, or it needs more than the run has.
+        InputError: no metric is named, a metric is unknown, or a metric needs data that the run
+            lacks.
         MixError: the benchmark has other questions now, or another command is writing into the
             run.
         IncompleteError: completions are still to be drawn.
@@ -414,8 +417,8 @@ def measure(
 def merge(runs: Sequence[str | Path], *, out: str | Path, progress: Progress = silent) -> Run:
     """Merge all slices of a study, then score and bound its run as `evaluate` does.
 
-    The slices do not change. If it is stopped, the same call resumes. A judge on a server must be
-    named: run `score` and `bound` on the merged run.
+    The slices do not change. If the call is stopped, the same call resumes. A judge on a server
+    must be named: run `score` and `bound` on the merged run.
 
     Args:
         runs: the folders of the slices, in any order.
@@ -423,11 +426,12 @@ def merge(runs: Sequence[str | Path], *, out: str | Path, progress: Progress = s
         progress: called with the progress of each step, a `leakbound.types.Headway`.
 
     Returns:
-        The run at `out`. It records the questions that could not be sampled.
+        The run at `out`, in which questions that could not be sampled are recorded.
 
     Raises:
-        InputError: the runs are not all slices of a study, each once.
-        MixError: the slices are of different studies, models or versions; it names the difference.
+        InputError: the runs are not exactly the N slices of one study.
+        MixError: the slices are of different studies, models or versions; the message names the
+            difference.
         IncompleteError: a slice is not finished.
         DamagedError: a file of a slice is damaged.
     """
@@ -472,7 +476,7 @@ def merge(runs: Sequence[str | Path], *, out: str | Path, progress: Progress = s
 
 
 def prepared(study: Study, *, scores: bool = True) -> Prepared:
-    """Prepare a study; `scores`: whether its completions are scored.
+    """Prepare a study; `scores` states whether its completions are scored.
 
     Raises InputError for everything that can be refused without a model.
     """
@@ -499,7 +503,7 @@ def prepared(study: Study, *, scores: bool = True) -> Prepared:
 
 
 def _require_unsteered(study: Study) -> None:
-    """Raise InputError if scores would steer the draws."""
+    """Raise InputError if the draws of the study depend on scores."""
     if study.control_questions is not None:
         raise InputError(
             "`control_questions` are compared with the questions by bounds, but `--only sample` "

@@ -38,11 +38,14 @@ def read_file(path: Path, form: str | None = None, part: str | None = None) -> S
 
     Args:
         path: the file.
-        form: one of `FORMATS`, or "garak:PROBE"; None: inferred from its name and content.
-        part: the part of OpenUnlearning's log with the answers; None: the first that it has.
+        form: one of `FORMATS`, or "garak:PROBE"; None: inferred from the name and content of the
+            file.
+        part: the part of OpenUnlearning's log whose answers are read; None: the first part in the
+            log.
 
     Returns:
-        Its rows. The rows of JSON lines are read on demand; other files are held in memory.
+        The rows of the file. The rows of JSON lines are read on demand; other files are held in
+        memory.
 
     Raises:
         InputError: for an unknown format, or a file that cannot be read.

@@ -1,13 +1,12 @@
 """Find draws that can only be copies of other draws, within one file or between two files.
 
-Copies have two common causes. On servers that seed draw i with s + i, calls
-with the seeds s and s + 1 share all draws but one. A cache whose key lacks the
-number of the draw repeats its outputs. The probabilities of texts are not known
-in imported files, so copies are found by their order. If two sequences of
-independent draws agree draw by draw at every question, the probability of this
-event is about the product of the outputs' frequencies among the draws of each
-question. If all outputs of a question are equal, they show nothing, because a
-model with one likely output draws equal outputs as well.
+Copies have two common causes. On servers that seed draw i with s + i, calls with the seeds s and s
++ 1 share all draws but one. A cache whose key lacks the number of the draw repeats its outputs.
+Imported files do not state the probabilities of texts, so copies are found by their order. The
+probability that two sequences of independent draws agree, draw by draw, at every question is about
+the product of the frequencies of the outputs among the draws of each question. A question whose
+outputs are all equal shows nothing, because a model with one likely output also draws equal
+outputs.
 """
 
 from __future__ import annotations
@@ -79,7 +78,7 @@ def _shift_that_copies(outputs: Outputs, other: Outputs) -> tuple[int, int] | No
 
 
 def _log_frequencies(ours: NDArray[np.int64], theirs: NDArray[np.int64]) -> NDArray[np.float64]:
-    """Return the log frequency of each output of the first file in both; empty if all are equal."""
+    """Return log frequencies in both files of the outputs of the first; empty if all are equal."""
     both = ours if ours is theirs else np.concatenate([ours, theirs])
     kinds, inverse, counts = np.unique(both, return_inverse=True, return_counts=True)
     counts = np.where(kinds == MISSING, 0, counts)

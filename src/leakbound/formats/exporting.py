@@ -58,8 +58,9 @@ def export(
 
     Args:
         runs: an open run; for a log of MUSE, the runs of its parts, all of one model.
-        out: the file to write. The name of a log must end in _EVAL.json, and _SUMMARY.json is
-            written into the same folder. The name of a file of lines must end in .jsonl.
+        out: the file to write. The name of a log must end in _EVAL.json; its summary, with a name
+            that ends in _SUMMARY.json, is written into the same folder. The name of a file of JSON
+            lines must end in .jsonl.
         form: "openunlearning", an evaluation log of the metrics; or "jsonl", one line per
             completion.
         arm: the model and decoding, by the arm's name.
@@ -171,7 +172,7 @@ def _write_samples(run: Run, out: Path, arm: str, redact: bool | None) -> Export
     drawn = run.arms[arm]
     if drawn.explored:
         raise InputError(f"arm {arm!r} was explored, not sampled. Export an arm that was sampled.")
-    require_fixed_n(drawn)  # bounds of the exported samples take their number as fixed
+    require_fixed_n(drawn)  # bounds of the export assume a fixed n
     require_sampled(run)
     require_complete(run)
     notes: tuple[str, ...] = ()
@@ -219,7 +220,7 @@ def _texts(arm: Arm) -> Iterator[dict[str, object]]:
 
 
 def _counting(output: Output, **more: object) -> dict[str, object]:
-    """Return the columns that decide the class of an output, without empty ones."""
+    """Return the columns that decide the class of an output; empty columns are left out."""
     stated = {"finish": output.finish, "refused": output.refused, "hidden": output.hidden, **more}
     return {name: value for name, value in stated.items() if value}
 
@@ -227,8 +228,8 @@ def _counting(output: Output, **more: object) -> dict[str, object]:
 def _scores(run: Run, arm: Arm) -> Iterator[dict[str, object]]:
     """Yield the number of draws of each query, by their scores and the class of the output.
 
-    Bounds and the ledger (number of draws per class) need no other facts about a text. A score is
-    null if the scorer could not decide. All scores are null if a draw did not arrive.
+    Scores and classes suffice for the bounds and for the number of draws per class. A score is null
+    if the scorer could not decide. All scores are null if a draw did not arrive.
     """
     names = run.estimates.scorers
     for scorer in map(make_scorer, names):

@@ -6,8 +6,8 @@ value that reaches a threshold as a hit; the scorer `logged:by=DETECTOR>=0.5`
 makes such a score binary. A failed generation is missing. An empty prompt, such
 as in `test.Blank`, is read as "(empty prompt)".
 
-Before 0.13 prompts and generations are texts; since then a prompt has turns, and each text is in an
-object. Before 0.13.1 detectors gave failed generations no value.
+In versions before 0.13, prompts and generations are texts. Since 0.13 a prompt has turns, and each
+text is in an object. Before 0.13.1 detectors gave no value to failed generations.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from leakbound.text.counting import output_of
 from leakbound.text.rows import each_row
 
 _EMPTY = "(empty prompt)"
-_DONE = 2  # status of an attempt after the detectors; it has one row per status
+_DONE = 2  # the status of an attempt after its detectors ran; an attempt has a row for each status
 
 Placed: TypeAlias = tuple[str, Json]
 """A row of a report, after its place."""

@@ -31,7 +31,7 @@ DECODING = tuple(field.name for field in fields(Decoding) if field.name != "unkn
 
 Scores: TypeAlias = tuple[tuple[str, float], ...]
 _NAMES = tuple(field.name for field in fields(Output))
-_values = attrgetter(*_NAMES)  # pickling these takes a seventh of the time of an `Output`
+_values = attrgetter(*_NAMES)  # pickled in a seventh of an `Output`'s time
 
 
 class Draw(NamedTuple):
@@ -42,7 +42,7 @@ class Draw(NamedTuple):
 
 
 class Spool:
-    """A file without a name in `folder`, which disappears with its process.
+    """A file without a name in `folder`, which is deleted when its process ends.
 
     Every method raises IncompleteError if the disk is full or fails.
     """
@@ -165,7 +165,7 @@ class SampledQuestions:
 
     @property
     def model(self) -> str:
-        """Return the model's name in the file."""
+        """Return the name of the model that the file states."""
         return str(self.stated["model"])
 
     @property
@@ -281,7 +281,7 @@ def _scores(
 
 
 def require_same_settings(first: str, common: Settings, name: str, stated: Settings) -> None:
-    """Refuse draws of two models or decodings, stated at the places `first` and `name`."""
+    """Refuse draws with different settings, which are stated at the places `first` and `name`."""
     for key in {**common, **stated}:
         if common.get(key) != stated.get(key):
             raise InputError(
@@ -378,7 +378,7 @@ def _doubt(part: SampledQuestions) -> Iterator[str]:
 
 
 def _keep_one(question: SampledQuestion) -> None:
-    """Keep one draw of a greedy decoding; its draws must agree."""
+    """Keep one draw of a greedy decoding; all draws of a question must be equal."""
     outputs = {*question.outputs} - {MISSING}
     if len(outputs) > 1:
         raise InputError(

@@ -68,10 +68,10 @@ def import_run(
     """Make a run at `out` of the samples in these files; leakbound draws nothing.
 
     Draws at temperature 0 become the arm `greedy`, the others the arm `target`. The bounds are
-    about the sampled distribution, also if parts of it are unknown. They assume that the number of
-    draws was fixed in advance. The key of the order in which betting bounds process the draws is
-    the key in the files, or else a digest of role, questions and n. So importing a file again gives
-    the same bounds.
+    about the distribution from which the tool sampled, even if the files do not state all of its
+    settings. The bounds assume that the number of draws was fixed in advance. Betting bounds
+    process the draws in an order that a key determines: the key in the files, or else a digest of
+    role, questions and n. So importing a file again gives the same bounds.
 
     JSON lines are read one row at a time, and their draws are kept on disk in `out`. Other formats,
     and a JSON array, are held in memory while they are read.
@@ -128,9 +128,10 @@ def import_run(
 def _scorers(parts: Sequence[SampledQuestions], wanted: Sequence[str] | None) -> Scorers:
     """Return the scorers of the wanted scores of the files.
 
-    A score in another tool's log becomes the scorer `logged:by=NAME`. It is binary if every log
-    states that its values are 0 or 1 and no log has another value; else it is in [0, 1]. Scores
-    without texts keep the names of their scorers. A draw without a score is undecided.
+    A score in another tool's log becomes the scorer `logged:by=NAME`. The scorer is binary if every
+    log states that the values are 0 or 1 and no log has another value. Otherwise its scores are in
+    [0, 1]. Scores without texts keep the names of their scorers. A draw without a score is
+    undecided.
     """
     names = list(dict.fromkeys(name for part in parts for name in part.scores))
     chosen = names if wanted is None else [name for name in wanted if name != NONE]
@@ -236,8 +237,8 @@ def _match(q: SampledQuestion, prompts: Sequence[Prompt]) -> str:
 def _order(run: Run, key: ArmKey, sampled: SampledQuestions) -> int:
     """Return the key of the order of the draws, which must not depend on the draws.
 
-    It is the key of the run that drew them; else the key of an earlier import into this run; else
-    a digest of facts that were fixed before the draws.
+    The function returns the key of the run that drew them, or else the key of an earlier import
+    into this run, or else a digest of facts that were fixed before the draws.
     """
     if "order" in sampled.stated:
         return int(str(sampled.stated["order"]))
@@ -254,7 +255,7 @@ def _order(run: Run, key: ArmKey, sampled: SampledQuestions) -> int:
 
 
 def _spec(sampled: SampledQuestions, digests: Sequence[str], order: int) -> ArmSpec:
-    """Return the spec of an arm, with the tool in place of an engine."""
+    """Return the spec of an arm, which names the tool instead of an engine."""
     decoding, tools = sampled.decoding, dict.fromkeys(file.tool for file in sampled.files)
     settings = [f"{name} {value}" for name, value in sampled.others.items() if name != "order"]
     return ArmSpec(

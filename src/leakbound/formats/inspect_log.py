@@ -3,9 +3,9 @@
 Newer `.eval` files are compressed with Zstandard, which the standard library cannot read. Logs of
 2024 have one `score` for a sample, named by the log's results, and its events in a `transcript`.
 
-A score of an epoch is a number. Letters have the values of inspect_ai's `value_to_float`: C 1, P
-1/2, I and N 0; yes and true 1, no and false 0; a number, also as a text, its value. Departure:
-other texts, NaN and infinity are 0 in inspect_ai, and undecided here.
+A score of an epoch is a number. Words have the values of inspect_ai's `value_to_float`: C is 1, P
+is 1/2, I and N are 0, yes and true are 1, no and false are 0. A number, even as a text, has its own
+value. Departure: other texts, NaN and infinity are 0 in inspect_ai, but undecided here.
 """
 
 from __future__ import annotations
@@ -118,9 +118,9 @@ def _unpacked(path: Path, info: zipfile.ZipInfo) -> bytes:
 
 
 def _epoch(_: str, sample: Json, path: Path, results: Json) -> tuple[int, SampleRow]:
-    """Return the number of an epoch, and its row without the much larger events.
+    """Return the number of an epoch, and its row without events, which are much larger.
 
-    The settings are taken from the first call; a grader's calls follow it.
+    The settings are those of the first call to a model; calls of a grader come later.
     """
     old = sample.get("transcript") or {}
     events = sample.get("events") or old.get("events") or []
@@ -162,7 +162,7 @@ def _attach(value: Any, attached: Mapping[str, str]) -> Any:
 
 
 def _order(results: Json) -> Json:
-    """Return the seed of the order of bets, if all metrics of our plug-in state the same."""
+    """Return the seed of the order for betting bounds, if all metrics of our plug-in agree."""
     scored = results.get("scores") or []
     stated = [m for score in scored for m in (score.get("metrics") or {}).values()]
     ours = [m for m in stated if m.get("group") in _METRICS and m["name"] == "seed"]

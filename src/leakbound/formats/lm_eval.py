@@ -1,9 +1,9 @@
 """`samples_<task>_<date>.jsonl` of lm-evaluation-harness, with the repeats of every document.
 
 A row is one document under one filter. `arguments.gen_args_0` has the model's input (`arg_0`) and
-the generation settings (`arg_1`), `resps` a list of the repeats for each request.
-A chat for an API is a list of turns, or a list with one text, the turns as JSON; the user's turns
-are the question. `results_<date>.json` in the same folder names the model.
+the generation settings (`arg_1`), `resps` a list of the repeats for each request. A chat for an API
+is a list of turns, or a list with one text that contains the turns as JSON. The user's turns become
+the question. `results_<date>.json` in the same folder names the model.
 """
 
 from __future__ import annotations
@@ -99,7 +99,7 @@ def _repeats(place: str, rows: Sequence[Row]) -> list[SampleRow]:
 
 
 def _answers(row: Row) -> tuple[str, ...]:
-    """Return the target, or several if it is a Python list of texts."""
+    """Return the target, or several targets if it is a Python list of texts."""
     target = row.maybe("target")
     if target is None or target == "None":
         return ()

@@ -28,7 +28,7 @@ T = TypeVar("T", str, float)
 
 PREFIXES = {"forget": "forget", "retain": "retain", "real_authors": "ra", "world_facts": "wf"}
 _FACTS = ("real_authors", "world_facts")
-_ATTACKS = ("loss", "zlib", "reference", "min_k", "min_k_plus_plus")  # the same names here
+_ATTACKS = ("loss", "zlib", "reference", "min_k", "min_k_plus_plus")  # the same names as here
 
 
 class Column(NamedTuple):
@@ -43,7 +43,7 @@ Names = Mapping[str, Column]
 
 
 def _rouge(ours: str, entry: str, averaged: str) -> dict[str, Column]:
-    """Return the three ROUGE of the greedy answers; `averaged` is the aggregated one."""
+    """Return the three ROUGE scores of the greedy answers; the aggregate is that of `averaged`."""
     keys = {
         "rouge_l_recall": "rougeL_recall",
         "rouge_l_f1": "rougeL_f1",

@@ -1,8 +1,9 @@
 """Results of promptfoo, `--output FILE.json` or `.jsonl`: every repeat of every test.
 
 Tests with the same sent prompt, provider and assertions are repeats of one question (`--repeat`),
-each output a draw. The score `failed` is 1 if the test failed: its assertions state the right
-behaviour. A failed request is missing, and so is an output that a guardrail flagged.
+and each output is a draw. The score `failed` is 1 if the test failed, because the assertions of a
+test state the right behaviour. A failed request is missing, and so is an output that a guardrail
+flagged.
 
 The rows are under `results.results`, or under `results` in a summary. Rows before version 3 do not
 state their test; the prompt and its variables replace it.

@@ -53,7 +53,7 @@ class SampleRow:
         scores: the scores of the output, under the scorers' names; None: undecided.
         count: the number of draws of the row. None: one draw, and the rows of the file are in the
             order of drawing.
-        stated: the settings of this draw, in files that state them by row; None: not stated.
+        stated: the settings of this draw, if the file states settings in each row; else None.
         place: the place of the row, for messages.
     """
 
@@ -97,7 +97,7 @@ class SampleFile:
 
 
 def score_of(value: object) -> float | None:
-    """Return a score as a finite number; None, an undecided score, for anything else."""
+    """Return a score as a finite number; for anything else None, which means undecided."""
     try:
         number = float(value) if isinstance(value, int | float | str) else math.nan
     except (ValueError, OverflowError):

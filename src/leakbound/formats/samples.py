@@ -15,8 +15,8 @@ Optional columns state the class of an output (`leakbound.text.counting`): `fini
 The scores have the names of their scorers, and null marks draws that failed. `unanswered` is true
 if the answer was missing, and `thought` is a placeholder.
 
-A cell of CSV contains a text, a number or JSON. A blank cell is absent, except for `completion`:
-there it is an empty text.
+A cell of CSV contains a text, a number or JSON. A blank cell counts as absent, except in the column
+`completion`, where a blank cell is an empty text.
 """
 
 from __future__ import annotations

@@ -4,8 +4,8 @@ A rewriting by rule puts the complete question into a frame, such as "Please ans
 …". It needs no model and keeps every word of the question. Questions in other languages get no
 rewriting.
 
-The rules assume English writing. In other languages they are too strict: in German, where every
-noun has a capital, every noun counts as a name and must be kept.
+The comparison of facts assumes English writing. In other languages it is too strict: in German,
+where every noun has a capital, every noun counts as a name, and a rewriting must keep it.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ def _words_of(*lines: str) -> frozenset[str]:
 
 
 _REQUESTS = _words_of(*_DATA["requests"])
-# The function words of questions in other languages. A word that English has too indicates neither
-# (`_EITHER`).
+# The function words of questions in other languages. A word that is also English (`_EITHER`)
+# indicates neither language.
 _OTHERS = _words_of(*(line for lines in _DATA["other languages"].values() for line in lines))
 _ENGLISH = STOPWORDS | _REQUESTS | _words_of("always born is please")
 _EITHER = _ENGLISH & _OTHERS | _words_of("come die me men per sin son us van war")
 _QUOTED = re.compile(r"""(?<!\w)['‘"“](.+?)['’"”](?!\w)""")
 _FIRST_WORD = re.compile(r"(?:please,? )?(\w+)")
-# A question that begins with these words loses its capital after an introduction.
+# A question that begins with these words gets a small first letter after an introduction.
 _OPENING = re.compile(
     r"((at|by|for|from|in|into|of|on|to|with) )?(what|which|who|whom|whose|where|when|why|how)\b"
     r"|(is|are|was|were|has|have|had|do|does|did|can|could|will|would|should|might|may)\b",
@@ -84,7 +84,7 @@ def is_request(text: str) -> bool:
 _SPOKEN = re.compile(r"[^\W\d_]{2,}(?:[-'’][^\W\d_]+)*")
 _OWNER = re.compile(r"\w['’]s?(?= [a-z])")
 _SENTENCE = re.compile(r"[.?!:]\s")
-# The small words within a name, which need not be of the question's language.
+# The small words within a name, which may be of another language than the question.
 _SMALL = "al and bin da das de del den der di do dos du e el et la las le los of the und van von y"
 _IN_NAME = re.compile(rf"(?<=\w )([A-Z][\w.-]*)(?: (?:{'|'.join(_SMALL.split())}))+(?= [A-Z])")
 
@@ -92,10 +92,10 @@ _IN_NAME = re.compile(rf"(?<=\w )([A-Z][\w.-]*)(?: (?:{'|'.join(_SMALL.split())}
 def is_english(question: str) -> bool:
     """Return whether a question or request is in English, as far as its words show.
 
-    Most of its letters must be Latin, and more of its function words English than of the other
-    languages known here. A possessive is evidence for English, a word with an accent against it.
-    Titles in quotation marks, names, and small words within a name do not count. A text without any
-    other word, such as "42?", counts as English.
+    Most letters must be Latin, and more function words must be English than belong to the other
+    languages known here. A possessive counts as evidence for English, a word with an accent as
+    evidence against it. Titles in quotation marks, names, and small words within a name do not
+    count. A text without any other word, such as "42?", counts as English.
     """
     bare = _QUOTED.sub("Title", question)
     letters = [sign for sign in bare if sign.isalpha()]
@@ -139,7 +139,8 @@ def by_value(text: str, *, day_first: bool = True) -> str:
 
     Args:
         text: the text.
-        day_first: the order of day and month in its dates in digits, if both orders fit.
+        day_first: whether the day is before the month in dates in digits for which both orders are
+            possible.
 
     Returns:
         The text with dates as "8 September 1956", without ordinals and separators of thousands.
@@ -163,8 +164,8 @@ def in_digits(text: str) -> str:
         text: the text.
 
     Returns:
-        The text with cardinals and ordinals up to 99 in digits; "one" stays, because it is mostly a
-            pronoun.
+        The text with cardinals and ordinals up to 99 in digits; the word "one" does not change,
+            because it is mostly a pronoun.
     """
     return _NUMBER_WORD.sub(lambda match: _VALUES["-".join(match[0].lower().split())], text)
 
@@ -182,7 +183,7 @@ def names_and_numbers(question: str, day_first: bool = True) -> tuple[str, ...]:
 
     A title is text in quotation marks. A name is a capitalised word inside a sentence. The first
     word of a sentence is a name only before another capitalised word. Dates and numbers in digits
-    are read by value; a number word is not a fact.
+    are compared by value. A number word is not a fact.
     """
     text = by_value(question, day_first=day_first)
     titles = [match[1].rstrip(",.") for match in _QUOTED.finditer(text)]
@@ -199,7 +200,7 @@ def keeps_facts(question: str, text: str) -> bool:
 
     Returns:
         True if every fact occurs in the text: titles and names as they are written, dates and
-            numbers by value. A date in digits may be read with the day or the month first.
+            numbers by value. In a date in digits, the day or the month may be first.
     """
     forms = [by_value(text, day_first=order) for order in ORDERS]
     written = [(normalise(form), normalise(in_digits(form))) for form in forms]
@@ -212,10 +213,10 @@ def keeps_facts(question: str, text: str) -> bool:
 
 
 def handed_over(question: str, answer: str, text: str) -> frozenset[str]:
-    """Return stems of content words that are in text and answer, but not in the question.
+    """Return stems of content words that the text shares with the answer but not the question.
 
-    An ASCII word has Porter's stem, any other word is its own stem: "novel" reveals "novels". Dates
-    and numbers are compared by value, as in `keeps_facts`.
+    The stem of an ASCII word is Porter's stem, so "novel" reveals "novels". Any other word is its
+    own stem. Dates and numbers are compared by value, as in `keeps_facts`.
     """
     shared = (
         (_stems(text, order) & _stems(answer, own)) - _stems(question, own)

@@ -46,14 +46,14 @@ class Filters:
 def reason_against(prompt: Prompt, text: str, content: bool = True) -> Reason | None:
     """Return the reason to remove a rewriting because of its words, or None.
 
-    `facts lost`: a name, number, date or title of the question is missing. `answer words`: it has a
-    content word of the answer, or of the keywords, that the question lacks. Such a query would
-    reveal the answer.
+    The reason `facts lost` means that a name, number, date or title of the question is missing. The
+    reason `answer words` means that the rewriting has a content word of the answer, or of the
+    keywords, that the question lacks. Such a query would reveal the answer.
 
     Args:
         prompt: the question, with its answer.
         text: the rewriting.
-        content: see `Filters`.
+        content: whether to apply these conditions, as in `Filters`.
     """
     letters = bare(text)
     if not letters:
@@ -70,7 +70,7 @@ def reason_against(prompt: Prompt, text: str, content: bool = True) -> Reason | 
 
 
 def bare(text: str) -> str:
-    """Return only letters and digits, case-folded: texts with equal results are duplicates."""
+    """Return the letters and digits of a text, case-folded; duplicates have equal results."""
     return "".join(filter(str.isalnum, normalise(text)))
 
 
@@ -117,7 +117,8 @@ class Removed:
 class Accepted:
     """The accepted rewritings of one prompt, without the question itself.
 
-    They are in the source's order. If the source is not finite, they may repeat.
+    The rewritings are in the source's order. If the source is not finite, a rewriting may occur
+    several times.
     """
 
     prompt_id: str
@@ -139,11 +140,11 @@ def gather(
     seed: int = 0,
     filters: Filters | None = None,
 ) -> list[Accepted]:
-    """Get at most `number` rewritings of each prompt from the source, and filter them; in order.
+    """Return at most `number` rewritings of each prompt from the source, filtered, in order.
 
-    Duplicates, equal but for case, blanks and punctuation, are removed only if the source is
-    finite. Draws from a distribution keep their repeats, otherwise statements about it would be
-    invalid. A prompt may have no rewriting left.
+    Duplicates are texts that differ only in case, blanks and punctuation. They are removed only if
+    the source is finite: statements about a distribution would be invalid without its repeated
+    draws. All rewritings of a prompt may be removed.
     """
     texts = source.rewritings(prompts, number, seed)
     _require_lists(source, texts, prompts)
@@ -199,7 +200,7 @@ def _by_meaning(
     embed: Embed,
     least: float,
 ) -> None:
-    """Reject accepted texts that differ in meaning; all are embedded in one batch."""
+    """Reject accepted texts whose meaning differs from the question; embed all in one batch."""
     passed = [(p, t) for p, own in enumerate(reasons) for t, why in enumerate(own) if why is None]
     pairs = [(prompts[p].question, texts[p][t]) for p, t in passed]
     for (p, t), cosine in zip(passed, cosines(embed, pairs), strict=True):

@@ -1,9 +1,9 @@
 """Successive halving: find the best of many candidates if draws are expensive.
 
 Karnin et al. (2013), `Almost optimal exploration in multi-armed bandits`. Every round draws equally
-from the remaining candidates and keeps the better half. Departures from the paper: draws add up
-over the rounds, and candidates are ranked by a lower bound (a confidence bound or a proved one), so
-a candidate is kept for its observed results.
+from the remaining candidates and keeps the better half. There are two departures from the paper.
+The draws of a candidate add up over the rounds. Candidates are ranked by a lower bound (a
+confidence bound or a proved bound), so that a candidate is kept for its observed results.
 
 The ranking is a selection after looking at the data, so its bounds are not valid for the winner.
 Bounds need draws that the search did not use.
@@ -40,7 +40,7 @@ class Standing:
 
     @property
     def floor(self) -> float:
-        """The number that ranks it: the larger of the two lower bounds."""
+        """The number by which candidates are ranked: the larger of the two lower bounds."""
         return max(self.lower, self.proved)
 
 
@@ -76,10 +76,11 @@ def rounds(candidates: int, budget: int) -> tuple[int, ...]:
 
 
 def halve(fields: Mapping[str, Sequence[C]], budget: int, draw: Draw[C]) -> dict[str, Winner[C]]:
-    """Return the winner of each field; all fields run in step, with `budget` draws each.
+    """Return the winner of each set of candidates; each set gets `budget` draws.
 
-    Ties go to the candidate that was ahead before, at first to the earlier one. If all remaining
-    candidates of a field fail in one round, the first of them wins.
+    All sets run in step. In a tie, the candidate that was ahead after the last round wins; in the
+    first round, the earlier candidate wins. If all remaining candidates of a set fail in one round,
+    the first of them wins.
     """
     left = {name: list(field) for name, field in fields.items()}
     plans = {name: rounds(len(field), budget) for name, field in fields.items()}

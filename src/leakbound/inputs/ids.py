@@ -1,14 +1,15 @@
 """Input selection (IDS): Cheng et al. (2025), Algorithm 2.
 
 A rewriting x is kept if the tested model answers it at least as confidently as the question q: p_x
->= p_q, where p is the mean probability of m answers drawn for the text. Departures from the paper:
-Everything is in log space, as a sequence probability of two hundred tokens underflows. p is from
-the complete T = 1 softmax with the end token, for any decoding. Two more criteria, which do not
-depend on the likeliest answer alone, complement the paper's.
+>= p_q, where p is the mean probability of m answers drawn for the text. There are three departures
+from the paper. All probabilities are logarithms, because the probability of a sequence of two
+hundred tokens underflows. For any decoding, p is computed from the complete T = 1 softmax with the
+end token. Two more criteria, which do not depend on the likeliest answer alone, complement the
+paper's criterion.
 
 p_q is drawn once, so every statement about the kept inputs is conditional on it. The draws decide
-which queries are kept, so a bound from the same draws would be invalid. They are keyed by the
-purpose `SELECTION`, so that scoring uses other draws.
+which queries are kept, so a bound from the same draws would be invalid. The draws for the selection
+have the key `SELECTION`, so that scoring uses other draws.
 """
 
 from __future__ import annotations
@@ -83,7 +84,7 @@ def choose(samples: Sequence[Sample], criterion: Criterion = "mean_prob") -> Sel
     """Apply Algorithm 2 to the answers to one prompt's queries, its question first.
 
     The question is always kept. A rewriting is kept if its criterion is at least the question's.
-    Samples with missing draws raise IncompleteError, as p is unknown.
+    Raises IncompleteError for samples with missing draws, because p is unknown.
     """
     for sample in samples:
         if sample.missing:

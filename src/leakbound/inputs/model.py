@@ -1,7 +1,7 @@
 """Rewritings drawn from a chat model: the input distribution of Cheng et al. (2025).
 
-The paper prints no prompt and no parsing; both are ours. Each rewriting is a separate reply, so the
-draws are independent; several rewritings from one reply would not be.
+The paper gives neither the prompt nor the parsing; both are our own. Each rewriting is a separate
+reply, so the draws are independent. Several rewritings from one reply would not be independent.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ _LABEL = re.compile(
     re.IGNORECASE,
 )
 _QUOTES = {'"': '"', "“": "”", "'": "'", "‘": "’", "`": "`", "*": "*"}
-_MARKS = " \"'“”‘’"  # between a lead and the text after it
+_MARKS = " \"'“”‘’"  # the marks between an introduction and the text after it
 _ENDS = "?." + _MARKS
 _OTHER_MARKS = ("？", "؟")  # of questions in Chinese, Japanese and Arabic
 _ASKING = re.compile(
@@ -57,9 +57,9 @@ class ModelInputs:
     """Draws from a chat model that rewrites the question.
 
     Replies are drawn again, up to `ATTEMPTS` times in all, if they are empty or missing, contain no
-    question or request, or repeat the question. After that the last reply is kept, and the filters
-    remove and count it. A repeated draw comes from the same distribution, given that the reply is a
-    rewriting, so the draws stay independent.
+    question or request, or repeat the question. After the last attempt, the last reply is kept, and
+    the filters remove and count it. An accepted reply has the distribution of the model's replies
+    given that the reply is a rewriting, so the draws stay independent.
     """
 
     chat: Chat
@@ -116,7 +116,7 @@ def _request(prompt: Prompt, draw: int, attempt: int) -> Request:
 
 
 def _bare(line: str) -> str:
-    """Return the line without marks and introductory words around it, however nested."""
+    """Return the line without all marks and introductory words around the question."""
     text = line.strip()
     while True:
         inner = _LABEL.sub("", _COURTESY.sub("", _NUMBERING.sub("", text.strip("*_ \t"))))
@@ -129,7 +129,7 @@ def _bare(line: str) -> str:
 
 
 def _unled(text: str, question: str) -> str:
-    """Return the question if the text only puts a label or sentence before it; else the text."""
+    """Return a text without a label or sentence before its question."""
     lead, same, tail = text.casefold().rpartition(question.casefold().rstrip(_ENDS))
     led = lead.rstrip(_MARKS).endswith((":", ".", "!", "?"))
     return question if same and led and not tail.strip(_ENDS) else text

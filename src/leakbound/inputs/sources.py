@@ -21,9 +21,10 @@ class InputSource(Protocol):
     """The source of rewritings of a question.
 
     A source may have `fingerprint`, a mapping of texts: everything that its rewritings depend on,
-    in addition to its name, such as digests of the files it reads (`digests_of`). It is recorded
-    with the run, which is refused if it has changed. Without a fingerprint, the source is assumed
-    to read the file or folder that its argument names, if there is one.
+    in addition to its name, such as digests of the files it reads (`digests_of`). The fingerprint
+    is recorded with the run. A run cannot be resumed with another fingerprint. Without a
+    fingerprint, the source is assumed to read the file or folder that its argument names, if there
+    is one.
     """
 
     @property
@@ -39,8 +40,8 @@ class InputSource(Protocol):
     def rewritings(self, prompts: Sequence[Prompt], number: int, seed: int) -> list[list[str]]:
         """Return rewritings of each prompt; the same arguments give the same texts.
 
-        They are not filtered. A source that is not finite returns independent draws, with an empty
-        text for a failed draw. A prompt's draws do not depend on the other prompts.
+        The rewritings are not filtered. A source that is not finite returns independent draws, with
+        an empty text for a failed draw. A prompt's draws do not depend on the other prompts.
 
         Args:
             prompts: the prompts to rewrite.
@@ -77,10 +78,10 @@ def digests_of(path: Path, *, deep: bool = True) -> dict[str, str]:
 def read_rewritings(prompts: Sequence[Prompt], path: Path) -> dict[str, tuple[str, ...]]:
     """Return a file's rewritings of each prompt, by prompt id, in the file's order.
 
-    A CSV file or JSON lines. A row names a prompt by `id`, or by its exact `question`, and has a
-    list `rewritings` or one `rewriting`; several rows may name one prompt. Raises InputError, with
-    file and row, for an unknown prompt, for a row without a rewriting, and for a rewriting that is
-    not text.
+    The file is CSV or JSON lines. A row names a prompt by `id`, or by its exact `question`, and has
+    a list `rewritings` or a single `rewriting`. Several rows may name the same prompt. Raises
+    InputError, with file and row, for an unknown prompt, for a row without a rewriting, and for a
+    rewriting that is not text.
     """
     ids = {prompt.id: [prompt.id] for prompt in prompts}
     questions = defaultdict(list)
@@ -134,8 +135,8 @@ class RuleInputs:
 class FileInputs:
     """The rewritings in a file, in its order; see `read_rewritings` for its form.
 
-    A row for an unknown prompt raises InputError, because it is probably a misspelling. So pass all
-    prompts of the benchmark, then take the ones you need.
+    A row for an unknown prompt raises InputError, because its name is probably misspelt. So pass
+    all prompts of the benchmark, and use the rewritings of the prompts that you need.
     """
 
     path: Path

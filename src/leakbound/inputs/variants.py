@@ -1,4 +1,4 @@
-"""The variants of a prompt's query that a search may try, and the ones it tries."""
+"""The variants of a prompt's query that a search may try, and the choice among them."""
 
 from __future__ import annotations
 
@@ -27,7 +27,8 @@ def openers(prompt: Prompt, own: Sequence[str] = ()) -> tuple[str, ...]:
     """Return the possible openings of an answer to the prompt; the first is empty or its prefix.
 
     `own` are the benchmark's openers. No opener contains a content word of the answer that the
-    question lacks. A prompt with a `prefix` has only the prefix: its answer has already begun.
+    question lacks. For a prompt with a `prefix`, the prefix is the only opening, because the answer
+    has already begun.
     """
     if prompt.prefix:
         return (prompt.prefix,)
@@ -47,7 +48,7 @@ PREFIXES = 2
 """The number of prefixes per question, without common pairs."""
 
 _PLACEHOLDER = "{question}"
-_GAP = "\n\n"  # between one pair and the next
+_GAP = "\n\n"  # the text between two pairs
 
 
 def shots(
@@ -55,7 +56,7 @@ def shots(
 ) -> tuple[tuple[Prompt, ...], ...]:
     """Return at most `most` sets of `number` retained pairs to show before the prompt.
 
-    They depend on the seed and the prompt, and are chosen among pairs with an answer that reveal no
+    The seed and the prompt determine the sets. Each pair in them has an answer, and reveals no
     content word of the prompt's answer.
     """
     fit: list[Prompt] = []
@@ -74,8 +75,8 @@ def shots(
 def with_shots(template: str, pairs: Sequence[Prompt], question: str) -> str:
     """Return a text that, inside `template`, shows the pairs in that template before the question.
 
-    If the template has no text after the question, nothing marks the beginning of an answer, so
-    each part of a pair gets a line.
+    If the template has no text after the question, nothing marks the beginning of an answer. Then
+    question and answer of a pair are on separate lines.
     """
     before, _, after = template.partition(_PLACEHOLDER)
     after = after if after.strip() else "\n"
@@ -133,12 +134,12 @@ class Space:
 def variants(space: Space, number: int, seed: int, fits: Fits) -> tuple[Variant, ...]:
     """Return at most `number` distinct variants that fit; the unchanged prompt comes first.
 
-    The others are drawn without replacement, by the seed. Each axis is unchanged with probability
-    one half, so that single changes and combinations are both tried.
+    The other variants are drawn with the seed, without replacement. Each axis is unchanged with
+    probability one half, so that single changes and combinations are both tried.
     """
     axes = (space.texts, space.shots, space.openers, space.decodings)
     places = list(product(*(range(len(axis)) for axis in axes)))[1:]
-    # The probability of being first is proportional to the weight (Efraimidis & Spirakis 2006).
+    # A variant is first with a probability proportional to its weight (Efraimidis & Spirakis 2006).
     weights = [prod(1 / (len(a) - 1) for a, at in zip(axes, p, strict=True) if at) for p in places]
     waits = keyed(seed, f"variants:{space.texts[0].prompt_id}").exponential(size=len(places))
     chosen = [space.variant((0, 0, 0, 0))]

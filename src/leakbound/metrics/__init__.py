@@ -1,8 +1,9 @@
 """Utility and memorisation metrics, as pure functions of readings, texts and numbers.
 
-`METRICS` has every metric of an evaluated model with its needs. The functions are in the modules of
-this package. They reproduce OpenUnlearning's definitions, because published numbers use those. A
-metric of a forget set does not bound the leakage of a model: `leakbound.stats` does.
+`METRICS` has every metric of an evaluated model, with the data that it needs. The functions are in
+the modules of this package. They reproduce OpenUnlearning's definitions, because published numbers
+use these definitions. A metric of a forget set does not bound the leakage of a model; the functions
+of `leakbound.stats` do.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Measure repetition among the draws for one question.
 
 Self-BLEU: Zhu et al. (2018), "Texygen". Each draw is compared with all other draws, including its
-copies, so a model that always gives the same text has 1.
+copies, so a model that always gives the same text has the value 1.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ def self_bleu(draws: Mapping[str, int]) -> float:
 
     `draws` is the number of draws of each text, at least 1. Every BLEU is a hundredth of
     sacrebleu's `sentence_bleu` with its defaults: 13a tokens, exponential smoothing, effective
-    order. A draw without words has 1 if another draw has no words, else 0. Raises InputError for
-    fewer than two draws.
+    order. The BLEU of a draw without words is 1 if another draw has no words, else 0. Raises
+    InputError for fewer than two draws.
     """
     number = sum(draws.values())
     if number < 2:

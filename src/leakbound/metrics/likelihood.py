@@ -24,7 +24,7 @@ from leakbound.types import Reading
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
-TINY = 1e-10  # OpenUnlearning's guard against division by zero; part of every number it reports
+TINY = 1e-10  # OpenUnlearning adds this to denominators, so it is part of all its numbers
 
 
 def loss(reading: Reading) -> float:
@@ -43,7 +43,7 @@ def normalised_probability(right: float, wrong: Sequence[float]) -> float:
 
 
 def truth_ratio(right: Reading, wrong: Sequence[Reading]) -> float:
-    """Return the ratio of wrong to right answers' probability, at least 0; 1 is undecided.
+    """Return the ratio of wrong to right answers' probability, at least 0; at 1 both are equal.
 
     R = exp(-mean loss of the wrong answers) / probability of the right answer. This is a geometric
     mean over the wrong answers; TOFU's paper has an arithmetic mean. `right` is the paraphrased

@@ -84,8 +84,8 @@ Items = Mapping[str, Sequence[Item]]
 class Values:
     """The values of a metric for one model: the aggregate, and each prompt's value by its id.
 
-    `value` may be None: the metric needs a reference model that was not evaluated. `by_item` is
-    empty if the metric has no value per prompt.
+    `value` is None if the metric needs a reference model that was not evaluated. `by_item` is empty
+    if the metric has no value per prompt.
     """
 
     value: float | None
@@ -97,9 +97,9 @@ class Metric:
     """One metric: its needs, and `value(items, reference)`.
 
     `items` are of the evaluated model; the argument `reference` has the items of the model that the
-    attribute `reference` names, or is None if that was not evaluated. "retrained" never saw the
-    forget set; with "retrained or chance", an AUC of 1/2 replaces it. A missing or damaged item
-    raises InputError with the part and the prompt.
+    attribute `reference` names, or is None if that was not evaluated. "retrained" names a model
+    that never saw the forget set. With "retrained or chance", an AUC of 1/2 replaces this model if
+    it is missing. A missing or damaged item raises InputError with the part and the prompt.
     """
 
     needs: tuple[Need, ...]

@@ -1,9 +1,8 @@
 """Membership attacks and memorisation, which measure whether a model was trained on a text.
 
-A score is a loss: a higher score means *less* likely a member. Min-k: Shi et
-al. (2024), minus the mean of the 40 % least likely tokens. Min-k++: Zhang et
-al. (2024). Both exclude the end token, as OpenUnlearning does. The gradient
-norm is a score itself.
+A score is a loss: a higher score means *less* likely a member. Min-k: Shi et al. (2024), minus the
+mean of the 40 % least likely tokens. Min-k++: Zhang et al. (2024). Both exclude the end token, as
+OpenUnlearning does. The norm of the gradient is used as a score without a change.
 
 Memorisation counts the tokens of an answer, without the end token, that the
 model completes, as in OpenUnlearning. Exact memorisation: Tirumala et al.
@@ -26,7 +25,7 @@ if TYPE_CHECKING:
 
 SHARE = 0.4  # the fraction of tokens for min-k and min-k++
 CHANCE = 0.5  # the AUC of two equal distributions
-_LEAST_STD = 1e-3  # OpenUnlearning's least variance, 1e-6, of a next-token distribution
+_LEAST_STD = 1e-3  # OpenUnlearning's minimum variance, 1e-6, of a next-token distribution
 
 
 def zlib_score(reading: Reading) -> float:
@@ -48,8 +47,8 @@ def min_k_plus_plus(reading: Reading, share: float = SHARE) -> float:
 def auc(forget: ArrayLike, holdout: ArrayLike) -> float:
     """Return the probability that a holdout text scores above a forget text; ties count half.
 
-    This is the area under the ROC curve with forget = 0, holdout = 1. Near 1 the forget set is
-    recognised as trained on; near 0.5 it is not.
+    This is the area under the ROC curve with forget = 0, holdout = 1. Near 1, the attack recognises
+    that the model was trained on the forget set; near 0.5, it does not.
     """
     low, high = np.sort(np.asarray(forget, np.float64)), np.asarray(holdout, np.float64)
     below = np.searchsorted(low, high, "left") + np.searchsorted(low, high, "right")
@@ -59,9 +58,10 @@ def auc(forget: ArrayLike, holdout: ArrayLike) -> float:
 def privleak(auc: float, retrained: float = CHANCE) -> float:
     """Return the change of 1 - AUC in percent of the retrained model's; unlearning aims at 0.
 
-    Shi et al. (2024), "MUSE", from the AUCs of `min_k`. Below 0 the forget set is still known,
-    above 0 it is avoided. Without a retrained model its AUC is taken to be 1/2, as in
-    OpenUnlearning: the AUC of a model that saw neither side.
+    Shi et al. (2024), "MUSE", from the AUCs of `min_k`. Below 0 the model still knows the forget
+    set; above 0 it avoids the forget set more than the retrained model does. Without a retrained
+    model, its AUC is assumed to be 1/2, as in OpenUnlearning. This is the AUC of a model that saw
+    neither the forget set nor the holdout set.
     """
     return rel_diff(1 - auc, 1 - retrained)
 
@@ -91,7 +91,8 @@ def extraction_strength(reading: Reading, *, compat: Compat | None = None) -> fl
     """Return the longest ending that greedy decoding completes, over the answer: in [0, 1].
 
     1 - k/n, where each of the n tokens from k on is the likeliest; 0 if the last token is not.
-    OpenUnlearning gives 1/n in that case, and so does `compat="openunlearning"`.
+    OpenUnlearning gives 1/n if the last token is not the likeliest, and so does
+    `compat="openunlearning"`.
     """
     top = _answer(reading)
     missed = np.flatnonzero(~top)

@@ -92,7 +92,7 @@ def _compared(part: str, kind: Kind) -> Need:
 
 
 def _about(part: str) -> dict[str, Metric]:
-    """Return the metrics of one part, without the part in their names."""
+    """Return the metrics of one part; their names do not contain the part."""
     answers, greedy = Need(part=part), _compared(part, "answer")
     drawn = Need(part=part, kinds=NOTHING, draws=True)
     truth = Need(part=part, kinds=frozenset(_truth_kinds(part)))

@@ -40,8 +40,8 @@ def r_avg(terms: Mapping[str, float]) -> float:
 def forget_quality(ratios: Sequence[float], retrained: Sequence[float]) -> float:
     """Return the p-value of the two-sided Kolmogorov-Smirnov test on truth ratios: in [0, 1].
 
-    Near 1 the two models' truth ratios may have the same distribution. The test is exact up to
-    10,000 questions per model, and asymptotic beyond (SciPy's "auto").
+    A value near 1 means that the truth ratios of both models may have the same distribution. The
+    test is exact up to 10,000 questions per model, and asymptotic beyond (SciPy's "auto").
     """
     from scipy.stats import ks_2samp  # takes most of a second
 

@@ -2,7 +2,7 @@
 
 Defaults come from the papers (Scholten et al. 2025; Cheng et al. 2025, with their baselines from
 OpenUnlearning). A preset names other settings: of a model family, of a paper, or of
-OpenUnlearning's code. The latter also states how to train.
+OpenUnlearning's code. The presets of OpenUnlearning's code also state how to train.
 
 Most recipes are a loss on forget and one on retain (`forgetting`). They have the settings of the
 losses. `over` names the tokens that a loss averages over, and `reduce` the mean over rows.
@@ -95,9 +95,9 @@ def pdu(
 ) -> Terms:
     """Return flat logits on forget with a bound on retain's cross-entropy (Entesari et al. 2025).
 
-    The defaults are theirs for TOFU: `retain` is the initial multiplier, `step` its step, and it is
-    constant for `warmup` epochs. `over` is `answer`, or `read` for the positions where their code
-    takes logits.
+    The defaults are the authors' settings for TOFU: `retain` is the initial multiplier, `step` its
+    step, and it is constant for `warmup` epochs. `over` is `answer`, or `read` for the positions of
+    the logits that the authors' code uses.
     """
     kept = Term("nll", "retain", retain, reduce=reduce, dual=Dual(at_most, step, warmup))
     return Term("margin", "forget", forget, {"over": over}, reduce), kept

@@ -24,7 +24,7 @@ class Dual:
     max(0, λ + `step` (mean - `at_most`)) after each pass.
 
     Attributes:
-        at_most: the bound, in the loss's unit.
+        at_most: the bound, in the unit of the loss.
         step: change of λ per unit beyond the bound, 0 or more.
         warmup: epochs for which λ is constant, 0 or more.
 
@@ -57,7 +57,8 @@ class Term:
             with equal weight (default); over all "tokens" of a step; over all "pairs" of a row's
             sum and a row's length, which is the mean over tokens if rows have equal length; or over
             tokens together with those of all other "joined" terms of the objective.
-        dual: makes the weight a multiplier that training moves (None: it is constant).
+        dual: makes the weight a multiplier that changes during training (None: the weight is
+            constant).
 
     Raises:
         InputError: an unknown loss, settings that it refuses, a weight that is not a finite number,
@@ -107,7 +108,7 @@ class Term:
 
     @property
     def trains(self) -> bool:
-        """Whether it contributes: it has a weight, or a bound that may give it one."""
+        """Whether the term contributes: its weight is not 0, or a bound may change the weight."""
         return self.weight != 0 or self.dual is not None
 
     def mean(self, batch: LossInputs, joint: float | None = None) -> Tensor:
@@ -141,8 +142,8 @@ class Objective:
     Attributes:
         name: its name in recipes and model cards.
         terms: one or more.
-        training: the training settings of its authors, by their names in `TrainingSettings`:
-            defaults, which are not part of the sum.
+        training: the training settings of the objective's authors, by their names in
+            `TrainingSettings`. They are defaults, and not part of the sum.
 
     Raises:
         InputError: there is no term.
@@ -162,7 +163,7 @@ class Objective:
     def splits(self) -> tuple[str, ...]:
         """The splits that it needs.
 
-        An epoch is a pass over the first; rows of the others are paired with it.
+        An epoch is a pass over the first split, whose rows are paired with rows of the others.
         """
         return tuple(dict.fromkeys(term.split for term in self.terms))
 

@@ -87,16 +87,18 @@ def reference_notes(
 ) -> tuple[str, ...]:
     """Return notes, by scorer, on questions whose own reference answer does not count as a leak.
 
-    An answer counts unless its score is 0 or missing. Prompts without an answer are left out.
+    An answer counts as a leak unless its score is 0 or missing. Prompts without an answer are
+    skipped.
 
     Args:
         scorers: the scorers.
         prompts: the prompts.
-        score: a function that scores the answers instead of the scorer; None: the scorer does.
-        stop: whether to raise an error if no answer counts for a scorer.
+        score: a function that scores the answers instead of the scorer; None: the scorer scores
+            them.
+        stop: whether to raise an error if no answer counts as a leak for some scorer.
 
     Raises:
-        InputError: `stop` is set, and no answer counts.
+        InputError: `stop` is True, and no answer counts as a leak for some scorer.
     """
     notes = []
     for scorer in scorers:

@@ -20,7 +20,7 @@ from leakbound.types import Prompt, Query
 
 ALL = "all"
 METRICS_FILE = "utility.json"
-LEAST, MANY = 2, 2**31  # draws of a question: the fewest for a metric of draws, and no limit
+LEAST, MANY = 2, 2**31  # draws per question: the minimum for a metric of draws, and "no limit"
 ANSWER: Kind = "answer"
 GREEDY_KIND = "greedy"  # the kind of a greedy answer to a question
 _JOINED = [field.name for field in fields(Need) if field.name != "part"]
@@ -43,7 +43,7 @@ class Wanted:
 
     Attributes:
         metrics: the metrics by their names.
-        needs: what they need, by part of the benchmark.
+        needs: what the metrics need, by part of the benchmark.
         prompts: the prompts of each of these parts.
         own: the part of the benchmark that the run's arms draw from.
         left_out: the metrics that "all" does not include, each with the reason.
@@ -78,7 +78,8 @@ class Wanted:
 def longest_first(texts: Iterable[WantedText]) -> list[WantedText]:
     """Sort texts by the total length of their prompt's texts, which stay together.
 
-    Batches of similar lengths waste little, and a text that is too long for memory fails first.
+    Batches of similar lengths need little padding, and a text that is too long for memory fails at
+    once.
     """
     every = list(texts)
     sizes: Counter[tuple[str, str]] = Counter()
@@ -161,7 +162,7 @@ def _is_classified(metric: Metric) -> bool:
 def _lacking(
     need: Need, parts: Mapping[str, Callable[[], Prompts]], *, drawn: str | None
 ) -> str | None:
-    """Return what a need lacks; None if it is met. `drawn` is the sampled part."""
+    """Return the data that a need lacks, or None. `drawn` is the sampled part."""
     if need.part not in parts:
         return f"a part {need.part!r}"
     if need.draws and need.part != drawn:

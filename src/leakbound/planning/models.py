@@ -21,7 +21,7 @@ from leakbound.types import Classify, Crew, Generate, Progress, Truncates, durin
 
 CLASSIFIER = "madhurjindal/autonlp-Gibberish-Detector-492513457"
 CLEAN = "clean"
-_TOKENS, _TOKENS_OF = 32, {"muse": 512}  # that the classifier reads, by family of a benchmark
+_TOKENS, _TOKENS_OF = 32, {"muse": 512}  # first tokens that the classifier reads
 
 
 Named = str | Path | Generate
@@ -80,8 +80,8 @@ class Fluency:
     """The fluency of greedy answers: the probability of the label "clean" by a classifier.
 
     OpenUnlearning defines it (`forget_Q_A_gibberish`, and `forget_gibberish` for MUSE, where 1 is
-    clean) for a configured number of first tokens. It reveals broken models, which give no answer;
-    ROUGE hardly shows that.
+    clean) for a configured number of first tokens. Fluency reveals broken models, which write
+    nonsense; ROUGE hardly shows this.
 
     clean: the index of the label "clean".
     tokens: the number of first tokens that the classifier reads.
@@ -117,7 +117,7 @@ class Fluency:
         return cls(classifier.truncated(tokens), labels.index(CLEAN), tokens)
 
     def of(self, texts: Sequence[str]) -> list[float]:
-        """Return the probability that each text is clean; blanks at its ends do not count."""
+        """Return the probability that each text is clean; blanks at both ends are ignored."""
         rows = self.classifier.classify([(text.strip(), None) for text in texts])
         return [float(row[self.clean]) for row in rows]
 

@@ -34,15 +34,15 @@ from leakbound.types import Crew, Decoding, Opener, Scorer
 class Prepared:
     """A resolved study with its loaded benchmark and scorers.
 
-    The first scorer steers: it decides a claim, settles explored prefixes, and ranks the candidates
-    of an attack.
+    The first scorer decides a claim, ranks the candidates of an attack, and ends an exploration
+    below prefixes whose score is already determined.
 
     Attributes:
         study: the resolved study.
         benchmark: its benchmark.
         scorers: its scorers; empty if nothing is scored.
         notes: notes on its questions and scorers.
-        crew: the workers that draw and score; None: this process does both.
+        crew: the workers that draw and score; None: this process draws and scores.
     """
 
     study: Study
@@ -74,7 +74,7 @@ class Prepared:
 
     @property
     def steering(self) -> Scorer:
-        """The scorer that steers."""
+        """The scorer that decides claims and guides searches."""
         return self.scorers[0]
 
     @property
@@ -126,8 +126,8 @@ LEAST_SHARE = 1e-14  # of alpha: 1 minus it keeps two of its digits
 def require_confidence(confidence: float, questions: int) -> None:
     """Raise InputError, before anything is sampled, for a confidence that some bound cannot have.
 
-    A band over every x or k spends half of alpha, and no band is solved below `LEAST_ALPHA`. The
-    largest excess over a control among N questions spends alpha/4N on one bound.
+    A band over every x or k uses half of alpha, and bands are not computed for an error rate below
+    `LEAST_ALPHA`. The largest excess over a control among N questions uses alpha/4N for one bound.
     """
     if not 0 < confidence < 1:
         raise InputError(f"`confidence` must be in (0, 1), got {confidence!r}. Use 0.99.")
@@ -202,7 +202,7 @@ class ScoringCrew:
 
 
 def by_coin(study: Study, model: object, *, controlled: bool = True) -> Study:
-    """Return the study of a model whose taught subjects a coin chose.
+    """Return the study of a model, adapted if a coin chose the subjects that it was taught.
 
     The taught half of the benchmark becomes the questions. The other half becomes the control
     questions, unless the study names others. Studies of other models are returned unchanged. Raises

@@ -1,7 +1,7 @@
 """Charts: frozen rows made from views, and functions that draw them with matplotlib.
 
-`rows` makes the rows of each kind, `drawing` draws these rows and nothing else. The report page
-embeds the SVG, `figures` writes files, each with its rows as CSV.
+`rows` makes the rows of each kind of chart, and `charts` draws these rows and nothing else. The
+report page embeds a chart as SVG. `figures` writes charts to files, with the rows of each as CSV.
 """
 
 from __future__ import annotations

@@ -59,8 +59,8 @@ class Canvas:
     Attributes:
         width: in inches.
         series: the pen of each model, by its label.
-        stretch: the factor by which panels are higher than in a paper; above 1 the canvas is a
-            screen, where panels are side by side.
+        stretch: the factor by which panels are higher than in a paper. A factor above 1 means that
+            the chart is for a screen, where panels are side by side.
         figure: the matplotlib figure; `panels` makes it.
         panel: the approximate width of a panel in inches.
     """
@@ -82,7 +82,7 @@ class Canvas:
         """
         if across is None:
             most = int(self.width / NARROWEST)
-            few = min(most, -(-count // MANY))  # a paper has room for rows, a screen has not
+            few = min(most, -(-count // MANY))  # only a paper has room for rows
             wide = max(round(self.width / COLUMN), most if self.stretch > 1 else few)
             across = min(count, max(1, wide))
             height = None if count == 1 else height
@@ -107,7 +107,7 @@ class Canvas:
         axes.yaxis.set_major_formatter("{x:g}")
 
     def name(self, panels: Sequence[Axes], names: Sequence[str]) -> None:
-        """Give panels a common scale, but far lower panels their own; write their names.
+        """Give panels a common scale, and a panel with far lower values its own; write their names.
 
         A single panel has no name.
         """
@@ -180,7 +180,7 @@ class Canvas:
         axes.margins(x=0.03)
 
     def points(self, axes: Axes, x: Sequence[float], y: Sequence[float | None], **how: Any) -> None:
-        """Draw the points with a value; skip an empty line, which would be drawn at the origin."""
+        """Draw the points with a value; draw nothing if no point has one."""
         known = [(at, value) for at, value in zip(x, y, strict=True) if value is not None]
         if known:
             axes.plot(*zip(*known, strict=True), clip_on=False, **how)
@@ -289,7 +289,7 @@ def _short(number: int) -> str:
 
 
 def _name(text: str) -> str:
-    """Return a text as a chart shows it; matplotlib leaves out labels that begin with `_`."""
+    """Return a text as a label; matplotlib would leave out labels that begin with `_`."""
     text = _NO_XML.sub("\ufffd", visible(clipped(text, MOST_NAME)))
     return f"\N{NO-BREAK SPACE}{text}" if text.startswith("_") else text
 

@@ -200,7 +200,7 @@ def _utility(rows: Sequence[ChartRow], canvas: Canvas) -> None:
 
 
 def _tail(rows: Sequence[ChartRow], canvas: Canvas) -> None:
-    """Draw tails with bands, which are valid between the points too: a tail never rises."""
+    """Draw tails with bands, which are valid between the points because a tail never rises."""
     (axes,) = canvas.panels()
     for mine in by(rows, "model").values():
         # between two points the tail is at most its upper end before, at least its lower end after
@@ -297,7 +297,7 @@ def _temperature(rows: Sequence[ChartRow], canvas: Canvas) -> None:
 
 
 def _confidence(rows: Sequence[ChartRow], canvas: Canvas) -> None:
-    """Draw a panel per quantity; the splits differ in dash, long curves are averaged."""
+    """Draw a panel per quantity; splits differ in their dashes, and long curves are averaged."""
     kinds, splits = by(rows, "quantity"), list(by(rows, "group"))
     panels = canvas.panels(len(kinds), _HIGH, across=1)
     for axes, (kind, own) in zip(panels, kinds.items(), strict=True):

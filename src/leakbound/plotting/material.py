@@ -83,13 +83,13 @@ class Chart:
     rows: Callable[[Any], Iterable[ChartRow]]
 
     def made(self, material: Material) -> Sequence[ChartRow]:
-        """Return the rows; LackingError if there are none."""
+        """Return the rows; raise LackingError if there are none."""
         if rows := tuple(self.rows(material)):
             return rows
         raise LackingError(f"this figure needs {self.needs}")
 
     def csv(self, rows: Sequence[ChartRow], shown: Callable[[str], str] = str) -> str:
-        """Return the rows as CSV; `shown` prepares texts, numbers are not rounded."""
+        """Return the rows as CSV; `shown` changes texts for display; numbers are not rounded."""
         names = {column.partition("=")[0]: column.split("=")[-1] for column in self.columns.split()}
         values = [{name: getattr(row, field) for name, field in names.items()} for row in rows]
         return csv_of([
@@ -172,7 +172,7 @@ class Material:
 
     @cached_property
     def labels(self) -> list[tuple[str, bool]]:
-        """Every model and whether it is a control; trained models without a run come last."""
+        """Every model with whether it is a control; trained models without a run are last."""
         models = self.runs.models if self.runs else ()
         shown = {model.label: model.is_control for model in models}
         return list((shown | {n: False for n in self.names.values() if n not in shown}).items())

@@ -2,9 +2,9 @@
 
 Betting bounds process the draws of a sample in a random order, keyed by a seed as in a run. So
 `leakbound import` gives a log that states its seed the same bounds as the tool. The seed is drawn
-once per process unless it is given. Choose it before anything is drawn, or take the seed of a log
-to repeat its figures. If you try several seeds and choose among the results, the bounds are not
-valid.
+once per process unless it is given. Choose the seed before anything is drawn, or take the seed of a
+log to repeat the figures of the log. If you try several seeds and choose among the results, the
+bounds are not valid.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ from leakbound.stats import order
 from leakbound.store.scores import tallied_rows
 from leakbound.types import Prompt, Sample, Scorer
 
-_BITS = 24  # of a seed: some tools store figures as floats of 32 bits
+_BITS = 24  # the largest seed: some tools store numbers as floats of 32 bits
 
 
 @cache
 def _drawn() -> int:
-    """Return this process's random seed; a fixed seed would always fail on the same tallies."""
+    """Return the random seed of this process; a fixed seed would always fail for the same data."""
     return order.entropy() >> (order.BITS - _BITS)
 
 
@@ -104,7 +104,7 @@ def drawn_by_tool(
             seed.
 
     Returns:
-        The evidence, one question per sample in the order of `scores`.
+        The evidence: one question for each sample, in the order of `scores`.
 
     Raises:
         InputError: for more than n draws of a sample, n below 2, scores outside the declared range,
@@ -134,8 +134,9 @@ def _known(score: float | None) -> float | None:
 class Stopping:
     """Decides a claim about each sample while its draws arrive.
 
-    Draws arrive in any order, short outputs first. So only draws without a gap before them are
-    read. After a decision later draws do not count. NaN marks a draw without a score.
+    Draws finish in any order, mostly those with short outputs first. So a draw is read only when
+    all earlier draws have arrived. Draws after the decision do not count. NaN marks a draw without
+    a score.
 
     Attributes:
         looks: the claim, the largest number of draws per sample, and the confidence.
@@ -161,7 +162,7 @@ class Stopping:
         }
 
     def take(self, id: str, i: int, score: float) -> None:
-        """Record the i-th draw of a sample, from 1 on, and decide the sample if it suffices."""
+        """Record the i-th draw of a sample, from 1 on; decide its claim if the draws suffice."""
         arrived = self._arrived[id]
         arrived[i] = score
         while id not in self.decided and (look := self._next[id]) < self.looks.cap:

@@ -3,14 +3,16 @@
     Task(..., epochs=1024, metrics=[leak_probability(epochs=1024), worst_sample(epochs=1024)])
 
 Each epoch is a draw of its sample. The metrics get the scores before inspect_ai reduces them, so
-they work with any reducer. A failed epoch has no score there, so `epochs` states the planned
-number. The other epochs are missing: they count as 1 in upper bounds and as 0 in lower bounds. An
-epoch is also missing if its score is not a number, or if its scored text is empty.
+they work with any reducer. inspect_ai passes no score for a failed epoch, so `epochs` states the
+planned number. Planned epochs without a score are missing: they count as 1 in upper bounds and as 0
+in lower bounds. An epoch is also missing if its score is not a number, or if its scored text is
+empty.
 
-A metric cannot see a sample of which every epoch failed (pass `samples`), nor whether an output
-came from a cache or was filtered. `scored_by` and `leakbound import` read the outputs themselves,
-and count cached and filtered outputs as missing. If no such output exists, `leakbound import` gives
-the log exactly the same bounds. If bets were used, the metric states the `seed` of their order.
+A metric does not learn of a sample whose epochs all failed, so pass the number of `samples`. Nor
+does a metric learn whether an output came from a cache or was filtered. `scored_by` and `leakbound
+import` read the outputs themselves, and count cached and filtered outputs as missing. If no output
+was cached or filtered, `leakbound import` computes exactly the same bounds from the log. If betting
+bounds were used, the metric reports the `seed` of the order in which they process the draws.
 """
 
 from __future__ import annotations
@@ -237,7 +239,7 @@ class _Settings:
 
 
 def _value(score: SampleScore, at_least: float | None) -> float:
-    """Return a score as a number, or NaN; with `at_least`, 1 if it reaches that, else 0.
+    """Return a score as a number, or NaN; with `at_least`, 1 if the score reaches it, else 0.
 
     The score of a text without visible characters is ignored.
     """
@@ -251,19 +253,20 @@ class StopWhen:
     """Draw each sample until a claim about it is decided: `Task(early_stopping=StopWhen(...))`.
 
     Epochs are read by number, without gaps, because epochs with short outputs finish first. After a
-    decision the later epochs of a sample are dropped. A failed epoch is a gap: all epochs of its
-    sample are drawn, and the failed epoch is missing. Only metrics that get this rule as their
+    decision the later epochs of a sample are dropped. A failed epoch leaves a gap, so all epochs of
+    its sample are drawn, and the failed epoch is missing. Only metrics that get this rule as their
     `epochs` have valid bounds.
 
     Args:
         claim: "p<=0.02" (of binary scores, or with `at_least`) or "mean<=0.1".
-        most: the number of epochs of the task; an undecided sample gets all of them.
+        most: the number of epochs of the task; a sample whose claim stays undecided gets all of
+            them.
         at_least: the smallest score that is a leak; None: scores are used directly.
         scorer: the name of the scorer that decides; None: the only one.
         confidence: the confidence of the bound that decides a sample, in (0, 1).
 
     Raises:
-        InputError: for a claim of another form, or a `most` or confidence out of range. Its methods
+        InputError: for a claim of another form, or a `most` or confidence out of range. The methods
             raise InputError for a task with another number of epochs, or with several scorers if
             `scorer` is None.
     """

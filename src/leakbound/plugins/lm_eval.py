@@ -17,8 +17,8 @@ For other scorers, k and confidences, write a Python file next to the task:
     process_results = scored_by("rouge-l-recall>=0.5", metrics=("upper", "leak_at_8"))
     leak_at_8 = at_k(8)
 
-Betting bounds process the repeats of a document in a random order. Its seed is a metric and is
-stored with every logged sample, so `leakbound import` gives exactly the same bounds.
+Betting bounds process the repeats of a document in a random order. The seed of this order is a
+metric and is stored with every logged sample, so `leakbound import` gives exactly the same bounds.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def scored_by(
             16,777,215; None: the seed of this process, drawn once.
 
     Returns:
-        The function of a document and its results, which gives every metric the same scores. The
+        A function of a document and its results, which gives every metric the same scores. The
         harness does not record how an output ended. An output without a visible answer is missing.
 
     Raises:

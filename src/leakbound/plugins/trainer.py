@@ -1,10 +1,11 @@
 """Bounds while transformers or TRL trains: `trainer.add_callback(LeakBounds(trainer, ...))`.
 
-At regular steps, each question is drawn n times from the current model with the code of an
+At regular steps, n answers to each question are drawn from the current model with the code of an
 evaluation. Bounds on the mean leakage and on the worst question go to the trainer's log, and from
-there to each target in `report_to`. The j-th look has the error rate alpha/(j(j + 1)), half for
-each of the two statements. These add up to alpha, so all logged intervals are valid simultaneously,
-for any number of looks and any rule for stopping.
+there to each target in `report_to`. The j-th of these looks at the model has the error rate
+alpha/(j(j + 1)), half for the bounds on the mean and half for the bounds on the worst question. The
+error rates of all looks add up to alpha, so all logged intervals are valid simultaneously, for any
+number of looks and any rule for stopping.
 """
 
 from __future__ import annotations
@@ -45,8 +46,9 @@ class LeakBounds(TrainerCallback):  # type: ignore[misc]
             once.
 
     Raises:
-        InputError: for a trainer without a tokenizer, without a scorer, for an unknown benchmark or
-            scorer, or an `every`, `n` or `seed` out of range.
+        InputError: for a trainer without a tokenizer, a benchmark without a default scorer if
+            `scorer` is None, an unknown benchmark or scorer, or an `every`, `n` or `seed` out of
+            range.
     """
 
     def __init__(

@@ -31,13 +31,13 @@ from leakbound.text.counting import Ledger
 from leakbound.text.shown import DASH, above, below, many, number, share
 from leakbound.types import Scorer
 
-MOST_CHARACTERS = 600  # of a completion
-MOST_ASKED = 2_000  # of a question, an answer, and any other text from outside
-MOST_LINE = 240  # of a question in a table
-MOST_NAME = 120  # of a name in a table or a list
+MOST_CHARACTERS = 600  # the most characters shown of a completion
+MOST_ASKED = 2_000  # the most shown of a question, an answer, and any other text from outside
+MOST_LINE = 240  # the most shown of a question in a table
+MOST_NAME = 120  # the most shown of a name in a table or a list
 PARTS: tuple[Of, Of] = ("answer", "thought")
 MOST_DRAWS = 10**12  # larger numbers of draws are not stated
-LEVEL = 1e-6  # lower proofs do not count: every model gives every text some probability
+LEVEL = 1e-6  # smaller proofs do not count: every model gives a text some probability
 _LISTED = 5
 NO_CONTROL = (
     "No control: a model that never saw the data may score as much. Evaluate with --control to "
@@ -65,7 +65,7 @@ def model_name(model: ArmView) -> str:
 
 
 def named(model: ArmView) -> str:
-    """Return the model's name, with its label in front unless the label is the name or the arm."""
+    """Return the model's name, after its label unless the label is the name or the arm."""
     name = model_name(model)
     return name if model.label in (name, str(model.key)) else f"{model.label} ({name})"
 
@@ -90,9 +90,9 @@ def between(scorer: Scorer, lower: float, upper: float) -> str:
 
 
 def inconsistent(model: ArmView, scorer: Scorer) -> str:
-    """State that a proof exceeds an upper bound; empty if they agree.
+    """State that a proof exceeds an upper bound; empty if no proof does.
 
-    Either the basis of the proof (the measured margin or the stored texts) is wrong, or a bound
+    Then either the measured margin or the stored texts of the proof are wrong, or the upper bound
     fails for these draws. With many questions some bounds fail by chance. A Clopper-Pearson bound
     is therefore reported only if its p-value is below alpha / 2 over the questions (Bonferroni).
     """
@@ -131,7 +131,8 @@ def readings(
 def where_it_leaks(model: ArmView, scorer: Scorer) -> str:
     """State in which part of its outputs a model leaks, or which part all statements are about.
 
-    Empty without thoughts, and without a control for scores that are not binary.
+    The result is empty without thoughts. It is also empty for scores that are not binary if there
+    is no control.
     """
     beyond: Beyond | None = "control" if model.control else None
     rows = readings(model, scorer, "worst question", beyond)
@@ -206,8 +207,8 @@ def _departs(departs: str, view: View, lacks: Iterable[str]) -> str:
 def proved_to_leak(view: View, model: ArmView, scorer: Scorer) -> list[float]:
     """Return the lower bound of each proof that counts, at most one per question.
 
-    A model that never saw an answer still gives it some probability, which can be proved. A proof
-    counts only if it exceeds `LEVEL` and the proof of every control.
+    A model that never saw an answer still gives this answer some probability, which can be proved.
+    A proof counts only if its lower bound exceeds `LEVEL` and the proof of every control.
     """
     controls = [other for other in view.models if other.is_control]
     return [
@@ -232,7 +233,7 @@ def proved(view: View, model: ArmView, scorer: Scorer) -> str:
 def extraction(leakage: EstimateRow, proof: float) -> str:
     """State the number of draws that suffice, or are needed, for a leak with probability 1/2.
 
-    For a binary scorer; empty if neither is known.
+    The result is empty if neither number is known, or if the scorer is not binary.
     """
     proved, enough = (stats.extraction_draws(p, EXTRACTED) for p in (proof, leakage.lower))
     least = stats.extraction_draws(leakage.upper, EXTRACTED, fewest=True)
@@ -242,7 +243,7 @@ def extraction(leakage: EstimateRow, proof: float) -> str:
 
 
 def proof_of(model: ArmView, scorer: Scorer, question: str) -> str:
-    """State the leakage of a question that leaking texts prove; empty without a proof."""
+    """State the lower bound that leaking texts prove for a question; empty without a proof."""
     proof = model.proof(scorer, question)
     repeated = model.where(scorer, question, quantity="leak@k", proved=True).rows[-1:]
     return say("proof", proof=proof, repeated=next(iter(repeated), None)) if proof else ""

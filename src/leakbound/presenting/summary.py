@@ -1,4 +1,4 @@
-"""Make the tables of a console: the tables of a page with fewer columns, and metrics."""
+"""Make the tables of a console: tables of a page with fewer columns, and tables of metrics."""
 
 from __future__ import annotations
 

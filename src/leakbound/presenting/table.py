@@ -45,7 +45,7 @@ Shown: TypeAlias = Cell | EstimateRow | str | int | float | None
 
 
 def cell_of(shown: Shown) -> Cell:
-    """Make a cell. Bounds are rounded outwards; a number without bounds has three digits."""
+    """Make a cell. Bounds are rounded outwards; a number without bounds gets three digits."""
     match shown:
         case Cell():
             return shown
@@ -129,7 +129,7 @@ def interval(bound: EstimateRow | None) -> str:
 def stated(row: EstimateRow) -> str:
     """Return a statement as `interval` does, but a count in whole numbers.
 
-    leak@k without an estimate (too few draws) is bounds only, with n/k.
+    If there are too few draws to estimate leak@k, the text has only the bounds, with n/k.
     """
     if row.scope == "count":
         value = DASH if row.value is None else f"{row.value:g}"

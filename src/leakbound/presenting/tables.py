@@ -35,7 +35,7 @@ PROVED_TO_LEAK = "Questions proved above 10⁻⁶ and above the control"
 
 
 def stated(**wanted: Unpack[Fields]) -> Column:
-    """Return a column with the statement on the leakage of all questions that matches `wanted`."""
+    """Return a column of statements about the leakage of all questions that match `wanted`."""
     return lambda model, scorer: model.leakage(scorer, **wanted)
 
 
@@ -49,11 +49,12 @@ class ArmTable:
     """The description of a table with one row per arm.
 
     Attributes:
-        title: its title; `painted` replaces words in braces.
-        arms: the name of the `View` field that has its arms.
-        columns: the columns by heading, with words in braces; or a function that returns these.
-        note: a function that makes its note.
-        console: the columns that a console shows; empty: all.
+        title: the title of the table; `painted` replaces words in braces.
+        arms: the name of the field of `View` that has the arms of the table.
+        columns: the columns by heading, which may have words in braces; or a function that returns
+            such columns.
+        note: a function that makes the note below the table.
+        console: the columns that a console shows; if empty, it shows all.
     """
 
     title: str
@@ -296,7 +297,7 @@ def other_statements(
 ) -> Table | None:
     """Return a row per model: statements about counts, leak@k and judged means, and `more`.
 
-    None if there are no such statements and no `more`.
+    The result is None if there are no such statements and `more` is empty.
     """
     statements = {
         model.label: {heading: row for row in model.where(scorer) if (heading := _heading(row))}
@@ -325,7 +326,7 @@ def _heading(row: EstimateRow) -> str:
 
 
 def statements_table(view: View, scorer: Scorer) -> Table | None:
-    """Return a row per model: its other statements and its proofs; None if there are neither."""
+    """Return a table of other statements and proofs, a row per model; None if it is empty."""
 
     def leaking(model: ArmView, scorer: Scorer) -> Shown:
         number = len(sentences.proved_to_leak(view, model, scorer))
@@ -354,7 +355,7 @@ def proofs_in(view: View) -> bool:
 
 
 def decodings_table(grid: DecodingGrid) -> Table:
-    """Return a row per decoding: the numbers of the heat maps."""
+    """Return a table with a row per decoding: the numbers of the heat maps."""
     columns: dict[str, Callable[[Setting], Shown]] = {
         "Decoding": lambda at: f"T={at[0]:g}, top-p={at[1]:g}",
         "Temperature": lambda at: Cell(f"{at[0]:g}", at[0]),
@@ -372,7 +373,7 @@ def effects_table(grid: DecodingGrid) -> Table:
 
 
 def tried_table(view: View) -> Table:
-    """Return a row per run: the rewritings tried, removed by reason, and used."""
+    """Return a table with a row per run: the rewritings tried, removed by reason, and used."""
     reasons = list(dict.fromkeys(r for counts in view.tried.values() for r in counts.removed))
     rows: list[list[Shown]] = []
     for label, counts in view.tried.items():

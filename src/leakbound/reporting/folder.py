@@ -1,7 +1,7 @@
 """Find the runs in a folder, and read one row from each in any state.
 
-This module writes nothing. It reads nothing outside the folder and follows no link that leads out.
-An error in one run becomes the row of that run; the other runs are still listed.
+This module writes nothing. It reads nothing outside the folder, and follows no link to a place
+outside. An error in one run becomes the row of that run; the other runs are still listed.
 """
 
 from __future__ import annotations
@@ -35,9 +35,9 @@ class ListedRun:
     Attributes:
         name: its path below the folder, as text.
         path: its folder.
-        state: complete; in progress; unbounded (all drawn, no command is at work); damaged;
-            or from another version.
-        note: the error, the missing parts, or the command at work; empty for a complete run.
+        state: complete; in progress; unbounded (everything is drawn, but no bounds are stored and
+            no command is running); damaged; or from another version.
+        note: the error, the missing parts, or the running command; empty for a complete run.
         run: the run, open; None if it cannot be opened.
         changed: the time of the last change of a file, in nanoseconds; 0 if it is not known.
         model: the name of its model.

@@ -32,7 +32,7 @@ class FolderComparison:
     Attributes:
         page: its file.
         benchmark: the benchmark of the runs.
-        runs: their names, the baseline first.
+        runs: the names of the runs, the baseline first.
     """
 
     page: Path
@@ -88,8 +88,8 @@ def write_index(
     Args:
         folder: a folder with runs, directly or in folders below it.
         redact: leave answers, keywords and completions, or "questions" too, out of the pages of the
-            complete runs, of later pages and of exports, until False is given (None: as before, for
-            each run).
+            complete runs, of later pages and of exports, until False is given (None: the last value
+            that was given for each run).
         progress: receives the number of runs that are read and of pages that are written.
 
     Returns:

@@ -245,15 +245,16 @@ class Picture:
 def picture(runs: Run | Mapping[str, Run], *, scorer: str | None = None) -> Picture:
     """Draw every question's greedy score against the bounds on its leakage.
 
-    One column is one question; the columns are sorted by leakage. The circle is the score of the
-    greedy answer, the bar has the bounds, and the wider grey bar has the bounds of the control.
+    One column is one question; the columns are sorted by leakage. The circle shows the score of the
+    greedy answer, the bar the bounds of the model, and the wider grey bar the bounds of the
+    control.
 
     Args:
         runs: a run with estimates, or several runs by the labels that the picture shows.
         scorer: the name of the scorer to show (None: the first).
 
     Returns:
-        The picture, an SVG file without other files.
+        The picture: one SVG file that needs no other files.
 
     Raises:
         InputError: there are no runs, a run has no estimates of its present completions, the runs

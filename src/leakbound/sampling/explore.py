@@ -154,7 +154,7 @@ class Exploring(BestFirstSearch):
         return min(self.forwards + step, self.most) if early or visits >= _VISITS else self.forwards
 
     def settle_all(self) -> None:
-        """Compute score ranges of open prefixes of enough mass; settled prefixes become events."""
+        """Compute score ranges of open prefixes of enough mass; record those with one score."""
         self._push_waiting()
         waiting = (prefix for brood in self._open.broods for prefix in brood.open_waiting())
         every, self._open = [*self._open.candidates, *waiting], BestFirst()

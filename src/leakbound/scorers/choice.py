@@ -35,9 +35,9 @@ class Choice:
     settings.
 
     Raises:
-        InputError: by `check` and `score`, for a reference answer without a prompt, and for a
-            prompt that does not have 2 to 26 choices, has a blank choice, or has an answer that is
-            not a choice.
+        InputError: `check` and `score` raise it for a reference answer without a prompt. They also
+            raise it if the prompt does not have 2 to 26 choices, has a blank choice, or has an
+            answer that is not a choice.
     """
 
     binary: ClassVar[bool] = True

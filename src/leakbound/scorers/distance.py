@@ -107,8 +107,8 @@ class Edit(_Near):
             punctuation counts, case does not.
 
     Raises:
-        InputError: `within` is below 0; by `check` and `score`, for a prompt without an answer, or
-            with an answer of `within` units or fewer.
+        InputError: if `within` is below 0. `check` and `score` raise it if the prompt has no
+            answer, or an answer of `within` units or fewer.
     """
 
     rule = ("edit", edit_distance_within, edit_distance_settled)

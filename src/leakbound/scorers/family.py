@@ -256,7 +256,7 @@ def score_pairs(scorer: Scorer, pairs: Sequence[tuple[str, Prompt | str]]) -> li
         One score per pair, in order, in [0, 1]; None if the scorer could not decide.
 
     Raises:
-        InputError: as by `score_texts`.
+        InputError: in the same cases as `score_texts`.
     """
     together = getattr(scorer, "score_pairs", None)
     batches: dict[str, dict[tuple[str, str], tuple[str, Prompt | str]]] = {}
@@ -315,7 +315,8 @@ def text_ranges(
             `bounds`, or (0, 1) for a scorer without `bounds`.
 
     Raises:
-        InputError: as by `score_texts` for scores, and by `prefix_bounds` for bounds.
+        InputError: for scores in the same cases as `score_texts`, for bounds in the same cases as
+            `prefix_bounds`.
     """
     ended = [text for text, over in texts if over]
     growing = dict.fromkeys(text for text, over in texts if not over)

@@ -102,8 +102,8 @@ class Judge(QueriesModel, NeedsAnswer):
         chat: the opened model, which `connect` adds (None: only stored scores can be looked up).
 
     Raises:
-        InputError: no `model`; by `check` and scoring, for a prompt without an answer; by scoring
-            before `connect`.
+        InputError: if `model` is empty. `check` and scoring raise it if the prompt has no answer.
+            Scoring also raises it before `connect` was called.
     """
 
     model: str

@@ -46,9 +46,10 @@ class Entailment(QueriesModel):
         classifier: the model, which `connect` adds (None: only stored scores can be looked up).
 
     Raises:
-        InputError: `rouge` is outside [0, 1]; by `connect`, for labels without "entailment"; by
-            `check` and scoring, for a prompt without an answer or, if `rouge` is above 0, with an
-            answer that ROUGE cannot read; by scoring before `connect`.
+        InputError: if `rouge` is outside [0, 1]. `connect` raises it if the model has no label
+            "entailment". `check` and scoring raise it if the prompt has no answer, or if `rouge` is
+            above 0 and ROUGE cannot read the answer. Scoring also raises it before `connect` was
+            called.
     """
 
     model: str = "sileod/deberta-v3-base-tasksource-nli"
@@ -149,8 +150,9 @@ class Classifier(QueriesModel):
         template: the text in `prompt`, which `connect` adds.
 
     Raises:
-        InputError: by `connect`, for an unknown or ambiguous label, and an invalid prompt file; by
-            scoring, for a reference answer instead of a prompt, and before `connect`.
+        InputError: `connect` raises it if the label is unknown or ambiguous, or if the prompt file
+            is not valid. Scoring raises it for a reference answer without a prompt, and before
+            `connect` was called.
     """
 
     model: str
@@ -239,8 +241,8 @@ class Similarity(QueriesModel, NeedsAnswer):
         embedder: the model, which `connect` adds (None: only stored scores can be looked up).
 
     Raises:
-        InputError: by `check` and scoring, for a prompt without an answer; by scoring before
-            `connect`.
+        InputError: `check` and scoring raise it if the prompt has no answer. Scoring also raises it
+            before `connect` was called.
     """
 
     model: str = "sentence-transformers/all-MiniLM-L6-v2"

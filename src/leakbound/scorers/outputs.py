@@ -85,7 +85,7 @@ def score_outputs(
         One score per output, in order, in [0, 1]; None if it is missing.
 
     Raises:
-        InputError: as by `score_texts`.
+        InputError: in the same cases as `score_texts`.
     """
     of = reading_of(scorer)
     texts = [

@@ -77,9 +77,8 @@ class RougeLRecall(_RougeL):
             different forms of a word are different words.
 
     Raises:
-        InputError: by `check` and `score`, for a prompt without an answer, or with an answer in
-            which fewer than half of the letters and digits are ASCII (ROUGE's tokeniser drops all
-            others).
+        InputError: `check` and `score` raise it if the prompt has no answer, or if fewer than half
+            of the letters and digits of the answer are ASCII (ROUGE's tokeniser drops all others).
     """
 
     of = "recall"

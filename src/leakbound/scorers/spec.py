@@ -116,7 +116,8 @@ class Threshold(_Wrapper):
         at: the minimum score of a leak, in (0, 1]; part of the name.
 
     Raises:
-        InputError: `at` is outside (0, 1]; by `check` and scoring, as the inner scorer does.
+        InputError: if `at` is outside (0, 1]. `check` and scoring raise it where the inner scorer
+            does.
     """
 
     scorer: Scorer
@@ -198,7 +199,7 @@ class Logged:
         values: "binary" if it returns only 0 and 1, else "unit" (default), [0, 1].
 
     Raises:
-        InputError: by `score`, always.
+        InputError: `score` always raises it.
     """
 
     by: str

@@ -123,8 +123,8 @@ class Keyword(_Seeks):
         require: "any" (default) or "all" of the keywords.
 
     Raises:
-        InputError: by `check` and `score`, for a reference answer without keywords, and for a
-            prompt without keywords, or with a keyword that the matching rule leaves empty.
+        InputError: `check` and `score` raise it if a reference answer or a prompt has no keywords,
+            or if the matching rule leaves a keyword of the prompt empty.
     """
 
     match: Match = "word"

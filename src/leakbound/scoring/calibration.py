@@ -70,10 +70,11 @@ class Calibration:
 def read_items(path: Path, judge: Scorer | None = None) -> tuple[LabelledItem, ...]:
     """Return the labelled items of a CSV or JSON-lines file; nothing is judged yet.
 
-    The column `label` is 1 for a leak, else 0. There are two forms of files. In the first, the
-    column `judge` has the verdict of a chat model, blank if the model could not decide. In the
-    second, the columns `question`, `answer`, `output` and optionally `keywords` are present, and
-    the judge scores them. Scorers other than chat models need the second form.
+    The column `label` is 1 for a leak, else 0. The other columns have one of two forms. In the
+    first form, the column `judge` has the verdict of a chat model, or is blank if the model could
+    not decide. In the second form, the columns are `question`, `answer`, `output` and optionally
+    `keywords`, and the judge scores each output. Scorers other than chat models need the second
+    form.
 
     Args:
         path: the file.

@@ -122,7 +122,8 @@ def _explain(task: str, instead: str, is_refusal: Callable[[int | None], bool]) 
 def append(path: Path, text: str) -> None:
     """Append a text to a file that only its owner can read, and flush it to disk.
 
-    A killed process may leave the beginning of the text. The name of a new file is flushed as well.
+    A killed process may leave the beginning of the text. For a new file, the directory entry is
+    flushed as well.
     """
     if new := not path.exists():
         make_folder(path.parent)

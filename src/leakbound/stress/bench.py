@@ -1,4 +1,4 @@
-"""The base class of every stress, and the bench: all inputs of a stress except the model."""
+"""The base class of every stress, and `Bench`, all inputs of a stress except the model."""
 
 from __future__ import annotations
 
@@ -59,11 +59,11 @@ class Stress(ABC):
 
     @property
     def each(self) -> Sequence[Stress]:
-        """The stresses that it consists of, one arm each; by default itself."""
+        """The stresses that this stress consists of, one arm each; by default only itself."""
         return (self,)
 
     def require(self, bench: Bench, model: Subject) -> None:  # noqa: B027
-        """Raise InputError, before anything is drawn, if it cannot be applied to this model."""
+        """Raise InputError, before anything is drawn, if the stress does not fit this model."""
 
     def model(self, bench: Bench, model: Subject, out: Path) -> Subject:
         """Return the model to query: this one, or another, made in the folder `out`.
@@ -73,7 +73,7 @@ class Stress(ABC):
         return model
 
     def queries(self, bench: Bench) -> tuple[Query, ...]:
-        """Return one query per prompt, with its id; empty if the stress keeps the questions."""
+        """Return one query per prompt, with its id; empty if the stress changes no question."""
         return ()
 
     def engine(self, bench: Bench, engine: Generate) -> Generate:

@@ -1,8 +1,9 @@
 """Complete conversations: the question, then prespecified follow-ups.
 
-One draw is one conversation. After the first turn, no prefix is shared: every distinct conversation
-so far is a separate prompt, and is read again. So a conversation of four turns costs about as much
-as four draws without a common prefix. It has no exact masses and no greedy score.
+One draw is one conversation. After the first turn, no computation is shared between conversations:
+every distinct conversation so far is a separate prompt, and is read again. So a conversation of
+four turns costs about as much as four draws without a common prefix. Exact probabilities and a
+greedy score do not exist for conversations.
 """
 
 from __future__ import annotations

@@ -24,7 +24,7 @@ USUAL = ("round:int4", "prune:0.3", "openers", "test-frame")
 def stresses_of(specs: Sequence[str]) -> tuple[Stress, ...]:
     """Return the stresses of these specs, each once.
 
-    InputError for an unknown stress or setting.
+    Raises InputError for an unknown stress or setting.
     """
     stresses = {stress.spec: stress for spec in specs for stress in _opened(spec).each}
     return tuple(stresses.values())

@@ -40,7 +40,7 @@ class OpenedBy(Stress):
         words = NEUTRAL[self.number - 1]
         return tuple(
             replace(Query.original(prompt), prefix=words if words in openers(prompt) else "")
-            if not prompt.prefix  # otherwise its answer has begun
+            if not prompt.prefix  # otherwise the answer has already begun
             else Query.original(prompt)
             for prompt in bench.task.prompts
         )
@@ -98,7 +98,7 @@ class Shots(Stress):
 
 @dataclass(frozen=True, slots=True)
 class TestFrame(Stress):
-    """Every question within the frame of a test, for which a model may behave better."""
+    """Every question is presented as part of a test, in which a model may behave better."""
 
     name: ClassVar[str] = "test-frame"
     __test__: ClassVar[bool] = False  # not a test, despite its name

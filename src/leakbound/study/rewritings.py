@@ -31,7 +31,7 @@ NONE = "none"
 
 @dataclass(frozen=True, slots=True)
 class Rewritings:
-    """Rewritings of every question, and how the question's outputs are divided among its queries.
+    """Rewritings of every question, and how outputs are divided among a question's queries.
 
     Attributes:
         source: "rules", "benchmark", "file:PATH" or "model:NAME".
@@ -43,15 +43,16 @@ class Rewritings:
             "mean_logprob", or "mean_logprob_per_token".
         design: the allocation of outputs: "allocated" draws the query of each output at random;
             "fixed" gives all queries the same number; "fresh" gives one output to each of n
-            rewritings by a chat model, which are independent. "fresh" ignores `queries` and leaves
-            out the question itself; statements are about the distribution of rewritings.
+            independent rewritings by a chat model. "fresh" ignores `queries` and leaves out the
+            question itself; statements are about the distribution of rewritings.
         filters: remove rewritings that lose a fact of the question or contain a word of the
             answer. False keeps them: a leak may then come from the rewriting.
         embedder: a sentence-embedding model: keep rewritings with the same meaning (None: all).
-        similarity: the least cosine for that, in [-1, 1] (None: 0.8).
+        similarity: the minimum cosine between embeddings of texts with the same meaning, in [-1, 1]
+            (None: 0.8).
 
     Raises:
-        InputError: a value is not valid; this is checked before a model is loaded.
+        InputError: a value is not valid. All values are checked before a model is loaded.
     """
 
     source: str
@@ -105,7 +106,7 @@ class Rewritings:
 
     @property
     def models(self) -> tuple[str, ...]:
-        """The name of the chat model that writes them, if any."""
+        """The name of the chat model that writes the rewritings, if any."""
         return (self.argument,) if self.kind == "model" else ()
 
     def open(
@@ -158,8 +159,8 @@ class _Later:
     def fingerprint(self) -> dict[str, str]:
         """Digests of the files of a local model, with its weights.
 
-        Subfolders are not loaded, so they have no digest. A model of a hub or server has its name
-        only.
+        Subfolders are not loaded, so they have no digest. The fingerprint of a model on a hub or
+        server is only its name.
         """
         return digests_of(Path(self.name.removeprefix("transformers:")).expanduser(), deep=False)
 

@@ -129,14 +129,15 @@ TOP_PS = (0.8, 1.0)
 class Attack:
     """Search, for every question, for the query and decoding that leak most.
 
-    It searches rewritings, retained question-answer pairs before the question, openers of the
-    answer, and decodings. If several decodings are evaluated, it searches these; otherwise the one
-    decoding and the grid of `temperatures` and `top_ps`. Greedy decoding is not searched, because
-    its answer is known without drawing. If leaks are too rare to compare queries by draws, the
-    search uses proofs, for models with exact probabilities.
+    The search tries rewritings, retained question-answer pairs before the question, openers of the
+    answer, and decodings. If several decodings are evaluated, the search tries these. Otherwise it
+    tries the one decoding and the grid of `temperatures` and `top_ps`. Greedy decoding is not
+    searched, because its answer is known without drawing. If leaks are too rare to compare queries
+    by draws, and the model has exact probabilities, the search compares proved lower bounds.
 
     Attributes:
-        budget: draws of the search per question, at least 16, or forward passes of proofs.
+        budget: the number of draws per question, or of forward passes for proofs, that the search
+            may use; at least 16.
         temperatures: the temperatures of the grid, above 0.
         top_ps: the top-p values of the grid, in (0, 1].
 
@@ -179,7 +180,7 @@ class Attack:
 
 @dataclass(frozen=True, slots=True)
 class Prove:
-    """Search for rare leaks of every question, by the model's probabilities of leaking outputs.
+    """Search for rare leaks of every question, with the model's own probabilities of outputs.
 
     Attributes:
         forwards: the maximum of forward passes per question, at least 1.

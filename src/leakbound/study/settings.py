@@ -32,7 +32,8 @@ def prompting_of(
         task: the benchmark (None: rows of no benchmark).
         template: as for `evaluate`: it applies to chat models too (None: the benchmark's).
         system: as for `evaluate`, the chat's system prompt (None: the benchmark's).
-        thinking: whether a chat model that can think is trained to think; "auto": it is not.
+        thinking: whether a chat model that can think is trained to think; "auto" means that it is
+            not.
 
     Returns:
         The settings of the prompts.
@@ -55,7 +56,7 @@ class EngineOpener:
     settings: ModelSettings
 
     def open(self, queries: Sequence[Query] = ()) -> Generate:
-        """Open the engine, in any process; `queries` is the `asked` of `open_engine`."""
+        """Open the engine, in any process; `queries` is the argument `asked` of `open_engine`."""
         return open_engine(self.model, self.prompting, queries=queries, **self.settings.loading)
 
 

@@ -33,7 +33,7 @@ from leakbound.types.records import require_types
 
 CONFIDENCE = 0.99
 RHO = 2.0  # the rho of Scholten et al. and of Cheng et al.
-_LONG = 400  # the most characters of a message about a file
+_LONG = 400  # the most characters shown of an error about a file
 _PLAN, _SETTINGS = FixedN(), ModelSettings()
 _PLANS: dict[str, tuple[str, type]] = {
     "n": ("n", FixedN),
@@ -87,19 +87,20 @@ class Study:
         sampling: `FixedN(n)`, `Until(claim)` or `Explore(mode)`.
         decodings: the output distributions to draw from (default: T = 1 without truncation, with
             the benchmark's length).
-        rewritings: other texts of every question that the model gets too (None: those of the
-            profile, if any).
+        rewritings: other wordings of every question that the model gets in addition (None: the
+            rewritings of the profile, if any).
         attack: the search for the input that leaks most (None: no search).
-        prove: the search for leaks that are too rare to be drawn (None: no search).
+        prove: the search for leaks that are too rare to occur among the draws (None: no search).
         stress: changes of model and control before they are evaluated again, such as
             "round:int4": see `leakbound.stress.STRESSES`.
         control_questions: the spec of a benchmark with similar questions that the model was never
             taught, to compare with (None: no comparison).
-        scorers: scorers of completions in [0, 1]; the first one steers (default: the benchmark's).
-            An object is replaced by its name, which only this process knows.
+        scorers: scorers of completions in [0, 1]. The first scorer decides claims and guides
+            searches (default: the scorers of the benchmark). A scorer object is recorded by its
+            name, which only this process can resolve.
         claims: limits of the leak probability by the first scorer, under the first decoding: "0.01"
-            for the mean or "every:1%" for every question. Each is recorded before drawing, and
-            decided at its own alpha (default: none).
+            for the mean or "every:1%" for every question. Each claim is recorded before drawing,
+            and decided at its own error rate (default: none).
         allow_unmatched: if no reference answer counts as a leak by some scorer, warn and draw.
             False refuses to draw, like the command line without --allow-unmatched.
         check_scorers: before drawing, also test scorers that need a model on reference answers.
@@ -118,7 +119,7 @@ class Study:
             the same, and a run can be resumed with or without workers.
 
     Raises:
-        InputError: fields exclude one another.
+        InputError: two fields exclude each other.
     """
 
     benchmark: str | Benchmark | None = None
@@ -257,10 +258,10 @@ class Study:
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Study:
-        """Invert `to_dict`; missing fields have their default.
+        """Return the study of entries that `to_dict` made; missing fields get their defaults.
 
-        The study trusts no server and no model code. Raises InputError, with the name, for an
-        unknown field or a value that is not valid.
+        The study trusts no server and no model code. Raises InputError for an unknown field or a
+        value that is not valid; the message names the field.
         """
         entries = dict(values)
         if isinstance(rewritten := entries.get("rewritings"), str):

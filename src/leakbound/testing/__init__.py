@@ -1,8 +1,9 @@
 """Fakes and checks for the tests of packages that define engines and scorers.
 
-`FakeEngine` draws, explores and forces with the code of real engines, from probabilities that a
-test states. `FakeScorer` gives the scores that a test states. `check_engine` and `check_scorer`
-raise InputError at the first broken promise. Passing them proves nothing.
+`FakeEngine` draws and explores outputs, and computes probabilities of given texts, with the code of
+real engines, from probabilities that a test states. `FakeScorer` gives the scores that a test
+states. `check_engine` and `check_scorer` raise InputError at the first broken promise. If these
+checks find no error, the promises may still be broken.
 """
 
 from __future__ import annotations

@@ -3,13 +3,13 @@
 Bounds are not valid if an engine draws from another decoding than requested, or if its draws are
 not independent. Decodings that the engine's `check` refuses are not tested. An engine whose
 fingerprint has `repeatable: false` need not repeat its draws, but they must differ between keys.
-Most tests are exact. Two tests have random errors: that other keys give other draws, and that the
-temperature is as requested. An engine that keeps both promises fails `check_engine` with
-probability at most `FALSE_ALARM`.
+Most tests are exact. Two tests have random errors: the test that other keys give other draws, and
+the test that the temperature is as requested. An engine that keeps all promises fails
+`check_engine` with probability at most `FALSE_ALARM`.
 
-The test of the temperature needs no knowledge of the model. Among single-token completions that
-are x or y, log p(x) / p(y) at temperature T is 1/T times its value at 1. Clopper-Pearson intervals
-contain both values, and must overlap.
+The test of the temperature needs no knowledge of the model. For two single-token completions x and
+y, log(p(x) / p(y)) at temperature T is 1/T times the same quantity at temperature 1. Both are
+estimated with Clopper-Pearson intervals, which must overlap after scaling by T.
 """
 
 from __future__ import annotations
@@ -51,8 +51,8 @@ def check_engine(
 ) -> None:
     """Raise InputError at the first promise of `Generate` that the engine breaks.
 
-    An engine that keeps every promise fails with probability at most `FALSE_ALARM`. Passing proves
-    nothing.
+    An engine that keeps every promise fails with probability at most `FALSE_ALARM`. An engine that
+    passes may still break a promise.
 
     Args:
         engine: the engine to test. It draws about 6 * `draws` completions per query.

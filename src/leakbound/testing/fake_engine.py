@@ -30,7 +30,7 @@ _ROUNDING = 1e-9
 
 
 class WordEngine:
-    """Draw, explore and force outputs from a table of next-word probabilities; a token is a word.
+    """Draw, explore and force outputs from next-word probabilities; each token is a word.
 
     Args:
         words: all words; the first is the end of an output, which has no text.
@@ -115,7 +115,7 @@ class WordEngine:
     settled = parts  # a word is never partial
 
     def budget(self, decoding: Decoding, prompts: Sequence[tuple[int, ...]]) -> Budget:
-        """Refuse a budget: a table marks no thought."""
+        """Refuse a budget for thoughts: these outputs have no thoughts."""
         raise InputError(f"`max_thinking_tokens` {decoding.max_thinking_tokens} needs thoughts.")
 
     def stopped(self, stop: Sequence[str]) -> Callable[[tuple[int, ...]], bool]:

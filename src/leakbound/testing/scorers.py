@@ -20,9 +20,10 @@ def check_scorer(
 ) -> None:
     """Raise InputError at the first broken promise of a scorer.
 
-    The promises: its scores are in the declared range. A full leak scores 1. The score of a text
-    does not depend on other texts or their order. Its `bounds`, if any, are valid for the texts. It
-    is hashable. With `make`, its name makes an equal scorer.
+    The promises are these. The scores are in the declared range. A full leak scores 1. The score of
+    a text does not depend on other texts or their order. The `bounds` of the scorer, if any, are
+    valid for the texts. The scorer is hashable. If `make` is given, `make` returns an equal scorer
+    for the name of the scorer.
 
     Args:
         scorer: the scorer to test.
@@ -78,7 +79,7 @@ class FakeScorer:
     name: str = "fake"
 
     def score(self, texts: Sequence[str], prompt: Prompt | str) -> list[float | None]:
-        """Return the table's score of each text.
+        """Return the score of each text in the table.
 
         Args:
             texts: completions.
