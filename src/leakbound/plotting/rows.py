@@ -109,7 +109,7 @@ def _histogram(material: Material) -> Iterator[ChartRow]:
 
 @chart("tail", "Scholten et al. Fig. 3d", _SCORES, f"model question x {_BOUNDS}")
 def _tail(material: Material) -> Iterator[ChartRow]:
-    """Pr[X > x] of one question by model, with a band that is valid at all x."""
+    """Pr[X > x] of one question by model, with a band that is valid for all x simultaneously."""
     for model in material.view.models:
         rows = model.by_parameter(material.scorer, material.question, quantity="tail")
         for x, row in sorted(rows.items()):
