@@ -45,8 +45,8 @@ _IN_WORDS = {
         r"at most \1 sequences per forward pass; keys and values of at most \2 sequences"
     ),
     r"^oneDNN from (\d+), without AVX-512 by (\d+) weights": (
-        r"oneDNN for products of at least \1 multiplications, but without AVX-512 only in layers of "
-        r"at least \2 weights"
+        r"oneDNN for products of at least \1 multiplications, but without AVX-512 only in layers "
+        r"of at least \2 weights"
     ),
     r", prompts read (\d+) tokens at once, once for all rows from (\d+) by (\d+), (\d+)": (
         r"; prompts are read \1 tokens at once; the keys of prompts are read once for all their "
