@@ -152,7 +152,7 @@ def test_questions_given_in_other_words(run: Run) -> None:
     first, second, third = run.queries
     other = replace(second, text="Say nothing.")
     assert faults(asking(run, first, other, third))["queries"] == (
-        "question 2 was given to the model in other words than the run contains"
+        "question 2 was given to the model in other words than those of the run"
     )
     assert faults(asking(run, first, second))["queries"] == (
         "2 questions were sampled, but the run has 3"
@@ -274,7 +274,7 @@ def test_shares_that_do_not_follow_from_the_design(rewritten: Run) -> None:
     arm = planned(arm, shares=shares, seed=1)
     assert faults(run, arm)["plan"] == "the draws have seed 1, but the rewritings have seed 0"
     assert faults(run, planned(run.arms["target"], shares=shares))["plan"] == (
-        "draws are shared among queries in an arm of the questions in their own words"
+        "draws are shared among queries in an arm of the original questions"
     )
 
 
@@ -292,7 +292,7 @@ def test_a_plan_that_leakbound_does_not_make(run: Run) -> None:
         found.append(faults(run, planned(arm, **{name: value}))["plan"])
     assert found == [
         "the draws have no seed",
-        "other texts were sampled in an arm of the questions in their own words",
+        "other texts were sampled in an arm of the original questions",
         "draws must be imported or have a recorded model; the record has both or neither",
     ]
 

@@ -107,7 +107,7 @@ def _queries(run: Run) -> Iterator[str]:
     questions = [Query.original(prompt) for prompt in run.prompts]
     for number, (query, question) in enumerate(zip(run.questions, questions, strict=False), 1):
         if query != question:
-            yield f"question {number} was given to the model in other words than the run contains"
+            yield f"question {number} was given to the model in other words than those of the run"
     if len(run.questions) != len(questions):
         yield f"{len(run.questions):,} questions were sampled, but the run has {len(questions):,}"
     texts: dict[str, list[str]] = {prompt.id: [] for prompt in run.prompts}
@@ -177,14 +177,14 @@ def _plan(run: Run, arm: Arm) -> Iterator[str]:
     inputs = run.record.inputs
     shared = inputs is not None and arm.key.asks == "rewritings"
     if not shared and spec.shares is not None:
-        yield "draws are shared among queries in an arm of the questions in their own words"
+        yield "draws are shared among queries in an arm of the original questions"
     if shared and inputs is not None:
         if spec.seed != inputs.seed:
             yield f"the draws have seed {spec.seed}, but the rewritings have seed {inputs.seed}"
         if spec.shares != share(run.queries, inputs.design, spec.plan.n, inputs.seed):
             yield f"draws are not divided by design {inputs.design!r} with seed {inputs.seed}"
     if spec.attack_queries and arm.key.own_words:
-        yield "other texts were sampled in an arm of the questions in their own words"
+        yield "other texts were sampled in an arm of the original questions"
     if isinstance(draws, ImportedDraws) != (spec.fingerprint.get("engine") == "imported"):
         yield "draws must be imported or have a recorded model; the record has both or neither"
 

@@ -185,7 +185,7 @@ def _write_samples(run: Run, out: Path, arm: str, redact: bool | None) -> Export
     if redact and (drawn.key.asks != "own words" or drawn.spec.attack_queries):
         raise InputError(
             f"bounds of arm {arm!r} need the question of each of its queries, which an export of "
-            "scores lacks. Export an arm of the questions in their own words."
+            "scores lacks. Export an arm of the original questions."
         )
     rows = _scores(run, drawn) if redact else _texts(drawn)
     settings = _stated(drawn)

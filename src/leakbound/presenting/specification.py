@@ -53,6 +53,15 @@ _IN_WORDS = {
         r"sequences if the longest prompt has at least \2 tokens, a prompt has at least \3 "
         r"sequences on average, and tokens times sequences are at least \4"
     ),
+    "it draws each output by itself": "the server draws each output independently",
+    r"what it turns away \(429, 503\) it has not drawn": (
+        "the server draws no output for a request that it rejects (429, 503)"
+    ),
+    "it draws: it was not tried": "the server samples its outputs, which was not tried",
+    "from the model's law as its sampler computes it, in float32: how far that is from": (
+        "from the distribution that its sampler computes in float32; how far this distribution is "
+        "from"
+    ),
 }
 _OTHERS = "rows that differ from the rows published under this name"
 
@@ -103,10 +112,10 @@ def facts_of(run: Run, arm: Arm) -> dict[str, str]:
         "draws": f"{by_heading['Draws']}; {arm.usage.draws:,} in all",
         "identity of the draws": arm.identity[:_DIGITS],
     }
-    return {**facts, **{name: _in_words(text) for name, text in _flat(arm.spec.fingerprint)}}
+    return {**facts, **{name: in_words(text) for name, text in _flat(arm.spec.fingerprint)}}
 
 
-def _in_words(text: str) -> str:
+def in_words(text: str) -> str:
     """Return a text of a fingerprint as readers see it."""
     for pattern, words in _IN_WORDS.items():
         text = re.sub(pattern, words, text)
