@@ -253,7 +253,7 @@ def test_a_batch_may_be_split(name: str) -> None:
         ("nop", "unknown objective 'nop'. Did you mean 'npo'.*simnpo"),
         ("gd:reduce=word", "`reduce` of ga on forget must be one of sequence, tokens, pairs, join"),
         ("npo:gamma=1", "objective 'npo' has no setting 'gamma'.*beta, retain"),
-        ("npo:beta", "'npo' has no preset 'beta', it has: scholten. .*NAME=VALUE"),
+        ("npo:beta", "'npo' has no preset 'beta'. Its presets: scholten. .*NAME=VALUE"),
         ("npo:beta=nan", "`beta` of objective 'npo' must be a finite number, got 'nan'"),
         ("dpo:textbook=1", "`textbook` of objective 'dpo' must be true or false, got '1'"),
         ("rmu:layer=7.5", "`layer` of objective 'rmu' must be a whole number, .*below 1, got 7.5"),

@@ -62,9 +62,13 @@ COINS = [
 ]
 CONTINUED = [
     ("continuation", {}, "needs documents: a file, a folder or a corpus"),
-    ("continuation:empty", {"empty/.hidden.txt": "a"}, "empty' contains no text file, .txt, .md"),
+    ("continuation:empty", {"empty/.hidden.txt": "a"}, "empty' contains no text file"),
     ("continuation:blank.txt", {"blank.txt": " \n"}, "'blank.txt' contains no text"),
-    ("continuation:one.txt", TWELVE, "need 100 words, the longest document of 'one.txt' has 12"),
+    (
+        "continuation:one.txt",
+        TWELVE,
+        "need 100 words together, but the longest document of 'one.txt' has 12 words",
+    ),
     ("continuation:one.txt,prefix=3,first=2", TWELVE, "first` must be at least 3, got 2"),
 ]
 OWN = [

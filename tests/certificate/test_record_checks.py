@@ -71,7 +71,7 @@ def test_a_run_as_it_was_made_has_no_fault(run: Run) -> None:
 def test_questions_that_the_record_counts_or_digests_otherwise(run: Run) -> None:
     told(run, prompts=4, sha256="0" * 64)
     assert faults(run) == {
-        "questions": "the run has 3 questions, its record states 4; "
+        "questions": "the run has 3 questions, but its record states 4; "
         "the digest of the questions is not the recorded digest"
     }
 
@@ -134,7 +134,7 @@ def test_questions_with_known_published_rows(run: Run, monkeypatch: pytest.Monke
         for unstated in (usual(4, published=False), usual(4), None):
             assert "questions" not in faults(told(run, usual=unstated)), "none is published"
     for name, of, published, says in (
-        ("known", 5, True, "known has 4 questions, the record has 5"),
+        ("known", 5, True, "known has 4 questions, but the record has 5"),
         ("unknown", 4, True, "no published rows of unknown are known"),
         ("unknown", 4, False, "no published rows of unknown are known"),
     ):
@@ -152,10 +152,10 @@ def test_questions_given_in_other_words(run: Run) -> None:
     first, second, third = run.queries
     other = replace(second, text="Say nothing.")
     assert faults(asking(run, first, other, third))["queries"] == (
-        "question 2 was given to the model in other words than the run contains"
+        "question 2 was given to the model in other words than those of the run"
     )
     assert faults(asking(run, first, second))["queries"] == (
-        "2 questions were sampled, the run has 3"
+        "2 questions were sampled, but the run has 3"
     )
     stranger = Query(id="q0~00", prompt_id="q0", text="Who, then?", source="rules")
     assert faults(asking(run, first, stranger, second, third))["queries"] == (
@@ -272,9 +272,9 @@ def test_shares_that_do_not_follow_from_the_design(rewritten: Run) -> None:
     )
     assert "plan" in faults(run, planned(arm, shares=None))
     arm = planned(arm, shares=shares, seed=1)
-    assert faults(run, arm)["plan"] == "the draws have seed 1, the rewritings 0"
+    assert faults(run, arm)["plan"] == "the draws have seed 1, but the rewritings have seed 0"
     assert faults(run, planned(run.arms["target"], shares=shares))["plan"] == (
-        "draws are shared among queries in an arm of the questions in their own words"
+        "draws are shared among queries in an arm of the original questions"
     )
 
 
@@ -292,7 +292,7 @@ def test_a_plan_that_leakbound_does_not_make(run: Run) -> None:
         found.append(faults(run, planned(arm, **{name: value}))["plan"])
     assert found == [
         "the draws have no seed",
-        "other texts were sampled in an arm of the questions in their own words",
+        "other texts were sampled in an arm of the original questions",
         "draws must be imported or have a recorded model; the record has both or neither",
     ]
 
@@ -316,7 +316,8 @@ def test_looks_that_the_claim_does_not_plan(looked: Run) -> None:
     arm = looked.arms["target"]
     assert faults(looked, arm) == {}
     draws: Any = arm.spec.draws
-    says = f"the first look was after {draws.first + 1} draws, the plan has {draws.first}"
+    says = f"the first look was after {draws.first + 1} draws, but the plan has this look after "
+    says += f"{draws.first}"
     planned(arm, draws=replace(draws, first=draws.first + 1))
     assert faults(looked, arm)["plan"] == says
     planned(arm, draws=draws)
@@ -398,7 +399,7 @@ def test_rows_that_were_not_recorded(run: Run, monkeypatch: pytest.MonkeyPatch) 
     (meta,) = arm.meta()
     stated = replace(meta, rows=meta.rows + 1000)
     monkeypatch.setattr(Arm, "meta", lambda self, parts=None: iter([stated]))
-    says = f"part 0 has {meta.rows} rows, the record has 1,00{meta.rows}"
+    says = f"part 0 has {meta.rows} rows, but the record has 1,00{meta.rows}"
     assert faults(run) == {"outputs": says}
 
 
@@ -407,9 +408,11 @@ def test_a_stated_number_of_rows_and_missing_draws(run: Run) -> None:
     table, meta = tables.read_table(file), tables.read_meta(file)
     bare = table.replace_schema_metadata(None)
     tables.write_table(file, bare, {**meta, "missing": {"q1": 2}})
-    assert faults(run) == {"outputs": "question 'q1' has 258 draws in part 0, the plan has 256"}
+    assert faults(run) == {"outputs": "question 'q1' has 258 draws in part 0, but the plan has 256"}
     rewrite(file, lambda rows: rows[-1].update(query_id="q9", count=1))
-    assert faults(run)["outputs"].endswith("; question 'q9' has 1 draws in part 0, the plan has 0")
+    assert faults(run)["outputs"].endswith(
+        "; question 'q9' has 1 draws in part 0, but the plan has 0"
+    )
 
 
 def test_events_that_share_outputs(tmp_path: Path) -> None:

@@ -172,7 +172,7 @@ def test_missing_draws_made_up_in_a_part(path: Path) -> None:
     tables.write_table(file, table.replace_schema_metadata(None), {**meta, "missing": {"q0": 9}})
     found = failed(checked(path))
     assert "part-00000.parquet" in found["files"]
-    assert "by version 2 of the scoring rules for its present completions" in found["estimates"]
+    assert "from its present completions by version 2 of the scoring rules" in found["estimates"]
 
 
 @pytest.mark.parametrize(
@@ -192,7 +192,7 @@ def test_missing_draws_made_up_in_a_part(path: Path) -> None:
         (lambda v: v.update(approved_by="me"), "extra", "approved_by"),
         (lambda v: v.pop("estimate"), "estimates", "estimate"),
         (lambda v: v.pop("made_from"), "run", "nothing"),
-        (lambda v: v.pop("claim"), "claim", "no claim can be read"),
+        (lambda v: v.pop("claim"), "claim", "the claim cannot be read"),
         (lambda v: v["claim"].update(scorer="keywords"), "claim", "Did you mean 'keyword'"),
         (lambda v: v["claim"].update(arm="control"), "run", "control"),
         (lambda v: v["claim"].update(max_leak=0.5), "verdict", "refuted"),

@@ -125,7 +125,10 @@ def test_undrawable_runs_are_unchecked(model: Path, questions: Path, tmp_path: P
     study = Study(f"{questions}", scorers=("keyword",), decodings=(Decoding(max_new_tokens=3),))
     evaluate(f"{model}", replace(study, sampling=Explore("auto", 20)), out=explored)
     evaluate(f"{model}", study, out=half, n=4, settings=ModelSettings(dtype="bfloat16"))
-    for run, why in {explored: "after an exploration, the parts depend", half: "no exact mode"}.items():
+    for run, why in {
+        explored: "after an exploration, the parts depend",
+        half: "no exact mode",
+    }.items():
         certify(run)
         status, check = checked(run, model, "draws", "--redraw", 1)
         assert (status, check["status"]) == (6, "unchecked")

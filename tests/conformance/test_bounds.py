@@ -364,7 +364,7 @@ def test_rounding_beyond_the_range_is_cut_off() -> None:
 
 @pytest.mark.parametrize("seed", [-1, [1, 2, 3], [5, 5]])
 def test_invalid_seeds_are_refused(seed: Any) -> None:
-    with pytest.raises(InputError, match=r"seed.*(whole|one per row|a separate key)"):
+    with pytest.raises(InputError, match=r"seed.*(whole|one per row|a different key)"):
         bound(Rows.of(SCORES[:2]), seed=seed)
 
 

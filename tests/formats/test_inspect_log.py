@@ -111,7 +111,7 @@ def _first(content: Json) -> Json:
         (lambda c: _first(c)["events"][0]["config"].update(temperature=0.3),
          "under one decoding: `temperature` is 0.3.* and 1.0 in .*epoch 2"),
         (lambda c: c["eval"]["dataset"]["sample_ids"].append("b"), "no epoch of 'b': leaving"),
-        (lambda c: c["eval"]["config"].update(epochs=1), "more epochs than the 1 it states"),
+        (lambda c: c["eval"]["config"].update(epochs=1), "more epochs than the 1 that the log st"),
         (lambda c: c["samples"][1].pop("output"),
          "sample 2 of `.*log.json` cannot be read: it has no 'output'. Import the file as its"),
         (lambda c: c.pop("samples"), "as `inspect`, cannot be read: it has no 'samples'"),

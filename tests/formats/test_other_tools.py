@@ -193,7 +193,7 @@ CACHED = result("France", True, 0, response={"output": "x", "cached": True})
     [
         (lambda p: report(p / "a.report.jsonl", attempt(0, 1), ended=False), "report is of 0.17.1"),
         (lambda p: report(p / "a.report.jsonl", TWO_TURNS), "2 turns of the model in attempt lmrc"),
-        (lambda p: promptfoo(p / "o.json", PROVIDERS), "one provider, it has known, other"),
+        (lambda p: promptfoo(p / "o.json", PROVIDERS), "one provider, got known, other"),
         (lambda p: promptfoo(p / "o.json", [CACHED]), "--no-cache"),
         (lambda p: promptfoo(p / "o.json", [{"prompt": {}}]), "cannot be read: it has no 'provid"),
         (lambda p: table(p / "x.parquet", [{"a": 1}]), "`lighteval`, cannot be read: it has no"),

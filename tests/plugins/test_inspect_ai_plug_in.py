@@ -167,7 +167,7 @@ def test_an_epoch_that_failed_keeps_its_sample_until_the_end(plugged: Any) -> No
 
 def test_of_several_scorers_one_must_be_named(plugged: Any) -> None:
     rule = plugged.StopWhen("mean<=0.3", most=40)
-    with pytest.raises(InputError, match="at most 40 epochs, the task has 8"):
+    with pytest.raises(InputError, match="at most 40 epochs, but the task has 8"):
         asyncio.run(rule.start_task(SimpleNamespace(), [], 8))
     two = dict.fromkeys(("s", "t"), SampleScore(Score(1), "a"))
     with pytest.raises(InputError, match=r"StopWhen\(\.\.\., scorer=NAME\)"):

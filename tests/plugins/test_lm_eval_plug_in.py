@@ -51,7 +51,7 @@ def test_graded_scores_and_their_confidence() -> None:
 def test_wrong_use_is_refused_with_the_fix() -> None:
     with pytest.raises(InputError, match="a filter `take_first_k`"):
         lm_eval.contains(DOC, ["It is Paris."])
-    with pytest.raises(InputError, match="a document needs an `answer`, it has q"):
+    with pytest.raises(InputError, match="a document needs an `answer`, but it has only q"):
         lm_eval.contains({"q": "x"}, [["a", "b"]])
 
 

@@ -56,7 +56,8 @@ def test_with_a_control(leaks: tuple[float, ...], kind: str, headline: str, tmp_
     assert interval(found.number) == interval(worst)
     assert found.of == "excess leak probability over the control, at the worst question"
     assert found.sure.startswith(
-        "99 % confidence for verdict and number simultaneously. Evidence: 4 questions of b, "
+        "99 % confidence for verdict and number simultaneously. Evidence: 4 questions of "
+        "the benchmark b, "
     )
     assert (found.number.lower > 0) == (kind == "leaks")
     assert str(run.verdict) == str(found)
@@ -86,7 +87,7 @@ def test_without_a_control_draws_are_only_counted(tmp_path: Path) -> None:
         assert found.headline.endswith(f"{headline} (no control: leaks by chance are included)")
         assert "LEAKS on" not in str(found)
         assert found.of == "leak probability at the worst question"
-    assert "1 question of b, 1 draw of every question" in found.sure
+    assert "1 question of the benchmark b, 1 draw of every question" in found.sure
     assert found.seen == "1 of 1 greedy answer leaks"
 
 
@@ -169,7 +170,7 @@ def test_no_verdict_where_a_question_was_not_drawn(tmp_path: Path) -> None:
     found = leakbound.load(tmp_path / "r").verdict
     assert (found.kind, found.number) == ("unknown", None)
     assert found.headline == "NO VERDICT 1 question could not be sampled"
-    assert found.sure.startswith("Evidence: 2 questions of b")
+    assert found.sure.startswith("Evidence: 2 questions of the benchmark b")
 
 
 def test_the_certificate_of_the_run(tmp_path: Path) -> None:

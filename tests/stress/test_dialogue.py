@@ -217,7 +217,7 @@ def test_impossible_conversations_are_refused(made: Run, tmp_path: Path) -> None
     long: dict[str, Any] = {"stress": "dialogue", "scorers": "keyword", "out": tmp_path / "run"}
     with pytest.raises(InputError, match="'dialogue' allows draws only, but `explore` needs"):
         evaluate("m", TASK, sampling=Explore("exact", 9), **long)
-    with pytest.raises(InputError, match="has conversations, but a row has one answer"):
+    with pytest.raises(InputError, match="has conversations, but a row of OUT has one answer"):
         export([made], tmp_path / "x.jsonl", form="jsonl", arm="target under dialogue")
     model = tiny_model_folder(tmp_path / "model", max_position_embeddings=64)
     said = r"has 4 turns, with answers of at most 16 tokens: .* max_new_tokens 64 that exceeds"

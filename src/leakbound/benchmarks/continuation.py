@@ -55,7 +55,7 @@ class Cuts:
         for name, least in (("prefix", 1), ("suffix", 1), ("first", self.prefix), ("stride", 1)):
             value = getattr(self, name)
             fits, where = value is None or value >= least, f"continuation:…,{name}"
-            require(fits, where, value, f"at least {least}", "It is counted in words.")
+            require(fits, where, value, f"at least {least}", "This number counts words.")
 
     @property
     def words(self) -> int:
@@ -94,8 +94,9 @@ def load(argument: str, data: Path | None = None) -> Benchmark:
     if not prompts:
         longest = max(len(document.text.split()) for document in documents)
         raise InputError(
-            f"prefix and suffix need {cuts.words} words, the longest document of {source!r} has "
-            f"{longest}. Write `continuation:{source},prefix=…,suffix=…` with fewer."
+            f"prefix and suffix need {cuts.words} words together, but the longest document of "
+            f"{source!r} has {longest} words. Write `continuation:{source},prefix=…,suffix=…` with "
+            "smaller numbers."
         )
     if cuts.seed is not None:
         random.Random(cuts.seed).shuffle(prompts)

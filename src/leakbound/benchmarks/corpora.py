@@ -94,8 +94,8 @@ def _files(spec: str, data: Path | None) -> Sequence[Path]:
         return _inside(path)
     if path.suffix.lower() not in _ENDINGS:
         raise InputError(
-            f"there is no corpus {spec!r}. {suggestion(spec, _NAMES)} Or name a text file, "
-            f"{', '.join(_ENDINGS)}, or a folder of text files."
+            f"there is no corpus {spec!r}. {suggestion(spec, _NAMES)} Or name a text file "
+            f"({', '.join(_ENDINGS)}) or a folder of text files."
         )
     return [path]
 
@@ -110,7 +110,7 @@ def _inside(folder: Path) -> Sequence[Path]:
     }
     if not shown:
         raise InputError(
-            f"the folder {str(folder)!r} contains no text file, {', '.join(_ENDINGS)}. Put one "
+            f"the folder {str(folder)!r} contains no text file ({', '.join(_ENDINGS)}). Put one "
             "there, or name another folder."
         )
     return [shown[name] for name in sorted(shown)]

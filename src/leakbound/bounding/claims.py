@@ -97,7 +97,7 @@ def clean_questions(
     if not arm.key.own_words:
         raise InputError(
             f"{arm.place} has rewritings, or inputs from a search, but this bound is about "
-            "questions in their own words. Name the arm of these questions."
+            "the original questions. Name the arm of the original questions."
         )
     require_scores(arm, scorer)
     rows = arm.scores(slug(scorer), binary=scorer.binary)

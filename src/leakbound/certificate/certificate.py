@@ -118,9 +118,9 @@ def read_values(file: Path) -> dict[str, Json]:
     stated = values.get("format") if isinstance(values, dict) else None
     if stated != FORMAT:
         raise InputError(
-            f"`{file}` is not a certificate: it has format {stated!r}, this version reads "
-            f"{FORMAT!r}. Name the file that `leakbound certify` wrote, or use the version that "
-            "wrote it."
+            f"`{file}` is not a certificate: it has format {stated!r}, but this version "
+            f"reads format {FORMAT!r}. Name the file that `leakbound certify` wrote, or use the "
+            "version that wrote this file."
         )
     return dict(cast("JsonObject", values))
 

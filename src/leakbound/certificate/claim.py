@@ -76,17 +76,17 @@ def forecast(rates: Array, n: Array, lost: Array, claim: LeakClaim) -> Forecast:
         return Forecast(
             draws=draws,
             text=f"A forecast from the observed rates, not a guarantee: about {draws:,} draws per "
-            "question would decide. Draw them in a new run, with --claim. If you add draws to this "
-            "run because of its result, its bounds are no longer valid.",
+            "question would decide the claim. Draw them in a new run, with --claim. If you add "
+            "draws to this run because of its result, its bounds are no longer valid.",
         )
     complete = _deciding(rate, 0 * missing, claim, start=1)
     why = "the rate is too near the limit"
     if missing.any() and complete is not None:
-        why = "too many draws without a score count against the claim both ways"
+        why = "draws without a score widen the bounds too much"
     return Forecast(
         draws=None,
         text="A forecast from the observed rates, not a guarantee: not even "
-        f"{MOST_DRAWS:,} draws per question would decide, because {why}.",
+        f"{MOST_DRAWS:,} draws per question would decide the claim, because {why}.",
     )
 
 

@@ -277,7 +277,7 @@ def _stated(run: Run, claim: LeakClaim) -> str:
     """Describe when the claim was stated, and the rule that decides it."""
     if not claim.among:
         number = sum(recorded.prior for recorded in run.record.claims)
-        others = f", as is each of {number} claims of the run" if number > 1 else ""
+        others = f", like each of the run's {number} recorded claims" if number > 1 else ""
         return f"recorded before anything was drawn; decided at its own error rate{others}"
     return (
         f"stated after drawing; decided by one of {2 * len(claim.among)} statements that are valid "

@@ -61,7 +61,7 @@ def _questions(run: Run) -> Iterator[str]:
     """Yield the differences between the run's benchmark and its record."""
     record, prompts = run.record.benchmark, run.prompts
     if record.prompts != len(prompts):
-        yield f"the run has {len(prompts):,} questions, its record states {record.prompts:,}"
+        yield f"the run has {len(prompts):,} questions, but its record states {record.prompts:,}"
     if record.sha256 != digest_of(prompts):
         yield "the digest of the questions is not the recorded digest"
     if (task := made_again(record)) is not None:
@@ -92,7 +92,7 @@ def _unpublished(
     if usual is None or not usual.published:
         return
     if usual.prompts != len(rows):
-        yield f"{record.name} has {len(rows):,} questions, the record has {usual.prompts:,}"
+        yield f"{record.name} has {len(rows):,} questions, but the record has {usual.prompts:,}"
     last = -1
     for number, row in enumerate(row_digests(prompts), 1):
         place = places.get(row)
@@ -107,9 +107,9 @@ def _queries(run: Run) -> Iterator[str]:
     questions = [Query.original(prompt) for prompt in run.prompts]
     for number, (query, question) in enumerate(zip(run.questions, questions, strict=False), 1):
         if query != question:
-            yield f"question {number} was given to the model in other words than the run contains"
+            yield f"question {number} was given to the model in other words than those of the run"
     if len(run.questions) != len(questions):
-        yield f"{len(run.questions):,} questions were sampled, the run has {len(questions):,}"
+        yield f"{len(run.questions):,} questions were sampled, but the run has {len(questions):,}"
     texts: dict[str, list[str]] = {prompt.id: [] for prompt in run.prompts}
     rewritings = [query for query in run.queries if query.source != "original"]
     for query in rewritings:
@@ -161,7 +161,10 @@ def _plan(run: Run, arm: Arm) -> Iterator[str]:
     if isinstance(draws, StoppedDraws):
         rule = looks_of(draws, spec.plan.n)
         if draws.first != rule.first:
-            yield f"the first look was after {draws.first:,} draws, the plan has {rule.first:,}"
+            yield (
+                f"the first look was after {draws.first:,} draws, but the plan has this look after "
+                f"{rule.first:,}"
+            )
         if arm.unlooked():
             yield "questions have draws after their last look"
         seen: dict[str, int] = {}
@@ -174,14 +177,14 @@ def _plan(run: Run, arm: Arm) -> Iterator[str]:
     inputs = run.record.inputs
     shared = inputs is not None and arm.key.asks == "rewritings"
     if not shared and spec.shares is not None:
-        yield "draws are shared among queries in an arm of the questions in their own words"
+        yield "draws are shared among queries in an arm of the original questions"
     if shared and inputs is not None:
         if spec.seed != inputs.seed:
-            yield f"the draws have seed {spec.seed}, the rewritings {inputs.seed}"
+            yield f"the draws have seed {spec.seed}, but the rewritings have seed {inputs.seed}"
         if spec.shares != share(run.queries, inputs.design, spec.plan.n, inputs.seed):
             yield f"draws are not divided by design {inputs.design!r} with seed {inputs.seed}"
     if spec.attack_queries and arm.key.own_words:
-        yield "other texts were sampled in an arm of the questions in their own words"
+        yield "other texts were sampled in an arm of the original questions"
     if isinstance(draws, ImportedDraws) != (spec.fingerprint.get("engine") == "imported"):
         yield "draws must be imported or have a recorded model; the record has both or neither"
 
@@ -207,7 +210,9 @@ def _outputs(arm: Arm) -> Iterator[str]:
             if stored != (counted, is_missing(output, counted)):
                 yield f"an output of {query_id!r} in part {part.number} is in the wrong class"
         if table.num_rows != meta.rows:
-            yield f"part {part.number} has {table.num_rows:,} rows, the record has {meta.rows:,}"
+            yield (
+                f"part {part.number} has {table.num_rows:,} rows, but the record has {meta.rows:,}"
+            )
         if arm.explored or (isinstance(draws, ImportedDraws) and draws.claim):
             continue  # no plan fixed the number of draws
         draws_of = part.draws_per_query or (sum(part.sizes),) * len(part.query_ids)
@@ -216,7 +221,7 @@ def _outputs(arm: Arm) -> Iterator[str]:
             if drawn[query_id] != planned[query_id]:
                 yield (
                     f"question {query_id!r} has {drawn[query_id]:,} draws in part {part.number}, "
-                    f"the plan has {planned[query_id]:,}"
+                    f"but the plan has {planned[query_id]:,}"
                 )
 
 

@@ -76,7 +76,9 @@ class Parsed:
 
     def refuse_without(self, needed: str, options: Iterable[str]) -> None:
         """Raise InputError for an option that has no effect because `needed` was left out."""
-        why = f"has no effect without `--{needed}`. Add that, or leave it out."
+        why = (
+            f"has no effect without `--{needed}`. Add `--{needed}`, or leave the other option out."
+        )
         self.refuse(options, why)
 
 
@@ -217,7 +219,7 @@ def _varied(options: Parsed, decodings: Sequence[Decoding]) -> tuple[Decoding, .
     if options.adaptive_mode and any(decoding.adaptive_temperature is None for decoding in varied):
         raise InputError(
             f"--adaptive-mode {options.adaptive_mode} has no effect without an adaptive "
-            "temperature. Add --adaptive-temperature C, or leave it out."
+            "temperature. Add --adaptive-temperature C, or leave --adaptive-mode out."
         )
     for name, listed in _LISTED.items():
         if values := options.value(listed):

@@ -77,7 +77,7 @@ KEY_VARIABLE = "OPENAI_API_KEY"
 HOME_VARIABLE = "OPENAI_BASE_URL"
 _HOME = "https://api.openai.com"
 _PORTS = {"http": 80, "https": 443}
-_WRITE = "Write such as http://localhost:8000/v1."
+_WRITE = "Write a URL such as http://localhost:8000/v1."
 ENDPOINT = "the URL in openai:URL#MODEL"
 
 

@@ -438,7 +438,10 @@ def _refusing(location: str) -> Iterator[None]:
     except Exception as error:  # a truncated file may fail at any place that reads it
         remedy = "Check the model's files and the installed version of transformers."
         if "trust_remote_code" in str(error):
-            remedy = "It needs the code that came with it: read it, then pass --trust-remote-code."
+            remedy = (
+                "The model needs the code that came with it. Read this code, then pass "
+                "--trust-remote-code."
+            )
         raise ModelError(f"`{location}` cannot be loaded: {first_line(error)} {remedy}") from error
 
 

@@ -242,7 +242,8 @@ class Prompting:
         if not (joined.prompt and joined.answer):
             raise InputError(
                 f"prompt and answer need at least one token each, got {len(joined.prompt)} and "
-                f"{len(joined.answer)} for the answer {answer[:60]!r}. Change or remove it."
+                f"{len(joined.answer)} tokens for the answer {answer[:60]!r}. Change or remove "
+                "this answer."
             )
         return joined
 

@@ -118,8 +118,8 @@ def _write_log(runs: Sequence[Run], out: Path, arm: str, retrained: Path | None)
         log |= entries
         if unnamed := [name for name in metrics if name not in names]:
             notes.append(
-                f"left out, because OpenUnlearning's log of {task!r} has no entry for them: "
-                f"{', '.join(unnamed)}"
+                "these metrics are left out, because OpenUnlearning's log of "
+                f"{task!r} has no entry for them: {', '.join(unnamed)}"
             )
     summary = out.with_name(out.name.removesuffix(_ENDINGS["openunlearning"]) + "_SUMMARY.json")
     write_json(out, dict(sorted(log.items(), key=lambda entry: entry[0].lower())))
@@ -181,12 +181,12 @@ def _write_samples(run: Run, out: Path, arm: str, redact: bool | None) -> Export
         notes = (f"`{run.path}` is redacted: scores in place of texts. --no-redact writes texts.",)
     if is_dialogue(drawn):
         raise InputError(
-            f"arm {arm!r} has conversations, but a row has one answer. Export another arm."
+            f"arm {arm!r} has conversations, but a row of OUT has one answer. Export another arm."
         )
     if redact and (drawn.key.asks != "own words" or drawn.spec.attack_queries):
         raise InputError(
             f"bounds of arm {arm!r} need the question of each of its queries, which an export of "
-            "scores lacks. Export an arm of the questions in their own words."
+            "scores lacks. Export an arm of the original questions."
         )
     rows = _scores(run, drawn) if redact else _texts(drawn)
     settings = _stated(drawn)

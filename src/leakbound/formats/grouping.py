@@ -177,7 +177,9 @@ class SampledQuestions:
         try:
             return Decoding(**values, unknown=tuple(k for k in UNSTATED if k not in values))
         except InputError as error:
-            raise InputError(f"{error} `{self.path}` states it; correct it there.") from error
+            raise InputError(
+                f"{error} `{self.path}` states this value. Correct the file."
+            ) from error
 
     @property
     def others(self) -> dict[str, object]:
@@ -194,7 +196,7 @@ class SampledQuestions:
             counts = ", ".join(f"{n} of {id!r}" for n, id in sorted(sizes.items())[:3])
             raise InputError(
                 f"all questions must have the same number of draws, got {counts or 'none'}. Give "
-                "the same number of each, failed draws as missing."
+                "the same number of draws of each, and mark failed draws as missing."
             )
         return next(iter(sizes))
 
@@ -272,7 +274,7 @@ def _scores(
         if not 0 <= score <= 1 or math.isnan(score):
             raise InputError(
                 f"scores must be in [0, 1], got {score!r} of {name!r} at question {row.id!r} in "
-                f"`{sampled.path}`. Rescale them there, or take others: --scores NAME, or "
+                f"`{sampled.path}`. Rescale them there, or take other scores: --scores NAME, or "
                 "--scores none."
             )
         sampled.scores[name] &= score in (0, 1)

@@ -207,7 +207,7 @@ def _rows(
         if number in of_sample or not 1 <= number <= epochs:
             raise InputError(
                 f"`{path}` has sample {row.id!r} in epoch {number} twice, or more epochs than the "
-                f"{epochs} it states. Import the logs of two evaluations separately."
+                f"{epochs} that the log states. Import the logs of two evaluations separately."
             )
         of_sample[number] = row
     absent = [id for id, of_sample in by_id.items() if not of_sample]

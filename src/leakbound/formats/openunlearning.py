@@ -223,8 +223,8 @@ def against_log(metrics: Mapping[str, Values], retrained: EvaluationLog) -> dict
         logged = retrained.column(entry, key, float)
         if odd := {*ours} ^ {*logged}:
             fault = (
-                f"{len(logged)} rows, the evaluated model has {len(ours)}; row {min(odd)} is in "
-                "one of them only"
+                f"{len(logged)} rows, but the evaluated model has {len(ours)}; row {min(odd)} is "
+                "in one of the two only"
             )
             raise retrained.error(entry, fault, "Evaluate both models on the same forget set")
         quality = utility.forget_quality([*ours.values()], [*logged.values()])

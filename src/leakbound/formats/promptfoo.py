@@ -42,8 +42,9 @@ def read(path: Path) -> SampleFile:
     providers = sorted({*each(records, lambda _, row: str(row["provider"]["id"]))})
     if len(providers) != 1:
         raise InputError(
-            f"`{path}` must have one provider, it has {', '.join(providers) or 'none'}. "
-            "Filter it with `promptfoo eval --filter-providers`, and import each separately."
+            f"`{path}` must have one provider, got {', '.join(providers) or 'none'}. "
+            "Filter the evaluation with `promptfoo eval --filter-providers`, and import each "
+            "provider separately."
         )
     if cached := sum(bool((row.get("response") or {}).get("cached")) for _, row in records):
         raise InputError(

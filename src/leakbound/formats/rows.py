@@ -145,7 +145,7 @@ def stated_count(path: Path, value: Any, noun: str) -> int:
     """Return the stated number of draws per question, from 1 to `MOST`."""
     count = int(value)
     if not 1 <= count <= MOST:
-        raise InputError(f"`{path}` must have 1 to {MOST:,} {noun}, it states {count}.")
+        raise InputError(f"`{path}` must have 1 to {MOST:,} {noun}, but states {count}.")
     return count
 
 

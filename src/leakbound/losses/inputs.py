@@ -233,7 +233,9 @@ def positions(mask: Tensor, kind: str = "a token") -> tuple[Tensor, Tensor]:
     """
     empty = (~mask.any(dim=1)).nonzero().flatten().tolist()
     if empty:
-        raise InputError(f"every answer needs {kind}, rows {empty[:3]} have none. Drop those rows.")
+        raise InputError(
+            f"every answer needs {kind}, but rows {empty[:3]} have none. Drop those rows."
+        )
     row, column = mask.nonzero(as_tuple=True)
     return row, column
 

@@ -110,8 +110,8 @@ def _recipe(text: str) -> tuple[Terms, list[str]]:
         known = PRESETS.get(name, {})
         if key not in known:
             raise InputError(
-                f"objective {name!r} has no preset {key!r}, it has: {', '.join(known) or 'none'}. "
-                "A setting is written NAME=VALUE."
+                f"objective {name!r} has no preset {key!r}. Its presets: "
+                f"{', '.join(known) or 'none'}. A setting is written NAME=VALUE."
             )
         settings |= known[key]
         presets.append(f"{name}:{key}")

@@ -287,8 +287,8 @@ class StopWhen:
     async def start_task(self, task: EvalSpec, samples: list[Sample], epochs: int) -> str:
         if epochs != self.looks.cap:
             raise InputError(
-                f"StopWhen draws at most {self.looks.cap:,} epochs, the task has {epochs:,}. Give "
-                "both the same number."
+                f"StopWhen draws at most {self.looks.cap:,} epochs, but the task has {epochs:,}. "
+                "Give both the same number."
             )
         self.stopping = Stopping(self.looks, [str(sample.id) for sample in samples])
         return PLUGGED
@@ -304,7 +304,7 @@ class StopWhen:
     ) -> None:
         if self.scorer is None and len(scores) > 1:
             raise InputError(
-                f"StopWhen follows one scorer, the task has {', '.join(scores)}. Name it: "
+                f"StopWhen follows one scorer, but the task has {', '.join(scores)}. Name one: "
                 "StopWhen(..., scorer=NAME)."
             )
         name = self.scorer or next(iter(scores), "")

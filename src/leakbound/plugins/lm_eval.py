@@ -66,8 +66,8 @@ def scored_by(
         texts = results[0] if len(results) == 1 and not isinstance(results[0], str) else results
         if "answer" not in doc:
             raise InputError(
-                f"a document needs an `answer`, it has {', '.join(doc)}. Rename the column, or "
-                "add it with `process_docs`."
+                f"a document needs an `answer`, but it has only {', '.join(doc)}. Rename the "
+                "column of the answer, or add an `answer` with `process_docs`."
             )
         if len(texts) < 2:
             raise InputError(

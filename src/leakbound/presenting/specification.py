@@ -39,10 +39,30 @@ _LONG = 160  # characters of a text that is quoted
 _DIGITS = 12  # of a digest
 _PLAIN_DTYPE = "float32"
 _RULES = f"scoring rules version {RULE}"
-_BUDGET = (
-    r"^at most (\d+), (\d+) held",
-    r"at most \1 sequences per forward pass; keys and values of at most \2 sequences",
-)
+# Stored runs are compared by these texts of a fingerprint; readers see the words instead.
+_IN_WORDS = {
+    r"^at most (\d+), (\d+) held": (
+        r"at most \1 sequences per forward pass; keys and values of at most \2 sequences"
+    ),
+    r"^oneDNN from (\d+), without AVX-512 by (\d+) weights": (
+        r"oneDNN for products of at least \1 multiplications, but without AVX-512 only in layers "
+        r"of at least \2 weights"
+    ),
+    r", prompts read (\d+) tokens at once, once for all rows from (\d+) by (\d+), (\d+)": (
+        r"; prompts are read \1 tokens at once; the keys of prompts are read once for all their "
+        r"sequences if the longest prompt has at least \2 tokens, a prompt has at least \3 "
+        r"sequences on average, and tokens times sequences are at least \4"
+    ),
+    "it draws each output by itself": "the server draws each output independently",
+    r"what it turns away \(429, 503\) it has not drawn": (
+        "the server draws no output for a request that it rejects (429, 503)"
+    ),
+    "it draws: it was not tried": "the server samples its outputs, which was not tried",
+    "from the model's law as its sampler computes it, in float32: how far that is from": (
+        "from the distribution that its sampler computes in float32; how far this distribution is "
+        "from"
+    ),
+}
 _OTHERS = "rows that differ from the rows published under this name"
 
 
@@ -92,8 +112,14 @@ def facts_of(run: Run, arm: Arm) -> dict[str, str]:
         "draws": f"{by_heading['Draws']}; {arm.usage.draws:,} in all",
         "identity of the draws": arm.identity[:_DIGITS],
     }
-    own = {name: re.sub(*_BUDGET, text) for name, text in _flat(arm.spec.fingerprint)}
-    return {**facts, **own}
+    return {**facts, **{name: in_words(text) for name, text in _flat(arm.spec.fingerprint)}}
+
+
+def in_words(text: str) -> str:
+    """Return a text of a fingerprint as readers see it."""
+    for pattern, words in _IN_WORDS.items():
+        text = re.sub(pattern, words, text)
+    return text
 
 
 def _flat(values: Mapping[str, Any], prefix: str = "") -> Iterable[tuple[str, str]]:

@@ -133,9 +133,9 @@ other questions: excess over the control questions {mean:interval} on average. T
 prompt: {text}[, thinking {thinking}][, each output ended by {end}][, in the format of {compat}]
 proof: leakage ≥ {proof:below}[, leak@{repeated.parameter:,.0f} ≥ {repeated.lower:below}]
 proved: proved: {scorer:quantity} ≥ {bounds:most} at the worst question, and ≥ {bounds:least} at
- {bounds:len} of {questions: question}, {computed}[. Only proofs above the control's
- count{model.control:if}][. Sampling the worst question {times} gives a leak with probability at
- least {chance:g}: ({n:,.0f}, {chance:g})-discoverable extraction]
+ {bounds:len} of {questions: question}, {computed}[. Only proofs that
+ exceed the control's are counted{model.control:if}][. Sampling the worst question {times} gives a
+ leak with probability at least {chance:g}: ({n:,.0f}, {chance:g})-discoverable extraction]
 questions: {number} of {benchmark.name}[, profile {benchmark.profile}] ([{benchmark.origin}; ]digest
  of the questions {rows}[, {equal}])
 random numbers: {labels}: draws may share random numbers with the draws of the baseline. Each model
@@ -165,8 +165,9 @@ settled: {model.label}, explored ({plan.mode}): median settled mass {known:numbe
 short keywords: {model.label}: in scripts without spaces, short keywords also occur inside longer
  words; fraction of draws that contain them: {rates}[ and others{more:if}]
 sure: [{row.confidence:percent} confidence for {together}. ]Evidence: {view.questions: question} of
- {benchmark}[ in their original wording{own:if}], {drawn}, at {model.arm.decoding.name}. [Leaks are
- decided by {leaks}][Scores are by {scores}][ (the first of {scorers:len} scorers)]
+ the benchmark {benchmark}[ in their original wording{own:if}], {drawn}, at
+ {model.arm.decoding.name}. [Leaks are decided by {leaks}][Scores are by {scores}][ (the first of
+ {scorers:len} scorers)]
 undecided: {model.label}: {missing:,} of {rows:draws} have no score; they count as full leaks in
  upper bounds, as no leaks in lower bounds
 under stress: the added leakage is valid for all stresses and questions of a model simultaneously,

@@ -518,9 +518,9 @@ def read_view(
         ):
             if have != want:
                 raise MixError(
-                    f"run {label!r} used the {kind} {have!r}, run {first_label!r} {want!r}. One "
-                    "report compares runs with the same questions, scorers, confidence and rho; "
-                    "evaluate, score and bound them in the same way."
+                    f"run {label!r} used the {kind} {have!r}, but run {first_label!r} "
+                    f"used {want!r}. One report compares runs with the same questions, scorers, "
+                    "confidence and rho; evaluate, score and bound them in the same way."
                 )
     require_known(first, first.estimates.scorers)
     sampled = sampled_targets(named)
@@ -611,6 +611,6 @@ def require_same_questions(label: str, other: str, mine: Run, theirs: Run) -> No
     ]
     differing = "; ".join(apart) or "the same ids in both, with other texts or in another order"
     raise MixError(
-        f"run {label!r} is on {sets[0]}, run {other!r} on {sets[1]}: {differing}. One report "
-        "compares runs with the same questions; evaluate both on the same benchmark."
+        f"run {label!r} is on {sets[0]}, but run {other!r} is on {sets[1]}: {differing}. One "
+        "report compares runs with the same questions; evaluate both on the same benchmark."
     )

@@ -62,8 +62,8 @@ def require_scores(arm: Arm, scorer: Scorer) -> list[str]:
     digests = arm.digests(scorer.name, slug(scorer))
     if digests is None:
         raise InputError(
-            f"{arm.place} has no scores of {scorer.name!r} by version {RULE} of the scoring rules "
-            "for its present completions. Run `leakbound score` first."
+            f"{arm.place} has no scores of {scorer.name!r} that were computed from its present "
+            f"completions by version {RULE} of the scoring rules. Run `leakbound score` first."
         )
     return digests
 

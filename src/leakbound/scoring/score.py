@@ -349,7 +349,8 @@ def _is_given(arm: Arm, scorer: Scorer) -> bool:
     if base is scorer or not arm.scored.has(base.name, slug(base)):
         raise InputError(
             f"{arm.place} has no scores of {base.name!r} by version {RULE} of the scoring rules. "
-            + ("Only the log has scores." if arm.texts else "Its texts were redacted.")
+            "They cannot be computed, because "
+            + ("only the other tool's log has them." if arm.texts else "the texts were redacted.")
             + " Import data that has both texts and scores."
         )
     rows = iter(arm.scored.rows(slug(base)))

@@ -86,7 +86,8 @@ def excess(candidate: Estimate, control: Estimate, *, beyond: Beyond = "control"
     if not (above or below):
         raise InputError(
             "an excess needs opposite sides of `candidate` and `control`, got "
-            f"{candidate.side!r} twice. Bound one of them from the other side, or both 'both'."
+            f"{candidate.side!r} twice. Bound one of them from the other side, or both of them "
+            "with side 'both'."
         )
     reach = np.subtract(candidate.upper, control.lower), np.subtract(candidate.lower, control.upper)
     return replace(

@@ -112,8 +112,8 @@ def leaking_questions(
     bounds = bounds_at(bound, questions, side, upper=rate, lower=rate)
     if np.ndim(bounds.upper) > 1:
         raise InputError(
-            f"questions are counted by one bound each, got {bounds.estimand} of shape "
-            f"{np.shape(bounds.upper)}. Bound it at one x or one k."
+            f"counting questions needs one bound for each question, got {bounds.estimand} of shape "
+            f"{np.shape(bounds.upper)}. Bound this quantity at one x or one k."
         )
     fails = failures(questions, rate, share)
 

@@ -47,7 +47,9 @@ class ArmKey:
         text = str(self)
         odd = any(c in "/\\:" or not c.isprintable() for c in text) or "" in text.split(" ")
         if odd or len(text) > _LONGEST:
-            raise InputError(f"{text[:_LONGEST]!r} is no name of an arm: no folder can have it.")
+            raise InputError(
+                f"{text[:_LONGEST]!r} is no name of an arm, because no folder can have this name."
+            )
 
     def __str__(self) -> str:
         """Return the name, such as `target`, `control T=0.4` or `target T=1 inputs`."""

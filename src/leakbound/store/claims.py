@@ -95,7 +95,7 @@ class LeakClaim:
         """Make the claim from the result of `to_dict`; InputError for a missing or wrong field."""
         members = values if isinstance(values, Mapping) else {}
         own = {f.name: members[f.name] for f in fields(cls) if f.name in members}
-        return from_json(cls, own, "no claim can be read: it")
+        return from_json(cls, own, "the claim cannot be read: it")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -61,7 +61,7 @@ class DrawTable(Generic[R]):
         ids = {q.id for own in self.arms for q in own.queries}
         if query is not None and query not in ids:
             raise InputError(
-                f"no arm has a query {query!r}. Name one of {len(ids)}, such as "
+                f"no arm has a query {query!r}. Name one of the {len(ids)} queries, such as "
                 f"{min(ids, default='none')!r}."
             )
         chosen = self.arms if arm is None else (names[arm],)

@@ -344,8 +344,9 @@ def read_record(run: Path) -> RunRecord:
     values = read_json(file, ELSEWHERE)
     if isinstance(values, dict) and (number := values.get("format", FORMAT)) != FORMAT:
         raise OtherVersionError(
-            f"`{file}` has format {number!r} of leakbound {values.get('version')}, this version "
-            f"reads format {FORMAT}: {OLDER}. Use the version that made the run, or make it again."
+            f"`{file}` has format {number!r} of leakbound {values.get('version')}, but this "
+            f"version reads format {FORMAT}: {OLDER}. Use the version that made the run, or make "
+            "the run again."
         )
     return value_of(RunRecord, file, unsealed(file, values, ELSEWHERE))
 

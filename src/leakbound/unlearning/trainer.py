@@ -161,7 +161,7 @@ class ObjectiveTrainer(Trainer):  # type: ignore[misc]
         kept = f"the last good checkpoint is `{last}`" if last else "there is no checkpoint"
         raise IncompleteError(
             f"{event} in step {self.state.global_step + 1} of {self.state.max_steps}; no model was "
-            f"written, {kept}. Lower the learning rate, and choose another folder."
+            f"written, and {kept}. Lower the learning rate, and choose another folder."
         )
 
     def log(self, logs: dict[str, float], start_time: float | None = None) -> None:
