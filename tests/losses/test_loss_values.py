@@ -165,9 +165,9 @@ def test_direction_is_a_unit_vector_without_negative_entries() -> None:
 def test_rows_and_directions_of_nothing_are_refused() -> None:
     labels = ALTERNATE.clone()
     labels[1] = IGNORED
-    with pytest.raises(InputError, match=r"a labelled token, rows \[1\] have none"):
+    with pytest.raises(InputError, match=r"a labelled token, but rows \[1\] have none"):
         pack(leaves()["alternate"], labels)
-    with pytest.raises(InputError, match=r"needs a token, rows \[1\] have none"):
+    with pytest.raises(InputError, match=r"needs a token, but rows \[1\] have none"):
         pack_activations(torch.zeros(2, 2, 3), torch.tensor([[True, False], [False, False]]))
     with pytest.raises(InputError, match="at least 1, got 0"):
         direction(0, seed=0)
