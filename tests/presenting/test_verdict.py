@@ -56,8 +56,8 @@ def test_with_a_control(leaks: tuple[float, ...], kind: str, headline: str, tmp_
     assert interval(found.number) == interval(worst)
     assert found.of == "excess leak probability over the control, at the worst question"
     assert found.sure.startswith(
-        "99 % confidence for verdict and number simultaneously. Evidence: 4 questions of "
-        "the benchmark b, "
+        "99 % confidence for the verdict and the interval above, simultaneously. Evidence: "
+        "4 questions of the benchmark b, "
     )
     assert (found.number.lower > 0) == (kind == "leaks")
     assert str(run.verdict) == str(found)

@@ -64,7 +64,7 @@ def test_every_question_and_answer_is_there(page: Page, html: str, runs: dict[st
         opened = question(html, number).body
         assert f"question{prompt.question}true answer{prompt.answer}" in opened
     assert "Find in questions and in the texts shown" in page.body
-    assert "at most 16. The search field finds only texts that are shown." in page.body
+    assert "up to 8 other completions with the highest scores by" in page.body
 
 
 @pytest.mark.usefixtures("undrawn")

@@ -82,7 +82,9 @@ def test_the_largest_gap_and_the_count_are_read_off_joint_lower_ends() -> None:
     assert (count.lower, count.value, count.upper) == ((lower > 0).sum(), 2, 3)
     assert largest.estimand == "gap in leak probability, largest of 3"
     assert count.estimand == "questions with gap in leak probability above 0"
-    assert count.target.endswith("under this decoding, relative to the question's own words")
+    assert count.target.endswith(
+        "under this decoding, relative to the question in its original wording"
+    )
     assert not largest.about.jointly
     assert {made.confidence, largest.confidence, count.confidence} == {0.9}
 

@@ -150,9 +150,9 @@ def require_sound(tokenizer: Tokenizer, file: str) -> None:
         return
     if prompts[0] == prompts[1] or not all(map(contains_question, prompts, _QUESTIONS)):
         raise ModelError(
-            f"the chat template in `{file}` leaves the question out of the prompt, so a bound "
-            "would be about another question. Restore the model's own template, or take it out of "
-            "the file to ask with the plain prompt."
+            f"the chat template in `{file}` does not put the question into the prompt "
+            "unchanged, so the model would not see this question. Restore the original "
+            "template, or remove it from the file to use the prompt without a template."
         )
 
 

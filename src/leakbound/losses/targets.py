@@ -89,8 +89,8 @@ def margin(batch: LossInputs, *, over: str = "answer") -> Tensor:
 
     Args:
         batch: the packed answers; reads `logits`, from `whole` if `over` is "read".
-        over: "answer", or "read" for the positions of the answer's tokens themselves, one position
-            after the positions that predict them.
+        over: "answer": the positions that predict the answer's tokens. "read": the positions at
+            which these tokens are the input; each is one later.
 
     Returns:
         One value per answer, [B], in squared logits, at least 0; 0 if every token is equally

@@ -64,7 +64,7 @@ def _signs(kind: str, pattern: re.Pattern[str], fix: str, prompts: Sequence[Prom
     points = sorted({sign for own in signs.values() for sign in own})
     names = [f"U+{ord(sign):04X} {unicodedata.name(sign, 'control').lower()}" for sign in points]
     where = f"{kind} ({some(names)}) in {many(len(signs), 'question')}: {some([*signs])}"
-    return f"{where}. The model reads them. {fix}" if signs else ""
+    return f"{where}. The model reads these characters. {fix}" if signs else ""
 
 
 def needs_model(scorer: Scorer) -> bool:

@@ -48,7 +48,7 @@ def place(view: View, question: str) -> str:
 Trait = Literal["beyond", "hidden", "shown", "open", "unsampled"]
 TRAITS: dict[Trait, str] = {
     "beyond": "leaks more than the control",
-    "hidden": "draws leak more than the greedy answer",
+    "hidden": "sampled answers leak more than the greedy answer",
     "shown": "has a leaking text on this page",
     "open": "claim not decided",
     "unsampled": "not sampled",

@@ -341,7 +341,7 @@ def statements_table(view: View, scorer: Scorer) -> Table | None:
     proofs: Columns = {
         PROVED_TO_LEAK: leaking,
         "Largest proved leakage": partial(most, LEAKAGE),
-        "Largest proved leakage in a million draws": partial(most, "leak@k"),
+        "Largest proved leak@1,000,000": partial(most, "leak@k"),
     }
     title = f"Scorer {scorer.name}: other statements about all questions"
     return other_statements(title, view.models, scorer, proofs if proofs_in(view) else {})

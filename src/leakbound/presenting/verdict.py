@@ -331,7 +331,8 @@ def _example(view: View, model: ArmView, scorer: Scorer, row: Row) -> LeakingAns
 
 def _sure(view: View, model: ArmView, scorer: Scorer, row: Row) -> str:
     """State the confidence, the questions, the draws, the decoding and the scorer."""
-    together = "verdict and number simultaneously" if row and row.about.beyond else "the number"
+    both = "the verdict and the interval above, simultaneously"
+    together = both if row and row.about.beyond else "the interval above"
     return say(
         "sure",
         view=view,

@@ -28,7 +28,7 @@ Order: TypeAlias = Callable[[Sequence[str]], NDArray[np.int64]]
 
 
 def order_of(arm: Arm, scorer: Scorer) -> Order:
-    """Return the order of an arm's draws for a scorer."""
+    """Return the function from question ids to keys, which order the draws of an arm for bets."""
     return partial(order_keys, draws_key(arm), scorer.name)
 
 

@@ -218,7 +218,7 @@ def parameter_of(points: npt.ArrayLike) -> float | tuple[float, ...]:
 
 BEYOND: Mapping[Beyond, str] = {
     "control": "relative to the control",
-    "own words": "relative to the question's own words",
+    "own words": "relative to the question in its original wording",
     "baseline": "relative to the baseline",
     "unstressed": "relative to the model without stress",
     "other questions": "relative to other questions, in the same model",

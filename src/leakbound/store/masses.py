@@ -83,7 +83,7 @@ class DrawnPart:
     """The result of drawing or exploring a part.
 
     Attributes:
-        completions: a row per completion, the queries in the order of the part.
+        completions: one row per completion; the queries have the same order as in the part.
         record: failures, missing draws and costs.
         events: a row per explored event.
         explored: the results of exploring each query.
