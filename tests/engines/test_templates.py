@@ -204,7 +204,7 @@ def test_the_templates_that_models_have_pass(name: str) -> None:
 def test_a_template_without_the_question_fails(template: str, beside: bool, tmp_path: Path) -> None:
     folder = folder_with(tmp_path / "m", template, beside=beside)
     file = folder / ("chat_template.jinja" if beside else "tokenizer_config.json")
-    with pytest.raises(ModelError, match=f"the chat template in `{file}` leaves the question out"):
+    with pytest.raises(ModelError, match=f"template in `{file}` does not put the question"):
         load_model(str(folder))
 
 

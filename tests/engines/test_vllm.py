@@ -220,7 +220,7 @@ HARMFUL = "{% if 'sea' in messages[0].content %}{{ 1 / 0 }}{% endif %}" + CHATML
     ("template", "told"),
     [
         (HARMFUL, "refused the prom"),
-        ("What is it?", r"in `.*chat_template\.jinja` leaves the question out"),
+        ("What is it?", r"in `.*chat_template\.jinja` does not put the question"),
     ],
 )
 def test_a_chat_template_is_tried_before_vllm_loads(
