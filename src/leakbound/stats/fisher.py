@@ -28,7 +28,6 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from scipy.stats import hypergeom
 
 from leakbound.errors import InputError
 from leakbound.stats.estimate import Counts
@@ -57,6 +56,8 @@ def leaks_somewhere(pair: Pair) -> float:
         raise InputError(
             "a Fisher test needs leaks, got graded scores. Make the scorer binary (`NAME>=t`)."
         )
+    from scipy.stats import hypergeom  # takes most of a second
+
     mine, other = pair.rows, pair.control
     leaks = mine.hits + other.hits + other.missing
     by_question = np.asarray(hypergeom.sf(mine.hits - 1, mine.n + other.n, leaks, mine.n))
@@ -68,6 +69,8 @@ def leaks_somewhere(pair: Pair) -> float:
 
 def _of_the_sum(mine: Rows, other: Rows, leaks: Counts) -> float:
     """Return the upper tail of the sum of hypergeometric variables, plus `TRIMMED` per cut tail."""
+    from scipy.stats import hypergeom
+
     lowest, chances, cut = 0, np.ones(1), 0.0
     for n, m, h in zip(mine.n.tolist(), other.n.tolist(), leaks.tolist(), strict=True):
         mean = h * n / (n + m)

@@ -42,7 +42,6 @@ from dataclasses import replace
 
 import numpy as np
 from scipy.special import bdtr, betaincinv
-from scipy.stats import binom
 
 from leakbound.errors import InputError
 from leakbound.stats.estimate import (
@@ -110,6 +109,8 @@ def _rate(seeds: int, rank: int, share: float, independent: bool) -> float:
     """Return the error rate β of each bound, by the inequality in the module docstring."""
     if independent:
         return float(2 * betaincinv(seeds - rank + 1, rank, share) - 1)
+    from scipy.stats import binom  # takes most of a second
+
     k = np.arange(rank, seeds + 1)
     failing = binom.pmf(k, seeds, 0.5) * k / (k - rank + 1)
     return float((share - bdtr(rank - 1, seeds, 0.5)) / failing.sum())
