@@ -189,13 +189,13 @@ def test_import_loads_no_torch() -> None:
     assert run("import leakbound, sys; print({'torch', 'scipy'} & {*sys.modules})") == "set()"
 
 
-@pytest.mark.thorough
 def test_no_bound_loads_scipy_stats_before_it_needs_a_distribution() -> None:
     """Loading it takes most of a second, as long as the bounds of a small run."""
     loaded = "import leakbound.bounding.bound, sys; print({'scipy.stats'} & {*sys.modules})"
     assert run(loaded) == "set()"
 
 
+@pytest.mark.thorough
 def test_naming_stresses_loads_no_torch() -> None:
     named = "import leakbound.stress as s, sys; s.stresses_of(s.USUAL)"
     assert run(f"{named}; print({{'torch'}} & {{*sys.modules}})") == "set()"
