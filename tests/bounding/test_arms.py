@@ -263,6 +263,7 @@ def test_few_draws_and_stopped_ones_use_no_differences(tmp_path: Path) -> None:
     assert not any(DIFFERENCES in method for method in methods(until))
 
 
+@pytest.mark.thorough
 def test_every_file_of_scores_is_read_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     task = benchmark_of(IDS, answer="the secret", scorers=("contains", "rouge-l-recall"))
     run = evaluate(leaking("m"), task, out=tmp_path / "r", control=clean(), n=32)

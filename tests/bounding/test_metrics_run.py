@@ -410,6 +410,7 @@ def test_letters_are_read_where_the_options_are_listed(tmp_path: Path) -> None:
 # What the command line measures, and fluency by a classifier on disk, against a plain oracle.
 
 
+@pytest.mark.thorough
 def test_metrics_are_measured_again_offline(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -43,6 +43,7 @@ def explored(model: Path, questions: Path, tmp_path_factory: pytest.TempPathFact
     return out
 
 
+@pytest.mark.thorough
 @pytest.mark.usefixtures("no_model")
 def test_bounding_again_keeps_decisions(stopped: Path, explored: Path, tmp_path: Path) -> None:
     run, mine = (

@@ -31,7 +31,7 @@ from leakbound.types import (
     Tell,
     untold,
 )
-from suites import killed_at_every_write
+from suites import killed_at_every_write, slow_but
 from tiny import tiny_model_folder
 
 TOKENS = 20  # of a draw
@@ -130,7 +130,7 @@ def _small_parts(monkeypatch: pytest.MonkeyPatch) -> None:
 Made = Callable[[str], Whole]
 
 
-@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("mode", slow_but(["plain", "until", "hybrid"], MODES))
 def test_a_stop_loses_one_part(mode: str, whole: Made, tmp_path: Path) -> None:
     own, out = whole(mode), tmp_path / "stopped"
     first = ReportingEngine(until=0.9 * own.engine.forwarded)

@@ -373,6 +373,7 @@ def rewriter(folder: Path, seed: int) -> Path:
     return tiny_model_folder(folder, seed, tokenizer, max_position_embeddings=512)
 
 
+@pytest.mark.thorough
 def test_a_replaced_rewriter_is_refused_when_a_run_resumes(tmp_path: Path) -> None:
     folder, out = rewriter(tmp_path / "rewriter", 1), tmp_path / "run"
     inputs = Rewritings(f"model:transformers:{folder}", queries=2)

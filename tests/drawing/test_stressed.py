@@ -109,6 +109,7 @@ def test_a_run_needs_draws_of_every_stress(tmp_path: Path) -> None:
     assert "target under opener 3" in drawn("shots", "opener:3").arms
 
 
+@pytest.mark.thorough
 def test_a_finished_control_gets_the_same_stresses(tmp_path: Path) -> None:
     model, other = (str(tiny_model_folder(tmp_path / n, i)) for i, n in enumerate(("m", "c")))
     asked = Study(benchmark(1), sampling=FixedN(2), scorers=("keyword",))
@@ -138,6 +139,7 @@ def test_a_stressed_control_is_copied(tmp_path: Path) -> None:
     assert excess.lower > 0.2
 
 
+@pytest.mark.thorough
 def test_claims_and_comparisons_about_a_stress(made: Run, tmp_path: Path) -> None:
     arm = str(ArmKey().stressed("opener:2"))
     found = certify(made.path, max_leak=0.3, scorer="keyword", arm=arm, out=tmp_path / "c.json")

@@ -24,6 +24,7 @@ from leakbound.store import Run, tables
 from leakbound.store.record import write_record
 from leakbound.study import Attack, Explore, Rewritings
 from leakbound.types import Generate
+from suites import slow_but
 from tiny import tiny_model_folder
 
 SLICES = ("3/4", "1/4", "4/4", "2/4")
@@ -46,6 +47,7 @@ def draw(out: Path, by: Generate | None = None, task: Benchmark | None = None, *
     return evaluate(by or engine(), questions, out=out, **{**usual, **asked})
 
 
+@pytest.mark.thorough
 def test_slices_merge_into_the_same_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Two slices are stopped, within an arm and between two arms, and so is the merge."""
     monkeypatch.chdir(tmp_path)
@@ -94,7 +96,7 @@ MODES: dict[str, dict[str, Any]] = {
 }
 
 
-@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("mode", slow_but(["explored", "failed"], MODES))
 def test_all_modes_merge(mode: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     Path("others.csv").write_text("question,answer,keywords\nWhy?,Ann,Ann\nWhen?,Bob,Bob\n")

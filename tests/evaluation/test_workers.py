@@ -164,6 +164,7 @@ def shared(asked: Asked, tmp_path_factory: pytest.TempPathFactory) -> Shared:
     return drawn(asked, tmp_path_factory.mktemp("shared") / "run", workers=cluster), cluster
 
 
+@pytest.mark.thorough
 def test_two_workers_draw_the_same(shared: Shared, whole: Run) -> None:
     run, cluster = shared
     assert contents(run) == contents(whole)

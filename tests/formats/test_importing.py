@@ -261,6 +261,7 @@ def peak(rows: Rows, folder: Path) -> int:
         tracemalloc.stop()
 
 
+@pytest.mark.thorough
 def test_texts_of_a_file_are_not_held(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("leakbound.store.plan.PART", 64)  # else a part is all there is
 

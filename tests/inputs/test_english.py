@@ -108,6 +108,7 @@ def test_a_rewriting_keeps_every_fact(question: str, text: str, kept: bool) -> N
     assert keeps_facts(question, text) is kept
 
 
+@pytest.mark.thorough
 @needs_data("tofu")
 def test_the_gold_paraphrases_of_tofu() -> None:
     """No paraphrase loses a date, as 7 of the 400 did when dates were compared as written."""

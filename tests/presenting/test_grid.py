@@ -29,6 +29,7 @@ from leakbound.scoring.score import score_arm, slug
 from leakbound.store import EstimateRow, Run
 from leakbound.study import Until
 from leakbound.types import Decoding, Prompt
+from suites import slow_but
 
 N = 256
 TEMPERATURES, TOP_PS = (1.5, 0.5, 1.0), (1.0, 0.8)  # in no order
@@ -93,10 +94,10 @@ def joint_cells(
     }
 
 
-STOPPED = pytest.param("stopped", marks=pytest.mark.thorough)
-
-
-@pytest.mark.parametrize("kind", ["contains", "rouge-l-recall", "explored", STOPPED])
+@pytest.mark.parametrize(
+    "kind",
+    slow_but(["contains", "explored"], ["contains", "rouge-l-recall", "explored", "stopped"]),
+)
 def test_cells_pay_for_each_other(run: Run, kind: str, tmp_path: Path) -> None:
     """Each has its part of alpha, and all are valid simultaneously at alpha."""
     name = kind if kind == "rouge-l-recall" else "contains"

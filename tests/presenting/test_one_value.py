@@ -29,6 +29,7 @@ from leaky import leaky_run
 from lies import LAWS, QUESTION
 from misbehaving import LISTED, chat_server, honest
 from report_runs import GRID, Runs
+from suites import slow_but
 
 
 def stressed(out: Path) -> Run:
@@ -109,7 +110,7 @@ def of_all(run: Run) -> list[EstimateRow]:
     ]
 
 
-@pytest.mark.parametrize("kind", MADE)
+@pytest.mark.parametrize("kind", slow_but([*MADE.keys() - {"asked", "proved"}], MADE))
 def test_one_quantity_has_one_value(run: Run, tmp_path: Path) -> None:
     rows, stored = of_all(run), verbs._as_json(run)["estimates"]
     texts = [text for table in summary(run) for row in table.texts for text in row]

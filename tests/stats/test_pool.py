@@ -212,6 +212,7 @@ def test_a_band_of_clusters_needs_an_alpha_that_it_can_solve_for() -> None:
     assert 0 < clusters.berk_jones(np.array([0.9]), 50, 1e-10)[0] < 0.9
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("alpha", [0.5, 0.1])
 def test_bands_over_the_inputs_by_enumeration(alpha: float) -> None:
     """Every outcome of 4 queries with 2 outputs each, under laws that are alike and unlike.

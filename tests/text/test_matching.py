@@ -145,6 +145,7 @@ CHARACTERS = [c for c in map(chr, range(0xF0000)) if unicodedata.category(c) != 
 CANONICAL = [(c, unicodedata.decomposition(c).split()) for c in CHARACTERS]
 
 
+@pytest.mark.thorough
 def test_classes_are_those_of_unicode() -> None:
     """By Unicode's tables in the package `regex`, for the characters that it knows."""
     regex = pytest.importorskip("regex")
@@ -252,6 +253,7 @@ def test_shortcuts_agree_with_the_rule_read_literally() -> None:
         assert normalise(text) == wanted, ascii(text)
 
 
+@pytest.mark.thorough
 def test_normalising_again_changes_nothing() -> None:
     for c in CHARACTERS:
         ideograph = unicodedata.name(c, "").startswith("CJK UNIFIED")  # of one kind, 97,000
