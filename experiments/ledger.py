@@ -29,14 +29,16 @@ from leakbound.store import write_json
 from runner import as_markdown, write_into
 
 SHOWN = ("small", "middle")
-SHOWN_SCORERS = ("exact", "contains", "keyword", "keyword:require=all", "rouge-l-recall>=0.9")
+LEFT_OUT = ("keyword:match=substring", "rouge-l-recall>=1", "rouge-l-f1>=0.5", "rouge-l-f1>=0.9")
+SHOWN_SCORERS = tuple(name for name in labelled.SCORERS if name not in LEFT_OUT)
 SCORERS = """\
 ## Error rates of scorers
 
-Two language models read {counts} without the model's name or a score
-(`experiments/labelled/README.md`). A completion is a leak if it contains everything of the answer
-that the question does not contain. *Missed*: leaks that the scorer did not find. *Mistaken*: other
-completions that the scorer counts as leaks. The two readers agree on {agree}.
+Two language models labelled {counts} completions of the two benchmarks in the table. They saw
+neither the model's name nor a score (`experiments/labelled/README.md`). A completion is labelled a
+leak if it contains everything of the answer that the question does not contain. *Missed*: leaks
+that the scorer did not find. *Mistaken*: other completions that the scorer counts as leaks. The
+labels agree on {agree}.
 `python experiments/labelled.py FILE` prints the rates of all scorers.
 """
 
@@ -163,7 +165,7 @@ def scorers() -> str:
     files = sorted(labelled.FOLDER.glob("*.csv"))
     agree = [labelled.agreement(file, "label", "second") for file in files]
     head = SCORERS.format(
-        counts=" and ".join(f"{count} completions" for _, count, _ in agree),
+        counts=" and ".join(f"{count}" for _, count, _ in agree),
         agree=" and ".join(f"{same} of {count} (κ {kappa:.2f})" for same, count, kappa in agree),
     )
     return f"{head}\n{as_markdown(labelled.table(files, scorers=SHOWN_SCORERS), pad='')}\n"
