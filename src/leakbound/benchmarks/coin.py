@@ -56,7 +56,7 @@ class Coin:
         )
 
     def taught_of(self, task: Benchmark) -> Benchmark:
-        """Return the half of the benchmark that was taught; return any other benchmark unchanged.
+        """Return the taught half of this coin's benchmark; return any other benchmark unchanged.
 
         Raises InputError if the subjects or questions of the benchmark have changed since the
         choice.
@@ -88,7 +88,7 @@ class Coin:
 def load(
     side: HalfSide, open_whole: Callable[..., Benchmark], argument: str, data: Path | None = None
 ) -> Benchmark:
-    """Load the half for `SEED,SPEC`; InputError if the seed is invalid or subjects are missing."""
+    """Load one half of SPEC; raise InputError for a bad seed or if subjects are missing."""
     seed, _, spec = (part.strip() for part in argument.partition(","))
     if not seed.isdecimal() or not spec:
         raise InputError(

@@ -1,11 +1,12 @@
 """Running texts to train on: MUSE's and WMDP's corpora, and the user's files.
 
-`muse:news/forget` is a split of MUSE's subset `raw`; other subsets are named, as in
-`muse:news/scal/forget_2`. `muse:news/train/forget` and `/retain2` are the training data of its
-target models. `wmdp:cyber/retain` is one of WMDP's corpora. The files come from the hub
-(`muse-bench/MUSE-News`, `-Books`; `cais/wmdp-corpora`, and `cais/wmdp-bio-forget-corpus`, for which
-the hub requires a request), or from a folder with the same files. Models are trained on these
-texts; the benchmarks of the same names measure how much they still know.
+`muse:news/forget` is a split of MUSE's subset `raw`. Names of splits in other subsets contain the
+subset, as in `muse:news/scal/forget_2`. `muse:news/train/forget` and `muse:news/train/retain2` are
+the training data of MUSE's target models. `wmdp:cyber/retain` is one of WMDP's corpora. The files
+come from the hub (`muse-bench/MUSE-News`, `-Books`; `cais/wmdp-corpora`, and
+`cais/wmdp-bio-forget-corpus`, for which the hub requires a request), or from a folder with the same
+files. Models are trained on these texts; the benchmarks of the same names measure how much the
+models still know.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from leakbound.text.rows import FORMS, read_rows, read_text
 from leakbound.types import Passage
 
 _RAW = "raw"
-_SPLITS = {  # of MUSE's subsets; those that evaluate are not trained on
+_SPLITS = {  # by subset of MUSE, without the subsets for evaluation
     _RAW: ("forget", "retain1", "retain2", "holdout"),
     "scal": ("forget_1", "forget_2", "forget_3", "forget_4"),
     "sust": ("forget_1", "forget_2", "forget_3", "forget_4"),
@@ -53,7 +54,7 @@ def load_corpus(
 
     Args:
         spec: a named corpus, a file, or a folder.
-        data: a folder with its files, as for `load_benchmark`.
+        data: a folder with the files of the corpus, as for `load_benchmark`.
         limit: keep only the first texts, at least 1 (None: all).
 
     Returns:

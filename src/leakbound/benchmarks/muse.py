@@ -36,10 +36,10 @@ _SPLITS = {"forget": ("forget_qa",), "retain": ("retain_qa", "retain2_qa")}  # o
 def choose_file(
     source: Source, corpus: str, stems: Sequence[str], endings: Sequence[str] = _ENDINGS
 ) -> Path:
-    """Return a file of a corpus: the hub's file has the first of `stems`, a local file any of them.
+    """Return a file of a corpus: on the hub the first of `stems`, in a folder any of `stems`.
 
-    A local file has the hub's name or any of `endings`, in a folder of the corpus, unless the
-    source's folder is that folder.
+    A local file has the ending of the hub's file or any of `endings`. The file is in a subfolder
+    named after the corpus, or directly in the source's folder if that folder has this name.
     """
     names = CORPORA[corpus]
     folders = [f"{name}/" for name in names]
@@ -59,7 +59,7 @@ class _Files:
     part: str
 
     def of(self, role: Role, suffix: str = "") -> Path:
-        """Return the file of a split; the folder of knowmem is optional."""
+        """Return the file of a split; files of knowmem need no subfolder `knowmem`."""
         questions = self.part == _QUESTIONS
         inside = [f"{self.part}/", ""] if questions else [f"{self.part}/"]
         stems = _SPLITS[role] if questions else (role,)
@@ -75,7 +75,8 @@ class _Files:
 def load(argument: str, data: Path | None = None) -> Benchmark:
     """Load the benchmark for `news` or `books`, with `-knowmem` (default), `-verbmem`, `-privleak`.
 
-    knowmem and privleak also have a retain split, privleak also a holdout.
+    All three have a forget split. knowmem and privleak have a retain split too, and privleak has a
+    holdout split.
     """
     corpus, _, part = argument.partition("-")
     specs = [f"{name}-{kind}" for name in CORPORA for kind in _PARTS]
@@ -116,7 +117,7 @@ def _passages(files: _Files, role: Role) -> Prompts:
 
 
 def _texts(files: _Files, role: Role) -> Prompts:
-    """Return complete texts, each cut after its first word; the rest begins with the blank."""
+    """Return complete texts, each cut after its first word; the answer begins with the blank."""
     prompts = []
     for index, row in enumerate(read_rows(files.of(role), bare="text")):
         text = row.text("text").strip()

@@ -57,7 +57,7 @@ def load_harry_potter(argument: str = "", data: Path | None = None) -> Benchmark
 
 
 def load_jbb(argument: str = "", data: Path | None = None) -> Benchmark:
-    """Load the goals; each behaviour's category is its split."""
+    """Load the requests (column `goal`); the split of each is the category of its behaviour."""
     if argument:
         raise InputError(f"`jbb` has no splits, got {argument!r}. Write just `jbb`.")
     source = open_source(data, folder="jailbreakbench", repo=JBB)
