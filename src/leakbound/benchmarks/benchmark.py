@@ -176,7 +176,7 @@ class Benchmark:
         return prompts
 
     def to_train(self, role: Role) -> Prompts:
-        """Return a role's training rows; raise InputError if the prompts are only for evaluation."""
+        """Return a role's training rows; raise InputError if prompts are only for evaluation."""
         if self.held_out is not None:
             raise InputError(
                 f"the questions of {self.name!r} are for evaluation only: they cannot evaluate a "

@@ -80,7 +80,7 @@ def load(argument: str, data: Path | None = None) -> Benchmark:
 
 
 def load_mini(argument: str = "", data: Path | None = None) -> Benchmark:
-    """Load forget01 with the 160 rows before it as retain set; completions are at most 64 tokens."""
+    """Load forget01, with the 160 rows before it as retain set; answers are at most 64 tokens."""
     if argument:
         raise InputError(f"`tofu-mini` takes no split, got {argument!r}. Write `tofu-mini`.")
     whole = load("forget01", data)

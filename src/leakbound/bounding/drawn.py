@@ -1,4 +1,4 @@
-"""The evidence of an arm's draws for `stats`, and the statements from it.
+"""The evidence of an arm's draws for `stats`, and the statements that follow from the evidence.
 
 *Fixed n.* The evidence is `stats.Rows`. The scorer's declared range selects the bound.
 
@@ -48,7 +48,7 @@ from leakbound.stats.order import ONE_BY_ONE
 from leakbound.store import Arm
 from leakbound.study import RHO
 
-FEWEST_DRAWS = 8  # the first n of the bounds from a question's first n draws
+FEWEST_DRAWS = 8  # the smallest n of the bounds from a question's first n draws
 AS_FOUND: Inputs = "as found"
 """The `inputs` of questions whose input a search found."""
 _ALIKE = ("draws", "iid pool", "clusters")
@@ -57,10 +57,11 @@ _ALIKE = ("draws", "iid pool", "clusters")
 
 @dataclass(frozen=True)
 class Drawn:
-    """The evidence about an arm's questions, for every way of drawing an arm.
+    """The evidence about an arm's questions, in one form for all ways of drawing.
 
     evidence: the scores of the draws of each question as evidence for `stats`, with the scorer's
-    declared range. order: the order of the draws for bets. inputs: the inputs of the questions.
+    declared range. order: the order of the draws for bets. inputs: the inputs that the evidence is
+    about: the questions in their original wording, rewritings, or inputs that a search found.
     rho: the weight of the standard deviation in the ED score. arms: the arms that were drawn; empty
     for scores that belong to no arm.
     """
@@ -94,15 +95,13 @@ class Drawn:
 
     @property
     def complete(self) -> bool:
-        """Return whether statements about all questions are possible: all were drawn, none
-        selected."""
+        """Return whether every question has draws, and no search chose its input."""
         questions = self.arm.run_queries.questions
         return len(self.query_ids) == len(questions) and self.arm.key.asks != "attack"
 
     @property
     def draws(self) -> stats.Rows:
-        """Return the draws of each question; for an explored question, the draws from its
-        remainder."""
+        """Return each question's draws; for an explored question, draws of unexplored outputs."""
         return self.evidence.draws
 
     @property
@@ -112,7 +111,7 @@ class Drawn:
 
     @cached_property
     def keys(self) -> NDArray[np.int64]:
-        """Return the keys of the order of each question's draws."""
+        """Return one key per question, which determines the order of its draws in bets."""
         return self.order(self.query_ids)
 
     def bound(

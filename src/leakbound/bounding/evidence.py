@@ -55,5 +55,5 @@ class RunEvidence:
         return {name: drawn_of(arm, self.scorer, rho) for name, arm in self._arms.items()}
 
     def of(self, key: ArmKey) -> Drawn | None:
-        """Return the evidence of the arm with this key, or None if it is not planned."""
+        """Return the evidence of the arm with this key, or None if the run has no such arm."""
         return self.arms.get(str(key))

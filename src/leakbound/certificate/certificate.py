@@ -22,10 +22,10 @@ class QuestionRecord:
     """The evidence about one question.
 
     Attributes:
-        id: the id of its query; a digest if the id contains the question's text.
-        value: the fraction of its draws that leak; None: no draw has a score.
-        n: the number of its draws.
-        missing: the number of its draws without a score.
+        id: the id of the question's query; a digest if the id contains the question's text.
+        value: the fraction of the question's scored draws that leak; None: no draw has a score.
+        n: the number of the question's draws.
+        missing: the number of these draws without a score.
         proved: the lower bound without sampling error; None without a proof.
     """
 
@@ -99,7 +99,7 @@ class Certificate:
 
     @property
     def alpha(self) -> float:
-        """Return the error rate of either bound."""
+        """Return the error rate of each of the two bounds."""
         return alpha_of(self.claim)
 
     def to_dict(self) -> dict[str, Json]:
@@ -113,7 +113,7 @@ class Certificate:
 
 
 def read_values(file: Path) -> dict[str, Json]:
-    """Read the fields of a certificate's file without checks; raise InputError for another file."""
+    """Read the fields of a file without checks; raise InputError if it is no certificate."""
     values = read_json(file, "Name a certificate.json that `leakbound certify` wrote.")
     stated = values.get("format") if isinstance(values, dict) else None
     if stated != FORMAT:
@@ -125,7 +125,7 @@ def read_values(file: Path) -> dict[str, Json]:
     return dict(cast("JsonObject", values))
 
 
-SLACK = 1e-12  # the last digit of a recomputed number may differ between machines
+SLACK = 1e-12  # allowed difference: the last digit of a recomputed number may vary between machines
 ABSENT = "nothing"
 
 Status = Literal["ok", "differs", "note", "unchecked", "assumed", "open"]

@@ -1,9 +1,9 @@
 """Verify a run with its model: compare fingerprint and log-probabilities, and draw parts again.
 
 A draw is a function of its key, the prefix and the model, so anyone with the model can repeat it.
-The verifier chooses the parts at random now. If m of M parts were altered before, f M of them miss
-all altered parts with probability C(M − m, f M) / C(M, f M). This is a product of m factors
-(M − f M − i) / (M − i) ≤ 1 − f, so it is at most (1 − f)^m.
+The verifier chooses a fraction f of the M parts at random, after the run was handed over. If m of
+the M parts were altered before, all m escape the choice with probability C(M − m, f M) / C(M, f M).
+This is a product of m factors (M − f M − i) / (M − i) ≤ 1 − f, so it is at most (1 − f)^m.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ _BOTH = "an engine that records both of every output"
 
 @dataclass(frozen=True, slots=True)
 class Verifier:
-    """Verifies an arm of a run with the model that, according to the record, drew it.
+    """Checks of an arm with the model that drew the arm, according to the run's record.
 
     `model` is the model before any stress. `loading` has the options for opening a named model.
     """
@@ -201,7 +201,7 @@ def _log_probabilities(arm: Arm, slug: str, engine: Generate, progress: Progress
     """
     if isinstance(engine, Measures):
         engine.measure(arm.queries)
-    if not isinstance(engine, Retraces):  # reads the margin, so that it would be measured twice
+    if not isinstance(engine, Retraces):  # reads `engine.margin`, which is measured above
         says = f"nothing was compared: the engine {type(engine).__name__} gives no probabilities"
         return Check(LOG_PROBABILITIES, "unchecked", says)
     slack = engine.margin / min(1.0, arm.decoding.temperature)
@@ -289,7 +289,7 @@ def _outputs(arm: Arm, slug: str) -> Iterator[tuple[str, Completion]]:
 def _agree(then: Completion, now: Completion, slack: float) -> bool:
     """Return False if one log-probability is below the other's lower bound over batch shapes.
 
-    If only a lower bound of a log-probability is known, the log-probability counts as infinite.
+    If only a lower bound of a log-probability is known, its upper bound counts as infinite.
     """
     known = []
     for output in (then, now):

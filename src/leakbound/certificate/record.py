@@ -25,7 +25,7 @@ from leakbound.study import Rewritings
 from leakbound.text.counting import counted_as, is_missing
 from leakbound.types import BenchmarkRecord, Prompt, Query, object_of
 
-_SHOWN = 3  # the most faults that a check reports
+_SHOWN = 3  # the maximum number of faults that a check reports
 
 
 def check_record(run: Run, arm: Arm, slug: str) -> Iterator[Check]:
