@@ -116,7 +116,7 @@ def _is_current(
     made: Mapping[str, Any],
     wanted: Mapping[str, Mapping[str, Any]],
 ) -> bool:
-    """Return whether stored estimates are current: as requested, or else from the present scores."""
+    """Return whether stored estimates are current: as requested, or else from present scores."""
     if name in wanted:
         return made == wanted[name]
     try:

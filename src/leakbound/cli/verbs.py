@@ -1,4 +1,4 @@
-"""The small commands of the core: each makes one call, about files on disk."""
+"""The small commands of the core. Each makes one call, and most read only a stored run."""
 
 from __future__ import annotations
 

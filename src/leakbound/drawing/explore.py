@@ -32,7 +32,7 @@ from leakbound.types import (
 )
 
 Result = Sample | Exploration | Failure
-TRIED = 16  # completions of a question that test the scorer's bounds
+TRIED = 16  # the number of completions of a question that test the scorer's bounds
 
 
 @dataclass(frozen=True, slots=True)

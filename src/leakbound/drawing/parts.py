@@ -151,7 +151,7 @@ class Meter:
     done: int
     total: int
     tokens: int = 0
-    _draws: int = 0  # draws finished in the current part; next, its tokens
+    _draws: int = 0  # draws finished in the current part; `_forwarded` has its tokens
     _forwarded: int = 0
 
     @contextmanager

@@ -78,7 +78,7 @@ def draw_arm(
     """Draw the missing parts of an arm; each part is stored when it is finished.
 
     If a claim ends the draws, rounds follow until every question is decided or has the maximum
-    number of draws. The recorded looks are repeated first.
+    number of draws. The recorded looks (see the module) are repeated first.
 
     Args:
         arm: the planned arm.

@@ -5,9 +5,9 @@ confidence of the model over this answer is high enough. In mode `running`, each
 step is greedy if the mean confidence so far is high enough.
 `AdaptiveTemperature` is for users who serve a model through transformers'
 `generate`. It gives the distribution of mode `running`, so the bounds of an
-evaluation apply to the served model. The authors published no code; their c(x)
-is implemented as the mean over the generated tokens, including the present
-token.
+evaluation apply to the served model. The authors published no code; their
+confidence c(x) is implemented as the mean over the generated tokens, including
+the present token.
 """
 
 from __future__ import annotations
@@ -101,6 +101,6 @@ def in_two_passes(
 
 
 def _under(sample: Sample, decoding: Decoding) -> Sample:
-    """Return the sample under this decoding, without floors, which the first pass makes invalid."""
+    """Return the sample under this decoding, without lower bounds of log-probabilities."""
     completions = tuple(replace(c, logprob_floor=None) for c in sample.completions)
     return replace(sample, decoding=decoding, completions=completions)

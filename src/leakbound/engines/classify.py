@@ -133,7 +133,7 @@ class SequenceClassifier:
     def _model(self) -> Any:
         model = self.checkpoint.load(AutoModelForSequenceClassification)
         if model.config.pad_token_id is None:
-            model.config.pad_token_id = _NO_TOKEN  # the last other token is used
+            model.config.pad_token_id = _NO_TOKEN  # the last token other than this id is classified
         return model
 
 

@@ -209,7 +209,8 @@ def live_model(model: Any, tokenizer: Any) -> LoadedModel:
         The model in the form that engines accept.
 
     Raises:
-        ModelError: none of its end tokens is in its vocabulary, so that no answer could end.
+        ModelError: none of the model's end tokens is in its vocabulary, so that no answer could
+        end.
     """
     ends = _ends("the model", model.generation_config, model.config, tokenizer)
     length = getattr(model.config, "max_position_embeddings", None)
@@ -362,7 +363,7 @@ def partial_of(path: Path) -> Path:
         path: the folder to make.
 
     Returns:
-        A hidden sibling of it.
+        A hidden sibling of `path`.
     """
     return path.with_name(f".{path.name}.partial")
 

@@ -21,7 +21,7 @@ import torch
 from torch.nn.functional import linear
 
 LEAST = 1 << 20  # multiplications that take MKL about as long as the additional time of a call
-HEAVY = 1 << 22  # weights of a layer from which oneDNN is faster without AVX-512
+HEAVY = 1 << 22  # without AVX-512, oneDNN is faster for layers with at least this number of weights
 
 Product = Callable[[torch.Tensor], torch.Tensor]
 

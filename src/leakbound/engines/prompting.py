@@ -57,11 +57,12 @@ class Prompting:
     A chat template is used if the tokenizer has one. Otherwise the question is put into `template`.
 
     `compat` "openunlearning" makes prompts and masks like the framework OpenUnlearning. In this
-    mode, generation from a plain prompt keeps the trailing blank of the prompt. As many leading
-    tokens as the prompt has without an answer are not scored; the first tokens of an answer may be
-    among them. Tokens after the end of a turn are scored, including a final EOS token. Tokens with
-    the id of the pad token are hidden from all later tokens, even if they end a turn (issue 128 of
-    OpenUnlearning), because published numbers of Llama 3 depend on this.
+    mode, generation from a plain prompt keeps the trailing blank of the prompt. If the prompt,
+    tokenised without an answer, has k tokens, the first k tokens of prompt and answer together are
+    not scored; the first tokens of an answer may be among them. Tokens after the end of a turn are
+    scored, including a final EOS token. Tokens with the id of the pad token are hidden from all
+    later tokens, even if they end a turn (issue 128 of OpenUnlearning), because published numbers
+    of Llama 3 depend on this.
 
     Attributes:
         template: the plain prompt, with {question} for the question (None: `BASE_TEMPLATE`).

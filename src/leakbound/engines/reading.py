@@ -42,8 +42,8 @@ class Reader:
     """Reads answers with a model; see `Reads.read`.
 
     `shares`: whether the model accepts masks and positions, so that answers may share a row. If
-    not, every answer has its own row, and all rows of a batch have one length, which is slower and
-    right for every model.
+    not, every answer has its own row, and all rows of a batch have one length, which is slower but
+    correct for every model.
     """
 
     loaded: LoadedModel

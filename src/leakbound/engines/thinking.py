@@ -227,7 +227,7 @@ class Phase(NamedTuple):
     closed: int = 0
 
 
-_KEPT = 1 << 16  # phases
+_KEPT = 1 << 16  # the maximum number of phases in memory
 
 
 class ThoughtBudget:

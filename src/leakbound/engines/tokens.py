@@ -154,7 +154,7 @@ class Detokenizer:
 
     def _settled(self, ids: Sequence[int]) -> str:
         """Return the text of these ids that no later token can change."""
-        # its last token is never decoded together with a later one
+        # this text ends with a token that is never decoded together with a later token
         last, firm = len(ids), self._firm_ids
         while last and ids[last - 1] not in firm:
             last -= 1

@@ -284,7 +284,7 @@ class VllmEngine:
         """Return every setting of vLLM's sampling, for a prompt of `length` tokens."""
         from vllm import SamplingParams
 
-        marks = "watermarking" in inspect.signature(SamplingParams).parameters  # not in all
+        marks = "watermarking" in inspect.signature(SamplingParams).parameters  # not in old vLLM
         plain = {"watermarking": False} if marks else {}
         return SamplingParams(
             n=1 if decoding.greedy else n,

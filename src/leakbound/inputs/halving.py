@@ -29,7 +29,8 @@ class Standing:
     """The results of a candidate after a round, from all draws so far.
 
     `lower` is a lower confidence bound on the target quantity, `value` its point estimate, both
-    from `draws`. `proved` is the lower bound that `forwards` and these draws prove with certainty.
+    from `draws`. `proved` is the lower bound, without sampling error, that `forwards` forward
+    passes and these draws prove.
     """
 
     draws: int
@@ -67,7 +68,7 @@ def most_candidates(budget: int) -> int:
 
 
 def rounds(candidates: int, budget: int) -> tuple[int, ...]:
-    """Return the draws of each candidate per round: equal parts of at most `budget` draws."""
+    """Return the draws of each candidate per round; all rounds get equal parts of `budget`."""
     sizes = []
     while candidates > 1:
         sizes.append(candidates)
@@ -78,9 +79,9 @@ def rounds(candidates: int, budget: int) -> tuple[int, ...]:
 def halve(fields: Mapping[str, Sequence[C]], budget: int, draw: Draw[C]) -> dict[str, Winner[C]]:
     """Return the winner of each set of candidates; each set gets `budget` draws.
 
-    All sets run in step. In a tie, the candidate that was ahead after the last round wins; in the
-    first round, the earlier candidate wins. If all remaining candidates of a set fail in one round,
-    the first of them wins.
+    All sets run in step. In a tie, the candidate that was ahead after the previous round wins; in
+    the first round, the earlier candidate wins. If all remaining candidates of a set fail in one
+    round, the first of them wins.
     """
     left = {name: list(field) for name, field in fields.items()}
     plans = {name: rounds(len(field), budget) for name, field in fields.items()}

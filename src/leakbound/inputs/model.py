@@ -20,7 +20,7 @@ from leakbound.types import Chat, Decoding, Message, Prompt, Request
 REWRITING = Decoding(temperature=1.0, top_p=0.95, max_new_tokens=128)
 """The decoding of rewritings."""
 ATTEMPTS = 3
-"""The number of times that a reply is drawn if it is no rewriting."""
+"""The maximum number of times that a reply is drawn, until it is a rewriting."""
 
 _INSTRUCTION = """\
 Rewrite the question below once. Ask for exactly the same thing in other words. Keep every name, \

@@ -8,10 +8,10 @@ et al. (2025).
 Deviations: A value is the mean over the tokens of one answer, so the mean over
 answers weights each answer equally. The published code takes one mean over all
 tokens of a batch; the setting `reduce` of a term does the same. `kl` compares
-distributions at the answer's tokens, the published code at every position,
-including padding (`over` "all": every position except padding). Entropy is the
-mean over the answer's tokens; the published code averages over every position
-of the padded text (`over` "all": every position except padding).
+distributions at the answer's tokens; the published code compares them at every
+position, including padding (`over` "all": every position except padding).
+Entropy is the mean over the answer's tokens; the published code averages over
+every position of the padded text (`over` "all": every position except padding).
 
 Weighted gradient ascent (`wga`) is from Wang et al. (2025): each token is
 weighted by its own probability, so likely tokens are lowered most. The

@@ -29,8 +29,8 @@ from leakbound.losses.inputs import LossInputs, precise, row_means
 def undial(batch: LossInputs, *, beta: float = 10.0, over: str = "answer") -> Tensor:
     """Return the mean cross-entropy to q over each answer's tokens, [B] (Dong et al. 2024).
 
-    q is the softmax of the frozen model's logits with the true token's logit lowered by β. The
-    higher the probability of a token is, the more it is lowered. At the prompt's tokens q is the
+    q is the softmax of the frozen model's logits with the true token's logit lowered by β. Lowering
+    a logit by β changes a high probability more than a low one. At the prompt's tokens q is the
     frozen model's own distribution.
 
     Args:

@@ -69,13 +69,13 @@ def _typical(wrong: Sequence[Reading]) -> float:
 
 
 def forget_truth_ratio(ratios: ArrayLike) -> float:
-    """Return the mean of min(R, 1/R): in [0, 1], 1 if right and wrong are equally likely."""
+    """Return the mean of min(R, 1/R) over truth ratios R: in [0, 1], 1 if all R are 1."""
     R = np.asarray(ratios, dtype=np.float64)
     return float(np.minimum(R, 1 / (R + TINY)).mean())
 
 
 def utility_truth_ratio(ratios: ArrayLike) -> float:
-    """Return the mean of max(0, 1 - R): in [0, 1], 1 if only the right answer is likely."""
+    """Return the mean of max(0, 1 - R) over truth ratios R: in [0, 1], 1 if all R are 0."""
     return float(np.maximum(0.0, 1 - np.asarray(ratios, dtype=np.float64)).mean())
 
 

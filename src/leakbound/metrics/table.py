@@ -51,7 +51,7 @@ LETTERS = Need(part="forget", kinds=frozenset({"letter"}))
 
 
 def _truth_kinds(part: str) -> tuple[Kind, Kind]:
-    """Return the kinds of the right and wrong texts of a truth ratio; facts have no paraphrases."""
+    """Return a truth ratio's kinds of right and wrong texts; sets of facts have no paraphrases."""
     return "answer" if part in FACTS else "paraphrased", "perturbed"
 
 
