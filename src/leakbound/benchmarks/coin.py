@@ -99,7 +99,7 @@ def load(
 
 
 def halved(whole: Benchmark, side: HalfSide, seed: int) -> Benchmark:
-    """Return one side of a benchmark: the evaluated prompts about the subjects on that side.
+    """Return one half of a benchmark: the prompts about the taught, or about the other, subjects.
 
     The prompts about subjects that were not taught are the holdout split of the taught half, and no
     training data contains them. Raises InputError for a benchmark with fewer than two named

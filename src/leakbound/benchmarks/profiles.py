@@ -80,7 +80,7 @@ def sets_limit(benchmark: BenchmarkRecord, decoding: Decoding) -> bool:
 
 
 def with_profile(benchmark: Benchmark, profile: Profile) -> Benchmark:
-    """Return the benchmark with the settings of a profile; its name and notes are added.
+    """Return the benchmark with the settings of a profile; the profile's name and notes are added.
 
     All evaluated prompts stay: the caller limits them to the first `rows`. Raises InputError for a
     prompt without the answer or the paraphrase that the profile needs.

@@ -169,10 +169,11 @@ class Drawn:
     def growing(
         self, query_id: str, confidence: float
     ) -> Iterator[tuple[int, Sequence[stats.Estimate]]]:
-        """Yield n, and bounds on a question's mean and deviation from its first n draws.
+        """Yield n, and bounds on a question's mean score and standard deviation from its first n
+        draws.
 
-        n is 8, 16, … and the number of all draws. Each bound is valid individually. Nothing is
-        yielded unless n was fixed and every draw has a score.
+        n takes the values 8, 16, 32, …, and finally the number of all draws. Each bound is valid
+        individually. Nothing is yielded unless n was fixed and every draw has a score.
         """
         if self.rows is None or query_id not in self.query_ids:
             return

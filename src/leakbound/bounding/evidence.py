@@ -3,7 +3,8 @@
 There are three cases. First, n was fixed in advance (also for inputs that a
 search found), possibly divided among a question's queries (`Pooled`). Second,
 every question was drawn until a claim about the question was decided. Third,
-exact masses were explored, and draws came from the remainder.
+the exact masses of the likeliest outputs were computed, and draws came from all
+other outputs.
 """
 
 from __future__ import annotations

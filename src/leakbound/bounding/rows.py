@@ -60,7 +60,7 @@ def at(estimate: stats.Estimate, i: int) -> stats.Estimate:
 
 
 def entries(estimate: stats.Estimate) -> Callable[[int, int | None], stats.Estimate]:
-    """Return a function (index of a question, index of an x or k or None) to the entry there."""
+    """Return a function from the index of a question, and of an x or k if any, to the entry."""
     given = {name: getattr(estimate, name) for name in _AXES}
     arrays = {name: np.asarray(values) for name, values in given.items() if values is not None}
     numbers = {name: (array.tolist(), array.ndim) for name, array in arrays.items()}

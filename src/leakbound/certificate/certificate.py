@@ -54,7 +54,7 @@ class Proved:
 class Certificate:
     """A claim about a run, its verdict, and everything that is needed to derive the verdict again.
 
-    It contains no text of the data set. The sentence and the specification together name
+    A certificate contains no text of the data set. The sentence and the specification together name
     everything that decides the numbers.
 
     Attributes:

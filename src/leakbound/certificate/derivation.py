@@ -193,7 +193,7 @@ def is_prior(run: Run, claim: LeakClaim) -> bool:
 
 
 def derive(run: Run, claim: LeakClaim, rows: Estimates) -> Certificate:
-    """Return the certificate of a claim from these rows of a run. Nothing is written."""
+    """Return the certificate of a claim from these estimates of a run. Nothing is written."""
     scorer, arm = make_scorer(claim.scorer), run.arms[claim.arm]
     estimate = _decides(run, claim, rows)
     each = rows.each("leak probability", arm=claim.arm, scorer=claim.scorer)

@@ -287,7 +287,7 @@ def _outputs(arm: Arm, slug: str) -> Iterator[tuple[str, Completion]]:
 
 
 def _agree(then: Completion, now: Completion, slack: float) -> bool:
-    """Return False if one log-probability is below the other's lower bound over batch shapes.
+    """Return whether neither log-probability is below the other's lower bound over batch shapes.
 
     If only a lower bound of a log-probability is known, its upper bound counts as infinite.
     """

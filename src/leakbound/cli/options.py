@@ -467,7 +467,7 @@ _SECTIONS = {
 
 
 def _params(section: str, heading: str = WRITTEN) -> list[click.Parameter]:
-    """Return the parameters of a section; included parameters get its last heading."""
+    """Return the parameters of a section; parameters of included parts get its last heading."""
     params: list[click.Parameter] = []
     for row in _SECTIONS[section]:
         if row.endswith(":"):

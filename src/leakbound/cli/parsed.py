@@ -275,7 +275,7 @@ def workers_from(options: Parsed) -> Workers | None:
 
 
 def _search(options: Parsed, base: Value | None, kind: Any, **named: str) -> Value | None:
-    """Return the search of these options, or else `base`; the first option is the budget."""
+    """Return the settings of a search in these options, or else `base`; the first is the budget."""
     budget = options.value(next(iter(named.values())))
     if budget is None and base is None:
         return None

@@ -170,7 +170,7 @@ def draws_of(arm: Arm, part: Part, purpose: str | None = None) -> Draws:
 
 
 def look(arm: Arm, scorer: Scorer) -> dict[str, Look]:
-    """Return a look at every question that has new draws since its last look."""
+    """Return a look (see the module) at every question with new draws since its last look."""
     planned = arm.unlooked()
     looks = _look(arm, scorer, planned) if planned else {}
     for query_id, n in planned.items():

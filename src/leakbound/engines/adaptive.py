@@ -28,9 +28,9 @@ from leakbound.types import Decoding, Draws, Failure, Query, Sample
 class AdaptiveTemperature(LogitsProcessor):  # type: ignore[misc]
     """Keep only the likeliest token if the mean confidence of a sequence exceeds `threshold`.
 
-    The confidence of a token is the largest T = 1 untruncated probability; its mean is over the
-    generated tokens of the sequence. A row's mean does not depend on the other rows of its batch.
-    Use
+    The confidence at a token is the largest next-token probability at temperature 1, without
+    truncation. The mean is over the generated tokens of the sequence. A row's mean does not depend
+    on the other rows of its batch. Use
 
         model.generate(..., do_sample=True, top_k=0, logits_processor=[AdaptiveTemperature(0.9)])
 

@@ -101,8 +101,8 @@ class TransformersChat:
 
     The decoding determines the distribution of replies completely. A reply that reaches
     `max_new_tokens` or a stop string is not drawn again, because that would favour short replies.
-    The reply is the answer, without the thought. It is None if the answer is missing or the model's
-    logits are unusable.
+    The reply is the answer, without the thought. A missing answer or unusable logits of the model
+    give None.
 
     Attributes:
         engine: draws the replies, with the prompting `Conversations`.

@@ -79,7 +79,8 @@ class TransformersEmbedder:
         return vectors
 
     def _read(self, text: str) -> tuple[list[int], int]:
-        """Return the prompt up to the question's end, and the first token of the question."""
+        """Return the prompt up to the question's end, and the index of the question's first
+        token."""
         ids, (start, stop) = self.prompting.locate(self.loaded.tokenizer, text)
         most = self.loaded.context_length
         if stop == start or (most is not None and stop > most):

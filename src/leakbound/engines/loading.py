@@ -400,7 +400,8 @@ def quiet() -> Iterator[None]:
 
 
 def _read(kind: Any, location: str, files: ModelFiles, dtype: str, **common: Any) -> Any:
-    """Return the model with every tensor from its own files, or ModelError."""
+    """Return the model with every tensor from the model's files; raise ModelError if one is
+    missing."""
     more: dict[str, Any] = {"use_safetensors": True}
     if files.gguf:
         # transformers can compute on packed (quantised) blocks, so dense weights must be requested.

@@ -210,7 +210,7 @@ class _Tree:
     """A prompt and answers to it; shared beginnings of answers are stored once.
 
     `tokens` are the prompt's tokens, then the answers' tokens without the last token of each
-    answer, which has no successor. A token of an answer follows each of the last `wanted` tokens.
+    answer, which has no successor. Each of the last `wanted` tokens precedes a token of an answer.
     """
 
     def __init__(self, prompt: Ids) -> None:

@@ -195,7 +195,7 @@ def marks_of(tokenizer: Any) -> Marks:
 
 
 def token_of(tokenizer: Any, text: str) -> int | None:
-    """Return the token that is a text.
+    """Return the single token whose text is `text`.
 
     Args:
         tokenizer: the tokenizer of the model.

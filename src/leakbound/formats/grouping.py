@@ -296,7 +296,7 @@ def require_same_settings(first: str, common: Settings, name: str, stated: Setti
 def join(parts: Sequence[SampledQuestions]) -> SampledQuestions:
     """Join the questions of several files into the first; draws of later files are appended.
 
-    Several draws of a greedy decoding become one.
+    Several draws of a question by greedy decoding become one draw.
 
     Raises:
         InputError: for files that differ in model, decoding, text of a question or number of draws,

@@ -254,7 +254,7 @@ def model_output(output: Json) -> Output:
 def _scores(sample: Json, results: Json) -> dict[str, float | None]:
     """Return the scores of an epoch, named `SCORER/KEY` if a scorer gives several.
 
-    The results of an older log name its scorer. Lists of scores are left out.
+    In older logs only the results name the scorer. Lists of scores are left out.
     """
     scores = sample.get("scores") or {}
     if old := sample.get("score"):

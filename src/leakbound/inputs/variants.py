@@ -56,7 +56,7 @@ def shots(
 ) -> tuple[tuple[Prompt, ...], ...]:
     """Return at most `most` sets of `number` retained pairs to show before the prompt.
 
-    The seed and the prompt determine the sets. Each pair in them has an answer, and reveals no
+    The seed and the prompt determine the sets. Each pair of a set has an answer, and reveals no
     content word of the prompt's answer.
     """
     fit: list[Prompt] = []

@@ -116,8 +116,8 @@ def kl(batch: LossInputs, *, over: str = "answer") -> Tensor:
 def entropy(batch: LossInputs, *, over: str = "answer") -> Tensor:
     """Return the mean entropy of the T = 1 next-token distribution over each answer, [B].
 
-    A positive weight makes the model more confident, a negative weight more diverse (Scholten et
-    al. 2025).
+    In an objective, a positive weight of this loss makes the model more confident, and a negative
+    weight makes it more diverse (Scholten et al. 2025).
 
     Args:
         batch: the packed answers; reads `logits`, from `whole` if `over` is "all".

@@ -117,7 +117,8 @@ def _about(part: str) -> dict[str, Metric]:
 
 
 def _about_others(part: str, kind: Kind) -> dict[str, Metric]:
-    """Return the metrics of paraphrased answers: probability, and the greedy answer's recall."""
+    """Return metrics for other answers: their probability, and the greedy answer's recall of
+    them."""
     read = Need(part=part, kinds=frozenset({kind}))
     recall = _rouge(kind, rouge_l, "recall")
 
