@@ -68,7 +68,8 @@ def load_corpus(
 
 
 def load_documents(spec: str, *, data: Path | None = None) -> tuple[Passage, ...]:
-    """Load the texts of a corpus; ids consist of the file, and the row if the file has several."""
+    """Load the texts of a corpus; an id is the file's name, with the row's number in a file of
+    rows."""
     folder = Path(data or "", spec)
     documents = []
     for file in _files(spec, data):

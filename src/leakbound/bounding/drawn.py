@@ -169,8 +169,7 @@ class Drawn:
     def growing(
         self, query_id: str, confidence: float
     ) -> Iterator[tuple[int, Sequence[stats.Estimate]]]:
-        """Yield n, and bounds on a question's mean score and standard deviation from its first n
-        draws.
+        """Yield n, and bounds on the mean and standard deviation from a question's first n draws.
 
         n takes the values 8, 16, 32, …, and finally the number of all draws. Each bound is valid
         individually. Nothing is yielded unless n was fixed and every draw has a score.

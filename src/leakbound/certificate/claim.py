@@ -91,7 +91,7 @@ def forecast(rates: Array, n: Array, lost: Array, claim: LeakClaim) -> Forecast:
 
 
 def _deciding(hits: Array, missing: Array, claim: LeakClaim, *, start: int) -> int | None:
-    """Return, within 1 %, the number of draws from which on these rates decide the claim."""
+    """Return the smallest number of draws per question, to 1 %, at which these rates decide."""
 
     def decides(n: int) -> bool:
         if claim.every_question:

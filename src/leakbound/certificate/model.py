@@ -316,7 +316,7 @@ def require_share(share: float, model: object) -> None:
 def check_draws(
     arm: Arm, engine: Generate, share: float, progress: Progress, by: Random | None = None
 ) -> Check:
-    """Draw this fraction of the arm's parts again, at least one, in their original batches.
+    """Draw this fraction of the arm's parts again (at least one part), in their original batches.
 
     `by` is the generator that chooses the parts; None: the random numbers of this machine, which
     nobody could predict.

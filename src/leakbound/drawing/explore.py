@@ -84,7 +84,7 @@ def why_unknown(engine: Generate, decoding: Decoding, purpose: Purpose = EXPLORI
 
 
 def ranges(scorer: Scorer, prompts: Mapping[str, Prompt], stop: Sequence[str] = ()) -> Ranges:
-    """Return the function that bounds the scores of events.
+    """Return the function that bounds the scores of events (sets of outputs).
 
     `prompts` has the prompts by query id, `stop` the stop strings of the decoding.
     """

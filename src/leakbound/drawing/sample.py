@@ -47,7 +47,7 @@ from leakbound.types import (
 
 
 def add_arms(run: Run, plans: Sequence[ArmPlan]) -> list[Arm]:
-    """Record the plans of these arms in the run; raise MixError for another plan."""
+    """Record the plans of these arms in the run; raise MixError if a plan differs there."""
     return [run.add_arm(plan.key, plan.spec) for plan in plans]
 
 

@@ -116,7 +116,7 @@ class SequenceClassifier:
         return _classified(self, rows)
 
     def truncated(self, tokens: int) -> SequenceClassifier:
-        """Return a classifier of only the first tokens of every text; see `Truncates.truncated`.
+        """Return a classifier that reads only first tokens of texts; see `Truncates.truncated`.
 
         Args:
             tokens: the largest number of tokens, including tokens that the tokenizer adds.

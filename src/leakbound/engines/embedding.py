@@ -79,8 +79,7 @@ class TransformersEmbedder:
         return vectors
 
     def _read(self, text: str) -> tuple[list[int], int]:
-        """Return the prompt up to the question's end, and the index of the question's first
-        token."""
+        """Return the prompt up to the question's end, and the index where the question begins."""
         ids, (start, stop) = self.prompting.locate(self.loaded.tokenizer, text)
         most = self.loaded.context_length
         if stop == start or (most is not None and stop > most):

@@ -249,7 +249,7 @@ class _Tree:
     def readings(
         self, logits: torch.Tensor, spelt: Callable[[list[int]], str]
     ) -> dict[Pair, Reading | None]:
-        """Return the readings of its answers from `logits` [wanted, V]; None for unusable ones."""
+        """Return the readings of the tree's answers from `logits` [wanted, V]; None if unusable."""
         height = distribution.rows_together(logits)
         parts = [_columns(logits[at : at + height]) for at in range(0, len(logits), height)]
         columns = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}

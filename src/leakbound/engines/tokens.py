@@ -172,7 +172,7 @@ class Detokenizer:
 
     @cached_property
     def _pieces(self) -> defaultdict[int, bytes] | None:
-        """The bytes of each token, if a text is their concatenation; None if it is not."""
+        """The bytes of each token, if texts are concatenations of these bytes; else None."""
         decoder = getattr(getattr(self._tokenizer, "backend_tokenizer", None), "decoder", None)
         if type(decoder).__name__ != "ByteLevel":
             return None

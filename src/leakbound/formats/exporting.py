@@ -205,7 +205,7 @@ def _stated(arm: Arm) -> JsonObject:
 
 
 def _texts(arm: Arm) -> Iterator[dict[str, object]]:
-    """Yield question, answer, output and its count; null for draws that never arrived."""
+    """Yield question, answer, output and count; the output is null if the draws never arrived."""
     answers = {prompt.id: prompt.answer for prompt in arm.run_queries.prompts}
     queries = {query.id: query for query in arm.queries}
     for query_id, output, _, count in _draws(arm):

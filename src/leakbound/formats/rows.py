@@ -152,7 +152,7 @@ def stated_count(path: Path, value: Any, noun: str) -> int:
 def settings_of(given: Settings) -> dict[str, object]:
     """Return the stated settings of another tool under our names.
 
-    Without `do_sample`, a temperature of 0 is a model's default.
+    If `do_sample` is False, decoding was greedy, so the temperature becomes 0.
     """
     settings = {
         _OURS.get(name, name): value

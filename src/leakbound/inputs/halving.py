@@ -3,9 +3,10 @@
 Karnin et al. (2013), `Almost optimal exploration in multi-armed bandits`. Every round draws equally
 from the remaining candidates and keeps the better half. There are two departures from the paper.
 The draws of a candidate add up over the rounds. Candidates are ranked by a lower bound (a
-confidence bound or a proved bound), so that a candidate is kept for its observed results.
+confidence bound or a proved bound), so that only observed or proved results keep a candidate.
 
-The ranking is a selection after looking at the data, so its bounds are not valid for the winner.
+The ranking is a selection after looking at the data, so the bounds that rank are not valid for the
+winner.
 Bounds need draws that the search did not use.
 """
 

@@ -1,7 +1,8 @@
 """Rewritings drawn from a chat model: the input distribution of Cheng et al. (2025).
 
-The paper gives neither the prompt nor the parsing; both are our own. Each rewriting is a separate
-reply, so the draws are independent. Several rewritings from one reply would not be independent.
+The paper states neither the prompt for rewriting nor the parsing of replies; both are our own. Each
+rewriting is a separate reply, so the draws are independent. Several rewritings from one reply would
+not be independent.
 """
 
 from __future__ import annotations

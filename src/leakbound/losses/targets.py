@@ -90,7 +90,7 @@ def margin(batch: LossInputs, *, over: str = "answer") -> Tensor:
     Args:
         batch: the packed answers; reads `logits`, from `whole` if `over` is "read".
         over: "answer": the positions that predict the answer's tokens. "read": the positions at
-            which these tokens are the input; each is one later.
+            which these tokens are the input, which are one position later.
 
     Returns:
         One value per answer, [B], in squared logits, at least 0; 0 if every token is equally

@@ -43,7 +43,7 @@ def normalised_probability(right: float, wrong: Sequence[float]) -> float:
 
 
 def truth_ratio(right: Reading, wrong: Sequence[Reading]) -> float:
-    """Return the ratio of wrong to right answers' probability, at least 0; at 1 both are equal.
+    """Return the typical probability of wrong answers divided by the right answer's: at least 0.
 
     R = exp(-mean loss of the wrong answers) / probability of the right answer. This is a geometric
     mean over the wrong answers; TOFU's paper has an arithmetic mean. `right` is the paraphrased

@@ -117,8 +117,7 @@ def _about(part: str) -> dict[str, Metric]:
 
 
 def _about_others(part: str, kind: Kind) -> dict[str, Metric]:
-    """Return metrics for other answers: their probability, and the greedy answer's recall of
-    them."""
+    """Return metrics for other answers: their probability, and the greedy answer's recall."""
     read = Need(part=part, kinds=frozenset({kind}))
     recall = _rouge(kind, rouge_l, "recall")
 
