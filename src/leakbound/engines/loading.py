@@ -400,8 +400,7 @@ def quiet() -> Iterator[None]:
 
 
 def _read(kind: Any, location: str, files: ModelFiles, dtype: str, **common: Any) -> Any:
-    """Return the model with every tensor from the model's files; raise ModelError if one is
-    missing."""
+    """Return the model with all tensors from its files; raise ModelError if one is missing."""
     more: dict[str, Any] = {"use_safetensors": True}
     if files.gguf:
         # transformers can compute on packed (quantised) blocks, so dense weights must be requested.

@@ -490,7 +490,7 @@ class Prompting:
         return {"on": True, "off": False}.get(self._thinking(tokenizer))
 
     def _finished(self, tokenizer: Tokenizer, query: Query, opened: str, answer: str) -> str:
-        """Return the text of prompt and answer; it begins with `opened`, but for a trailing blank."""
+        """Return the text of prompt and answer; it begins with `opened` without its blank."""
         start, marks = opened.rstrip(_BLANK), marks_of(tokenizer)
         if self.compat is None and marks.opens(opened):  # the prompt's tokens must not change
             return f"{opened}{marks.lead(opened)}{answer}"
