@@ -134,7 +134,7 @@ def _with_ending(spec: str) -> str | None:
 
 
 def with_rewritings(prompts: Sequence[Prompt], path: str | Path) -> tuple[Prompt, ...]:
-    """Return the prompts with a file's rewritings after their paraphrases.
+    """Return the prompts, with the rewritings of a file added after their own paraphrases.
 
     Args:
         prompts: the prompts of a benchmark.

@@ -4,8 +4,8 @@
 subset, as in `muse:news/scal/forget_2`. `muse:news/train/forget` and `muse:news/train/retain2` are
 the training data of MUSE's target models. `wmdp:cyber/retain` is one of WMDP's corpora. The files
 come from the hub (`muse-bench/MUSE-News`, `-Books`; `cais/wmdp-corpora`, and
-`cais/wmdp-bio-forget-corpus`, for which the hub requires a request), or from a folder with the same
-files. Models are trained on these texts; the benchmarks of the same names measure how much the
+`cais/wmdp-bio-forget-corpus`, to which the hub gives access on request), or from a folder with the
+same files. Models are trained on these texts; the benchmarks of the same names measure how much the
 models still know.
 """
 

@@ -1,7 +1,7 @@
 """`muse:news` and `muse:books`: test knowledge of news or novels (Shi et al., 2024).
 
-`muse:news-knowmem`, the default of `muse:news`, has questions about the texts, each after ten
-questions with answers. `muse:news-verbmem` has passages to continue. `muse:news-privleak` has
+`muse:news-knowmem`, the default of `muse:news`, has questions about the texts, each shown after ten
+other questions with answers. `muse:news-verbmem` has passages to continue. `muse:news-privleak` has
 complete texts for membership attacks. The files come from the hub (`muse-bench/MUSE-News`,
 `-Books`) or from a folder.
 
@@ -98,7 +98,7 @@ def load(argument: str, data: Path | None = None) -> Benchmark:
 
 
 def _questions(files: _Files, role: Role) -> Prompts:
-    """Return the questions of a split, each after the split's ten questions with answers."""
+    """Return the questions of a split, each shown after the split's ten questions with answers."""
     examples = tuple(
         (row.text("question"), row.text("answer")) for row in read_rows(files.of(role, "_icl"))
     )

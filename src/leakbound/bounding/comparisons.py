@@ -92,7 +92,7 @@ def excess(
     """Bound the leakage of one arm minus the leakage of another arm, for the same questions.
 
     The difference is bounded from a `Pair` if the arms share no random numbers and n is fixed and
-    large enough; otherwise from two bounds.
+    large enough; otherwise it is the difference of two bounds.
     """
     pair = pair_of(more, base)
     if pair and min(pair.rows.n.min(), pair.control.n.min()) >= stats.FEWEST_PAIRS:
@@ -126,9 +126,9 @@ def excess_over_questions(
 def excess_rows(run: RunEvidence, confidence: float) -> Iterator[EstimateRow]:
     """Yield rows of the excess of each sampled target arm over its control.
 
-    The rows are: each question (individually and simultaneously), the mean, and the largest excess.
-    If the draws share no randomness, differences of draws are bounded directly; otherwise the bound
-    of each model has half of the error rate.
+    The rows are: each question (bounded individually, and simultaneously with all others), the
+    mean, and the largest excess. If the draws share no randomness, differences of draws are bounded
+    directly; otherwise the bound of each model has half of the error rate.
     """
     for name, target in run.arms.items():
         control = run.of(target.arm.key.control)

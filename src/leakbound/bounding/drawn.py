@@ -13,11 +13,11 @@ only for the scorer whose scores decided when to stop, because the stopping rule
 may use all earlier draws and scores.
 
 *Explored.* The evidence is `stats.Masses`. Each question has events (sets of
-outputs) of known mass, each with the range of the scores inside the event. It
-also has draws from its remainder, whose number was fixed before drawing. If the
-score inside an event is only known to be in a range, the interval is wider. All
-bounds assume the measured margin (`leakbound.engines.margin`), even estimates
-of confidence 1.
+outputs) of known mass, each with the range of the scores inside the event. The
+question also has draws from the remainder (all other outputs). Their number was
+fixed before drawing. If the score inside an event is only known to be in a
+range, the interval is wider. All bounds assume the measured margin
+(`leakbound.engines.margin`), even estimates of confidence 1.
 """
 
 from __future__ import annotations
@@ -159,7 +159,7 @@ class Drawn:
         yield from self._stated(at_k, confidence)
 
     def band(self, confidence: float) -> Iterator[stats.Estimate]:
-        """Yield the mean leak@k at several k, jointly; nothing if there are too few blocks."""
+        """Yield the mean leak@k, valid for several k simultaneously; nothing for too few blocks."""
         fewest = int(self.draws.n.min())
         sizes = [k for k in STANDARD_K if k <= fewest and self.blocks(k) >= FEWEST_BLOCKS]
         if sizes:

@@ -28,7 +28,7 @@ Setting = tuple[float, float]
 
 
 def grid_rows(run: RunEvidence, confidence: float) -> Iterator[EstimateRow]:
-    """Yield joint rows about all the target's decodings, if there are several.
+    """Yield simultaneously valid rows about all the target's decodings, if there are several.
 
     The rows are: for every cell the mean leakage over the questions and, if every n was fixed,
     leak@k, each jointly valid over the cells; the decoding that leaks most; and, if the cells are

@@ -68,13 +68,14 @@ class Certificate:
             claim, each of the two bounds has the complete error rate alpha, so the confidence of
             the estimate's interval is 1 - 2 alpha.
         proved: the bound without sampling error; None without a proof.
-        reasons: why the claim does not pass although its bounds would allow it; usually empty.
+        reasons: why the claim does not pass although its upper bound is within the limit; usually
+            empty.
         ledger: the number of draws in each class.
         assumes: the assumptions, which `verify` cannot check, each a clause that completes "It is
             assumed that".
         questions: the evidence about each question.
         made_from: fingerprints of the questions, model, draws and scorer.
-        files: the SHA-256 of each file behind the numbers, by its path within the run.
+        files: the SHA-256 of each file that decides the numbers, by its path within the run.
         code: the version of this package, and its SHA-256.
         rule: the version of the rules for counting and matching.
         format: the format of the file, which determines how a claim is decided.

@@ -379,8 +379,8 @@ def made_from(run: Run, arm: Arm, scorer: Scorer) -> JsonObject:
 def file_digests(run: Run, arm: Arm, scorer: Scorer) -> dict[str, str]:
     """Return the SHA-256 of every file behind the arm's estimates, by its path inside the run.
 
-    Parts in the arm's folders that do not belong to it are included, although nothing depends on
-    them.
+    Files in the arm's folders that are not part of the arm are included, although nothing depends
+    on them.
     """
     strays = sorted(arm.folder.glob("*/part-*.parquet"))
     files = dict.fromkeys([*run.question_files, *arm.files(slug(scorer)), *strays])

@@ -190,7 +190,7 @@ def _located(options: Parsed, model: str) -> str:
 def _sampling(options: Parsed, base: SamplingPlan) -> SamplingPlan:
     """Return the sampling plan of the options, with defaults from the base.
 
-    -n changes an exploration into a fixed number of draws.
+    The option -n replaces an exploration by a fixed number of draws.
     """
     from leakbound.study import Explore, FixedN, Until
 

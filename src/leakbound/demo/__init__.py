@@ -227,7 +227,7 @@ class Finding:
 
 
 def find(runs: Mapping[str, Run], recall: Mapping[str, float]) -> Finding:
-    """Return the finding in four evaluated runs, by label.
+    """Return the finding from the four evaluated runs, which are given by label.
 
     The error rate alpha is divided among questions, models, and lower and upper bounds. So both
     bounds are valid simultaneously for all questions, and the data may select the question.

@@ -176,7 +176,7 @@ class AttackSearch:
                 yield from arm_plans(evaluation, arms, queries=queries)
 
     def _winners(self) -> Iterator[AttackQuery]:
-        """Yield the variant of each question that leaks most, under the question's id."""
+        """Yield, for each question, the variant that leaks most, with the question's id."""
         keys = {decoding: key for key, decoding in arm_keys(self.decodings, ATTACK).items()}
         fields = self._tried()
         if self.proves:

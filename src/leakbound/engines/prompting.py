@@ -413,7 +413,7 @@ class Prompting:
         return (_trained(tokenizer) or "auto") if self.thinking == "auto" else self.thinking
 
     def _require_thinking(self, tokenizer: Tokenizer, query: Query) -> None:
-        """Refuse a thought that no token marks, or that the prompt leaves no room for."""
+        """Refuse a thought if no token marks thoughts, or if the prompt leaves no place for one."""
         why = None
         if not marks_of(tokenizer).begins:
             why = "the tokenizer has no token that marks thoughts"

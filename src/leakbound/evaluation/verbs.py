@@ -479,7 +479,7 @@ def merge(runs: Sequence[str | Path], *, out: str | Path, progress: Progress = s
 def prepared(study: Study, *, scores: bool = True) -> Prepared:
     """Prepare a study; `scores` states whether its completions are scored.
 
-    Raises InputError for everything that can be refused without a model.
+    Raises InputError for every fault that can be found without a model.
     """
     if not scores:
         _require_unsteered(study)

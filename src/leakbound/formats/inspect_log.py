@@ -162,7 +162,7 @@ def _attach(value: Any, attached: Mapping[str, str]) -> Any:
 
 
 def _order(results: Json) -> Json:
-    """Return the seed of the order for betting bounds, if all metrics of our plug-in agree."""
+    """Return the seed of the order in betting bounds, if all metrics of our plug-in agree."""
     scored = results.get("scores") or []
     stated = [m for score in scored for m in (score.get("metrics") or {}).values()]
     ours = [m for m in stated if m.get("group") in _METRICS and m["name"] == "seed"]

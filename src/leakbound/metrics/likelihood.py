@@ -56,8 +56,8 @@ def truth_probability(right: Reading, wrong: Sequence[Reading]) -> float:
     """Return the right answer's probability relative to a typical wrong one: in [0, 1).
 
     OpenUnlearning's truth ratio with the aggregator `prob_mean`: P / (P + P~ + 1e-10), where P~ is
-    the geometric mean over the wrong answers; 1/2 is undecided. Unlike `truth_ratio` it increases
-    with knowledge.
+    the geometric mean over the wrong answers. The value is 1/2 if P = P~. Unlike `truth_ratio` it
+    increases with knowledge.
     """
     p = probability(right)
     return p / (p + _typical(wrong) + TINY)
