@@ -192,7 +192,7 @@ class Benchmark:
         return split if split in self.utility else self.role
 
     def parts(self) -> dict[str, Callable[[], Prompts]]:
-        """Return the sets that metrics use; a limit on the evaluated prompts applies to each set."""
+        """Return the sets that metrics use; a limit on evaluated prompts applies to each set."""
         limit = len(self.prompts) if self.left_out else None
 
         def first(load: Callable[[], Prompts]) -> Prompts:
