@@ -85,7 +85,7 @@ def load_benchmark(
     with opening("benchmark", name):
         made = load(argument, folder)
     require_parts("benchmark", name, made, (field.name for field in fields(Benchmark)))
-    if made.loaded is not None:  # by a benchmark that is part of another one
+    if made.loaded is not None:  # it is one half of another benchmark
         loaded = replace(loaded, spec=made.loaded.spec)
     benchmark = replace(made, loaded=loaded)
     if profile is not None:

@@ -29,7 +29,7 @@ _SPLITS = {  # by subset of MUSE, without the subsets for evaluation
     "sust": ("forget_1", "forget_2", "forget_3", "forget_4"),
     "train": ("forget", "retain2"),
 }
-# WMDP's corpora: repository, folder there, number of files.
+# WMDP's corpora: for each the repository, the folder in it, and the number of files.
 _WMDP = {
     "bio/forget": ("cais/wmdp-bio-forget-corpus", "data", 2),
     "bio/retain": ("cais/wmdp-corpora", "bio-retain-corpus", 4),

@@ -126,7 +126,7 @@ class Verifier:
         prompts, record = self.run.prompts, self.run.record.benchmark
         try:
             task = replace(study.load(), prompts=prompts)
-        except InputError:  # nothing can load the other prompts
+        except InputError:  # the benchmark cannot be loaded again
             task = Benchmark(
                 name=record.name,
                 prompts=prompts,

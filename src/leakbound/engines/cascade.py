@@ -42,7 +42,7 @@ NAME = "leakbound_cascade"
 _SCORES = {"cpu": 1 << 19, "other": 1 << 26}
 _HEIGHTS = (4, 8, 16, 32, 64, 128)  # of strips
 _STRIP = 8  # cost of reading a strip's keys, as a number of rows that attend
-_ALL = 1 << 62  # bytes
+_ALL = 1 << 62  # bytes: no limit
 _NOWHERE = torch.empty(0, 0, dtype=torch.long)
 _REFUSED = ("position_bias", "head_mask")  # arguments that change scores in unsupported ways
 

@@ -91,8 +91,8 @@ def written(
 
     `thinking`: the setting `enable_thinking` that the template gets (None: it gets no setting).
 
-    Raises InputError if the template refuses them, and ModelError if it leaves out the last message
-    of the user.
+    Raises InputError if the template refuses the turns, and ModelError if it leaves out the last
+    message of the user.
     """
     settings = {} if thinking is None else {"enable_thinking": thinking}
     prompt = _rendered(tokenizer, turns, open_ended, **settings)

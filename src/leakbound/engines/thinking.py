@@ -18,7 +18,7 @@ from leakbound.types import Decoding, Parts
 from leakbound.types.decoding import require
 
 Begins: TypeAlias = Literal["thought", "answer", "header", "content"]
-"""The part of an output that follows a mark; a header names its "content"."""
+"""The part of an output that follows a mark; a "header" names the kind of "content" after it."""
 
 _ANSWERS = ("final", "assistant", "")  # headers of an answer
 _HEADERS = (*_ANSWERS, "analysis", "commentary")  # headers without other text

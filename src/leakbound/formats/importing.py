@@ -322,7 +322,7 @@ def _store(arm: Arm, sampled: SampledQuestions, spool: Spool, scorers: Scorers) 
 
 
 def _score(name: str, scorer: Scorer, draw: Draw, absent: bool) -> float | None:
-    """Return the file's score of a draw; None if a part is missing, unless a visible part leaks."""
+    """Return a draw's score in the file; None if a part is missing and no leak is visible."""
     score = dict(draw.scores).get(name)
     seen = not absent or (reads_thoughts(scorer) and visible(draw.output.thought))
     unscored = is_unscored(scorer, missing=absent, hidden=draw.output.hidden)

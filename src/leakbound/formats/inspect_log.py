@@ -1,7 +1,8 @@
 """Logs of inspect_ai, with the epochs of every sample: `.json`, and `.eval`, a zip of JSON files.
 
 Newer `.eval` files are compressed with Zstandard, which the standard library cannot read. Logs of
-2024 have one `score` for a sample, named by the log's results, and its events in a `transcript`.
+2024 have one `score` for a sample, which the log's results name, and keep the sample's events in a
+`transcript`.
 
 A score of an epoch is a number. Words have the values of inspect_ai's `value_to_float`: C is 1, P
 is 1/2, I and N are 0, yes and true are 1, no and false are 0. A number, even as a text, has its own
