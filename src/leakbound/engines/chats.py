@@ -97,7 +97,7 @@ def replies_of(
 
 @dataclass(frozen=True, slots=True)
 class TransformersChat:
-    """Replies drawn from a model by the forest; equal messages are drawn in one prefix tree.
+    """Replies drawn by `leakbound.sampling`; equal messages are drawn in one tree of prefixes.
 
     The decoding determines the distribution of replies completely. A reply that reaches
     `max_new_tokens` or a stop string is not drawn again, because that would favour short replies.

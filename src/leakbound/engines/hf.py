@@ -1,4 +1,5 @@
-"""The transformers engine: completions of a causal language model, drawn by the forest."""
+"""The transformers engine: completions of a causal language model, drawn by
+`leakbound.sampling`."""
 
 from __future__ import annotations
 

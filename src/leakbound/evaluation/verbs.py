@@ -341,7 +341,8 @@ def prove(
     Args:
         run: an open run, see `leakbound.load`.
         forwards: the largest number of forward passes per question; at least 1.
-        scorer: a name (default: the first binary scorer of the run, else its first).
+        scorer: a name (default: the first binary scorer of the run, or else the run's first
+            scorer).
         model: the current location of the run's model, or its engine (None: as recorded).
         proposals: finished runs of the same questions, such as of the model before unlearning. The
             search begins with their leaking answers, the true answer and the run's own answers.

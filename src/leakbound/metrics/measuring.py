@@ -207,7 +207,7 @@ def measure_part(measure: Measure, items: Items, part: str) -> dict[str, float]:
 
 
 def readings(item: Item, kind: Kind) -> tuple[Reading, ...]:
-    """Return the readings of the prompt's texts of a kind: at least one."""
+    """Return the readings of a prompt's texts of one kind; raise InputError if there are none."""
     if read := item.readings.get(kind):
         return read
     raise InputError(f"no {kind} text of this prompt was read. Check that the benchmark has one.")
@@ -219,7 +219,7 @@ def of_answer(measure: Callable[[Reading], float]) -> Measure:
 
 
 def texts(item: Item, kind: Kind) -> tuple[str, ...]:
-    """Return the prompt's texts of a kind: at least one."""
+    """Return a prompt's texts of one kind; raise InputError if there are none."""
     if listed := TEXTS[kind](item.prompt):
         return listed
     raise InputError(f"this prompt has no {NAMES[kind]}. Leave it out, or give it one.")

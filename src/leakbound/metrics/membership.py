@@ -47,8 +47,9 @@ def min_k_plus_plus(reading: Reading, share: float = SHARE) -> float:
 def auc(forget: ArrayLike, holdout: ArrayLike) -> float:
     """Return the probability that a holdout text scores above a forget text; ties count half.
 
-    This is the area under the ROC curve with forget = 0, holdout = 1. Near 1, the attack recognises
-    that the model was trained on the forget set; near 0.5, it does not.
+    This is the area under the ROC curve with forget texts as class 0 and holdout texts as class 1.
+    Near 1, the attack recognises that the model was trained on the forget set; near 0.5, it does
+    not.
     """
     low, high = np.sort(np.asarray(forget, np.float64)), np.asarray(holdout, np.float64)
     below = np.searchsorted(low, high, "left") + np.searchsorted(low, high, "right")
