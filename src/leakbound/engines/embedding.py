@@ -1,4 +1,4 @@
-"""Texts as vectors: by the language model itself, or by a sentence-embedding model."""
+"""Embed texts as vectors, by the language model itself or by a sentence-embedding model."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""The transformers engine: completions of a causal language model, drawn by
-`leakbound.sampling`."""
+"""The transformers engine: it draws completions from a causal language model."""
 
 from __future__ import annotations
 
