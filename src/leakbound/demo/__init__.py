@@ -1,9 +1,9 @@
 """The whole workflow on a built-in data set: train, unlearn, evaluate.
 
 A small Llama learns the built-in data (`full`); another never sees the forget set (`control`).
-NPO makes the first one forget it (`NPO`), and NPO with entropy optimisation trains the result
-further (`NPO + entropy`). All four are then evaluated on every forget question. If the call is
-stopped, the same call resumes.
+NPO makes the first model forget this set (`NPO`), and NPO with entropy optimisation trains the
+result further (`NPO + entropy`). All four are then evaluated on every forget question. If the call
+is stopped, the same call resumes.
 
 Entropy optimisation starts after NPO: if a true answer is still among the likeliest answers, a
 lower entropy makes it likelier. In a trial that started both together, some questions still leaked.

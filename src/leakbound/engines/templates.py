@@ -1,9 +1,9 @@
 """Chat templates: untrusted programs in the model's files that write the prompt.
 
 transformers renders chat templates in Jinja's sandbox, which prevents reading
-files and running code. The sandbox limits neither their time nor their memory.
-A rendered prompt that does not contain its question is refused. This module
-does not need torch.
+files and running code. The sandbox limits neither the time nor the memory of a
+template. A rendered prompt that does not contain its question is refused. This
+module does not need torch.
 """
 
 from __future__ import annotations
