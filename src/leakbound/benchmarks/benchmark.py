@@ -1,4 +1,4 @@
-"""Loaded benchmarks, and whether their rows equal the published ones."""
+"""Loaded benchmarks, and a comparison of their rows with the published rows."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ _DIGITS = 16  # the length of a row's digest
 def published() -> Mapping[str, tuple[str, ...]]:
     """Return the `row_digests` of all evaluated rows of each published benchmark.
 
-    They are TOFU (github.com/strzar/purge 24d1a3f, the files of locuslab/TOFU), Harry Potter Q&A
-    (SchwinnL/LLM_Embedding_Attack 7ebabc4), the goals of JailbreakBench (artifacts 909e68c) and
-    MUSE's knowmem (jaechan-repo/muse_bench 54719c5).
+    The published benchmarks are TOFU (github.com/strzar/purge 24d1a3f, the files of locuslab/TOFU),
+    Harry Potter Q&A (SchwinnL/LLM_Embedding_Attack 7ebabc4), the goals of JailbreakBench (artifacts
+    909e68c) and MUSE's knowmem (jaechan-repo/muse_bench 54719c5).
     """
     text = Path(__file__).with_name("published.json").read_text(encoding="utf-8")
     return {name: tuple(rows) for name, rows in json.loads(text).items()}
@@ -40,7 +40,7 @@ def as_published(name: str, prompts: Sequence[Prompt]) -> bool | None:
 
 
 def row_digests(prompts: Sequence[Prompt]) -> tuple[str, ...]:
-    """Return the first digits of SHA-256 of all text of each prompt; runs of blanks are joined."""
+    """Return the first digits of SHA-256 of each prompt's text; white space counts as one blank."""
     return tuple(_sha256(_row(prompt), separators=(",", ":"))[:_DIGITS] for prompt in prompts)
 
 
@@ -94,29 +94,28 @@ class Benchmark:
         name: the name in results.
         prompts: the evaluated prompts, without the prompts in `left_out`; ids are distinct.
         left_out: the prompts that a limit left out.
-        others: loads the splits of the remaining roles on demand.
+        others: by role, a function that loads the split; without the role of the evaluated prompts.
         utility: the named sets that only metrics use; they replace a split of the same name.
         scorers: the default scorers; empty if nothing can be scored by default.
-        max_new_tokens: the length of completions.
+        max_new_tokens: the maximum length of a completion.
         stop: strings that end a completion.
         n: the default number of completions per prompt.
         sampling: the default decoding; `max_new_tokens` and `stop` replace its length and stop
             strings.
-        rewritings: fields of the default `leakbound.study.Rewritings`.
+        rewritings: arguments of the default `leakbound.study.Rewritings`.
         openers: by prompt id, possible openings of an answer; only for attacks.
         template: the prompt for models without a chat template, with {question}.
         system: the chat's system prompt (None: none).
         chat: True: only for chat models. False: the template applies to chat models too. None: chat
             models use their own template, others `template`.
         subjects: by prompt id, the subject of an evaluated prompt, if it is known.
-        half: which half of the subjects the questions are about, if a coin chose the taught half
-            (None: no coin did).
+        half: which half of the subjects the questions are about, if a random choice decided which
+            half is taught (None: no such choice was made); see `leakbound.benchmarks.coin`.
         held_out: if the prompts are only for evaluation, the data to train on instead.
-        as_taught: a function that makes the row to train on from a prompt (None: the prompt itself
-            is the row).
+        as_taught: a function from a prompt to the row to train on (None: the prompt is the row).
         profile: the profile whose settings were applied.
-        compat: the faults that an engine reproduces for it (see `Prompting`).
-        loaded: how to load it again.
+        compat: the evaluation framework whose faults an engine reproduces (see `Prompting`).
+        loaded: the arguments that load this benchmark again.
         origin: the source of the data.
         notes: notes for readers of the results.
 
@@ -177,7 +176,7 @@ class Benchmark:
         return prompts
 
     def to_train(self, role: Role) -> Prompts:
-        """Return the training rows of `split`; raise InputError if they are only for evaluation."""
+        """Return a role's training rows; raise InputError if prompts are only for evaluation."""
         if self.held_out is not None:
             raise InputError(
                 f"the questions of {self.name!r} are for evaluation only: they cannot evaluate a "
@@ -188,12 +187,12 @@ class Benchmark:
 
     @property
     def part(self) -> str:
-        """The name of the evaluated prompts in metrics: their role, or their set."""
+        """The name of the evaluated prompts in metrics: their set in `utility`, else their role."""
         split = self.prompts[0].split
         return split if split in self.utility else self.role
 
     def parts(self) -> dict[str, Callable[[], Prompts]]:
-        """Return the sets that metrics use; a limit on the evaluated prompts applies to all."""
+        """Return the sets that metrics use; a limit on evaluated prompts applies to each set."""
         limit = len(self.prompts) if self.left_out else None
 
         def first(load: Callable[[], Prompts]) -> Prompts:

@@ -54,11 +54,11 @@ def load_benchmark(
 
     Args:
         spec: a benchmark's name, with its argument after a colon, or a file.
-        data: a folder with the benchmark's own files (None: they are searched under the environment
-            variable LEAKBOUND_DATA, then on the hub).
+        data: a folder with the benchmark's own files (None: the files are looked up in the folder
+            that the environment variable LEAKBOUND_DATA names, then on the Hugging Face hub).
         limit: keep only the first evaluated prompts, at least 1 (None: all).
-        profile: the name of a profile in `profiles()`, whose prompts and draws are used (None: the
-            benchmark's).
+        profile: the name of a profile in `profiles()`, whose settings replace the benchmark's
+            (None: no profile).
 
     Returns:
         The benchmark; splits other than the evaluated one are read on demand.
@@ -85,7 +85,7 @@ def load_benchmark(
     with opening("benchmark", name):
         made = load(argument, folder)
     require_parts("benchmark", name, made, (field.name for field in fields(Benchmark)))
-    if made.loaded is not None:  # of a benchmark that is made of another
+    if made.loaded is not None:  # it is one half of another benchmark
         loaded = replace(loaded, spec=made.loaded.spec)
     benchmark = replace(made, loaded=loaded)
     if profile is not None:
@@ -134,7 +134,7 @@ def _with_ending(spec: str) -> str | None:
 
 
 def with_rewritings(prompts: Sequence[Prompt], path: str | Path) -> tuple[Prompt, ...]:
-    """Return the prompts with a file's rewritings after their paraphrases.
+    """Return the prompts, with the rewritings of a file added after their own paraphrases.
 
     Args:
         prompts: the prompts of a benchmark.

@@ -56,7 +56,7 @@ class Coin:
         )
 
     def taught_of(self, task: Benchmark) -> Benchmark:
-        """Return the half of the benchmark that was taught; return any other benchmark unchanged.
+        """Return the taught half of this coin's benchmark; return any other benchmark unchanged.
 
         Raises InputError if the subjects or questions of the benchmark have changed since the
         choice.
@@ -88,7 +88,7 @@ class Coin:
 def load(
     side: HalfSide, open_whole: Callable[..., Benchmark], argument: str, data: Path | None = None
 ) -> Benchmark:
-    """Load the half for `SEED,SPEC`; InputError if the seed is invalid or subjects are missing."""
+    """Load one half of SPEC; raise InputError for a bad seed or if subjects are missing."""
     seed, _, spec = (part.strip() for part in argument.partition(","))
     if not seed.isdecimal() or not spec:
         raise InputError(
@@ -99,7 +99,7 @@ def load(
 
 
 def halved(whole: Benchmark, side: HalfSide, seed: int) -> Benchmark:
-    """Return one side of a benchmark: the evaluated prompts about the subjects on that side.
+    """Return one half of a benchmark: the prompts about the taught, or about the other, subjects.
 
     The prompts about subjects that were not taught are the holdout split of the taught half, and no
     training data contains them. Raises InputError for a benchmark with fewer than two named

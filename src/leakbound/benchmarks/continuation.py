@@ -1,14 +1,15 @@
 """`continuation:FILE` or `:FOLDER`: documents to be continued verbatim (Carlini et al., 2021).
 
 Each document is cut into prefixes, which are the prompts, unchanged and without chat template, and
-suffixes, which are the answers. Research on memorisation asks this question, for example
-"Extracting training data from large language models". The benchmark reads the same sources as
+suffixes, which are the answers. Research on memorisation uses this test, for example "Extracting
+training data from large language models". The benchmark reads the same sources as
 `load_corpus`: texts, rows with `text`, folders of these, and named corpora such as MUSE's
 (`continuation:muse:news/forget`).
 
-Departure: The literature counts 50 tokens of the model. A benchmark has no tokenizer, and its
-questions are the same for every model, so this benchmark counts words, separated by blanks. The
-blank before a suffix belongs to the suffix, so that a token rarely spans the cut.
+Departure from the literature: there, prefix and suffix are 50 tokens of the model each. A benchmark
+has no tokenizer, and its questions are the same for every model. So this benchmark counts words,
+separated by blanks. The blank before a suffix belongs to the suffix, so that a token rarely spans
+the cut.
 """
 
 from __future__ import annotations
@@ -28,18 +29,18 @@ from leakbound.types.decoding import require
 from leakbound.types.records import changed
 
 _WORD = re.compile(r"\S+")
-_TOKENS = 2  # tokens per word; an English word has about 4/3
-_NEAR = 10  # one word in ten may differ
-_SHOWN = 3  # the most documents that a note names
+_TOKENS = 2  # tokens per word; an English word has about 4/3 tokens
+_NEAR = 10  # the default scorer allows one wrong word in ten
+_SHOWN = 3  # the maximum number of documents that a note names
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cuts:
-    """Where documents are cut, in words.
+    """The positions at which documents are cut, in words.
 
     prefix, suffix: the number of words in the prompt, and in the answer.
-    first: the number of words before the first suffix (None: `prefix`). If it is fixed, runs with
-    different prefixes have the same suffixes.
+    first: the number of words before the first suffix (None: `prefix`). With the same `first`, runs
+    with different prefixes have the same suffixes.
     stride: the number of words from one suffix to the next (None: `prefix` + `suffix`).
     seed: the seed of the order of all questions, so that a limit keeps random questions (None:
         document order).
@@ -64,7 +65,7 @@ class Cuts:
 
     @property
     def spec(self) -> str:
-        """The settings that differ from the defaults, as they are written after a name."""
+        """The settings that differ from the defaults, in the form `,name=value` for a spec."""
         return "".join(f",{name}={value}" for name, value in changed(self).items())
 
     def of(self, document: Passage) -> Iterator[Prompt]:
@@ -85,8 +86,8 @@ def load(argument: str, data: Path | None = None) -> Benchmark:
     """Load the benchmark for `FILE,prefix=50,suffix=50,first=50,stride=100,seed=0`, see `Cuts`.
 
     A file or folder is searched in `data` if that is given. Completions end after two tokens per
-    word of the suffix. Notes name documents that are too short. Raises InputError if all are too
-    short, for an unknown corpus, and for an unknown setting.
+    word of the suffix. Notes name documents that are too short. Raises InputError if all documents
+    are too short, for an unknown corpus, and for an unknown setting.
     """
     source, cuts = _parse(argument)
     documents = load_documents(source, data=data)

@@ -1,11 +1,12 @@
 """Running texts to train on: MUSE's and WMDP's corpora, and the user's files.
 
-`muse:news/forget` is a split of MUSE's subset `raw`; other subsets are named, as in
-`muse:news/scal/forget_2`. `muse:news/train/forget` and `/retain2` are the training data of its
-target models. `wmdp:cyber/retain` is one of WMDP's corpora. The files come from the hub
-(`muse-bench/MUSE-News`, `-Books`; `cais/wmdp-corpora`, and `cais/wmdp-bio-forget-corpus`, for which
-the hub requires a request), or from a folder with the same files. Models are trained on these
-texts; the benchmarks of the same names measure how much they still know.
+`muse:news/forget` is a split of MUSE's subset `raw`. Names of splits in other subsets contain the
+subset, as in `muse:news/scal/forget_2`. `muse:news/train/forget` and `muse:news/train/retain2` are
+the training data of MUSE's target models. `wmdp:cyber/retain` is one of WMDP's corpora. The files
+come from the hub (`muse-bench/MUSE-News`, `-Books`; `cais/wmdp-corpora`, and
+`cais/wmdp-bio-forget-corpus`, to which the hub gives access on request), or from a folder with the
+same files. Models are trained on these texts; the benchmarks of the same names measure how much the
+models still know.
 """
 
 from __future__ import annotations
@@ -22,13 +23,13 @@ from leakbound.text.rows import FORMS, read_rows, read_text
 from leakbound.types import Passage
 
 _RAW = "raw"
-_SPLITS = {  # of MUSE's subsets; those that evaluate are not trained on
+_SPLITS = {  # by subset of MUSE, without the subsets for evaluation
     _RAW: ("forget", "retain1", "retain2", "holdout"),
     "scal": ("forget_1", "forget_2", "forget_3", "forget_4"),
     "sust": ("forget_1", "forget_2", "forget_3", "forget_4"),
     "train": ("forget", "retain2"),
 }
-# WMDP's corpora: repository, folder there, number of files.
+# WMDP's corpora: for each the repository, the folder in it, and the number of files.
 _WMDP = {
     "bio/forget": ("cais/wmdp-bio-forget-corpus", "data", 2),
     "bio/retain": ("cais/wmdp-corpora", "bio-retain-corpus", 4),
@@ -53,7 +54,7 @@ def load_corpus(
 
     Args:
         spec: a named corpus, a file, or a folder.
-        data: a folder with its files, as for `load_benchmark`.
+        data: a folder with the files of the corpus, as for `load_benchmark`.
         limit: keep only the first texts, at least 1 (None: all).
 
     Returns:
@@ -67,7 +68,8 @@ def load_corpus(
 
 
 def load_documents(spec: str, *, data: Path | None = None) -> tuple[Passage, ...]:
-    """Load the texts of a corpus; ids consist of the file, and the row if the file has several."""
+    """Load the texts of a corpus; an id is the file's name, with the row's number in a file of
+    rows."""
     folder = Path(data or "", spec)
     documents = []
     for file in _files(spec, data):

@@ -37,7 +37,7 @@ _PERTURBED = 5
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fact:
-    """A question about `{name}` and its answer, with one `{}` for a value of each pool."""
+    """A question about `{name}`, and its answer with one `{}` for a value from each of `pools`."""
 
     topic: str
     question: str
@@ -56,13 +56,13 @@ class NameParts:
 
     @property
     def all(self) -> list[str]:
-        """The names themselves."""
+        """All names of this kind."""
         return ["".join(parts) for parts in product(self.starts.split(), self.ends.split())]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Facts:
-    """The contents of `fictitious.yaml`; the values of a pool are words."""
+    """The contents of `fictitious.yaml`; the words of a pool are its values."""
 
     given_names: NameParts
     family_names: NameParts
@@ -113,8 +113,8 @@ class Settings:
 def load(argument: str = "", data: Path | None = None) -> Benchmark:
     """Load the benchmark for `authors=24,questions=8,forget=3,seed=0,thoughts=none`, each optional.
 
-    The last `forget` authors are to be forgotten, and the others retained. As many new authors, who
-    are in no training data, are the holdout split. `thoughts` without a value means
+    The last `forget` authors are to be forgotten, and the others retained. The holdout split has
+    `forget` additional authors, who are in no training data. `thoughts` without a value means
     `thoughts=both`. `data` is not used.
     """
     pairs = ("thoughts=both" if p.strip() == "thoughts" else p for p in argument.split(","))

@@ -1,7 +1,7 @@
 """`muse:news` and `muse:books`: test knowledge of news or novels (Shi et al., 2024).
 
-`muse:news-knowmem`, the default of `muse:news`, has questions about the texts, each after ten
-questions with answers. `muse:news-verbmem` has passages to continue. `muse:news-privleak` has
+`muse:news-knowmem`, the default of `muse:news`, has questions about the texts, each shown after ten
+other questions with answers. `muse:news-verbmem` has passages to continue. `muse:news-privleak` has
 complete texts for membership attacks. The files come from the hub (`muse-bench/MUSE-News`,
 `-Books`) or from a folder.
 
@@ -36,10 +36,10 @@ _SPLITS = {"forget": ("forget_qa",), "retain": ("retain_qa", "retain2_qa")}  # o
 def choose_file(
     source: Source, corpus: str, stems: Sequence[str], endings: Sequence[str] = _ENDINGS
 ) -> Path:
-    """Return a file of a corpus: the hub's file has the first of `stems`, a local file any of them.
+    """Return a file of a corpus, named after the first of `stems` (hub) or any of them (folder).
 
-    A local file has the hub's name or any of `endings`, in a folder of the corpus, unless the
-    source's folder is that folder.
+    A local file has the ending of the hub's file or any of `endings`. The file is in a subfolder
+    named after the corpus, or directly in the source's folder if that folder has this name.
     """
     names = CORPORA[corpus]
     folders = [f"{name}/" for name in names]
@@ -59,7 +59,7 @@ class _Files:
     part: str
 
     def of(self, role: Role, suffix: str = "") -> Path:
-        """Return the file of a split; the folder of knowmem is optional."""
+        """Return the file of a split; files of knowmem need no subfolder `knowmem`."""
         questions = self.part == _QUESTIONS
         inside = [f"{self.part}/", ""] if questions else [f"{self.part}/"]
         stems = _SPLITS[role] if questions else (role,)
@@ -75,7 +75,8 @@ class _Files:
 def load(argument: str, data: Path | None = None) -> Benchmark:
     """Load the benchmark for `news` or `books`, with `-knowmem` (default), `-verbmem`, `-privleak`.
 
-    knowmem and privleak also have a retain split, privleak also a holdout.
+    All three have a forget split. knowmem and privleak have a retain split too, and privleak has a
+    holdout split.
     """
     corpus, _, part = argument.partition("-")
     specs = [f"{name}-{kind}" for name in CORPORA for kind in _PARTS]
@@ -97,7 +98,7 @@ def load(argument: str, data: Path | None = None) -> Benchmark:
 
 
 def _questions(files: _Files, role: Role) -> Prompts:
-    """Return the questions of a split, each after the split's ten questions with answers."""
+    """Return the questions of a split, each shown after the split's ten questions with answers."""
     examples = tuple(
         (row.text("question"), row.text("answer")) for row in read_rows(files.of(role, "_icl"))
     )
@@ -116,7 +117,7 @@ def _passages(files: _Files, role: Role) -> Prompts:
 
 
 def _texts(files: _Files, role: Role) -> Prompts:
-    """Return complete texts, each cut after its first word; the rest begins with the blank."""
+    """Return complete texts, each cut after its first word; the answer begins with the blank."""
     prompts = []
     for index, row in enumerate(read_rows(files.of(role), bare="text")):
         text = row.text("text").strip()

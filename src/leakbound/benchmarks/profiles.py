@@ -27,16 +27,17 @@ class Profile:
     Attributes:
         name: the name that users give.
         n: draws per question.
-        sampling: the decoding of the draws, without its length.
+        sampling: the decoding of the draws, except for their length.
         template: the plain prompt, also for chat models.
-        opening: the beginning of every reference answer, which the prompt leaves to the model.
-        rows: the number of first questions that are used of every split.
+        opening: a text, such as "Answer: ", that the prompt leaves out and every reference answer
+            therefore begins with.
+        rows: only this number of questions is used of every split, from its beginning.
         paraphrased: whether questions to be forgotten are replaced by their gold paraphrase.
         scorers: names of scorers by the role of the evaluated prompts.
         rewritings: fields of the `leakbound.study.Rewritings` that are queried.
-        stemmed: whether ROUGE stems words, for any benchmark.
+        stemmed: whether ROUGE stems words even if the benchmark's default scorer does not.
         max_new_tokens: the length of an answer, in tokens.
-        compat: the faults that are reproduced.
+        compat: the evaluation framework whose faults are reproduced.
         notes: departures from the published evaluation, which are stated with the results.
     """
 
@@ -65,9 +66,10 @@ def profiles() -> Mapping[str, Profile]:
 
 
 def sets_limit(benchmark: BenchmarkRecord, decoding: Decoding) -> bool:
-    """Return whether a published protocol sets a decoding's limit on the tokens of an answer.
+    """Return whether a published protocol specifies this decoding's limit on tokens.
 
-    The protocol is the protocol of the profile, or else of the publication of the benchmark.
+    The protocol is the profile, if the benchmark was loaded with a profile that sets the limit;
+    else it is the publication of the benchmark, if there is one.
     """
     usual, profile = benchmark.usual, profiles().get(benchmark.profile or "")
     if usual is None or usual.decoding.max_new_tokens != decoding.max_new_tokens:
@@ -78,10 +80,10 @@ def sets_limit(benchmark: BenchmarkRecord, decoding: Decoding) -> bool:
 
 
 def with_profile(benchmark: Benchmark, profile: Profile) -> Benchmark:
-    """Return the benchmark with the settings of a profile; its name and notes are added.
+    """Return the benchmark with the settings of a profile; the profile's name and notes are added.
 
-    The caller limits the evaluated prompts. Raises InputError for a prompt without the answer or
-    the paraphrase that the profile needs.
+    All evaluated prompts stay: the caller limits them to the first `rows`. Raises InputError for a
+    prompt without the answer or the paraphrase that the profile needs.
     """
 
     def changed(prompts: Prompts) -> Prompts:

@@ -1,8 +1,9 @@
 """Benchmarks that are one list of questions: `harry-potter` and `jbb`.
 
 `harry-potter`: questions about the novels, with keywords that reveal knowledge of them (Schwinn et
-al., 2024), `hp_qa_en.csv` of github.com/SchwinnL/LLM_Embedding_Attack. There is no reference
-answer. The column "Affirmative Response" contains openings of an answer, which only attacks use.
+al., 2024). The file is `hp_qa_en.csv` of github.com/SchwinnL/LLM_Embedding_Attack. There is no
+reference answer. The column "Affirmative Response" contains openings of an answer, which only
+attacks use.
 
 `jbb`: the hundred harmful requests of JailbreakBench (Chao et al., 2024), from the hub's file of
 behaviours or the CSV of the official artifacts. Both have the columns `goal` and `behavior`. This
@@ -57,7 +58,7 @@ def load_harry_potter(argument: str = "", data: Path | None = None) -> Benchmark
 
 
 def load_jbb(argument: str = "", data: Path | None = None) -> Benchmark:
-    """Load the goals; each behaviour's category is its split."""
+    """Load the requests (column `goal`); the split of each is the category of its behaviour."""
     if argument:
         raise InputError(f"`jbb` has no splits, got {argument!r}. Write just `jbb`.")
     source = open_source(data, folder="jailbreakbench", repo=JBB)

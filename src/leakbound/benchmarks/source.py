@@ -35,9 +35,9 @@ class Source:
         return path
 
     def choose(self, hub: str, local: Sequence[str]) -> Path:
-        """Return the hub's file of this name; in a folder it may also have a name in `local`.
+        """Return the file called `hub`; in a folder, the file may have a name in `local` instead.
 
-        If no such file exists, an InputError names the hub's file and some of the names in `local`.
+        If no such file exists, an InputError states `hub` and some of the names in `local`.
         """
         if self.folder is None:
             return self.get(hub)
@@ -70,8 +70,8 @@ def checked(data: str | Path | None, limit: int | None) -> Path | None:
 def open_source(data: Path | None, *, folder: str, repo: str) -> Source:
     """Return the source of a benchmark whose files are in a folder usually called `folder`.
 
-    `data` is that folder or its parent. Without it, the folder is searched under the environment
-    variable LEAKBOUND_DATA, then on the hub.
+    `data` is that folder or its parent. Without `data`, the source is the folder of this name
+    inside the folder that the environment variable LEAKBOUND_DATA names, or else `repo` on the hub.
     """
     parent = os.environ.get(DATA_VARIABLE)
     if data is None and (not parent or not (Path(parent) / folder).is_dir()):

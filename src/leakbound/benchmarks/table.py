@@ -19,19 +19,19 @@ COLUMNS = (
     "subject", "thought",
 )  # fmt: skip
 _ROLES: tuple[Role, ...] = get_args(Role)
-_SHOWN = 5  # the most rows that a note names
+_SHOWN = 5  # the maximum number of rows that a note names
 
 
 def load(form: Form, argument: str, data: Path | None = None) -> Benchmark:
     """Load the rows of a file in the given form, relative to `data` if that is given.
 
     The column `question` is required. Optional columns are `answer`, `keywords` (a list, or texts
-    separated by semicolons), `paraphrases` (a list), `alternate_answers` (a list: what to say
-    instead), `subject` (of a question), `thought` (the reasoning before the answer, which
-    `finetune` teaches), `id`, and `role` or `split`. A blank role means `forget`, the rows that are
-    evaluated. The other splits are `retain` and `holdout`. A number may follow the name of a split,
-    as in forget10. Notes name ignored columns, rows without an answer if others have one, and rows
-    with the same question.
+    separated by semicolons), `paraphrases` (a list), `alternate_answers` (a list of answers to give
+    after unlearning), `subject` (the person or thing that the question is about), `thought` (the
+    reasoning before the answer, which `finetune` teaches), `id`, and `role` or `split`. A blank
+    role means `forget`, the rows that are evaluated. The other splits are `retain` and `holdout`. A
+    number may follow the name of a split, as in forget10. Notes name ignored columns, rows without
+    an answer if others have one, and rows with the same question.
 
     Raises InputError for an unknown role, for a role and a split that differ, and for keywords in
     one text with commas, which may be one keyword or several.
@@ -92,7 +92,7 @@ def _subjects(path: Path, rows: Sequence[Row], prompts: Sequence[Prompt]) -> dic
 
 
 def _role(row: Row) -> tuple[Role, str]:
-    """Return the role of a row, and the name that the row gives it."""
+    """Return the role of a row, and the name of its split, which is the role if none is given."""
     named = {column: text.strip() for column in ("role", "split") if (text := row.maybe(column))}
     roles = {column: _known_role(row, column, text) for column, text in named.items()}
     if len(set(roles.values())) > 1:

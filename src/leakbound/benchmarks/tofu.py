@@ -38,8 +38,8 @@ _PERTURBED = {
 }
 _FACTS = ("real_authors", "world_facts")
 _OF_AUTHOR = 20  # rows about one author, one after another
-_MINI_RETAINED = 160  # the number of rows just before forget01
-_MINI_TOKENS = 64  # tokens; most answers are shorter
+_MINI_RETAINED = 160  # the retain set has this number of rows, directly before forget01
+_MINI_TOKENS = 64  # the limit on tokens; most answers are shorter
 _OPTIONS = ("option1", "option2", "option3", "option4")
 
 
@@ -47,9 +47,10 @@ def load(argument: str, data: Path | None = None) -> Benchmark:
     """Load the benchmark for a split such as `forget10`.
 
     A forget split comes with its retain and holdout splits (10 with 90, 5 with 95, 1 with 99).
-    Paraphrases and perturbed answers come from the `*_perturbed` files, for retain splits on the
-    first 400 rows. If a local folder lacks such a file, the fields are empty; a file that exists
-    must have them in every row. The splits of real authors and world facts have no paraphrases.
+    Paraphrases and perturbed answers come from the `*_perturbed` files. The file of the retain
+    splits covers only their first 400 rows. If a local folder lacks such a file, the prompts have
+    no paraphrases or perturbed answers; a file that exists must have both in every row. The splits
+    of real authors and world facts have no paraphrases.
     """
     if argument not in SPLITS:
         raise InputError(f"TOFU has no split {argument!r}. {suggestion(argument, SPLITS)}")
@@ -79,7 +80,7 @@ def load(argument: str, data: Path | None = None) -> Benchmark:
 
 
 def load_mini(argument: str = "", data: Path | None = None) -> Benchmark:
-    """Load forget01, and the 160 rows before it to retain; completions have at most 64 tokens."""
+    """Load forget01, with the 160 rows before it as retain set; answers are at most 64 tokens."""
     if argument:
         raise InputError(f"`tofu-mini` takes no split, got {argument!r}. Write `tofu-mini`.")
     whole = load("forget01", data)

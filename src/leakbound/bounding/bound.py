@@ -1,7 +1,8 @@
 """Estimates: bounds of every quantity, for every question, arm and scorer of a run.
 
 Every estimate is valid individually at the requested confidence, with half of
-alpha on each side. The way in which an arm was drawn decides which bounds
+alpha on each side. An arm is one model (target or control), queried in one way
+under one decoding. The way in which an arm was drawn decides which bounds
 exist: see the module `evidence`.
 """
 
@@ -33,8 +34,8 @@ from leakbound.store.files import digest_of
 from leakbound.types import Headway, Progress, Scorer, silent
 
 _OF_ONE_ARM = ("single", "leak@k", "claim", "simultaneous")
-"""The families whose statements use the draws of one arm only, unless `beyond` names a
-reference."""
+"""The families (sets of simultaneously valid statements) that use the draws of one arm only, unless
+`beyond` names a reference."""
 
 
 @holding("bound")
@@ -44,9 +45,9 @@ def bound_run(
     """Bound every arm's scores and store the table, unless a current table is stored already.
 
     Stored rows of other scorers stay in the table, at their stored confidence, if their scores and
-    the run's rho are unchanged. Statements about all questions are made only if every question has
-    completions. Raises InputError before anything is bounded if draws look like copies, because no
-    bound is valid for copied draws.
+    the run's rho are unchanged. Statements about all questions are computed only if every question
+    has completions. Raises InputError before anything is bounded if draws look like copies, because
+    no bound is valid for copied draws.
     """
     arms = run.arms
     wanted = {scorer.name: _made_from(run, arms, scorer, confidence) for scorer in scorers}
@@ -90,8 +91,7 @@ def bound_run(
 def _made_from(
     run: Run, arms: Mapping[str, Arm], scorer: Scorer, confidence: float
 ) -> dict[str, Any]:
-    """Return everything that a scorer's estimates depend on; InputError for unscored
-    completions."""
+    """Return all that a scorer's estimates depend on; raise InputError if scores are missing."""
     name, calibrated = slug(scorer), read_calibration(run.path, slug(scorer))
     others = other_run(run)
     arms_beside = {} if others is None else others.arms
@@ -116,8 +116,7 @@ def _is_current(
     made: Mapping[str, Any],
     wanted: Mapping[str, Mapping[str, Any]],
 ) -> bool:
-    """Return whether stored estimates match the request or, for other scorers, the present
-    scores."""
+    """Return whether stored estimates are current: as requested, or else from present scores."""
     if name in wanted:
         return made == wanted[name]
     try:
@@ -143,7 +142,7 @@ def _rows(run: RunEvidence, judged: Calibration | None, confidence: float) -> It
 def _described(
     run: RunEvidence, rows: Iterable[EstimateRow], made: Mapping[str, Any]
 ) -> Iterator[EstimateRow]:
-    """Yield the rows with the facts of their arms, and the digest of their evidence.
+    """Add to each row the model, decoding and stress of its arm, and the digest of its evidence.
 
     made: everything that the scorer's estimates depend on, see `_made_from`.
     """

@@ -1,4 +1,4 @@
-"""The statements of certificates, and the questions that are proved clean.
+"""The statements that decide claims, and the questions with a proved limit on their leakage.
 
 *A recorded claim* was fixed before anything was drawn, so its truth does not
 depend on the draws. If the claim is false, only a pass is wrong, and a wrong
@@ -61,7 +61,7 @@ _TRUTH = {"holds": 1.0, "refuted": 0.0}
 
 
 def claim_estimate(draws: Drawn, scorer: Scorer) -> stats.Estimate | None:
-    """Return the claim about every question: 1 if it holds, 0 if it is refuted, NaN if open.
+    """Return, for each question, whether the claim about it holds: 1, or 0 if refuted, NaN if open.
 
     Decided claims have the confidence of the stopping rule; an open claim has the interval [0, 1].
     The result is None if another scorer steered the sampling of the arm.
@@ -81,7 +81,7 @@ def claim_estimate(draws: Drawn, scorer: Scorer) -> stats.Estimate | None:
 def clean_questions(
     arm: Arm, scorer: Scorer, limit: float, confidence: float
 ) -> tuple[tuple[str, ...], stats.CleanQuestions]:
-    """Return the ids of an arm's questions, and Holm's verdict on each.
+    """Return the ids of an arm's questions, and the verdict of Holm's procedure on each.
 
     With probability at least `confidence`, every question that is declared clean has a leakage of
     at most `limit`. The leakage is the leak probability for a binary scorer, otherwise the mean
@@ -131,7 +131,7 @@ def claim_rows(run: RunEvidence) -> Iterator[EstimateRow]:
 
 
 def _decides(draws: Drawn, claim: LeakClaim) -> EstimateRow:
-    """Return the statement that decides a claim: at the claim's own alpha, or a member of F."""
+    """Return the statement that decides a claim, at the claim's own alpha or as a member of F."""
     among = 2 * len(claim.among) or None
     how: Any = {"every": claim.every_question, "confidence": claim.confidence}
     made = decisive(draws, **how, among=among)
@@ -153,7 +153,7 @@ def rows_again(run: Run, claim: LeakClaim) -> Iterator[EstimateRow]:
 
 
 def simultaneous_rows(runs: Sequence[RunEvidence], confidence: float) -> Iterator[EstimateRow]:
-    """Yield rows of the mean and the worst question of each arm in F, for every binary scorer.
+    """Yield F: the mean and the worst question of each sampled arm, for every binary scorer.
 
     An arm without draws of some questions keeps its part of alpha but has no row. There are no rows
     if a part of alpha would be too small for float64; this depends only on the numbers of arms,

@@ -1,15 +1,16 @@
-"""The excess leakage of an arm over its control, its questions' own words, or a baseline.
+"""Differences in leakage: from a control, from the original wording, and from another run.
 
-*Beyond the control.* If the draws of both models are known to share no
+*Excess over the control.* If the draws of both models are known to share no
 randomness, and both have a fixed n of at least `stats.FEWEST_PAIRS`, the
 difference is bounded directly by bets on differences of draws. Otherwise each
 model's leakage is bounded at half of alpha, which is valid even if the draws
-are dependent. The keys of the draws show whether the draws share random
-numbers. Within one run each arm has its own purpose, which is part of the key.
-The model is part of the key, so two models in two runs share no random numbers.
-In runs of older versions, a control was drawn for the same purpose as the
-target and shares the target's random numbers unless its seed differs. For
-imported draws nothing is known.
+are dependent. The random numbers of a draw depend only on its key, so the keys
+show whether draws share random numbers. Within one run each arm has its own
+purpose, which is part of the key. The model is part of the key, so two models
+in two runs share no random numbers. In runs of older versions, a control was
+drawn for the same purpose as the target and shares the target's random numbers
+unless its seed differs. Imported draws have no known keys, so they count as
+dependent.
 
 *Inputs that a search for worst cases found.* Let S be all draws of the search,
 and X = f(S) the query and decoding that it found for a question. The final
@@ -32,8 +33,8 @@ The bounded quantity is the leakage of the input that was found. The lower bound
 is also a lower bound for the worst input. The upper bound does not cover other
 inputs.
 
-*Beyond a baseline.* For any two runs, all statements about one scorer are valid simultaneously, see
-`stats.difference_over_questions`.
+*Difference from a baseline run.* For any two runs, all statements about one scorer are valid
+simultaneously, see `stats.difference_over_questions`.
 """
 
 from __future__ import annotations
@@ -91,7 +92,7 @@ def excess(
     """Bound the leakage of one arm minus the leakage of another arm, for the same questions.
 
     The difference is bounded from a `Pair` if the arms share no random numbers and n is fixed and
-    large enough; otherwise from two bounds.
+    large enough; otherwise it is the difference of two bounds.
     """
     pair = pair_of(more, base)
     if pair and min(pair.rows.n.min(), pair.control.n.min()) >= stats.FEWEST_PAIRS:
@@ -107,7 +108,8 @@ def excess_over_questions(
 ) -> tuple[stats.Estimate, ...]:
     """Bound the mean excess over the control, and the largest excess over the questions.
 
-    For a binary scorer, an exact test is used in addition, unless an attack selected the queries.
+    For a binary scorer, a stratified Fisher test for any excess is used in addition, unless an
+    attack selected the queries.
     """
     each, mean = (partial(excess, more, base, of) for of in (stats.LEAKAGE, stats.LEAKAGE.mean()))
     pair = None if more.inputs == AS_FOUND else pair_of(more, base)
@@ -124,9 +126,9 @@ def excess_over_questions(
 def excess_rows(run: RunEvidence, confidence: float) -> Iterator[EstimateRow]:
     """Yield rows of the excess of each sampled target arm over its control.
 
-    The rows are: each question (individually and simultaneously), the mean, and the largest excess.
-    If the draws share no randomness, differences of draws are bounded directly; otherwise the two
-    models split the error rate equally.
+    The rows are: each question (bounded individually, and simultaneously with all others), the
+    mean, and the largest excess. If the draws share no randomness, differences of draws are bounded
+    directly; otherwise the bound of each model has half of the error rate.
     """
     for name, target in run.arms.items():
         control = run.of(target.arm.key.control)
@@ -152,11 +154,11 @@ def gap_rows(run: RunEvidence, confidence: float) -> Iterator[EstimateRow]:
     """Yield rows of gaps: the leakage of a question's rewritings minus that of the original
     question.
 
-    There are two kinds of gap: the mean over all queries of a question, or its worst query, each
-    minus the original question. The rows are: both gaps of each question; the gap of the means over
-    questions; and, for both kinds, the largest gap and the number of questions with a positive gap.
-    Draws and allocations of different questions share no randomness, because the question is part
-    of both keys.
+    There are two kinds of gap: the mean leakage over all queries of a question, or the leakage of
+    its worst query, each minus the leakage of the original question. The rows are: both gaps of
+    each question; the gap of the means over questions; and, for both kinds, the largest gap and the
+    number of questions with a positive gap. The draws of different questions, and the random
+    allocation of draws to queries, share no randomness, because their keys contain the question.
     """
     for name, arm in run.arms.items():
         own, query_ids = run.of(arm.arm.key.in_own_words), arm.query_ids
@@ -225,8 +227,9 @@ def difference_rows(
 ) -> Iterator[EstimateRow]:
     """Yield rows of the difference of each arm from the baseline, all valid simultaneously.
 
-    The rows are the difference of every question and, if all `questions` have completions, of the
-    mean. Raises MixError if two arms have completions of different questions.
+    There is a row for each question and, if the number of questions with completions is
+    `questions`, a row for the difference of the means. Raises MixError if two arms have completions
+    of different questions.
     """
     base = drawn_of(baseline, scorer)
     for label, arm in arms.items():
@@ -247,7 +250,7 @@ def difference_rows(
 
 
 def mean_of(arm: Arm, control: Arm | None, scorer: Scorer) -> stats.BoundFunction:
-    """Return a bound of an arm's mean over the questions, minus the control's mean if there is one.
+    """Return a bound of an arm's mean leakage over questions, minus the control's if there is one.
 
     Raises MixError if the arm and the control have completions of different questions.
     """
@@ -262,10 +265,10 @@ def mean_of(arm: Arm, control: Arm | None, scorer: Scorer) -> stats.BoundFunctio
 def median_of(
     bounds: Sequence[stats.BoundFunction], arms: Sequence[Arm], confidence: float
 ) -> stats.Estimate:
-    """Bound the median over models trained from different seeds; only from below if seeds are few.
+    """Bound the median leakage over training seeds; with few seeds, only from below.
 
-    `arms` are all arms whose draws the bounds use. Raises InputError if there are too few seeds
-    even for a lower bound.
+    Each of `bounds` is about the model of one seed; `arms` are all arms whose draws they use.
+    Raises InputError if there are too few seeds even for a lower bound.
     """
     keys = [arm.randomness for arm in arms]
     made = partial(

@@ -10,10 +10,10 @@ excess over a model that never saw the data.
 If the numbers of draws were fixed in advance and the draws of the two sets
 share no randomness, the difference has one bound with all of alpha
 (`stats.excess_over_sets`). Otherwise the mean over each set is bounded at half
-of alpha, which is valid even if their draws are dependent. If a coin chose the
-taught subjects, and the other questions are about the other subjects, the
-hypothesis "teaching changed nothing" is tested, see
-`leakbound.stats.randomisation`.
+of alpha, which is valid even if their draws are dependent. If a coin (the
+random choice in `leakbound.benchmarks.coin`) chose the taught subjects, and the
+control questions are about the other subjects, the hypothesis "teaching changed
+nothing" is tested, see `leakbound.stats.randomisation`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The evidence of an arm's draws for `stats`, and the statements from it.
+"""The evidence of an arm's draws for `stats`, and the statements that follow from the evidence.
 
 *Fixed n.* The evidence is `stats.Rows`. The scorer's declared range selects the bound.
 
@@ -13,11 +13,11 @@ only for the scorer whose scores decided when to stop, because the stopping rule
 may use all earlier draws and scores.
 
 *Explored.* The evidence is `stats.Masses`. Each question has events (sets of
-outputs) of known mass, each with the range of the scores inside the event. It
-also has draws from its remainder, whose number was fixed before drawing. If the
-score inside an event is only known to be in a range, the interval is wider. All
-bounds assume the measured margin (`leakbound.engines.margin`), even estimates
-of confidence 1.
+outputs) of known mass, each with the range of the scores inside the event. The
+question also has draws from the remainder (all other outputs). Their number was
+fixed before drawing. If the score inside an event is only known to be in a
+range, the interval is wider. All bounds assume the measured margin
+(`leakbound.engines.margin`), even estimates of confidence 1.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ from leakbound.stats.order import ONE_BY_ONE
 from leakbound.store import Arm
 from leakbound.study import RHO
 
-FEWEST_DRAWS = 8  # the first n of the bounds from a question's first n draws
+FEWEST_DRAWS = 8  # the smallest n of the bounds from a question's first n draws
 AS_FOUND: Inputs = "as found"
 """The `inputs` of questions whose input a search found."""
 _ALIKE = ("draws", "iid pool", "clusters")
@@ -57,10 +57,11 @@ _ALIKE = ("draws", "iid pool", "clusters")
 
 @dataclass(frozen=True)
 class Drawn:
-    """The evidence about an arm's questions, for every way of drawing an arm.
+    """The evidence about an arm's questions, in one form for all ways of drawing.
 
     evidence: the scores of the draws of each question as evidence for `stats`, with the scorer's
-    declared range. order: the order of the draws for bets. inputs: the inputs of the questions.
+    declared range. order: the order of the draws for bets. inputs: the inputs that the evidence is
+    about: the questions in their original wording, rewritings, or inputs that a search found.
     rho: the weight of the standard deviation in the ED score. arms: the arms that were drawn; empty
     for scores that belong to no arm.
     """
@@ -94,15 +95,13 @@ class Drawn:
 
     @property
     def complete(self) -> bool:
-        """Return whether statements about all questions are possible: all were drawn, none
-        selected."""
+        """Return whether every question has draws, and no search chose its input."""
         questions = self.arm.run_queries.questions
         return len(self.query_ids) == len(questions) and self.arm.key.asks != "attack"
 
     @property
     def draws(self) -> stats.Rows:
-        """Return the draws of each question; for an explored question, the draws from its
-        remainder."""
+        """Return each question's draws; for an explored question, draws of unexplored outputs."""
         return self.evidence.draws
 
     @property
@@ -112,7 +111,7 @@ class Drawn:
 
     @cached_property
     def keys(self) -> NDArray[np.int64]:
-        """Return the keys of the order of each question's draws."""
+        """Return one key per question, which determines the order of its draws in bets."""
         return self.order(self.query_ids)
 
     def bound(
@@ -160,7 +159,7 @@ class Drawn:
         yield from self._stated(at_k, confidence)
 
     def band(self, confidence: float) -> Iterator[stats.Estimate]:
-        """Yield the mean leak@k at several k, jointly; nothing if there are too few blocks."""
+        """Yield the mean leak@k, valid for several k simultaneously; nothing for too few blocks."""
         fewest = int(self.draws.n.min())
         sizes = [k for k in STANDARD_K if k <= fewest and self.blocks(k) >= FEWEST_BLOCKS]
         if sizes:
@@ -170,10 +169,10 @@ class Drawn:
     def growing(
         self, query_id: str, confidence: float
     ) -> Iterator[tuple[int, Sequence[stats.Estimate]]]:
-        """Yield n, and bounds on a question's mean and deviation from its first n draws.
+        """Yield n, and bounds on the mean and standard deviation from a question's first n draws.
 
-        n is 8, 16, … and the number of all draws. Each bound is valid individually. Nothing is
-        yielded unless n was fixed and every draw has a score.
+        n takes the values 8, 16, 32, …, and finally the number of all draws. Each bound is valid
+        individually. Nothing is yielded unless n was fixed and every draw has a score.
         """
         if self.rows is None or query_id not in self.query_ids:
             return

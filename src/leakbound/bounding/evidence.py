@@ -3,7 +3,8 @@
 There are three cases. First, n was fixed in advance (also for inputs that a
 search found), possibly divided among a question's queries (`Pooled`). Second,
 every question was drawn until a claim about the question was decided. Third,
-exact masses were explored, and draws came from the remainder.
+the exact masses of the likeliest outputs were computed, and draws came from all
+other outputs.
 """
 
 from __future__ import annotations
@@ -55,5 +56,5 @@ class RunEvidence:
         return {name: drawn_of(arm, self.scorer, rho) for name, arm in self._arms.items()}
 
     def of(self, key: ArmKey) -> Drawn | None:
-        """Return the evidence of the arm with this key, or None if it is not planned."""
+        """Return the evidence of the arm with this key, or None if the run has no such arm."""
         return self.arms.get(str(key))

@@ -28,7 +28,7 @@ Setting = tuple[float, float]
 
 
 def grid_rows(run: RunEvidence, confidence: float) -> Iterator[EstimateRow]:
-    """Yield joint rows about all the target's decodings, if there are several.
+    """Yield simultaneously valid rows about all the target's decodings, if there are several.
 
     The rows are: for every cell the mean leakage over the questions and, if every n was fixed,
     leak@k, each jointly valid over the cells; the decoding that leaks most; and, if the cells are
@@ -43,7 +43,7 @@ def grid_rows(run: RunEvidence, confidence: float) -> Iterator[EstimateRow]:
     joint = _jointly(means, len(cells), confidence)
     yield from _cell_rows(names, scorer, joint)
     largest = stats.worst_question(means, len(cells), confidence=confidence, side="both")
-    # The lower bound of a cell selected afterwards is valid: all cells have one at alpha/2D.
+    # A cell may be selected afterwards: the lower bounds of all cells are at alpha/2D.
     picked = max(range(len(cells)), key=lambda i: (at(joint, i).lower, at(joint, i).value))
     about = replace(largest.about, scope="most-leaking decoding")
     most = replace(largest, about=about, value=at(joint, picked).value)

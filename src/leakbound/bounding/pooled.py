@@ -3,12 +3,12 @@
 Let mu_ij be the expected score of an output to query j of question i, and C_i
 its number of queries. The bounded score of a question is the score of an output
 to one of its queries, drawn uniformly, with mean (1/C_i) sum_j mu_ij. In a
-`fresh` design the bounded score is the score of an output to a query from the
-input distribution, of which the queries are independent draws. `stats.pool`
-proves for which designs the outputs of one question are i.i.d., and bounds the
-mean over N questions. Outputs of different questions are independent. Under
-`fresh` the number of outputs depends on the accepted rewritings, not on their
-scores.
+`fresh` design (one output per query) the bounded score is the score of an
+output to a query from the input distribution, of which the queries are
+independent draws. `stats.pool` proves for which designs the outputs of one
+question are i.i.d., and bounds the mean over N questions. Outputs of different
+questions are independent. Under `fresh` the number of outputs depends on the
+accepted rewritings, not on their scores.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """Prove lower bounds of leakage from texts of known probability, given the measured margin.
 
 The events (sets of outputs) that are known to leak are disjoint. So their
-masses and scores give a lower bound of the leakage, without spending alpha.
+masses and scores give a lower bound of the leakage, which has no sampling
+error.
 """
 
 from __future__ import annotations

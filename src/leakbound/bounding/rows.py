@@ -17,8 +17,8 @@ from leakbound.store.estimates import Family
 STANDARD_K = (1, 2, 4, 8, 16, 32, 64, 128)
 FAR_K = (256, 1024, 4096, 16384, 65536, 262144, 1048576)
 ALL_K = STANDARD_K + FAR_K
-TOGETHER_K = 32  # the k of the mean leak@k over questions, for which one k is fixed in advance
-FEWEST_BLOCKS = 8  # blocks of k draws over all questions; fewer give wide bounds
+TOGETHER_K = 32  # the one k, fixed in advance, of the mean leak@k over questions
+FEWEST_BLOCKS = 8  # minimum number of blocks of k draws over all questions; fewer give wide bounds
 CURVE_X = tuple(round(0.05 * i, 2) for i in range(20))
 LEAK_X = (0.001, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5)  # x of counts of questions above x
 LEAKAGE: tuple[Quantity, ...] = (
@@ -27,7 +27,7 @@ LEAKAGE: tuple[Quantity, ...] = (
 )  # of a binary scorer, and of any other scorer
 CLAIMS: tuple[Quantity, Quantity] = ("claim on leak probability", "claim on mean leakage")
 EACH: tuple[Scope, Scope] = ("query", "question")
-"""The scopes of a statement about one question: with one query ("query"), or with several."""
+"""The scopes of a statement about one question: drawn with one query, or with several queries."""
 
 
 _AXES = {"value": 2, "lower": 2, "upper": 2, "n": 1, "missing": 1, "seed": 1}
@@ -60,7 +60,7 @@ def at(estimate: stats.Estimate, i: int) -> stats.Estimate:
 
 
 def entries(estimate: stats.Estimate) -> Callable[[int, int | None], stats.Estimate]:
-    """Return a function from the index of a question, and of an x or k, to that entry."""
+    """Return a function from the index of a question, and of an x or k if any, to the entry."""
     given = {name: getattr(estimate, name) for name in _AXES}
     arrays = {name: np.asarray(values) for name, values in given.items() if values is not None}
     numbers = {name: (array.tolist(), array.ndim) for name, array in arrays.items()}
@@ -111,4 +111,4 @@ SPREAD = (
     Stated(stats.ed(), side="upper"),
 )
 MEAN_SPREAD = (Stated(stats.SD.mean(), False), Stated(stats.ed().mean(), False, "upper"))
-"""The quantities that are reported for one question, and for the mean over all questions."""
+"""The measures of spread that are reported: for one question, and for the mean over questions."""

@@ -80,7 +80,7 @@ def turns_of(arm: Arm) -> int:
 def _repeated(
     base: Drawn, at_k: stats.Quantity, *, confidence: float, side: stats.Side
 ) -> stats.Estimate:
-    """Bound leak@k of the unstressed arm, k the number of turns, under the name of the leakage."""
+    """Bound leak@k of the unstressed arm, k the number of turns, and label the bound as leakage."""
     made = base.bound(at_k, confidence=confidence, side=side)
     quantity = LEAKAGE[not base.binary]
     return replace(made, about=replace(made.about, quantity=quantity, parameter=None))

@@ -15,7 +15,7 @@ from leakbound.store.claims import LeakClaim
 from leakbound.types import BenchmarkRecord, Fingerprint
 
 SURROUNDINGS = ("transformers", "torch", "arithmetic", "row_budget")
-"""Parts of a fingerprint that change logits only by rounding."""
+"""Parts of a model's fingerprint: if they differ, logits differ only by rounding."""
 
 
 def assumed(run: Run, arm: Arm, claim: LeakClaim) -> tuple[str, ...]:

@@ -22,10 +22,10 @@ class QuestionRecord:
     """The evidence about one question.
 
     Attributes:
-        id: the id of its query; a digest if the id contains the question's text.
-        value: the fraction of its draws that leak; None: no draw has a score.
-        n: the number of its draws.
-        missing: the number of its draws without a score.
+        id: the id of the question's query; a digest if the id contains the question's text.
+        value: the fraction of the question's scored draws that leak; None: no draw has a score.
+        n: the number of the question's draws.
+        missing: the number of these draws without a score.
         proved: the lower bound without sampling error; None without a proof.
     """
 
@@ -54,7 +54,7 @@ class Proved:
 class Certificate:
     """A claim about a run, its verdict, and everything that is needed to derive the verdict again.
 
-    It contains no text of the data set. The sentence and the specification together name
+    A certificate contains no text of the data set. The sentence and the specification together name
     everything that decides the numbers.
 
     Attributes:
@@ -68,13 +68,14 @@ class Certificate:
             claim, each of the two bounds has the complete error rate alpha, so the confidence of
             the estimate's interval is 1 - 2 alpha.
         proved: the bound without sampling error; None without a proof.
-        reasons: why the claim does not pass although its bounds would allow it; usually empty.
+        reasons: why the claim does not pass although its upper bound is within the limit; usually
+            empty.
         ledger: the number of draws in each class.
         assumes: the assumptions, which `verify` cannot check, each a clause that completes "It is
             assumed that".
         questions: the evidence about each question.
         made_from: fingerprints of the questions, model, draws and scorer.
-        files: the SHA-256 of each file behind the numbers, by its path within the run.
+        files: the SHA-256 of each file that decides the numbers, by its path within the run.
         code: the version of this package, and its SHA-256.
         rule: the version of the rules for counting and matching.
         format: the format of the file, which determines how a claim is decided.
@@ -99,7 +100,7 @@ class Certificate:
 
     @property
     def alpha(self) -> float:
-        """Return the error rate of either bound."""
+        """Return the error rate of each of the two bounds."""
         return alpha_of(self.claim)
 
     def to_dict(self) -> dict[str, Json]:
@@ -113,7 +114,7 @@ class Certificate:
 
 
 def read_values(file: Path) -> dict[str, Json]:
-    """Read the fields of a certificate's file without checks; raise InputError for another file."""
+    """Read the fields of a file without checks; raise InputError if it is no certificate."""
     values = read_json(file, "Name a certificate.json that `leakbound certify` wrote.")
     stated = values.get("format") if isinstance(values, dict) else None
     if stated != FORMAT:
@@ -125,7 +126,7 @@ def read_values(file: Path) -> dict[str, Json]:
     return dict(cast("JsonObject", values))
 
 
-SLACK = 1e-12  # the last digit of a recomputed number may differ between machines
+SLACK = 1e-12  # allowed difference: the last digit of a recomputed number may vary between machines
 ABSENT = "nothing"
 
 Status = Literal["ok", "differs", "note", "unchecked", "assumed", "open"]

@@ -14,11 +14,11 @@ from leakbound.store.claims import LeakClaim
 
 Verdict = Literal["pass", "refuted", "inconclusive"]
 FORMAT = "leakbound certificate 10"
-"""The format of a certificate's file. It changes if the rule of decision or the words change."""
+"""The format of a certificate's file. It changes with the decision rule or the wording."""
 
 
 def alpha_of(claim: LeakClaim) -> float:
-    """Return the error rate of either bound that decides a claim."""
+    """Return the error rate of each of the two bounds that decide a claim."""
     alpha, among = 1 - claim.confidence, claim.among
     return alpha / (4 * len(among)) if among else alpha
 
@@ -42,7 +42,7 @@ MOST_DRAWS = 10_000_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Forecast:
-    """A forecast, without guarantee, of the draws that a new run needs, from the observed rates.
+    """A forecast from the observed rates, without guarantee, of the draws that a new run needs.
 
     Attributes:
         draws: the number of draws per question; None if no number would decide.
@@ -91,7 +91,7 @@ def forecast(rates: Array, n: Array, lost: Array, claim: LeakClaim) -> Forecast:
 
 
 def _deciding(hits: Array, missing: Array, claim: LeakClaim, *, start: int) -> int | None:
-    """Return, within 1 %, the number of draws from which on these rates decide the claim."""
+    """Return the smallest number of draws per question, to 1 %, at which these rates decide."""
 
     def decides(n: int) -> bool:
         if claim.every_question:
@@ -100,7 +100,7 @@ def _deciding(hits: Array, missing: Array, claim: LeakClaim, *, start: int) -> i
             return verdict(made, claim) != "inconclusive"
         alpha, bounded = POOLED * (1 - claim.confidence), n
         if n >= PILOTED:
-            alpha, bounded = 1 - claim.confidence, n - n // 80  # a pilot takes about an 80th
+            alpha, bounded = 1 - claim.confidence, n - n // 80  # 1/80 only select the bound
         rows = _rows_at(hits, missing, bounded)
         high, low = hoeffding_upper(rows, alpha), 1 - hoeffding_upper(rows.mirrored(), alpha)
         return bool(high <= claim.max_leak or low > claim.max_leak)

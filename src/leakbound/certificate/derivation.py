@@ -1,7 +1,7 @@
 """`certify`: decide a claim about a run, and write a certificate with all of its evidence.
 
-The evidence includes fingerprints of the run, digests of files and code, and proofs without
-sampling error, given the measured margin.
+The evidence includes fingerprints of the run, digests of files and code, and proved lower bounds.
+These have no sampling error, but assume the measured margin for rounding.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ def certify(
     Args:
         run: a run with estimates, or its folder.
         max_leak: the claimed limit of the probability of a leak, in (0, 1).
-        scorer: the binary scorer that defines a leak (None: the run's only one).
+        scorer: the binary scorer that defines a leak (None: the run's only scorer).
         arm: the model and decoding, by the arm's name in the run.
         of: the part of each output that the claim is about, "answer", "thought" or "either" (None:
             either, or the answer if some thought of the run is hidden). If the run lacks scores and
@@ -98,7 +98,7 @@ def certify(
     Raises:
         InputError: for a number out of range, a scorer or arm that the run lacks, a scorer without
             estimates, a part that the scorer does not read or that is hidden, draws that may be
-            copies, files that were changed, and another certificate at `out`.
+            copies, files that were changed, and a different certificate at `out`.
         MixError: if another command is writing into the run, unless `out` is given.
         IncompleteError: if completions are missing.
     """
@@ -193,12 +193,12 @@ def is_prior(run: Run, claim: LeakClaim) -> bool:
 
 
 def derive(run: Run, claim: LeakClaim, rows: Estimates) -> Certificate:
-    """Return the certificate of a claim from these rows of a run. Nothing is written."""
+    """Return the certificate of a claim from these estimates of a run. Nothing is written."""
     scorer, arm = make_scorer(claim.scorer), run.arms[claim.arm]
     estimate = _decides(run, claim, rows)
     each = rows.each("leak probability", arm=claim.arm, scorer=claim.scorer)
     proofs = _proofs_of(run, arm, claim, rows)
-    # A question without a proof leaks with probability 0 at least.
+    # A question without a proof has the lower bound 0.
     lower = math.fsum(proofs.values()) / len(run.questions)
     if claim.every_question:
         lower = max(proofs.values(), default=0.0)
@@ -311,7 +311,7 @@ def _proof(claim: LeakClaim, proved: Proved | None) -> str:
 
 
 def _accepted(run: Run, arm: Arm, claim: LeakClaim) -> str:
-    """State whether a protocol or the claim accepts a limit on tokens that is too short, or ""."""
+    """State who accepts a token limit that is shorter than answers; "" if nobody does."""
     if sets_limit(run.record.benchmark, arm.decoding):
         return "set by the published protocol"
     return "accepted by the claim" if claim.accept_cut else ""
@@ -361,7 +361,7 @@ def _proofs_of(run: Run, arm: Arm, claim: LeakClaim, rows: Estimates) -> dict[st
 def made_from(run: Run, arm: Arm, scorer: Scorer) -> JsonObject:
     """Return fingerprints of the questions, the model, its planned draws and the scorer.
 
-    They contain no text of the data set: a digest replaces the queries of a stress.
+    The fingerprints contain no text of the data set: a digest replaces the queries of a stress.
     """
     arm_members = {k: v for k, v in object_of(arm.spec).items() if k != "machine"}
     queries: JsonObject = {"queries": arm_members["attack_queries"]}
@@ -379,8 +379,8 @@ def made_from(run: Run, arm: Arm, scorer: Scorer) -> JsonObject:
 def file_digests(run: Run, arm: Arm, scorer: Scorer) -> dict[str, str]:
     """Return the SHA-256 of every file behind the arm's estimates, by its path inside the run.
 
-    Parts in the arm's folders that do not belong to it are included, although nothing depends on
-    them.
+    Files in the arm's folders that are not part of the arm are included, although nothing depends
+    on them.
     """
     strays = sorted(arm.folder.glob("*/part-*.parquet"))
     files = dict.fromkeys([*run.question_files, *arm.files(slug(scorer)), *strays])

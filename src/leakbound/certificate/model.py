@@ -1,9 +1,9 @@
 """Verify a run with its model: compare fingerprint and log-probabilities, and draw parts again.
 
 A draw is a function of its key, the prefix and the model, so anyone with the model can repeat it.
-The verifier chooses the parts at random now. If m of M parts were altered before, f M of them miss
-all altered parts with probability C(M − m, f M) / C(M, f M). This is a product of m factors
-(M − f M − i) / (M − i) ≤ 1 − f, so it is at most (1 − f)^m.
+The verifier chooses a fraction f of the M parts at random, after the run was handed over. If m of
+the M parts were altered before, all m escape the choice with probability C(M − m, f M) / C(M, f M).
+This is a product of m factors (M − f M − i) / (M − i) ≤ 1 − f, so it is at most (1 − f)^m.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ _BOTH = "an engine that records both of every output"
 
 @dataclass(frozen=True, slots=True)
 class Verifier:
-    """Verifies an arm of a run with the model that, according to the record, drew it.
+    """Checks of an arm with the model that drew the arm, according to the run's record.
 
     `model` is the model before any stress. `loading` has the options for opening a named model.
     """
@@ -126,7 +126,7 @@ class Verifier:
         prompts, record = self.run.prompts, self.run.record.benchmark
         try:
             task = replace(study.load(), prompts=prompts)
-        except InputError:  # nothing can load the other prompts
+        except InputError:  # the benchmark cannot be loaded again
             task = Benchmark(
                 name=record.name,
                 prompts=prompts,
@@ -201,7 +201,7 @@ def _log_probabilities(arm: Arm, slug: str, engine: Generate, progress: Progress
     """
     if isinstance(engine, Measures):
         engine.measure(arm.queries)
-    if not isinstance(engine, Retraces):  # reads the margin, so that it would be measured twice
+    if not isinstance(engine, Retraces):  # reads `engine.margin`, which is measured above
         says = f"nothing was compared: the engine {type(engine).__name__} gives no probabilities"
         return Check(LOG_PROBABILITIES, "unchecked", says)
     slack = engine.margin / min(1.0, arm.decoding.temperature)
@@ -287,9 +287,9 @@ def _outputs(arm: Arm, slug: str) -> Iterator[tuple[str, Completion]]:
 
 
 def _agree(then: Completion, now: Completion, slack: float) -> bool:
-    """Return False if one log-probability is below the other's lower bound over batch shapes.
+    """Return whether neither log-probability is below the other's lower bound over batch shapes.
 
-    If only a lower bound of a log-probability is known, the log-probability counts as infinite.
+    If only a lower bound of a log-probability is known, its upper bound counts as infinite.
     """
     known = []
     for output in (then, now):
@@ -316,7 +316,7 @@ def require_share(share: float, model: object) -> None:
 def check_draws(
     arm: Arm, engine: Generate, share: float, progress: Progress, by: Random | None = None
 ) -> Check:
-    """Draw this fraction of the arm's parts again, at least one, in their original batches.
+    """Draw this fraction of the arm's parts again (at least one part), in their original batches.
 
     `by` is the generator that chooses the parts; None: the random numbers of this machine, which
     nobody could predict.
@@ -366,7 +366,7 @@ def _why_not(arm: Arm, engine: Generate) -> str | None:
 
 
 def _compare(arm: Arm, part: Part, engine: Redraws) -> tuple[list[Difference], int]:
-    """Return the differences of a part from its repeated draws, and the number due to rounding."""
+    """Return a part's differences from repeated draws, and the number of draws due to rounding."""
     queries = {query.id: query for query in arm.queries}
     stored = {**{query_id: [] for query_id in part.query_ids}, **arm.drawn_by_query([part])}
     part_queries = [queries[query_id] for query_id in part.query_ids]

@@ -25,11 +25,11 @@ from leakbound.study import Rewritings
 from leakbound.text.counting import counted_as, is_missing
 from leakbound.types import BenchmarkRecord, Prompt, Query, object_of
 
-_SHOWN = 3  # the most faults that a check reports
+_SHOWN = 3  # the maximum number of faults that a check reports
 
 
 def check_record(run: Run, arm: Arm, slug: str) -> Iterator[Check]:
-    """Recompute the recorded questions, queries, plan, draws and events.
+    """Recompute the recorded questions, queries, plan, draws and events (explored sets of outputs).
 
     Args:
         run: the run.
@@ -87,7 +87,7 @@ def _unlike(record: BenchmarkRecord, prompts: Sequence[Prompt], task: Benchmark)
 def _unpublished(
     record: BenchmarkRecord, prompts: Sequence[Prompt], rows: Sequence[str]
 ) -> Iterator[str]:
-    """Yield a message for rows that are recorded as published but are not."""
+    """Yield a message for rows that differ from the published rows under the recorded name."""
     usual, places = record.usual, {row: number for number, row in enumerate(rows)}
     if usual is None or not usual.published:
         return

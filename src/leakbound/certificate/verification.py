@@ -115,9 +115,9 @@ def verify(
 
     Scores, estimates, verdict, sentence and specification are recomputed from the completions, and
     the SHA-256 of every file is compared. This finds every later change of the run or the
-    certificate. The questions, queries, plan and looks are checked against one another. With the
-    model, the function also finds invented outputs. A statement that cannot be recomputed becomes a
-    check with the status "assumed"; the certificate lists it in `assumes`.
+    certificate. The questions, queries, plan and recorded stopping decisions are checked against
+    one another. With the model, the function also finds invented outputs. A statement that cannot
+    be recomputed becomes a check with the status "assumed"; the certificate lists it in `assumes`.
 
     Args:
         certificate: the file.
@@ -249,7 +249,7 @@ def _stated(run: Run, claim: LeakClaim) -> Iterator[Check]:
 def _looks(
     run: Run, arm: Arm, scorer: Scorer, models: OpenModels, progress: Progress
 ) -> Iterator[Check]:
-    """Recompute the looks of an arm that stopped early from the scores that decided them."""
+    """Recompute the looks (stopping decisions) of an arm that stopped early, from its scores."""
     rule = arm.spec.draws
     if not isinstance(rule, StoppedDraws):
         return

@@ -1,4 +1,4 @@
-"""Write the sentence of a certificate, with numbers that never claim more than was shown."""
+"""Write the sentence of a certificate, with bounds rounded so that they stay valid."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def sentence(
         estimate: the statement that decides.
         arm: the model, the decoding and the wording of the questions.
         questions: the number of questions.
-        within: the tokens that the numbers are about, as `Ledger.within`.
+        within: the limit on tokens that the numbers are about, as text; "" if no limit matters.
         proved: a lower bound without sampling error.
         cut_short: whether only the limit on tokens keeps the claim from passing.
 

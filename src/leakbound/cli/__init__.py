@@ -34,7 +34,7 @@ MAIN = {
     "bound": ("verbs", "Compute the bounds of a run at another confidence."),
     "more": ("verbs", "List the other commands."),
 }
-"""Commands of the first help page: their module, which has a click command of that name, and line.
+"""Commands of the first help page: the module that defines the command, and its line of help.
 """
 OTHERS = {
     "finetune": ("unlearn", "Train a model on the answers of a benchmark, or on texts."),
@@ -45,7 +45,7 @@ OTHERS = {
     "export": ("extras", "Write metrics or completions of a run for other tools."),
     "completion": ("verbs", "Print the script that lets a shell complete commands."),
 }
-"""Commands that `leakbound more` lists."""
+"""Commands that `leakbound more` lists, in the same form."""
 COMMANDS = MAIN | OTHERS
 
 INSTEAD = {

@@ -25,8 +25,8 @@ _STATUS = {
     "open": "not checked",
     "unchecked": "not checkable",
 }
-_SHOWN = 5  # the most questions, and the most differences per check, on the terminal
-_LONGEST = 200  # the most characters shown of a value that differs
+_SHOWN = 5  # the maximum number of questions, and of differences per check, on the terminal
+_LONGEST = 200  # the maximum number of characters shown of a value that differs
 
 
 @opt.command

@@ -24,8 +24,8 @@ _OF = re.compile(r"(?<=\d) (?=of \d)|(?<=\d of) (?=\d)")
 _WIDE = 140  # the width of tables without a terminal, in columns
 _BAR = 8  # the fewest columns of a live bar with its blanks
 _GAP = 2  # blanks between two columns of a table
-_QUIET_SECONDS = 5.0  # before the second plain line of a phase; each later wait doubles,
-_LONGEST_SECONDS = 60.0  # up to this
+_QUIET_SECONDS = 5.0  # the wait before a phase's second plain line; later waits double,
+_LONGEST_SECONDS = 60.0  # up to this wait
 
 
 @contextmanager
@@ -269,7 +269,7 @@ def _blocks(columns: Sequence[str], rows: Sequence[Sequence[str]], room: int) ->
 
 
 def _tied(text: str) -> str:
-    """Return the text with blanks that cannot break a line within a number or `3 of 12`."""
+    """Return the text without places for a line break within a number or within `3 of 12`."""
     return _OF.sub(_TIE, tied(text, _TIE))
 
 

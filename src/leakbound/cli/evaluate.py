@@ -39,10 +39,10 @@ def evaluate(options: Parsed) -> None:
 def stress(options: Parsed) -> None:
     """Evaluate MODEL, and again under each stress: is the data still forgotten?
 
-    A stress changes the model or the prompts. The control gets the same changes. Table and report
-    show the leakage that each stress adds, the excess over the control under the same stress, and
-    the worst stress, corrected for selection. The default stresses are round:int4, prune:0.3,
-    openers and test-frame. If the command is stopped, the same command resumes.
+    A stress changes the model or the prompts. The control gets the same changes. The table and the
+    report show the leakage that each stress adds, the excess over the control under the same
+    stress, and the worst stress, corrected for selection. The default stresses are round:int4,
+    prune:0.3, openers and test-frame. If the command is stopped, the same command resumes.
 
     Examples:
         leakbound stress unlearned --benchmark tofu:forget10 --out runs/stress
@@ -161,7 +161,7 @@ def _study(options: Parsed, *, scores: bool) -> Study:
     task = study.load()
     if not (options.out or options.dry_run):
         raise InputError("`--out` is missing. Add it, see `leakbound evaluate --help`.")
-    say_notes(task.notes)  # raise an error before hours of drawing, not after them
+    say_notes(task.notes)  # users see these notes before hours of drawing
     return replace(study, benchmark=task, data=None, limit=None, profile=None)
 
 

@@ -124,7 +124,8 @@ def import_(options: Parsed) -> None:
     JSON lines and CSV have the columns id, question, answer and completion, and count where rows
     are distinct texts. Columns such as temperature, top_p, top_k, max_new_tokens and model state
     the settings of sampling, and are the same in every row. The columns finish, thought, tokens and
-    refused describe the end of an output; a filtered or empty output counts as missing.
+    refused state how an output ended, its thought, its number of tokens, and whether the provider
+    marked it as a refusal. A filtered or empty output counts as missing.
 
     Samples drawn at temperature 0 become the greedy answers of the run. They can be imported only
     together with samples drawn at a higher temperature.

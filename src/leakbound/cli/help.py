@@ -26,7 +26,7 @@ class Option(click.Option):
 
 
 class Command(click.Command):
-    """A command whose --help shows examples and common options, and --help-all all options.
+    """A command whose --help shows examples and common options; --help-all shows all options.
 
     The examples are the lines below `Examples:` in its help.
     """

@@ -381,8 +381,8 @@ Output:
 `[name]` begins the options of a command, or a part of the table that `@name` includes. A line that
 ends in a colon is a heading. A row of an argument or option has its names, the parameter's name in
 brackets if it differs, its parser (see `_PARSERS`; `a|b` is a choice) with `:METAVAR`, and its
-help, after two blanks or on the next line. `many` makes it repeatable, `common` shows it in the
-short help; a flag may have a value.
+help, after two blanks or on the next line. `many` makes the option repeatable, `common` shows the
+option in the short help; a flag may have a value.
 """
 
 
@@ -467,7 +467,7 @@ _SECTIONS = {
 
 
 def _params(section: str, heading: str = WRITTEN) -> list[click.Parameter]:
-    """Return the parameters of a section; included parameters get its last heading."""
+    """Return the parameters of a section; parameters of included parts get its last heading."""
     params: list[click.Parameter] = []
     for row in _SECTIONS[section]:
         if row.endswith(":"):

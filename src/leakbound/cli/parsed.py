@@ -48,7 +48,10 @@ class Parsed:
         return Parsed(self._values | values)
 
     def stated(self, *named: str, **renamed: str) -> dict[str, Any]:
-        """Return the given ones of these options; `renamed` maps the returned names to options."""
+        """Return the values of those of these options that were given, by name.
+
+        `renamed` maps names in the result to options.
+        """
         options = {name: name for name in named} | renamed
         return {
             name: self.value(option) for name, option in options.items() if option in self.given
@@ -129,7 +132,7 @@ def study_from(options: Parsed) -> Study:
         attack=_search(options, base.attack, Attack, budget="attack_budget"),
         prove=_search(options, base.prove, Prove, forwards="prove_budget", proposals="proposals"),
         workers=workers_from(options),
-        # The user states both in each command: they are never read from a file.
+        # These two are never read from a file: the user states them in each command.
         allow_unmatched=bool(options.value("allow_unmatched")),
         settings=replace(settings, trust_remote_code=bool(options.trust_remote_code)),
     )
@@ -161,7 +164,7 @@ def models_from(options: Parsed) -> tuple[str, str | None]:
 
 
 def _located(options: Parsed, model: str) -> str:
-    """Return a model's name with the stated engine, and for a server with its options.
+    """Return a model's name with the stated engine, and with the options of a server.
 
     The name of a run does not change.
     """
@@ -187,7 +190,7 @@ def _located(options: Parsed, model: str) -> str:
 def _sampling(options: Parsed, base: SamplingPlan) -> SamplingPlan:
     """Return the sampling plan of the options, with defaults from the base.
 
-    -n changes an exploration into a fixed number of draws.
+    The option -n replaces an exploration by a fixed number of draws.
     """
     from leakbound.study import Explore, FixedN, Until
 
@@ -243,7 +246,7 @@ def _with_settings(kind: type[Value], option: str, text: str, **usual: Any) -> V
 
 
 def _rewritings(options: Parsed, study: Study) -> Rewritings | None:
-    """Return the requested rewritings; None for none, or for those of a profile only."""
+    """Return the requested rewritings; None if there are none, or only those of a profile."""
     from leakbound.benchmarks import profiles
     from leakbound.study import Rewritings
 
@@ -272,7 +275,7 @@ def workers_from(options: Parsed) -> Workers | None:
 
 
 def _search(options: Parsed, base: Value | None, kind: Any, **named: str) -> Value | None:
-    """Return the search of these options, or else `base`; the first option is the budget."""
+    """Return the settings of a search in these options, or else `base`; the first is the budget."""
     budget = options.value(next(iter(named.values())))
     if budget is None and base is None:
         return None

@@ -97,7 +97,7 @@ def _verbs() -> ModuleType:
 
 
 def _task(options: Parsed, texts: str, coin: Coin | None = None) -> Benchmark | None:
-    """Load the benchmark, the half taught by a coin; None to train on texts only."""
+    """Load the benchmark, or only its taught half for a coin; None to train on texts only."""
     from leakbound.benchmarks import load_benchmark
 
     seed, is_text = options.value("coin"), options.value(texts) is not None

@@ -1,4 +1,4 @@
-"""The small commands of the core: each makes one call, about files on disk."""
+"""Small commands of the core: each makes one call of the library, most about a stored run."""
 
 from __future__ import annotations
 

@@ -1,14 +1,14 @@
 """The whole workflow on a built-in data set: train, unlearn, evaluate.
 
 A small Llama learns the built-in data (`full`); another never sees the forget set (`control`).
-NPO makes the first one forget it (`NPO`), and NPO with entropy optimisation trains the result
-further (`NPO + entropy`). All four are then evaluated on every forget question. If the call is
-stopped, the same call resumes.
+NPO makes the first model forget this set (`NPO`), and NPO with entropy optimisation trains the
+result further (`NPO + entropy`). All four are then evaluated on every forget question. If the call
+is stopped, the same call resumes.
 
 Entropy optimisation starts after NPO: if a true answer is still among the likeliest answers, a
-lower entropy makes it likelier. When both started together, some questions still leaked. When the
-second phase did not include NPO, an answer returned with probability .99 on some processors, whose
-rounding errors lead to other models.
+lower entropy makes it likelier. In a trial that started both together, some questions still leaked.
+In a trial whose second phase used entropy without NPO, a true answer returned with probability .99
+on some processors, because their rounding errors led to other weights.
 """
 
 from __future__ import annotations
@@ -227,7 +227,7 @@ class Finding:
 
 
 def find(runs: Mapping[str, Run], recall: Mapping[str, float]) -> Finding:
-    """Return the finding in four evaluated runs, by label.
+    """Return the finding from the four evaluated runs, which are given by label.
 
     The error rate alpha is divided among questions, models, and lower and upper bounds. So both
     bounds are valid simultaneously for all questions, and the data may select the question.
@@ -259,6 +259,6 @@ def find(runs: Mapping[str, Run], recall: Mapping[str, float]) -> Finding:
 
 
 def _leaks(run: Run, arm: str, file: str) -> dict[str, tuple[int, int]]:
-    """Return the leaking draws and all draws of each question."""
+    """Return the numbers of leaking draws and of all draws of each question."""
     rows = run.arms[arm].scores(file, binary=True)
     return dict(zip(rows.ids, zip(rows.hits.tolist(), rows.n.tolist(), strict=True), strict=True))

@@ -32,7 +32,7 @@ from leakbound.types import (
 )
 
 Result = Sample | Exploration | Failure
-TRIED = 16  # completions of a question that test the scorer's bounds
+TRIED = 16  # the number of completions of a question that test the scorer's bounds
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +84,7 @@ def why_unknown(engine: Generate, decoding: Decoding, purpose: Purpose = EXPLORI
 
 
 def ranges(scorer: Scorer, prompts: Mapping[str, Prompt], stop: Sequence[str] = ()) -> Ranges:
-    """Return the function that bounds the scores of events.
+    """Return the function that bounds the scores of events (sets of outputs).
 
     `prompts` has the prompts by query id, `stop` the stop strings of the decoding.
     """

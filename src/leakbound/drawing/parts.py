@@ -52,7 +52,7 @@ class Job:
             search; None: the job reads the texts.
         prompts: prompts by query id. For draws they are the prompts whose true answers are
             teacher-forced.
-        scorer: opens the scorer that settles prefixes in exploring or a search.
+        scorer: opens the scorer that bounds the scores of prefixes in exploring or a search.
         texts: one text per query to read, or the texts with which a search begins.
     """
 
@@ -151,7 +151,7 @@ class Meter:
     done: int
     total: int
     tokens: int = 0
-    _draws: int = 0  # draws finished in the current part; next, its tokens
+    _draws: int = 0  # draws finished in the current part; `_forwarded` has its tokens
     _forwarded: int = 0
 
     @contextmanager

@@ -120,7 +120,7 @@ class Evaluation:
 
     @cached_property
     def wanted(self) -> Wanted:
-        """The metrics of the study, and the texts that they need; InputError for an invalid one."""
+        """The study's metrics, and the texts that they need; InputError for an invalid metric."""
         ready = self.ready
         sampled = bool(self.sampled) and not ready.explores
         return choose(
@@ -177,14 +177,14 @@ def arm_plans(
     queries: tuple[Query, ...] = (),
     stressed: tuple[str, Generate, Generate] | None = None,
 ) -> list[ArmPlan]:
-    """Plan arms that are drawn; InputError for an engine that cannot explore an explored arm.
+    """Plan arms that are drawn; raise InputError if an engine cannot explore an explored arm.
 
     Args:
         evaluation: the study of a model.
         arms: the decoding of each arm; the key of an arm names its model.
         queries: the queries of the arms; empty: the questions.
-        stressed: the stress of the model, its engine, and an engine with the model's tokenizer
-            (None: the unchanged model).
+        stressed: the spec of a stress, the engine under this stress, and the same engine without
+            the changes of prompts (None: no stress).
     """
     ready, plans = evaluation.ready, []
     for key, decoding in arms.items():

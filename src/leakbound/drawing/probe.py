@@ -15,7 +15,7 @@ from leakbound.text.shown import many
 from leakbound.types import Decoding, Draws, Effort, Generate, Query, Requests
 
 _PILOT = "pilot"  # the purpose of discarded draws
-_SERVED_QUESTIONS, _SERVED_DRAWS = 2, 16  # the most from a server: each request may cost money
+_SERVED_QUESTIONS, _SERVED_DRAWS = 2, 16  # maximum from a server: each request may cost money
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,7 +25,7 @@ class Cost:
     Attributes:
         questions: the number of questions.
         decodings: the number of decodings.
-        parts: the number of parts, each of the size of the first.
+        parts: the number of parts, as if all parts had the size of the first.
         draws: the draws of all queries, including greedy answers.
         forwards: the number of prefixes that exploring forwards; 0 without exploring.
         tokens: the number of new tokens if outputs are as long as in the first part.

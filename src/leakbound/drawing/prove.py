@@ -124,7 +124,7 @@ def questions_to_prove(
     known: Mapping[str, Counter[str]],
     query_ids: Container[str] | None = None,
 ) -> list[Searched]:
-    """Return the questions that the arm has drawn, each with texts that leak.
+    """Return the questions that the arm has drawn, each with leaking texts to begin its search.
 
     Args:
         arm: the arm.

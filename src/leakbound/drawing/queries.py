@@ -161,7 +161,7 @@ def _gathered(evaluation: Evaluation, rewritings: Rewritings) -> tuple[Accepted,
 def _selected(
     evaluation: Evaluation, rewritings: Rewritings, record: RunRecord, queries: list[Query]
 ) -> list[Query]:
-    """Select queries by the model's T = 1 draws, in a separate run that is never scored."""
+    """Select queries by draws at temperature 1, in a separate run that is never scored."""
     rewritten = {query.prompt_id for query in queries if query.source != "original"}
     tried = [query for query in queries if query.prompt_id in rewritten]
     if not tried:
@@ -183,7 +183,7 @@ def _selected(
 
 
 def named(prompts: Sequence[Prompt], texts: Sequence[Sequence[str]], source: str) -> list[Query]:
-    """Return every question followed by its rewritings, which have the opener of the question."""
+    """Return every question followed by its rewritings, which have the question's `prefix`."""
     queries: dict[str, Query] = {}
     for prompt, own in zip(prompts, texts, strict=True):
         question = Query.original(prompt)

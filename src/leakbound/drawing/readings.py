@@ -1,4 +1,4 @@
-"""Compute the probabilities of texts, and the answers, that metrics need of a run's models."""
+"""Compute, with a run's models, the probabilities of texts and the answers that metrics need."""
 
 from __future__ import annotations
 

@@ -47,7 +47,7 @@ from leakbound.types import (
 
 
 def add_arms(run: Run, plans: Sequence[ArmPlan]) -> list[Arm]:
-    """Record the plans of these arms in the run; raise MixError for another plan."""
+    """Record the plans of these arms in the run; raise MixError if a plan differs there."""
     return [run.add_arm(plan.key, plan.spec) for plan in plans]
 
 
@@ -78,7 +78,7 @@ def draw_arm(
     """Draw the missing parts of an arm; each part is stored when it is finished.
 
     If a claim ends the draws, rounds follow until every question is decided or has the maximum
-    number of draws. The recorded looks are repeated first.
+    number of draws. The recorded looks (see the module) are repeated first.
 
     Args:
         arm: the planned arm.
@@ -170,7 +170,7 @@ def draws_of(arm: Arm, part: Part, purpose: str | None = None) -> Draws:
 
 
 def look(arm: Arm, scorer: Scorer) -> dict[str, Look]:
-    """Return a look at every question that has new draws since its last look."""
+    """Return a look (see the module) at every question with new draws since its last look."""
     planned = arm.unlooked()
     looks = _look(arm, scorer, planned) if planned else {}
     for query_id, n in planned.items():

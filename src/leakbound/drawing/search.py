@@ -101,7 +101,7 @@ class AttackSearch:
         self.evaluation, self.run, self.task = evaluation, run, ready.benchmark
         self.engine, self.scorer, self.at = evaluation.engine("target"), ready.steering, ready.at
         self.budget, self.seed = attack.budget, ready.study.seed
-        self.template = ready.study.settings.template or self.task.template  # of shown pairs, too
+        self.template = ready.study.settings.template or self.task.template  # also for shown pairs
         self.decodings = attack.decodings([*evaluation.arms.values()])
         why = why_unproved(self.engine, self.decodings, self.scorer)
         if why:
@@ -129,7 +129,8 @@ class AttackSearch:
     def attack(self) -> None:
         """Search, then draw the worst inputs from the model and the control.
 
-        If proofs are possible, leaks of each found input are then proved with `budget` forwards.
+        If proofs are possible, leaks of each found input are then proved with `budget` forward
+        passes.
         """
         run, evaluation = self.run, self.evaluation
         attack_queries = read_attack_queries(run.path)
@@ -175,7 +176,7 @@ class AttackSearch:
                 yield from arm_plans(evaluation, arms, queries=queries)
 
     def _winners(self) -> Iterator[AttackQuery]:
-        """Yield the variant of each question that leaks most, under the question's id."""
+        """Yield, for each question, the variant that leaks most, with the question's id."""
         keys = {decoding: key for key, decoding in arm_keys(self.decodings, ATTACK).items()}
         fields = self._tried()
         if self.proves:
@@ -273,7 +274,7 @@ class AttackSearch:
         return standings
 
     def _forwards(self, variant: Variant, draws: int) -> int:
-        """Return the forward passes that cost as much as these draws; 0 if draws should leak."""
+        """Return the forward passes that cost as much as these draws; 0 if a draw likely leaks."""
         if not self.proves or self.best.get(variant.query.prompt_id, 0.0) * draws >= 1:
             return 0
         return max(round(draws * self.price), 1)
@@ -300,7 +301,7 @@ class AttackSearch:
         every = (self.trial.arm(_round(earlier, decoding)) for earlier in range(1, number + 1))
         arms, name = [arm for arm in every if arm is not None], slug(self.scorer)
         by_draws = _by_draws(arms, query_ids, self.scorer)
-        # with scores in (0, 1), a prefix of one arm may hide longer events of another arm
+        # if scores are in (0, 1), a short event of one arm may replace longer events of another arm
         parts = [arms, *([arm] for arm in arms)] if self.proves else []
         proofs = [leaking_masses(part, self.scorer) for part in parts]
         forwards = Counter[str]()

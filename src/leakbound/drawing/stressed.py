@@ -24,7 +24,7 @@ FOLDER = "stress"
 
 
 def spelt_out(ready: Prepared) -> Prepared:
-    """Return the study with each of its stresses listed individually, as arms are."""
+    """Return the study with one entry per stress, because each stress has arms of its own."""
     if not ready.study.stress:
         return ready
     specs = tuple(stress.spec for stress in stresses_of(ready.study.stress))

@@ -54,7 +54,7 @@ def check(evaluation: Evaluation) -> None:
     if evaluation.slice is not None:
         slice_of(evaluation.slice)  # raises for an invalid name
         _require_divisible(study)
-    Fluency.open(evaluation.wanted, task, study.settings.loading)  # raises early for a classifier
+    Fluency.open(evaluation.wanted, task, study.settings.loading)  # raises early
     _require_fitting(evaluation)
     for rewriter in () if study.rewritings is None else study.rewritings.models:
         require_named(rewriter, study.trusted)

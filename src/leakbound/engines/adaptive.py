@@ -5,9 +5,9 @@ confidence of the model over this answer is high enough. In mode `running`, each
 step is greedy if the mean confidence so far is high enough.
 `AdaptiveTemperature` is for users who serve a model through transformers'
 `generate`. It gives the distribution of mode `running`, so the bounds of an
-evaluation apply to the served model. The authors published no code; their c(x)
-is implemented as the mean over the generated tokens, including the present
-token.
+evaluation apply to the served model. The authors published no code; their
+confidence c(x) is implemented as the mean over the generated tokens, including
+the present token.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ from leakbound.types import Decoding, Draws, Failure, Query, Sample
 class AdaptiveTemperature(LogitsProcessor):  # type: ignore[misc]
     """Keep only the likeliest token if the mean confidence of a sequence exceeds `threshold`.
 
-    The confidence of a token is the largest T = 1 untruncated probability; its mean is over the
-    generated tokens of the sequence. A row's mean does not depend on the other rows of its batch.
-    Use
+    The confidence at a token is the largest next-token probability at temperature 1, without
+    truncation. The mean is over the generated tokens of the sequence. A row's mean does not depend
+    on the other rows of its batch. Use
 
         model.generate(..., do_sample=True, top_k=0, logits_processor=[AdaptiveTemperature(0.9)])
 
@@ -101,6 +101,6 @@ def in_two_passes(
 
 
 def _under(sample: Sample, decoding: Decoding) -> Sample:
-    """Return the sample under this decoding, without floors, which the first pass makes invalid."""
+    """Return the sample under this decoding, without lower bounds of log-probabilities."""
     completions = tuple(replace(c, logprob_floor=None) for c in sample.completions)
     return replace(sample, decoding=decoding, completions=completions)

@@ -122,7 +122,7 @@ def located(location: str) -> tuple[str, str]:
 
 
 def origin(url: str, name: str) -> tuple[str, str, int | None]:
-    """Return scheme, host and port of a URL; InputError with its `name` for an invalid one."""
+    """Return scheme, host and port of a URL; if it is invalid, raise InputError with `name`."""
     try:
         parts = urlsplit(url)
         address = parts.scheme, parts.hostname or "", parts.port or _PORTS.get(parts.scheme)

@@ -62,8 +62,8 @@ def prefix_model(
 class FedLayers:
     """A model's layers, whose inputs can be replaced by inputs recorded from complete sequences.
 
-    far: the largest difference at the same tokens, relative to the largest number, among the
-    embeddings and the outputs of each layer's attention.
+    far: the largest `distance` from the recorded values at the same tokens, over the embeddings and
+    the outputs of each layer's attention.
     """
 
     def __init__(
@@ -187,7 +187,7 @@ def _attention_of(layer: Any) -> Any:
 
 
 def _sequences(vocab: int) -> list[list[int]]:
-    """Return all tokens of the probe's rows."""
+    """Return all tokens of the test's rows."""
     return [
         [i % vocab for i in (*_PROMPTS[prompt], *new)]
         for prompt, *new in zip(_AFTER, *_STEPS, strict=True)
@@ -199,8 +199,8 @@ def _forwards(
 ) -> list[torch.Tensor]:
     """Return the logits after each step of the test; with `at_once`, prompts are one batch.
 
-    If a key or value is not finite, the model reads the prompts again, one by one. Then the layers
-    would get the recorded inputs twice.
+    Set `at_once` to False if a key or value is not finite: the model then reads the prompts of a
+    batch again, one by one, and the layers would get the recorded inputs twice.
     """
     at = (lambda rows, ends: None) if layers is None else layers.at
     roots, numbers = np.zeros(len(_PROMPTS), dtype=np.int64), np.arange(len(_PROMPTS))

@@ -42,7 +42,7 @@ NAME = "leakbound_cascade"
 _SCORES = {"cpu": 1 << 19, "other": 1 << 26}
 _HEIGHTS = (4, 8, 16, 32, 64, 128)  # of strips
 _STRIP = 8  # cost of reading a strip's keys, as a number of rows that attend
-_ALL = 1 << 62  # bytes
+_ALL = 1 << 62  # bytes: no limit
 _NOWHERE = torch.empty(0, 0, dtype=torch.long)
 _REFUSED = ("position_bias", "head_mask")  # arguments that change scores in unsupported ways
 
@@ -56,7 +56,7 @@ class NotJoinedError(RuntimeError):
 
 @dataclass(frozen=True, slots=True)
 class Strips:
-    """Rows in strips of equal height. A strip has rows of one prompt; a prompt's last may be short.
+    """Rows in strips of equal height, each for one prompt; a prompt's last strip may be shorter.
 
     starts: the first row of each strip, then the number of all rows. prompts: the index of each
     strip's prompt. rows: strips × height, the row at each place; a short strip is filled with its
@@ -133,8 +133,8 @@ class Together(NamedTuple):
 class Shared:
     """The layout of the rows of one forward pass. `block`: bytes of keys per batch (None: all).
 
-    If prompts are read once, it has the `starts` of the strips, and their `rows` and `places` on
-    the model's device (see `Strips`).
+    If prompts are read once, the layout has the `starts` of the strips, and their `rows` and
+    `places` on the model's device (see `Strips`).
     """
 
     def __init__(

@@ -97,12 +97,12 @@ def replies_of(
 
 @dataclass(frozen=True, slots=True)
 class TransformersChat:
-    """Replies drawn from a model by the forest; requests with equal messages share their tree.
+    """Replies drawn by `leakbound.sampling`; equal messages are drawn in one tree of prefixes.
 
     The decoding determines the distribution of replies completely. A reply that reaches
     `max_new_tokens` or a stop string is not drawn again, because that would favour short replies.
-    The reply is the answer, without the thought. It is None if the answer is missing or the model's
-    logits are unusable.
+    The reply is the answer, without the thought. A missing answer or unusable logits of the model
+    give None.
 
     Attributes:
         engine: draws the replies, with the prompting `Conversations`.

@@ -116,7 +116,7 @@ class SequenceClassifier:
         return _classified(self, rows)
 
     def truncated(self, tokens: int) -> SequenceClassifier:
-        """Return a classifier of only the first tokens of every text; see `Truncates.truncated`.
+        """Return a classifier that reads only first tokens of texts; see `Truncates.truncated`.
 
         Args:
             tokens: the largest number of tokens, including tokens that the tokenizer adds.
@@ -133,7 +133,7 @@ class SequenceClassifier:
     def _model(self) -> Any:
         model = self.checkpoint.load(AutoModelForSequenceClassification)
         if model.config.pad_token_id is None:
-            model.config.pad_token_id = _NO_TOKEN  # the last other token is used
+            model.config.pad_token_id = _NO_TOKEN  # the last token other than this id is classified
         return model
 
 

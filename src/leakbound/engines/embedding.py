@@ -1,4 +1,4 @@
-"""Texts as vectors: by the language model itself, or by a sentence-embedding model."""
+"""Embed texts as vectors, by the language model itself or by a sentence-embedding model."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ class TransformersEmbedder:
         return vectors
 
     def _read(self, text: str) -> tuple[list[int], int]:
-        """Return the prompt up to the question's end, and the first token of the question."""
+        """Return the prompt up to the question's end, and the index where the question begins."""
         ids, (start, stop) = self.prompting.locate(self.loaded.tokenizer, text)
         most = self.loaded.context_length
         if stop == start or (most is not None and stop > most):

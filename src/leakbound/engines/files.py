@@ -46,7 +46,7 @@ class ModelFiles:
     def find(cls, location: str) -> ModelFiles:
         """Find the files at `location`: a folder, a `.gguf` file, or a hub name.
 
-        Raises ModelError if they are missing or incomplete, and for a config with more layers than
+        Raises ModelError if files are missing or incomplete, and for a config with more layers than
         the files have tensors.
         """
         path = Path(location).expanduser()

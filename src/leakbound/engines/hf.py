@@ -1,4 +1,4 @@
-"""The transformers engine: completions of a causal language model, drawn by the forest."""
+"""The transformers engine: it draws completions from a causal language model."""
 
 from __future__ import annotations
 
@@ -87,8 +87,9 @@ class TransformersEngine:
     Args:
         loaded: the model, from `load_model`.
         prompting: how questions become prompts (None: `Prompting()`).
-        rows: prefixes forwarded together (None: at most 1,024 with keys and values of at most 2
-            GiB; on a GPU at most 4,096 in an eighth of its memory).
+        rows: prefixes forwarded together (None: at most 1,024, with at most 2 GiB of keys and
+            values; on a GPU at most 4,096, with keys and values in at most an eighth of its
+            memory).
     """
 
     def __init__(

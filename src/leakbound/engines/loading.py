@@ -209,7 +209,8 @@ def live_model(model: Any, tokenizer: Any) -> LoadedModel:
         The model in the form that engines accept.
 
     Raises:
-        ModelError: none of its end tokens is in its vocabulary, so that no answer could end.
+        ModelError: none of the model's end tokens is in its vocabulary, so that no answer could
+        end.
     """
     ends = _ends("the model", model.generation_config, model.config, tokenizer)
     length = getattr(model.config, "max_position_embeddings", None)
@@ -362,7 +363,7 @@ def partial_of(path: Path) -> Path:
         path: the folder to make.
 
     Returns:
-        A hidden sibling of it.
+        A hidden sibling of `path`.
     """
     return path.with_name(f".{path.name}.partial")
 
@@ -399,7 +400,7 @@ def quiet() -> Iterator[None]:
 
 
 def _read(kind: Any, location: str, files: ModelFiles, dtype: str, **common: Any) -> Any:
-    """Return the model with every tensor from its own files, or ModelError."""
+    """Return the model with all tensors from its files; raise ModelError if one is missing."""
     more: dict[str, Any] = {"use_safetensors": True}
     if files.gguf:
         # transformers can compute on packed (quantised) blocks, so dense weights must be requested.

@@ -99,8 +99,8 @@ class CachedModel:
     """Branching prefixes over stored keys and values; see `PrefixModel` for the contract.
 
     A handle is the slot of a prefix's last token; `live` handles are not yet released. `cascade`
-    decides when the keys of prompts are read once for all of their rows; None: never. It may change
-    between calls. If the keys and values of a batch take more than `block` bytes in a layer,
+    decides when the keys of prompts are read once for all of their rows; None: never. `cascade` may
+    change between calls. If the keys and values of a batch take more than `block` bytes in a layer,
     attention is computed in parts, with bit-equal results; None: never in parts.
 
     The model is full once keys and values take `memory_for_keys` bytes. A batch whose keys and
@@ -167,7 +167,7 @@ class CachedModel:
         """
         rows = list[Slots]()
         for prompt in prompts:
-            stem, depth = self._tree.find(prompt[:-1])  # a token is left for the logits
+            stem, depth = self._tree.find(prompt[:-1])  # the last token is read for its logits
             rows.append(self._tree.chain(stem, len(prompt) - depth))
             self._tree.remember(rows[-1], np.array(prompt[depth:]))
         longest, handles = max(map(len, rows)), np.array([slots[-1] for slots in rows])
@@ -368,7 +368,7 @@ class _Gathered(Cache):  # type: ignore[misc]
         *_: Any,
         **__: Any,
     ) -> tuple[torch.Tensor, torch.Tensor]:
-        """Store the new tokens' keys and values; return or offer those of all tokens of each row.
+        """Store the new tokens' keys and values; return or offer those of all tokens.
 
         With an offer, only the new keys and values are returned.
         """

@@ -3,12 +3,13 @@
 torch multiplies float32 matrices with MKL. On AVX-512 processors that are not
 from Intel, MKL reaches less than half the speed of oneDNN, which is also part
 of torch. oneDNN reads the weights in place, so no weights are copied, and later
-changes of the weights take effect. A call takes ten to forty microseconds more,
-so small products are computed by MKL. Without AVX-512, MKL is as fast or
-faster, except for layers with many weights. The choice depends only on the
-shape and the vector instructions of the CPU, so draws are reproducible. oneDNN
-sums in a different order, so the last bits of logits change, as with the shape
-of a batch; the margin of exact masses includes this.
+changes of the weights take effect. A call of oneDNN takes ten to forty
+microseconds more than a call of MKL, so small products are computed by MKL.
+Without AVX-512, MKL is as fast or faster, except for layers with many weights.
+The choice depends only on the shape and the vector instructions of the CPU, so
+draws are reproducible. oneDNN sums in a different order, so the last bits of
+logits change, as with the shape of a batch; the margin of exact masses includes
+this.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ import torch
 from torch.nn.functional import linear
 
 LEAST = 1 << 20  # multiplications that take MKL about as long as the additional time of a call
-HEAVY = 1 << 22  # weights of a layer from which oneDNN is faster without AVX-512
+HEAVY = 1 << 22  # without AVX-512, oneDNN is faster for layers with at least this number of weights
 
 Product = Callable[[torch.Tensor], torch.Tensor]
 

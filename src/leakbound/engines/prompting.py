@@ -57,11 +57,12 @@ class Prompting:
     A chat template is used if the tokenizer has one. Otherwise the question is put into `template`.
 
     `compat` "openunlearning" makes prompts and masks like the framework OpenUnlearning. In this
-    mode, generation from a plain prompt keeps the trailing blank of the prompt. As many leading
-    tokens as the prompt has without an answer are not scored; the first tokens of an answer may be
-    among them. Tokens after the end of a turn are scored, including a final EOS token. Tokens with
-    the id of the pad token are hidden from all later tokens, even if they end a turn (issue 128 of
-    OpenUnlearning), because published numbers of Llama 3 depend on this.
+    mode, generation from a plain prompt keeps the trailing blank of the prompt. If the prompt,
+    tokenised without an answer, has k tokens, the first k tokens of prompt and answer together are
+    not scored; the first tokens of an answer may be among them. Tokens after the end of a turn are
+    scored, including a final EOS token. Tokens with the id of the pad token are hidden from all
+    later tokens, even if they end a turn (issue 128 of OpenUnlearning), because published numbers
+    of Llama 3 depend on this.
 
     Attributes:
         template: the plain prompt, with {question} for the question (None: `BASE_TEMPLATE`).
@@ -412,7 +413,7 @@ class Prompting:
         return (_trained(tokenizer) or "auto") if self.thinking == "auto" else self.thinking
 
     def _require_thinking(self, tokenizer: Tokenizer, query: Query) -> None:
-        """Refuse a thought that no token marks, or that the prompt leaves no room for."""
+        """Refuse a thought if no token marks thoughts, or if the prompt leaves no place for one."""
         why = None
         if not marks_of(tokenizer).begins:
             why = "the tokenizer has no token that marks thoughts"
@@ -489,7 +490,7 @@ class Prompting:
         return {"on": True, "off": False}.get(self._thinking(tokenizer))
 
     def _finished(self, tokenizer: Tokenizer, query: Query, opened: str, answer: str) -> str:
-        """Return the text with the answer; it begins like `opened` except for a trailing blank."""
+        """Return the text of prompt and answer; it begins with `opened` without its blank."""
         start, marks = opened.rstrip(_BLANK), marks_of(tokenizer)
         if self.compat is None and marks.opens(opened):  # the prompt's tokens must not change
             return f"{opened}{marks.lead(opened)}{answer}"

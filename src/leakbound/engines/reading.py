@@ -42,8 +42,8 @@ class Reader:
     """Reads answers with a model; see `Reads.read`.
 
     `shares`: whether the model accepts masks and positions, so that answers may share a row. If
-    not, every answer has its own row, and all rows of a batch have one length, which is slower and
-    right for every model.
+    not, every answer has its own row, and all rows of a batch have one length, which is slower but
+    correct for every model.
     """
 
     loaded: LoadedModel
@@ -210,7 +210,7 @@ class _Tree:
     """A prompt and answers to it; shared beginnings of answers are stored once.
 
     `tokens` are the prompt's tokens, then the answers' tokens without the last token of each
-    answer, which has no successor. A token of an answer follows each of the last `wanted` tokens.
+    answer, which has no successor. Each of the last `wanted` tokens precedes a token of an answer.
     """
 
     def __init__(self, prompt: Ids) -> None:
@@ -249,7 +249,7 @@ class _Tree:
     def readings(
         self, logits: torch.Tensor, spelt: Callable[[list[int]], str]
     ) -> dict[Pair, Reading | None]:
-        """Return the readings of its answers from `logits` [wanted, V]; None for unusable ones."""
+        """Return the readings of the tree's answers from `logits` [wanted, V]; None if unusable."""
         height = distribution.rows_together(logits)
         parts = [_columns(logits[at : at + height]) for at in range(0, len(logits), height)]
         columns = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}

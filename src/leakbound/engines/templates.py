@@ -1,9 +1,9 @@
 """Chat templates: untrusted programs in the model's files that write the prompt.
 
 transformers renders chat templates in Jinja's sandbox, which prevents reading
-files and running code. The sandbox limits neither their time nor their memory.
-A rendered prompt that does not contain its question is refused. This module
-does not need torch.
+files and running code. The sandbox limits neither the time nor the memory of a
+template. A rendered prompt that does not contain its question is refused. This
+module does not need torch.
 """
 
 from __future__ import annotations
@@ -26,7 +26,8 @@ class Family:
     A chat model is used with its own template. OpenUnlearning makes exceptions for some families;
     this package makes the same exceptions, so that the numbers are comparable.
 
-    `system`: whether a benchmark's system message opens its conversations. `turn`: the format of a
+    `system`: whether a benchmark's system message opens the conversations of these models. `turn`:
+        the format of a
     single question without a system message, if OpenUnlearning writes it without the template. For
     such a family, an answer is the text between this prompt and EOS.
     """
@@ -90,8 +91,8 @@ def written(
 
     `thinking`: the setting `enable_thinking` that the template gets (None: it gets no setting).
 
-    Raises InputError if the template refuses them, and ModelError if it leaves out the last message
-    of the user.
+    Raises InputError if the template refuses the turns, and ModelError if it leaves out the last
+    message of the user.
     """
     settings = {} if thinking is None else {"enable_thinking": thinking}
     prompt = _rendered(tokenizer, turns, open_ended, **settings)
@@ -139,7 +140,7 @@ def contains_question(prompt: str, question: str) -> bool:
 def require_sound(tokenizer: Tokenizer, file: str) -> None:
     """Refuse a chat template whose prompts about two questions are identical or leave them out.
 
-    A template that refuses both questions is accepted here, because it will refuse the real
+    A template that refuses both questions is accepted here: its error appears with the real
     questions. ModelError names the `file` of the template.
     """
     if getattr(tokenizer, "chat_template", None) is None:

@@ -18,7 +18,7 @@ from leakbound.types import Decoding, Parts
 from leakbound.types.decoding import require
 
 Begins: TypeAlias = Literal["thought", "answer", "header", "content"]
-"""The part of an output that follows a mark; a header names its "content"."""
+"""The part of an output that follows a mark; a "header" names the kind of "content" after it."""
 
 _ANSWERS = ("final", "assistant", "")  # headers of an answer
 _HEADERS = (*_ANSWERS, "analysis", "commentary")  # headers without other text
@@ -195,7 +195,7 @@ def marks_of(tokenizer: Any) -> Marks:
 
 
 def token_of(tokenizer: Any, text: str) -> int | None:
-    """Return the token that is a text.
+    """Return the single token whose text is `text`.
 
     Args:
         tokenizer: the tokenizer of the model.
@@ -227,7 +227,7 @@ class Phase(NamedTuple):
     closed: int = 0
 
 
-_KEPT = 1 << 16  # phases
+_KEPT = 1 << 16  # the maximum number of phases in memory
 
 
 class ThoughtBudget:

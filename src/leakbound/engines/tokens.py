@@ -154,7 +154,7 @@ class Detokenizer:
 
     def _settled(self, ids: Sequence[int]) -> str:
         """Return the text of these ids that no later token can change."""
-        # its last token is never decoded together with a later one
+        # this text ends with a token that is never decoded together with a later token
         last, firm = len(ids), self._firm_ids
         while last and ids[last - 1] not in firm:
             last -= 1
@@ -172,7 +172,7 @@ class Detokenizer:
 
     @cached_property
     def _pieces(self) -> defaultdict[int, bytes] | None:
-        """The bytes of each token, if a text is their concatenation; None if it is not."""
+        """The bytes of each token, if texts are concatenations of these bytes; else None."""
         decoder = getattr(getattr(self._tokenizer, "backend_tokenizer", None), "decoder", None)
         if type(decoder).__name__ != "ByteLevel":
             return None

@@ -284,7 +284,7 @@ class VllmEngine:
         """Return every setting of vLLM's sampling, for a prompt of `length` tokens."""
         from vllm import SamplingParams
 
-        marks = "watermarking" in inspect.signature(SamplingParams).parameters  # not in all
+        marks = "watermarking" in inspect.signature(SamplingParams).parameters  # not in old vLLM
         plain = {"watermarking": False} if marks else {}
         return SamplingParams(
             n=1 if decoding.greedy else n,
@@ -349,8 +349,8 @@ class VllmEngine:
 def _seed_of(draws: Draws, query: Query, chunk: int) -> int:
     """Return the first of the consecutive seeds of a chunk's draws.
 
-    Sample i of a call takes this seed plus i. It is a digest, because chunks with consecutive seeds
-    would share draws. Two chunks of n draws overlap with probability below n / 2**61.
+    Sample i of a call takes this seed plus i. The seed is a digest, because chunks with consecutive
+    seeds would share draws. Two chunks of n draws overlap with probability below n / 2**61.
     """
     named = json.dumps([draws.seed, draws.purpose, query.id, chunk]).encode()
     return int.from_bytes(hashlib.sha256(named).digest()[:8]) >> (64 - _SEED_BITS)

@@ -2,8 +2,9 @@
 
 No bound here assumes a fixed n: `stats.every_question` of `stats.Stopped` draws is valid at all
 looks simultaneously. These bounds need an order of the draws that was fixed before drawing. So the
-draws of each question count in their planned order, up to the first part that is missing. Workers
-finish parts with short outputs first, so the finished parts alone would not be a random sample.
+draws of each question count in their planned order, up to the first missing part (a part is the
+unit of storage). Workers finish parts with short outputs first, so all finished parts would not be
+a random sample of the draws.
 """
 
 from __future__ import annotations
@@ -88,7 +89,7 @@ class ArmSoFar:
         questions: the number of questions of the arm.
         query_ids: the questions that have draws so far.
         bounds: an interval for each of these questions, valid simultaneously; None: no bounds yet.
-        why_not: the reason for no bounds.
+        why_not: the reason if there are no bounds.
         ledger: the number of stored draws in each class.
     """
 
@@ -130,7 +131,8 @@ class RunSoFar:
         slice: the slice of a study that the run draws, i/N; None: all of the study.
         confidence: the simultaneous confidence of all intervals of an arm and a scorer, at every
             look.
-        so_far: for each arm that samples the unchanged questions, and each scorer, its bounds.
+        so_far: the bounds for each pair of a scorer and an arm that samples the unchanged
+            questions.
     """
 
     arms: tuple[ArmProgress, ...]
@@ -226,7 +228,7 @@ def follow(run: Run) -> RunSoFar:
         scorers = tuple(map(make_scorer, scorers_of(run)))
     except LeakboundError:  # no scorer is named, or one is not installed
         scorers = ()
-    with suppress(LeakboundError):  # of a damaged part, which its own arm reports
+    with suppress(LeakboundError):  # a damaged part is reported with its arm
         scorers = in_reading_of(run, scorers)
     so_far = []
     for arm, scorer in product(sampled, scorers):

@@ -83,8 +83,9 @@ def evaluate(
 
     Args:
         model: a folder or hub name, an engine, or the name of an engine to open, such as
-            `vllm:MODEL`. If its recipe has a coin, the questions are about the subjects that it was
-            taught, and questions about the other subjects are control questions.
+            `vllm:MODEL`. If the model's recipe records a coin (a random choice of the taught
+            subjects), the questions are about the taught subjects, and questions about the other
+            subjects are control questions.
         study: a `Study`, or a benchmark or its spec, with the defaults.
         out: the run directory.
         control: a model that never saw the data, or a finished run of such a model. The control is
@@ -207,8 +208,8 @@ def sample(
     """Draw completions only, the first step of `evaluate`; `score` and `bound` follow.
 
     Args:
-        model: as for `evaluate`. If its recipe has a coin, the questions are about the subjects
-            that it was taught.
+        model: as for `evaluate`. If the model's recipe records a coin (a random choice of the
+            taught subjects), the questions are about the taught subjects.
         study: a `Study`, or a benchmark or its spec, with the defaults. Its scorers are not used.
         out: the run directory.
         control: a model that never saw the data, or a finished run of such a model. The control is
@@ -251,7 +252,7 @@ def score(
             is named here.
         calibration: a file of items that people labelled, to correct for the errors of a judge,
             or of the only binary scorer (None: no correction).
-        settings: how models of scorers are loaded (None: as for the run).
+        settings: the settings for loading the scorers' models (None: those of the run).
         workers: processes that run these models, such as `RayWorkers` (None: this process).
         progress: called with the progress of each step, a `leakbound.types.Headway`.
 
@@ -340,7 +341,8 @@ def prove(
     Args:
         run: an open run, see `leakbound.load`.
         forwards: the largest number of forward passes per question; at least 1.
-        scorer: a name (default: the first binary scorer of the run, else its first).
+        scorer: a name (default: the first binary scorer of the run, or else the run's first
+            scorer).
         model: the current location of the run's model, or its engine (None: as recorded).
         proposals: finished runs of the same questions, such as of the model before unlearning. The
             search begins with their leaking answers, the true answer and the run's own answers.
@@ -384,7 +386,7 @@ def measure(
 ) -> Mapping[Model, Mapping[str, Values]]:
     """Compute metrics of utility and memorisation of a run, and store them in `utility.json`.
 
-    The run has everything that they need, so no model is loaded.
+    The run has everything that the metrics need, so no model is loaded.
 
     Args:
         run: an open run, see `leakbound.load`.
@@ -478,7 +480,7 @@ def merge(runs: Sequence[str | Path], *, out: str | Path, progress: Progress = s
 def prepared(study: Study, *, scores: bool = True) -> Prepared:
     """Prepare a study; `scores` states whether its completions are scored.
 
-    Raises InputError for everything that can be refused without a model.
+    Raises InputError for every fault that can be found without a model.
     """
     if not scores:
         _require_unsteered(study)

@@ -2,11 +2,11 @@
 
 Copies have two common causes. On servers that seed draw i with s + i, calls with the seeds s and s
 + 1 share all draws but one. A cache whose key lacks the number of the draw repeats its outputs.
-Imported files do not state the probabilities of texts, so copies are found by their order. The
-probability that two sequences of independent draws agree, draw by draw, at every question is about
-the product of the frequencies of the outputs among the draws of each question. A question whose
-outputs are all equal shows nothing, because a model with one likely output also draws equal
-outputs.
+Imported files do not state the probabilities of texts, so copies are found by the order of the
+draws. The probability that two sequences of independent draws agree, draw by draw, at every
+question is about the product of the frequencies of the outputs among the draws of each question. A
+question whose outputs are all equal shows nothing, because a model with one likely output also
+draws equal outputs.
 """
 
 from __future__ import annotations

@@ -166,7 +166,7 @@ def _stored(run: Run, arm: str) -> dict[str, Any]:
 
 
 def _write_samples(run: Run, out: Path, arm: str, redact: bool | None) -> Exported:
-    """Write the draws of an arm; masses are not samples, and no question may be missing."""
+    """Write the draws of an arm that has a fixed number of draws for every question."""
     if arm not in run.arms:
         raise InputError(f"`{run.path}` has no arm {arm!r}. {suggestion(arm, run.arms)}")
     drawn = run.arms[arm]
@@ -205,7 +205,7 @@ def _stated(arm: Arm) -> JsonObject:
 
 
 def _texts(arm: Arm) -> Iterator[dict[str, object]]:
-    """Yield question, answer, output and its count; null for draws that never arrived."""
+    """Yield question, answer, output and count; the output is null if the draws never arrived."""
     answers = {prompt.id: prompt.answer for prompt in arm.run_queries.prompts}
     queries = {query.id: query for query in arm.queries}
     for query_id, output, _, count in _draws(arm):

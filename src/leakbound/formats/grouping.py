@@ -170,7 +170,7 @@ class SampledQuestions:
 
     @property
     def decoding(self) -> Decoding:
-        """Return the output distribution of the draws, with its unknown settings."""
+        """Return the output distribution of the draws, with a list of its unknown settings."""
         values: dict[str, Any] = {k: v for k, v in self.stated.items() if k in DECODING}
         if values.get("top_k") == -1:  # several tools write this for all tokens
             values["top_k"] = 0
@@ -296,7 +296,7 @@ def require_same_settings(first: str, common: Settings, name: str, stated: Setti
 def join(parts: Sequence[SampledQuestions]) -> SampledQuestions:
     """Join the questions of several files into the first; draws of later files are appended.
 
-    Several draws of a greedy decoding become one.
+    Several draws of a question by greedy decoding become one draw.
 
     Raises:
         InputError: for files that differ in model, decoding, text of a question or number of draws,
@@ -352,7 +352,7 @@ def _require_joined(first: SampledQuestions, part: SampledQuestions) -> None:
 
 
 def _doubt(part: SampledQuestions) -> Iterator[str]:
-    """Refuse draws that a fixed seed made identical; report other reasons to doubt them."""
+    """Refuse draws that a fixed seed made identical; note missing scores and suspect draws."""
     seed, name = part.stated.get("seed"), part.path.name
     outputs = sum(question.n - question.missing for question in part.questions.values())
     if lacking := [f"{outputs - n:,} by {key}" for key, n in part.scored.items() if n < outputs]:

@@ -83,7 +83,7 @@ def import_run(
             "promptfoo", "lighteval", "jsonl" or "csv"; None: inferred from each file's name and
             content.
         benchmark: the source of questions, answers and keywords, matched by id or by the model's
-            input; None: the files, which must then have the same questions.
+            input; None: the files themselves, which must then all have the same questions.
         data: the folder with the files of a named `benchmark`; None: as in `load_benchmark`.
         scores: the names of the files' scores that are stored, "none" for none; None: all. A score
             is binary if the files state this and all of its values are 0 or 1. If the files contain
@@ -322,7 +322,7 @@ def _store(arm: Arm, sampled: SampledQuestions, spool: Spool, scorers: Scorers) 
 
 
 def _score(name: str, scorer: Scorer, draw: Draw, absent: bool) -> float | None:
-    """Return the file's score of a draw; None if a part is missing, unless a visible part leaks."""
+    """Return a draw's score in the file; None if a part is missing and no leak is visible."""
     score = dict(draw.scores).get(name)
     seen = not absent or (reads_thoughts(scorer) and visible(draw.output.thought))
     unscored = is_unscored(scorer, missing=absent, hidden=draw.output.hidden)

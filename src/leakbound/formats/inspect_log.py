@@ -1,7 +1,8 @@
 """Logs of inspect_ai, with the epochs of every sample: `.json`, and `.eval`, a zip of JSON files.
 
 Newer `.eval` files are compressed with Zstandard, which the standard library cannot read. Logs of
-2024 have one `score` for a sample, named by the log's results, and its events in a `transcript`.
+2024 have one `score` for a sample, which the log's results name, and keep the sample's events in a
+`transcript`.
 
 A score of an epoch is a number. Words have the values of inspect_ai's `value_to_float`: C is 1, P
 is 1/2, I and N are 0, yes and true are 1, no and false are 0. A number, even as a text, has its own
@@ -118,7 +119,7 @@ def _unpacked(path: Path, info: zipfile.ZipInfo) -> bytes:
 
 
 def _epoch(_: str, sample: Json, path: Path, results: Json) -> tuple[int, SampleRow]:
-    """Return the number of an epoch, and its row without events, which are much larger.
+    """Return the number of an epoch, and its row without the log's events, which are much larger.
 
     The settings are those of the first call to a model; calls of a grader come later.
     """
@@ -162,7 +163,7 @@ def _attach(value: Any, attached: Mapping[str, str]) -> Any:
 
 
 def _order(results: Json) -> Json:
-    """Return the seed of the order for betting bounds, if all metrics of our plug-in agree."""
+    """Return the seed of the order in betting bounds, if all metrics of our plug-in agree."""
     scored = results.get("scores") or []
     stated = [m for score in scored for m in (score.get("metrics") or {}).values()]
     ours = [m for m in stated if m.get("group") in _METRICS and m["name"] == "seed"]
@@ -254,7 +255,7 @@ def model_output(output: Json) -> Output:
 def _scores(sample: Json, results: Json) -> dict[str, float | None]:
     """Return the scores of an epoch, named `SCORER/KEY` if a scorer gives several.
 
-    The results of an older log name its scorer. Lists of scores are left out.
+    In older logs only the results name the scorer. Lists of scores are left out.
     """
     scores = sample.get("scores") or {}
     if old := sample.get("score"):

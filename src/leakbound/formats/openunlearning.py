@@ -1,10 +1,10 @@
 """OpenUnlearning's evaluation logs, `*_EVAL.json` and `*_SUMMARY.json`, read and written.
 
 A log has for every metric an aggregate, `agg_value`, and its values per row of the data,
-`value_by_index`: losses, greedy answers, scores. A summary has only the aggregates. Each known
-metric of `leakbound.metrics.METRICS` is one value per row, and one metric of each entry is averaged
-to the aggregate. The greedy answers of a log are a baseline. A retrained model's log is the
-reference of forget quality and privleak.
+`value_by_index`: losses, greedy answers, scores. A summary has only the aggregates. Some metrics of
+`leakbound.metrics.METRICS` are in such logs, with one value per row. An entry of a log may contain
+several of these metrics; the aggregate is the average of one of them. The greedy answers of a log
+are a baseline. A retrained model's log is the reference of forget quality and privleak.
 """
 
 from __future__ import annotations

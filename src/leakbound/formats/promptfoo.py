@@ -64,7 +64,7 @@ def read(path: Path) -> SampleFile:
 
 
 def _row(row: Json, ids: dict[str, str]) -> SampleRow:
-    """Return the sample of a row with lower-case columns; `ids` has the tests so far."""
+    """Return the sample of a row with lower-case columns; `ids` has the ids of the tests so far."""
     prompt, response = row["prompt"]["raw"], row.get("response") or {}
     stated = row["testcase"].get("assert") if "testcase" in row else row.get("vars")
     test = json.dumps([prompt, stated or []], sort_keys=True)

@@ -75,11 +75,11 @@ class SampleFile:
         path: the file.
         tool: the tool that wrote it, with its version if known.
         task: the file's own name for its questions.
-        rows: the rows, read once. The draws of a question keep the order of the file, which shows
-            copies.
+        rows: the rows, read once. The draws of a question keep the order of the file, so that
+            copies can be found.
         stated: the settings of all draws: `model`, the names of `Decoding`, and others (a seed, a
             penalty) under their own names.
-        binary: whether the scores of this name are always 0 or 1.
+        binary: a function that returns whether the scores of a given name are always 0 or 1.
         note: a warning for the user; "": none.
         claim: the claim whose decision ended the draws of a question, by our plug-in; "": none.
         most: the largest number of draws of a question, if there is a claim.
@@ -152,7 +152,7 @@ def stated_count(path: Path, value: Any, noun: str) -> int:
 def settings_of(given: Settings) -> dict[str, object]:
     """Return the stated settings of another tool under our names.
 
-    Without `do_sample`, a temperature of 0 is a model's default.
+    If `do_sample` is False, decoding was greedy, so the temperature becomes 0.
     """
     settings = {
         _OURS.get(name, name): value

@@ -53,7 +53,7 @@ def _rows(path: Path, form: Literal["jsonl", "csv"]) -> Iterator[SampleRow]:
         filled = row if form == "jsonl" else replace(row, values=_cells(row))
         first = first or filled
         if _has_text(filled) != _has_text(first):
-            (first if _has_text(filled) else filled).text("question")  # raises: it has none
+            (first if _has_text(filled) else filled).text("question")  # raises an error
         with reading(row.place):
             yield _row(filled, texts=_has_text(filled))
 

@@ -92,9 +92,9 @@ _IN_NAME = re.compile(rf"(?<=\w )([A-Z][\w.-]*)(?: (?:{'|'.join(_SMALL.split())}
 def is_english(question: str) -> bool:
     """Return whether a question or request is in English, as far as its words show.
 
-    Most letters must be Latin, and more function words must be English than belong to the other
-    languages known here. A possessive counts as evidence for English, a word with an accent as
-    evidence against it. Titles in quotation marks, names, and small words within a name do not
+    Most letters must be Latin, and English function words must outnumber the function words of the
+    other languages known here. A possessive counts as evidence for English, a word with an accent
+    as evidence against it. Titles in quotation marks, names, and small words within a name do not
     count. A text without any other word, such as "42?", counts as English.
     """
     bare = _QUOTED.sub("Title", question)

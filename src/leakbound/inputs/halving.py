@@ -3,9 +3,10 @@
 Karnin et al. (2013), `Almost optimal exploration in multi-armed bandits`. Every round draws equally
 from the remaining candidates and keeps the better half. There are two departures from the paper.
 The draws of a candidate add up over the rounds. Candidates are ranked by a lower bound (a
-confidence bound or a proved bound), so that a candidate is kept for its observed results.
+confidence bound or a proved bound), so that only observed or proved results keep a candidate.
 
-The ranking is a selection after looking at the data, so its bounds are not valid for the winner.
+The ranking is a selection after looking at the data, so the bounds that rank are not valid for the
+winner.
 Bounds need draws that the search did not use.
 """
 
@@ -29,7 +30,8 @@ class Standing:
     """The results of a candidate after a round, from all draws so far.
 
     `lower` is a lower confidence bound on the target quantity, `value` its point estimate, both
-    from `draws`. `proved` is the lower bound that `forwards` and these draws prove with certainty.
+    from `draws`. `proved` is the lower bound, without sampling error, that `forwards` forward
+    passes and these draws prove.
     """
 
     draws: int
@@ -67,7 +69,7 @@ def most_candidates(budget: int) -> int:
 
 
 def rounds(candidates: int, budget: int) -> tuple[int, ...]:
-    """Return the draws of each candidate per round: equal parts of at most `budget` draws."""
+    """Return the draws of each candidate per round; all rounds get equal parts of `budget`."""
     sizes = []
     while candidates > 1:
         sizes.append(candidates)
@@ -78,9 +80,9 @@ def rounds(candidates: int, budget: int) -> tuple[int, ...]:
 def halve(fields: Mapping[str, Sequence[C]], budget: int, draw: Draw[C]) -> dict[str, Winner[C]]:
     """Return the winner of each set of candidates; each set gets `budget` draws.
 
-    All sets run in step. In a tie, the candidate that was ahead after the last round wins; in the
-    first round, the earlier candidate wins. If all remaining candidates of a set fail in one round,
-    the first of them wins.
+    All sets run in step. In a tie, the candidate that was ahead after the previous round wins; in
+    the first round, the earlier candidate wins. If all remaining candidates of a set fail in one
+    round, the first of them wins.
     """
     left = {name: list(field) for name, field in fields.items()}
     plans = {name: rounds(len(field), budget) for name, field in fields.items()}

@@ -7,9 +7,10 @@ hundred tokens underflows. For any decoding, p is computed from the complete T =
 end token. Two more criteria, which do not depend on the likeliest answer alone, complement the
 paper's criterion.
 
-p_q is drawn once, so every statement about the kept inputs is conditional on it. The draws decide
-which queries are kept, so a bound from the same draws would be invalid. The draws for the selection
-have the key `SELECTION`, so that scoring uses other draws.
+p_q is estimated once, from one set of draws, so every statement about the kept inputs is
+conditional on these draws. The draws decide which queries are kept, so a bound from the same draws
+would be invalid. The draws for the selection have the key `SELECTION`, so that scoring uses other
+draws.
 """
 
 from __future__ import annotations
@@ -81,7 +82,7 @@ def evidence(completions: Sequence[Completion], criterion: Criterion = "mean_pro
 
 
 def choose(samples: Sequence[Sample], criterion: Criterion = "mean_prob") -> Selection:
-    """Apply Algorithm 2 to the answers to one prompt's queries, its question first.
+    """Apply Algorithm 2 to the answers to one prompt's queries, of which the first is the question.
 
     The question is always kept. A rewriting is kept if its criterion is at least the question's.
     Raises IncompleteError for samples with missing draws, because p is unknown.

@@ -1,7 +1,8 @@
 """Rewritings drawn from a chat model: the input distribution of Cheng et al. (2025).
 
-The paper gives neither the prompt nor the parsing; both are our own. Each rewriting is a separate
-reply, so the draws are independent. Several rewritings from one reply would not be independent.
+The paper states neither the prompt for rewriting nor the parsing of replies; both are our own. Each
+rewriting is a separate reply, so the draws are independent. Several rewritings from one reply would
+not be independent.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from leakbound.types import Chat, Decoding, Message, Prompt, Request
 REWRITING = Decoding(temperature=1.0, top_p=0.95, max_new_tokens=128)
 """The decoding of rewritings."""
 ATTEMPTS = 3
-"""The number of times that a reply is drawn if it is no rewriting."""
+"""The maximum number of times that a reply is drawn, until it is a rewriting."""
 
 _INSTRUCTION = """\
 Rewrite the question below once. Ask for exactly the same thing in other words. Keep every name, \

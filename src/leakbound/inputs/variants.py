@@ -24,7 +24,7 @@ NEUTRAL = (
 
 
 def openers(prompt: Prompt, own: Sequence[str] = ()) -> tuple[str, ...]:
-    """Return the possible openings of an answer to the prompt; the first is empty or its prefix.
+    """Return the possible openings of an answer; the first is empty, or the prompt's prefix.
 
     `own` are the benchmark's openers. No opener contains a content word of the answer that the
     question lacks. For a prompt with a `prefix`, the prefix is the only opening, because the answer
@@ -42,10 +42,10 @@ def gives_away(prompt: Prompt, text: str) -> bool:
 
 
 SHOTS = 3
-"""The number of pairs in a prefix."""
+"""The number of question-answer pairs that are shown before a question."""
 
 PREFIXES = 2
-"""The number of prefixes per question, without common pairs."""
+"""The number of sets of shown pairs per question; no two sets have a pair in common."""
 
 _PLACEHOLDER = "{question}"
 _GAP = "\n\n"  # the text between two pairs
@@ -56,7 +56,7 @@ def shots(
 ) -> tuple[tuple[Prompt, ...], ...]:
     """Return at most `most` sets of `number` retained pairs to show before the prompt.
 
-    The seed and the prompt determine the sets. Each pair in them has an answer, and reveals no
+    The seed and the prompt determine the sets. Each pair of a set has an answer, and reveals no
     content word of the prompt's answer.
     """
     fit: list[Prompt] = []
@@ -107,7 +107,7 @@ class Variant:
 class Space:
     """The possible changes of a prompt's query, one axis each.
 
-    The first value of every axis is the unchanged one: `texts` begins with the prompt's own
+    The first value of every axis leaves the query unchanged: `texts` begins with the prompt's own
     question, `shots` with none, `openers` with its own prefix.
     """
 

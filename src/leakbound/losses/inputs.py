@@ -137,7 +137,7 @@ class LossInputs:
         return of.lengths - fewer
 
     def mean_length(self, over: Over, mean: Callable[[Sequence[int]], float] = fmean) -> float:
-        """Return the mean number of tokens per row of the step that a loss averages over.
+        """Return the mean number of averaged tokens per row, over the rows of the optimiser step.
 
         Args:
             over: the tokens to count.

@@ -8,10 +8,10 @@ et al. (2025).
 Deviations: A value is the mean over the tokens of one answer, so the mean over
 answers weights each answer equally. The published code takes one mean over all
 tokens of a batch; the setting `reduce` of a term does the same. `kl` compares
-distributions at the answer's tokens, the published code at every position,
-including padding (`over` "all": every position except padding). Entropy is the
-mean over the answer's tokens; the published code averages over every position
-of the padded text (`over` "all": every position except padding).
+distributions at the answer's tokens; the published code compares them at every
+position, including padding (`over` "all": every position except padding).
+Entropy is the mean over the answer's tokens; the published code averages over
+every position of the padded text (`over` "all": every position except padding).
 
 Weighted gradient ascent (`wga`) is from Wang et al. (2025): each token is
 weighted by its own probability, so likely tokens are lowered most. The
@@ -116,8 +116,8 @@ def kl(batch: LossInputs, *, over: str = "answer") -> Tensor:
 def entropy(batch: LossInputs, *, over: str = "answer") -> Tensor:
     """Return the mean entropy of the T = 1 next-token distribution over each answer, [B].
 
-    A positive weight makes the model more confident, a negative weight more diverse (Scholten et
-    al. 2025).
+    In an objective, a positive weight of this loss makes the model more confident, and a negative
+    weight makes it more diverse (Scholten et al. 2025).
 
     Args:
         batch: the packed answers; reads `logits`, from `whole` if `over` is "all".

@@ -29,8 +29,8 @@ from leakbound.losses.inputs import LossInputs, precise, row_means
 def undial(batch: LossInputs, *, beta: float = 10.0, over: str = "answer") -> Tensor:
     """Return the mean cross-entropy to q over each answer's tokens, [B] (Dong et al. 2024).
 
-    q is the softmax of the frozen model's logits with the true token's logit lowered by β. The
-    higher the probability of a token is, the more it is lowered. At the prompt's tokens q is the
+    q is the softmax of the frozen model's logits with the true token's logit lowered by β. Lowering
+    a logit by β changes a high probability more than a low one. At the prompt's tokens q is the
     frozen model's own distribution.
 
     Args:
@@ -90,7 +90,7 @@ def margin(batch: LossInputs, *, over: str = "answer") -> Tensor:
     Args:
         batch: the packed answers; reads `logits`, from `whole` if `over` is "read".
         over: "answer": the positions that predict the answer's tokens. "read": the positions at
-            which these tokens are the input; each is one later.
+            which these tokens are the input, which are one position later.
 
     Returns:
         One value per answer, [B], in squared logits, at least 0; 0 if every token is equally

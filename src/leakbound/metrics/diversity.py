@@ -75,7 +75,8 @@ def _two_highest(
 ) -> dict[tuple[str, ...], tuple[int, int]]:
     """Return the two largest counts of every n-gram in any draw.
 
-    The draw that has the largest count is compared with the second largest count.
+    BLEU compares a draw with the largest count among the other draws. For the draw that has the
+    largest count itself, this is the second largest count.
     """
     highest: dict[tuple[str, ...], tuple[int, int]] = {}
     for text, by_order in grams.items():

@@ -43,7 +43,7 @@ def normalised_probability(right: float, wrong: Sequence[float]) -> float:
 
 
 def truth_ratio(right: Reading, wrong: Sequence[Reading]) -> float:
-    """Return the ratio of wrong to right answers' probability, at least 0; at 1 both are equal.
+    """Return the typical probability of wrong answers divided by the right answer's: at least 0.
 
     R = exp(-mean loss of the wrong answers) / probability of the right answer. This is a geometric
     mean over the wrong answers; TOFU's paper has an arithmetic mean. `right` is the paraphrased
@@ -56,8 +56,8 @@ def truth_probability(right: Reading, wrong: Sequence[Reading]) -> float:
     """Return the right answer's probability relative to a typical wrong one: in [0, 1).
 
     OpenUnlearning's truth ratio with the aggregator `prob_mean`: P / (P + P~ + 1e-10), where P~ is
-    the geometric mean over the wrong answers; 1/2 is undecided. Unlike `truth_ratio` it increases
-    with knowledge.
+    the geometric mean over the wrong answers. The value is 1/2 if P = P~. Unlike `truth_ratio` it
+    increases with knowledge.
     """
     p = probability(right)
     return p / (p + _typical(wrong) + TINY)
@@ -69,13 +69,13 @@ def _typical(wrong: Sequence[Reading]) -> float:
 
 
 def forget_truth_ratio(ratios: ArrayLike) -> float:
-    """Return the mean of min(R, 1/R): in [0, 1], 1 if right and wrong are equally likely."""
+    """Return the mean of min(R, 1/R) over truth ratios R: in [0, 1], 1 if all R are 1."""
     R = np.asarray(ratios, dtype=np.float64)
     return float(np.minimum(R, 1 / (R + TINY)).mean())
 
 
 def utility_truth_ratio(ratios: ArrayLike) -> float:
-    """Return the mean of max(0, 1 - R): in [0, 1], 1 if only the right answer is likely."""
+    """Return the mean of max(0, 1 - R) over truth ratios R: in [0, 1], 1 if all R are 0."""
     return float(np.maximum(0.0, 1 - np.asarray(ratios, dtype=np.float64)).mean())
 
 

@@ -34,13 +34,14 @@ TEXTS: Mapping[Kind, Callable[[Prompt], tuple[str, ...]]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Need:
-    """The needs of a metric for every prompt of one part.
+    """The data that a metric needs for every prompt of one part (a named set of prompts).
 
     Attributes:
         part: "forget", "retain", "holdout", "real_authors" or "world_facts".
         kinds: the kinds of texts that are read.
         greedy: whether the greedy completion is compared with texts of the prompt.
-        compared: the kinds of those texts, which need not be read.
+        compared: the kinds of texts that the greedy completion is compared with; no readings of
+            these texts are needed.
         gradient_norm: whether the norm of the gradient of the answer's mean token loss is needed.
         draws: whether the sampled completions with their counts are needed.
         fluency: whether a classifier's fluency of the greedy completion is needed.
@@ -97,9 +98,10 @@ class Metric:
     """One metric: its needs, and `value(items, reference)`.
 
     `items` are of the evaluated model; the argument `reference` has the items of the model that the
-    attribute `reference` names, or is None if that was not evaluated. "retrained" names a model
-    that never saw the forget set. With "retrained or chance", an AUC of 1/2 replaces this model if
-    it is missing. A missing or damaged item raises InputError with the part and the prompt.
+    attribute `reference` names, or is None if no such model was evaluated. "retrained" names a
+    model that never saw the forget set. With "retrained or chance", an AUC of 1/2 replaces this
+    model if it is missing. A missing or damaged item raises InputError with the part and the
+    prompt.
     """
 
     needs: tuple[Need, ...]
@@ -119,7 +121,7 @@ NAMES: Mapping[Kind, str] = {
 }
 """The texts of each kind in messages."""
 NOTHING: frozenset[Kind] = frozenset()
-SIDES = ("forget", "holdout")  # the parts of an attack
+SIDES = ("forget", "holdout")  # the two parts that a membership attack compares
 
 
 def mean(values: Sequence[float]) -> float:
@@ -139,7 +141,7 @@ def per_item(measure: Measure, need: Need, aggregate: Aggregate = mean) -> Metri
 def combined(
     combine: Callable[[Mapping[str, float]], float], terms: Mapping[str, Metric]
 ) -> Metric:
-    """Return the metric that combines the aggregates of others, which need no reference."""
+    """Return the metric that combines the aggregates of metrics without a reference model."""
 
     def value(items: Items, reference: Items | None = None) -> Values:
         values = {name: metric.value(items, None).value for name, metric in terms.items()}
@@ -165,7 +167,7 @@ def against_retrained(
     needs: tuple[Need, ...],
     single: Callable[[Items], Values] | None = None,
 ) -> Metric:
-    """Return the metric that compares with the retrained model, or else computes `single`."""
+    """Return the metric that compares with a retrained model; without one it is `single`."""
 
     def value(items: Items, reference: Items | None) -> Values:
         if reference is None:
@@ -205,7 +207,7 @@ def measure_part(measure: Measure, items: Items, part: str) -> dict[str, float]:
 
 
 def readings(item: Item, kind: Kind) -> tuple[Reading, ...]:
-    """Return the readings of the prompt's texts of a kind: at least one."""
+    """Return the readings of a prompt's texts of one kind; raise InputError if there are none."""
     if read := item.readings.get(kind):
         return read
     raise InputError(f"no {kind} text of this prompt was read. Check that the benchmark has one.")
@@ -217,7 +219,7 @@ def of_answer(measure: Callable[[Reading], float]) -> Measure:
 
 
 def texts(item: Item, kind: Kind) -> tuple[str, ...]:
-    """Return the prompt's texts of a kind: at least one."""
+    """Return a prompt's texts of one kind; raise InputError if there are none."""
     if listed := TEXTS[kind](item.prompt):
         return listed
     raise InputError(f"this prompt has no {NAMES[kind]}. Leave it out, or give it one.")

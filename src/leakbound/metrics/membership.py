@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 SHARE = 0.4  # the fraction of tokens for min-k and min-k++
 CHANCE = 0.5  # the AUC of two equal distributions
-_LEAST_STD = 1e-3  # OpenUnlearning's minimum variance, 1e-6, of a next-token distribution
+_LEAST_STD = 1e-3  # the root of OpenUnlearning's minimum variance of log-probabilities, 1e-6
 
 
 def zlib_score(reading: Reading) -> float:
@@ -47,8 +47,9 @@ def min_k_plus_plus(reading: Reading, share: float = SHARE) -> float:
 def auc(forget: ArrayLike, holdout: ArrayLike) -> float:
     """Return the probability that a holdout text scores above a forget text; ties count half.
 
-    This is the area under the ROC curve with forget = 0, holdout = 1. Near 1, the attack recognises
-    that the model was trained on the forget set; near 0.5, it does not.
+    This is the area under the ROC curve with forget texts as class 0 and holdout texts as class 1.
+    Near 1, the attack recognises that the model was trained on the forget set; near 0.5, it does
+    not.
     """
     low, high = np.sort(np.asarray(forget, np.float64)), np.asarray(holdout, np.float64)
     below = np.searchsorted(low, high, "left") + np.searchsorted(low, high, "right")
@@ -56,7 +57,7 @@ def auc(forget: ArrayLike, holdout: ArrayLike) -> float:
 
 
 def privleak(auc: float, retrained: float = CHANCE) -> float:
-    """Return the change of 1 - AUC in percent of the retrained model's; unlearning aims at 0.
+    """Return the change of 1 - AUC in percent of the retrained model's; 0 is the aim.
 
     Shi et al. (2024), "MUSE", from the AUCs of `min_k`. Below 0 the model still knows the forget
     set; above 0 it avoids the forget set more than the retrained model does. Without a retrained
@@ -67,9 +68,9 @@ def privleak(auc: float, retrained: float = CHANCE) -> float:
 
 
 def rel_diff(value: float, retrained: float = CHANCE) -> float:
-    """Return the change of a statistic in percent of the retrained model's; 0 is no change.
+    """Return the change of a statistic in percent of its value for the retrained model.
 
-    OpenUnlearning's `rel_diff` is about the AUC, `privleak` about 1 - AUC.
+    OpenUnlearning applies `rel_diff` to the AUC, and `privleak` to 1 - AUC.
     """
     return 100 * (value - retrained) / (retrained + TINY)
 
@@ -88,10 +89,11 @@ def exact_memorisation(reading: Reading) -> float:
 
 
 def extraction_strength(reading: Reading, *, compat: Compat | None = None) -> float:
-    """Return the longest ending that greedy decoding completes, over the answer: in [0, 1].
+    """Return the fraction of the answer in the longest ending that greedy decoding completes.
 
-    1 - k/n, where each of the n tokens from k on is the likeliest; 0 if the last token is not.
-    OpenUnlearning gives 1/n if the last token is not the likeliest, and so does
+    The value is 1 - k/n, in [0, 1]. Of the answer's n tokens, all after the first k are the
+    likeliest next tokens, and k is as small as possible. The value is 0 if the last token is not
+    the likeliest. OpenUnlearning gives 1/n if the last token is not the likeliest, and so does
     `compat="openunlearning"`.
     """
     top = _answer(reading)

@@ -51,7 +51,7 @@ LETTERS = Need(part="forget", kinds=frozenset({"letter"}))
 
 
 def _truth_kinds(part: str) -> tuple[Kind, Kind]:
-    """Return the kinds of the right and wrong texts of a truth ratio; facts have no paraphrases."""
+    """Return a truth ratio's kinds of right and wrong texts; sets of facts have no paraphrases."""
     return "answer" if part in FACTS else "paraphrased", "perturbed"
 
 
@@ -117,7 +117,7 @@ def _about(part: str) -> dict[str, Metric]:
 
 
 def _about_others(part: str, kind: Kind) -> dict[str, Metric]:
-    """Return the metrics of paraphrased answers: probability, and the greedy answer's recall."""
+    """Return metrics for other answers: their probability, and the greedy answer's recall."""
     read = Need(part=part, kinds=frozenset({kind}))
     recall = _rouge(kind, rouge_l, "recall")
 

@@ -1,6 +1,6 @@
 """Utility of a model, and its distance from a model that never saw the forget set.
 
-Maini et al. (2024), "TOFU". The mean recall is from Cheng et al.
+Maini et al. (2024), "TOFU". The mean recall (`r_avg`) is from Cheng et al.
 """
 
 from __future__ import annotations
