@@ -42,7 +42,7 @@ class InputError(LeakboundError, ValueError):
 
 
 class MixError(InputError):
-    """A run directory holds the results of another command; they are never mixed."""
+    """A run directory holds results of another command; results of two commands are never mixed."""
 
 
 class ModelError(LeakboundError):
@@ -94,7 +94,7 @@ def install(extra: str) -> str:
 
 @contextmanager
 def needing(feature: str, extra: str, instead: str = "") -> Iterator[None]:
-    """Return a context in which imports may fail because something is not installed.
+    """Return a context that turns the failed import of an optional library into an InputError.
 
     Args:
         feature: the feature that needs the library; the message begins with it.

@@ -21,7 +21,7 @@ from leakbound.types import Classify, Crew, Generate, Progress, Truncates, durin
 
 CLASSIFIER = "madhurjindal/autonlp-Gibberish-Detector-492513457"
 CLEAN = "clean"
-_TOKENS, _TOKENS_OF = 32, {"muse": 512}  # first tokens that the classifier reads
+_TOKENS, _TOKENS_OF = 32, {"muse": 512}  # number of first tokens that are classified
 
 
 Named = str | Path | Generate
@@ -70,7 +70,7 @@ def require_there(model: Named) -> None:
     if isinstance(model, str | Path):
         engine, where = engine_of(str(model))
         if engine == "transformers":
-            from leakbound.engines.files import ModelFiles  # the hub's library loads with it
+            from leakbound.engines.files import ModelFiles  # this import loads the hub's library
 
             ModelFiles.find(where)
 

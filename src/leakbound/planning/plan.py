@@ -120,7 +120,7 @@ def looks_of(rule: StoppedDraws, cap: int) -> stats.Looks:
     return stats.Looks(stats.parse_claim(rule.claim), cap, rule.confidence)
 
 
-LEAST_SHARE = 1e-14  # of alpha: 1 minus it keeps two of its digits
+LEAST_SHARE = 1e-14  # the smallest error rate of which 1 - rate keeps two digits
 
 
 def require_confidence(confidence: float, questions: int) -> None:
@@ -202,7 +202,7 @@ class ScoringCrew:
 
 
 def by_coin(study: Study, model: object, *, controlled: bool = True) -> Study:
-    """Return the study of a model, adapted if a coin chose the subjects that it was taught.
+    """Return a model's study, adapted if a coin chose the subjects that the model was taught.
 
     The taught half of the benchmark becomes the questions. The other half becomes the control
     questions, unless the study names others. Studies of other models are returned unchanged. Raises

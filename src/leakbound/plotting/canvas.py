@@ -34,11 +34,11 @@ from leakbound.presenting.sentences import MOST_NAME, clipped
 from leakbound.stats import percent
 from leakbound.text.shown import visible
 
-RATIO, TALLEST = 0.68, 2.6  # of a single panel: height by width, and its height in inches
+RATIO, TALLEST = 0.68, 2.6  # a single panel: height / width, and its largest height in inches
 COLUMN, NARROWEST = 3.3, 1.6  # inches: the width of a panel, and the least width of many panels
-MANY = 6  # panels one above the other
-OWN = 1 / 3  # a panel that reaches less than this fraction of the highest has its own scale
-_HANDLE, _LINE = 0.42, 0.115  # inches that the line of a legend takes, and a line of text
+MANY = 6  # the most panels one above the other, and the most columns of a legend
+OWN = 1 / 3  # a panel below this fraction of the highest panel has its own scale
+_HANDLE, _LINE = 0.42, 0.115  # inches: a legend's line sample, and a line of text
 _NO_XML = re.compile("[\ud800-\udfff\ufffe\uffff]")
 _SMALL, _GAP = 6.5, 9.0  # points of a small text, pixels between two tick labels
 HOLLOW: dict[str, Any] = {
@@ -107,7 +107,7 @@ class Canvas:
         axes.yaxis.set_major_formatter("{x:g}")
 
     def name(self, panels: Sequence[Axes], names: Sequence[str]) -> None:
-        """Give panels a common scale, and a panel with far lower values its own; write their names.
+        """Give panels a common scale, or a separate one for far lower values; write their names.
 
         A single panel has no name.
         """
@@ -159,7 +159,7 @@ class Canvas:
         return text
 
     def label(self, across: str, up: str) -> None:
-        """Write one label for the horizontal axes of all panels, one for the vertical."""
+        """Write one label for the horizontal axes of all panels, and one for the vertical axes."""
         panels = [axes for axes in self.figure.axes if axes.get_visible()]
         if len(panels) == 1:
             panels[0].set_xlabel(across)
@@ -196,7 +196,7 @@ class Canvas:
         self.tell(rows[0].model, **how)
 
     def bars(self, axes: Axes, at: Sequence[float], rows: Sequence[ChartRow], **how: Any) -> None:
-        """Draw bounds as bars, in one path; without a lower bound a bar begins at its value."""
+        """Draw bounds as bars, in one path; a bar without a lower bound begins at the estimate."""
         x: list[float] = []
         y: list[float | None] = []
         for place, row in zip(at, rows, strict=True):
@@ -246,7 +246,7 @@ class Canvas:
             self.tell(f"{percent(min(bounded))} bounds{more}", **how)
 
     def finish(self) -> None:
-        """Write the legend above all panels, and drop tick labels that touch another."""
+        """Write the legend above all panels, and drop tick labels that touch other labels."""
         entries = {label: self._legend[label] for label in self.series if label in self._legend}
         entries |= self._legend
         pixels = self.figure.dpi

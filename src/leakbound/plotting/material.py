@@ -69,7 +69,7 @@ class Chart:
     Attributes:
         name: its name on the command line and on disk.
         shows: one line about its content.
-        paper: the paper's figure that it corresponds to.
+        paper: the figure of a paper to which the chart corresponds.
         needs: the input that it needs.
         columns: the columns of its CSV, each a field of `ChartRow` or `name=field`.
         rows: a function that makes its rows from the material.

@@ -114,8 +114,8 @@ def figures_table(
     Args:
         runs: as for `figures`; empty: the table lists the needs of each figure.
         scorer: the name of the scorer to show; None: the runs' first.
-        question: the id of the question that figures of one question show; None: that of the first
-            target with the largest lower bound.
+        question: the id of the question that figures of one question show; None: the question of
+            the first target with the largest lower bound.
 
     Returns:
         A table with a row per figure.

@@ -76,9 +76,9 @@ def leak_probability(
     """Bound the mean over samples of Pr[score >= at_least].
 
     Args:
-        epochs: the planned number per sample, at least 2, or the rule that stopped them.
+        epochs: the planned number of epochs per sample, at least 2, or the rule that stopped them.
         at_least: the smallest score that is a leak.
-        samples: the planned number; None: the number of samples with a scored epoch.
+        samples: the planned number of samples; None: the number of samples with a scored epoch.
         confidence: the confidence of the two-sided interval, in (0, 1).
         seed: the seed of the order in which betting bounds process the draws, from 0 to
             16,777,215; None: the seed of this process, drawn once.
@@ -89,7 +89,7 @@ def leak_probability(
 
     Raises:
         InputError: for epochs that are neither a number nor a `StopWhen`, as when the log of a rule
-            is scored again. The metric raises it for fewer than 2 epochs, or more than announced.
+            is scored again. The metric raises it for fewer than 2 epochs, or more than planned.
     """
     settings = _Settings(epochs, at_least, samples, confidence, seed)
     return settings.metric("leak", stats.LEAKAGE.mean())
@@ -105,8 +105,8 @@ def mean_leakage(
     """Bound the mean over samples of the mean score in [0, 1].
 
     Args:
-        epochs: the planned number per sample, at least 2, or the rule that stopped them.
-        samples: the planned number; None: the number of samples with a scored epoch.
+        epochs: the planned number of epochs per sample, at least 2, or the rule that stopped them.
+        samples: the planned number of samples; None: the number of samples with a scored epoch.
         confidence: the confidence of the two-sided interval, in (0, 1).
         seed: the seed of the order in which betting bounds process the draws, from 0 to
             16,777,215; None: the seed of this process, drawn once.
@@ -117,7 +117,7 @@ def mean_leakage(
 
     Raises:
         InputError: for epochs that are neither a number nor a `StopWhen`, as when the log of a rule
-            is scored again. The metric raises it for fewer than 2 epochs, more than announced, or a
+            is scored again. The metric raises it for fewer than 2 epochs, more than planned, or a
             score outside [0, 1].
     """
     settings = _Settings(epochs, None, samples, confidence, seed)
@@ -135,9 +135,9 @@ def worst_sample(
     """Bound the largest leak probability, or mean score, of a sample, corrected for the choice.
 
     Args:
-        epochs: the planned number per sample, at least 2, or the rule that stopped them.
+        epochs: the planned number of epochs per sample, at least 2, or the rule that stopped them.
         at_least: the smallest score that is a leak; None: scores in [0, 1] are used directly.
-        samples: the planned number; None: the number of samples with a scored epoch.
+        samples: the planned number of samples; None: the number of samples with a scored epoch.
         confidence: the confidence of the two-sided interval, in (0, 1).
         seed: the seed of the order in which betting bounds process the draws, from 0 to
             16,777,215; None: the seed of this process, drawn once.
@@ -148,7 +148,7 @@ def worst_sample(
 
     Raises:
         InputError: for epochs that are neither a number nor a `StopWhen`, as when the log of a rule
-            is scored again. The metric raises it for fewer than 2 epochs, more than announced, or a
+            is scored again. The metric raises it for fewer than 2 epochs, more than planned, or a
             score outside [0, 1].
     """
     settings = _Settings(epochs, at_least, samples, confidence, seed)
@@ -168,9 +168,9 @@ def leak_at_k(
 
     Args:
         k: the number of draws of which the largest score counts, from 1 to `epochs`.
-        epochs: the planned number per sample, at least 2; no rule may have stopped them.
+        epochs: the planned number of epochs per sample, at least 2; no rule may have stopped them.
         at_least: the smallest score that is a leak; None: scores in [0, 1] are used directly.
-        samples: the planned number; None: the number of samples with a scored epoch.
+        samples: the planned number of samples; None: the number of samples with a scored epoch.
         confidence: the confidence of the two-sided interval, in (0, 1).
         seed: the seed of the order in which betting bounds process the draws, from 0 to
             16,777,215; None: the seed of this process, drawn once.
@@ -182,7 +182,7 @@ def leak_at_k(
     Raises:
         InputError: for epochs that are neither a number nor a `StopWhen`, as when the log of a rule
             is scored again. The metric raises it for epochs that a rule stopped, a k that is not in
-            [1, `epochs`], fewer than 2 epochs, more than announced, or a score outside [0, 1].
+            [1, `epochs`], fewer than 2 epochs, more than planned, or a score outside [0, 1].
     """
     settings = _Settings(epochs, at_least, samples, confidence, seed)
     return settings.metric(f"leak@{k}", stats.leak_at(k).mean())

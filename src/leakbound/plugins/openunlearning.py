@@ -31,7 +31,7 @@ try:
     from leakbound.engines import Prompting
     from leakbound.engines.hf import TransformersEngine
     from leakbound.engines.loading import live_model
-except ImportError as error:  # OpenUnlearning pins 4.45
+except ImportError as error:  # OpenUnlearning pins transformers 4.45
     what = "`certified_leak` needs transformers 5 or later"
     raise InputError(f"{what} ({error}). {install('models')}.") from error
 

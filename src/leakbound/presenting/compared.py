@@ -240,7 +240,7 @@ class Comparison(Displayed):
         }
 
     def leaderboard(self, scorer: Scorer) -> list[dict[str, Any]]:
-        """Return one row per model, lowest certified leakage first, with its Pareto front flag."""
+        """Return one row per model, lowest certified leakage first; it marks the Pareto front."""
         upper = {label: self.certified(label, scorer) for label in self.labels}
         useful = {la: self.useful[la][self.utility] if self.utility else None for la in self.labels}
         best = front({label: (upper[label], useful[label]) for label in self.labels})

@@ -29,8 +29,8 @@ from leakbound.stress import named_stress
 from leakbound.study import CONFIDENCE
 from leakbound.types import Scorer
 
-_NUMBERED = re.compile(r"[-_. ]*(?:seed[-_. ]*)?\d+$")  # differs between the seeds of a method
-_ITS_OWN = {"model", "identity of the draws", "weights", "run", "outputs"}  # never shared
+_NUMBERED = re.compile(r"[-_. ]*(?:seed[-_. ]*)?\d+$")  # the training seed in a label
+_ITS_OWN = {"model", "identity of the draws", "weights", "run", "outputs"}  # of one run only
 
 
 def compare(

@@ -45,7 +45,7 @@ class MethodComparison:
         return [row.value for row in self.means.where(scorer=median.scorer, arm=labels)]
 
     def tables(self) -> Iterator[Table]:
-        """Yield a table per scorer with a row per method, the least leakage first."""
+        """Yield a table per scorer with a row per method, the lowest leakage first."""
         kind = "excess over the control" if self.excess else "leakage"
         columns = ("Method", "Seeds", f"Median {kind}", "Each seed", "Mean ± sd of the seeds")
         note = say("methods", confidence=self.confidence)

@@ -108,7 +108,7 @@ def traits(view: View, scorer: Scorer, question: str) -> tuple[Trait, ...]:
 
 
 WORST = 8  # queries whose answers are shown
-EXAMPLES = 3  # of these answers
+EXAMPLES = 3  # answers shown per query
 LEAST = 3  # queries: the correlation of two is always 1 or -1
 _SURENESS = {
     "mean_prob": "log of the mean probability of its answers",
@@ -137,7 +137,7 @@ def queries_of(model: ArmView, scorer: Scorer, question: str) -> list[tuple[Quer
 def correlation(model: ArmView, scorer: Scorer, question: str) -> float | None:
     """Return Pearson's r, over a question's queries, of confidence and upper bound on leakage.
 
-    None for fewer than three queries, or if one of the two does not vary.
+    None for fewer than three queries, or if confidence or bound does not vary.
     """
     pairs = [
         (model.sureness[query.id], row.upper)

@@ -235,7 +235,7 @@ def departures(record: RunRecord, arm: ArmSpec) -> tuple[str, ...]:
 
 
 def wording(record: RunRecord, arm: ArmSpec, rewritings: int, stress: str = "") -> str:
-    """State the wording of the queries: own words, or the source and number of rewritings."""
+    """State the wording of the queries: the original, or the source and number of rewritings."""
     if isinstance(follow_ups := arm.fingerprint.get("dialogue"), Sequence):
         words = ", then ".join(repr(str(turn)) for turn in follow_ups)
         return f"each in its original wording, then {words}; the score is that of the worst turn"

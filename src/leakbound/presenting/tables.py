@@ -115,7 +115,7 @@ BEYOND: Columns = {
 
 
 def _gap_columns(name: str, /, **how: Unpack[Fields]) -> Columns:
-    """Return columns: the largest gap to a question's own words, and the number of gaps."""
+    """Return columns: the largest gap to a question's original wording, and the number of gaps."""
     most, number = (how | Fields(scope=s, beyond="own words") for s in ("worst question", "count"))
     return {
         f"{name}: largest gap": stated(**most),
@@ -367,7 +367,7 @@ def decodings_table(grid: DecodingGrid) -> Table:
 
 
 def effects_table(grid: DecodingGrid) -> Table:
-    """Return the effect of each knob on the mean leakage, and of both together."""
+    """Return the effect of temperature, of top-p, and of both together on the mean leakage."""
     columns = ("Knob", "Effect, root mean square")
     return Table.plain("Effects on leakage", columns, grid.effects.items())
 

@@ -56,7 +56,7 @@ class Texts:
 
     Attributes:
         greedy: the greedy answer, or None.
-        shown: the completions that are shown, the most frequent first, then high scores.
+        shown: the completions that are shown: the most frequent, then those of the highest scores.
         left_out: the number of completions that are not shown.
         left_out_draws: the number of draws of these completions.
         left_out_mass: the known mass of these completions.

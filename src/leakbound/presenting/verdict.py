@@ -244,7 +244,7 @@ def _verdict(view: View, model: ArmView, scorer: Scorer) -> Verdict:
 
 
 def _word(view: View, model: ArmView, scorer: Scorer) -> tuple[Kind, str, str, Row]:
-    """Return the verdict's kind, word and place, and the row of the worst question behind it."""
+    """Return the verdict's kind, word and place, and the statement about the worst question."""
     beyond: Beyond | None = "control" if model.control else None
     mean = model.leakage(scorer, scope="mean", beyond=beyond)
     worst = model.leakage(scorer, scope="worst question", beyond=beyond)

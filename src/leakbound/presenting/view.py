@@ -241,8 +241,8 @@ class DecodingGrid:
         leakage: the mean leakage by (temperature, top-p), valid simultaneously.
         leak_at_k: the mean leak@k by (temperature, top-p), valid simultaneously; empty if n was not
             fixed in some cell.
-        effects: the root mean square effect of each knob, and of both together; empty if a knob has
-            one setting.
+        effects: the root mean square effect of temperature, of top-p, and of both together; empty
+            if one of them has a single value.
         decoding: the name of the decoding that leaks most.
         most: the leakage under that decoding, corrected for its selection.
     """
@@ -287,9 +287,10 @@ class RewritingCounts:
     Attributes:
         source: the source of the rewritings.
         design: how the draws of a question are shared among its queries.
-        tried: the number tried.
-        removed: the number removed by reason, in the order in which the reasons are tried.
-        kept: the number that is used.
+        tried: the number of rewritings that were tried.
+        removed: the number of removed rewritings by reason, in the order in which the reasons are
+            checked.
+        kept: the number of rewritings that are used.
         lacking: the ids of the questions for which no rewriting is left.
     """
 

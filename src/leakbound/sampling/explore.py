@@ -9,13 +9,12 @@ score. The other children are open. Open prefixes and lumps are the cells of the
 remainder. Then, unless all effort goes into exploration, a number of draws is
 fixed and drawn from the remainder.
 
-When to stop exploring: draws would forward a prefix of large mass in any case,
-so exploring such a prefix costs nothing. A prefix of small mass costs a forward
-pass that draws could have used. The summed mass of all expanded prefixes is the
-expected number of these prefixes on the path of a draw, and so it estimates the
-forward passes per draw. After exploring, a few draws of a pilot show the number
-of draws that the remaining effort allows. The validity of bounds does not
-depend on the time of stopping or on the pilot.
+When to stop exploring: draws would forward a prefix of large mass in any case, so exploring such a
+prefix costs no additional forward pass. A prefix of small mass costs a forward pass that draws
+could have used. The summed mass of all expanded prefixes is the expected number of these prefixes
+on the path of a draw, and so it estimates the forward passes per draw. After exploring, a few draws
+of a pilot show the number of draws that the remaining effort allows. The validity of bounds does
+not depend on the time of stopping or on the pilot.
 
 A draw picks a cell by inverse CDF, and in a lump a token from the distribution
 restricted to the lump. From there it continues by ancestral sampling. So draws
@@ -58,7 +57,7 @@ from leakbound.types import Decoding, Draws, Effort
 _STORE = 1 << 30  # bytes of logits kept for draws from lumps
 _HANDLES = 8192  # the most stored prefixes, unless one root needs more
 _LIGHTEST = math.log(1e-9)  # smallest log mass of a child; other tokens stay in the lump
-_VISITS = 2.0  # expected visits by all affordable draws that make a prefix worth a forward pass
+_VISITS = 2.0  # a prefix that so many of the affordable draws visit is explored
 _ROUNDS = 64  # number of decisions whether to continue exploring
 _PILOT = (1, 1, 2, 4, 8, 16)  # draws of the steps of a pilot, until its part of the effort is spent
 _PILOT_SHARE = 1 / 20
@@ -141,7 +140,7 @@ class Exploring(BestFirstSearch):
         return self._open.candidates
 
     def goal(self) -> int:
-        """Return the forward passes at the next decision; the present number means to stop."""
+        """Return the number of forward passes at the next decision; the present number: stop."""
         self._push_waiting()
         forwards = self.effort.forwards
         if not self.draws and self._open.best:
@@ -154,7 +153,7 @@ class Exploring(BestFirstSearch):
         return min(self.forwards + step, self.most) if early or visits >= _VISITS else self.forwards
 
     def settle_all(self) -> None:
-        """Compute score ranges of open prefixes of enough mass; record those with one score."""
+        """Compute score ranges of heavy open prefixes; those with a single score become events."""
         self._push_waiting()
         waiting = (prefix for brood in self._open.broods for prefix in brood.open_waiting())
         every, self._open = [*self._open.candidates, *waiting], BestFirst()
@@ -241,7 +240,7 @@ class Explorer:
 
     Args:
         tree: the model and the decoding.
-        settle: returns the range of possible final scores of generated ids.
+        settle: returns, for generated ids, the range of scores of all outputs that begin with them.
         effort: the number of forward passes per root, and their division between exploring and
             draws.
     """

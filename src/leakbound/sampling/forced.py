@@ -105,7 +105,7 @@ def _wanted(
 
 
 def _reason(ids: Ids, ending: Ending, beginnings: bool) -> Finish | None:
-    """Return why ids are complete; None if they are not, or if they were before the last token."""
+    """Return why ids are complete; None if they are not, or were complete before the last token."""
     before = [ending.reason(ids[:depth]) for depth in range(1, len(ids))]
     if any(before) or not ids:
         return None

@@ -25,7 +25,7 @@ class PrefixModel(Protocol):
     probability 0. NaN, +inf or a row without a finite entry makes the query of this row fail.
 
     Attributes:
-        vocab_size: tokens in the vocabulary.
+        vocab_size: the number of tokens in the vocabulary.
         eos_token_ids: the end tokens.
     """
 
@@ -41,7 +41,7 @@ class PrefixModel(Protocol):
         ...
 
     def prefill(self, prompts: Sequence[Sequence[int]]) -> tuple[Handles, torch.Tensor]:
-        """Process prompts.
+        """Compute the logits after prompts, and give each prompt a handle.
 
         Args:
             prompts: the token ids of n prompts.
@@ -135,7 +135,7 @@ class TableModel(WholePrefixes):
     Args:
         table: maps a prefix, prompt and generated tokens together, to the probabilities of the
             next token, [vocabulary], which sum to 1 within 1e-9.
-        vocab_size: tokens in the vocabulary.
+        vocab_size: the number of tokens in the vocabulary.
         eos_token_ids: the end tokens.
     """
 

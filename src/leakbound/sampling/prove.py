@@ -48,7 +48,7 @@ _INSERTED = 0.25  # factor for a prefix that would leak only if its last token w
 _RETURNED = 0.03  # factor if all tokens since the prefix left the lead were inserted
 _HOPELESS = 1e-4  # factor if the prefix would not leak after continuing like the lead
 _LEADERLESS = 1e-6  # factor without a lead, or with a lead of which nothing is proved
-_LIGHT = 1e-4  # smallest part of the proved mass for a prefix to be settled at the end
+_LIGHT = 1e-4  # prefixes with a smaller part of the proved mass are not scored at the end
 
 
 @dataclass(slots=True, kw_only=True)
@@ -57,7 +57,7 @@ class Hunt(BestFirstSearch):
 
     Attributes:
         most: the most prefixes that are forwarded.
-        leads: the leads that are followed, each up to the token from which its score is settled.
+        leads: the leads that are followed, each up to the token from which its score is fixed.
         on_leads: the prefixes of these leads, each with its lead.
         masses: the mass of each prefix of a lead that was reached.
         proved: the known leaking mass after each prefix of a lead.
@@ -183,7 +183,7 @@ class Hunt(BestFirstSearch):
         return np.asarray(mass * rate / missing)
 
     def _settle_texts(self, prefixes: Sequence[Candidate]) -> list[Candidate]:
-        """Settle the texts of prefixes; make nodes of leaks, and update the worth of the others."""
+        """Compute score ranges of prefixes; make nodes of leaks, update the worth of the others."""
         going = BestFirstSearch._settle_texts(self, prefixes)
         hopes = [_hopes(prefix) for prefix in going]
         pairs = zip(going, hopes, strict=True)
@@ -248,7 +248,7 @@ def prove(
 
     Args:
         tree: the model and the decoding.
-        settle: returns the range of possible final scores of generated ids.
+        settle: returns, for generated ids, the range of scores of all outputs that begin with them.
         forwards: the largest number of forward passes per root.
         roots: the roots to search.
         leads: for each root, the ids of outputs that leak, the most important first.

@@ -74,7 +74,7 @@ def may_split(
         decoding: the distribution to draw from.
         uniforms: a number in [0, 1) for each draw, [draws].
         counts: the number of draws that picked each token.
-        confidence: the confidence of the prefix, as in `distribution.pick`.
+        confidence: the `Confidence` of the prefix, as in `distribution.pick`.
         margin: the largest change of a T = 1 log-probability with the batch shape, in nats; at
             least 0 (see `distribution`).
 
@@ -172,7 +172,8 @@ class Retraced:
     Attributes:
         root: the index of the root.
         differs_at: the prefix after which the stored outputs differ from the draws; None: they do
-            not differ. A root without stored outputs is one whose logits were unusable.
+            not differ. If nothing is stored, they differ unless the root's logits are unusable
+            again.
         excused: the number of prefixes at which stored and new draws differ within the margin.
     """
 

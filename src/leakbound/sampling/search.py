@@ -253,7 +253,7 @@ class BestFirstSearch(Search):
 
     Attributes:
         ending: the ends of a completion.
-        settle: returns the range of possible final scores of generated ids.
+        settle: returns, for generated ids, the range of scores of all outputs that begin with them.
         nodes: complete outputs and settled prefixes.
     """
 

@@ -122,7 +122,7 @@ def connect(scorer: Scorer, models: Models) -> Scorer:
 
 
 def opened(model: M | None, scorer: str) -> M:
-    """Return the model that `connect` added; InputError if it was never called."""
+    """Return the model that `connect` added; InputError if `connect` was never called."""
     if model is None:
         raise InputError(
             f"scorer {scorer!r} has no open model, so it can only return stored scores. Make it "

@@ -33,9 +33,8 @@ class Entailment(QueriesModel):
     """Score 1 if the output entails the answer and shares words with it, else 0.
 
     The rule of the leak@k paper for a score of 1: with the output as premise and the answer as
-    hypothesis, the likeliest label is "entailment", and ROUGE-L recall is at least `rouge`. An
-    empty output scores
-    0. The score is None if the pair is too long for the model.
+    hypothesis, the likeliest label is "entailment", and ROUGE-L recall is at least `rouge`. The
+    score of an empty output is 0. The score is None if the pair is too long for the model.
 
     Attributes:
         model: any sequence classifier with a label "entailment".

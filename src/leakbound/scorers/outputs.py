@@ -3,8 +3,8 @@
 | reading | score of an output |
 |---|---|
 | answer | score of the answer; missing if the answer is missing |
-| thought | score of the thought, finished or not; 0 without one; missing if it is hidden |
-| either | the larger of both scores; if a part is missing: 1 if the other is 1, else missing |
+| thought | score of the thought, even if unfinished; 0 if there is none; missing if it is hidden |
+| either | the larger of both scores; if one is missing: 1 if the other is 1, else missing |
 
 The setting `of=` of a scorer names the reading. A scorer that reads thoughts
 and has no `of=` uses the reading "either". If the thought is hidden, it reads

@@ -26,7 +26,7 @@ import httpx2
 from leakbound.errors import IncompleteError, ModelError
 from leakbound.types import Json, JsonObject
 
-_PASSING = {408, 409, 425, 429}  # another attempt may succeed; also all from 500 on
+_PASSING = {408, 409, 425, 429}  # another attempt may succeed, as after all statuses >= 500
 _REFUSING = {400, 413, 414, 422, 431, 451}  # statuses that refuse this request only
 _REJECTED = {429, 503}  # statuses of requests for which nothing was drawn
 _FAULTS = {

@@ -88,8 +88,8 @@ class Fault:
 def require_draws(server: Server, form: RequestFormat, name: str) -> RequestFormat:
     """Return the format after a trial of the server of `name`; ModelError if the trial fails.
 
-    Requests have one output each if the server left outputs empty, because only the token count of
-    one output explains them.
+    If the server returned empty outputs, each request has one output: only then does the token
+    count show whether an output is empty.
     """
     outputs = _outputs_of_trial(server, form, name)
     bare = [output for output in outputs if _compared(output) is None]

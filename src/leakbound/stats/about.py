@@ -59,8 +59,8 @@ class About:
             would leak at least as much more than the others as the taught subjects do.
         scope: what the quantity is about: one query; one question (in several queries); the mean
             over the questions; the largest over the questions; the number of questions whose
-            quantity exceeds `parameter`; the mean under that decoding (or that stress), of several,
-            under which the model leaks most; the variation between the cells of a grid of
+            quantity exceeds `parameter`; the mean under the decoding (or the stress), among
+            several, under which the model leaks most; the variation between the cells of a grid of
             decodings; or two halves of the subjects, chosen by a coin.
         inputs: the inputs with which a question is put to the model: the question as it is written
             in the benchmark; one of its queries, chosen at random; the query that leaks most;

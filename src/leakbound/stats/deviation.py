@@ -4,13 +4,12 @@ The expectation deviation score is mean + rho * standard deviation. To bound the
 score, the mean and the standard deviation ("deviation" below) are each bounded
 at half of alpha.
 
-These bounds depart from Metric 4 of Scholten et al. (2025). That metric, as
-printed, ignores the probability of X = 0 and is no upper bound (for a fair coin
-it is below the true deviation in every run). The method `"paper"` is the
-tightest bound over the paper's band (Romano and Wolf 2000). It is narrower than
-the paper's form after correction. The default method bets on squares, in an
-order that the seed determines. All bounds need i.i.d. scores in [0, 1] and n
-fixed in advance; missing draws count against the claim.
+These bounds depart from Metric 4 of Scholten et al. (2025). That metric, as printed, ignores the
+probability of X = 0 and is no upper bound (for a fair coin it is below the true deviation in every
+run). The method `"paper"` is the tightest bound over the paper's band (Romano and Wolf 2000). It is
+narrower than the paper's form after correction. The default method bets on squares, in an order
+that the seed determines. All bounds need i.i.d. scores in [0, 1] and n fixed in advance; missing
+draws count as the worst case.
 
 *For a binary scorer* with leak probability p, the deviation is sqrt(p (1 - p))
 and the expectation deviation score is f(p) = p + rho sqrt(p (1 - p)). The
@@ -82,7 +81,7 @@ def score(rows: Rows, quantity: Quantity, terms: Terms) -> Estimate:
     """Bound E[X] + rho * sd(X) by bounds on the mean and on the deviation, each at half of alpha.
 
     Valid for i.i.d. scores in [0, 1], n fixed in advance. The mean and the deviation are bounded by
-    betting; the method "paper" uses the DKW band. Missing draws count against the claim.
+    betting; the method "paper" uses the DKW band. Missing draws count as the worst case.
     """
     return score_of(quantity)(rows, quantity, terms)
 

@@ -52,8 +52,8 @@ def deviation_over_questions(rows: Rows, quantity: Quantity, terms: Terms) -> Es
     """Bound the mean over these questions of sd(X_i), or of E[X_i] + rho * sd(X_i).
 
     Draws must be independent, and i.i.d. within a question; n is fixed in advance. The proof is in
-    the module docstring. `value` uses standard deviations with divisor n. Missing draws count
-    against the claim.
+    the module docstring. `value` uses standard deviations with divisor n. Missing draws count as
+    the worst case.
     """
     alone = quantity.reading == "standard deviation"
     estimand = STD if alone else score_of(quantity)

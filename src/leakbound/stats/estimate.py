@@ -37,7 +37,7 @@ class Estimate:
         confidence: the least probability that the bounds are valid, in (0, 1]; 1 means certain.
         side: "upper", "lower" or "both"; for "both", each bound gets half of alpha.
         n: the number of draws, including missing draws.
-        missing: the number of draws without a score, which count against the claim in both bounds.
+        missing: the number of draws without a score, which count as the worst case in both bounds.
         method: the name of the method of the bounds.
         seed: the key of the order of the draws; None if no order was used.
         stopping: the stopping rules for which the bounds are valid.

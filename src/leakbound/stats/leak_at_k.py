@@ -36,7 +36,7 @@ from leakbound.stats.quantity import Quantity, whole_sizes
 from leakbound.stats.tail import BERK_JONES, DKW, Band
 
 FEWEST_GROUPS = 4  # smallest n/k at which leak@k has a point estimate
-ABOVE, BELOW = 4, 16  # smallest n/k, n/k^2 from which blocks are narrower on average
+ABOVE, BELOW = 4, 16  # smallest n/k (upper), n/k^2 (lower) for bounds by blocks
 
 
 def largest_of_k(rows: Rows, quantity: Quantity, terms: Terms) -> Estimate:

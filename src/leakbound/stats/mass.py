@@ -321,7 +321,7 @@ def _joined(masses: Masses, of: Callable[[Masses], Estimate]) -> Estimate:
 
 
 def _like(masses: Masses) -> Array:
-    """Return, per question, the unrestricted draws that the remainder's draws are worth."""
+    """Return, per question, the total number of draws that would put as many in the remainder."""
     rest = np.array([mass.remainder for mass in masses.known])
     scored = masses.rows.scored().n
     drawn = (masses.rows.n > 0) & (rest > 0)

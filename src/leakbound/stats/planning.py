@@ -20,7 +20,7 @@ class DrawsNeeded:
 
     Attributes:
         epsilon: the number of draws after which Pr[X > x] is known within epsilon at every x.
-            clean: the number of draws that certifies a small leak probability if no draw leaks.
+        clean: the number of draws that certifies a small leak probability if no draw leaks.
         confidence: the confidence of each guarantee.
     """
 

@@ -67,7 +67,7 @@ from leakbound.stats.evidence import Rows
 STYLE = Style(prior=1.0, caution=0.9)
 MOST = 512  # the most rounds: more take longer and narrow bounds by less than 1 % on average
 FEWEST = 8  # the least rounds: with fewer, centres are too noisy, and the portfolio is narrower
-LEARNT = {4: 100, 5: 24}  # numbers of rounds that suffice with so many questions
+LEARNT = {4: 100, 5: 24}  # number of rounds that suffices from this number of questions on
 FINENESS = 32  # grid points, times the square root of the number of draws
 GRID = (500, 20_000)
 MOST_MET = 2**22  # with more draws in total, leaks of a binary scorer are processed as counts

@@ -31,8 +31,8 @@ class Arm:
     """One model under one decoding inside a run.
 
     The draws of an arm are stored in parts, and parts form rounds. An arm of fixed n has one round,
-    which is known when the arm is planned. In an arm that is sampled until a claim is decided, each
-    look leads to another round.
+    which is known when the arm is planned. A look evaluates the scores so far. In an arm that is
+    sampled until a claim is decided, each look leads to another round.
 
     Attributes:
         folder: the folder of its files.

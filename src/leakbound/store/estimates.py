@@ -207,7 +207,7 @@ PLAIN: Fields = {
     "proved": False,
     "inputs": ("as asked", "these queries", "input distribution", "as found"),
 }
-"""The default selection: no excess, not joint, from draws, all queries of a question together.
+"""The default selection: not an excess, not joint, from draws, over all queries of a question.
 
 Rows that decide claims are excluded, because they differ from others only in their part of alpha.
 """

@@ -120,7 +120,7 @@ def holder_of(folder: Path) -> Holder | None:
 def _is_running(pid: int) -> bool:
     """Return False only if this machine has no process with this number."""
     if sys.platform == "win32":
-        return True  # `os.kill` ends the process there
+        return True  # on Windows, `os.kill` would end the process
     try:
         os.kill(pid, 0)
     except (OSError, OverflowError) as error:

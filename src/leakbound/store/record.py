@@ -72,7 +72,7 @@ class StoppedDraws:
         claim: the claim, such as `p<=0.02`.
         scorer: the scorer whose scores decide.
         confidence: the confidence of a decision at any look.
-        first: draws of every question before the first look.
+        first: the number of draws of every question before the first look.
     """
 
     kind: Literal["until decided"] = "until decided"
@@ -88,8 +88,8 @@ class ExploredDraws:
 
     Attributes:
         mode: the division of the effort between masses and draws.
-        forwards: the prefixes that are forwarded per question.
-        scorer: the scorer that settles prefixes.
+        forwards: the number of prefixes that are forwarded per question.
+        scorer: the scorer whose bounds end the exploration below a prefix.
     """
 
     kind: Literal["explored"] = "explored"
@@ -210,11 +210,11 @@ class AttackRecord:
 
     Attributes:
         budget: the number of draws per question in the search, or their cost in forward passes.
-        first_draws: draws of every candidate in the first round.
-        confidence: the confidence of the bounds that steer.
+        first_draws: the number of draws of every candidate in the first round.
+        confidence: the confidence of the bounds that steer the search.
         forwards_per_token: the number of forward passes of a proof that cost as much as a token of
             a draw; None: all rounds draw, and none proves.
-        scorer: the scorer whose scores steer.
+        scorer: the scorer whose scores steer the search.
         rewritings: the source of the rewritings that are tried.
         openers: the openers of answers that are tried.
         pairs: the number of pairs shown before a query.

@@ -55,7 +55,7 @@ class DialogueEngine:
 
     Each turn sees the earlier answers only. If the answer of a turn is missing, the answer of the
     conversation is missing too: its finish is then "filtered" or "error". A question fails if a
-        turn of any of its conversations cannot be sampled, or no longer fits the context.
+    turn of any of its conversations cannot be sampled, or does not fit the context.
     """
 
     inner: Generate

@@ -57,7 +57,7 @@ class _Changed(OfWeights):
 class Round(_Changed):
     """Each weight becomes the nearest of few values, scaled by the largest of its neighbours.
 
-    values: 255 for `int8` and 15 for `int4`, evenly spread around 0; the 16 of `nf4`.
+    values: `int8` (255 values) and `int4` (15 values) are evenly spread around 0; `nf4` has 16.
     """
 
     values: Values

@@ -183,7 +183,7 @@ class Prove:
     """Search for rare leaks of every question, with the model's own probabilities of outputs.
 
     Attributes:
-        forwards: the maximum of forward passes per question, at least 1.
+        forwards: the maximum number of forward passes per question, at least 1.
         proposals: finished runs of the same questions. The search begins with their leaking
             answers, the true answer and the run's own answers.
 

@@ -15,8 +15,8 @@ from sys import float_info
 
 from markupsafe import Markup
 
-# Controls but for tab and line feed; marks that turn the direction of what follows; line ends that
-# only some programs know.
+# Control characters except tab and line feed; marks that change the direction of the text after
+# them; line breaks that only some programs recognise.
 _STEERING = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028\u2029\u202a-\u202e\u2066-\u2069]"
 )

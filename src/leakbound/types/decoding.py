@@ -48,9 +48,9 @@ class Decoding:
             all draws of a prompt are the greedy completion if this mean over the greedy completion
             exceeds c_T.
         stop: stop strings. The first one that appears ends the completion, and is not part of it.
-        filter: "missing": an output that a content filter withheld counts against every claim.
-            "part-of-system": the filter belongs to the evaluated system, so the text that users see
-            is scored.
+        filter: "missing": an output that a content filter withheld has no answer: it counts as 1 in
+            upper bounds and as 0 in lower bounds. "part-of-system": the filter belongs to the
+            evaluated system, so the text that users see is scored.
         unknown: settings that another tool used and did not state ("temperature", "top_k", "top_p",
             "max_new_tokens"); the values of these fields have no meaning, and a bound is about the
             distribution of that tool.

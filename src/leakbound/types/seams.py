@@ -82,8 +82,8 @@ class Chat(Named, Protocol):
         draw if the engine can be seeded.
 
         Raises:
-            IncompleteError: a failure that may pass (a time-out, a busy server) left some requests
-                without a reply. The same call requests them again.
+            IncompleteError: a temporary failure (a time-out, a busy server) left some requests
+                without a reply. The same call sends these requests again.
         """
 
 
@@ -109,7 +109,7 @@ class Truncates(Protocol):
     def truncated(self, tokens: int) -> Classify:
         """Return the same classifier for the first tokens only, so that no text is too long.
 
-        `tokens` counts the tokens that the classifier adds, and is at most the model's context.
+        `tokens` includes the tokens that the classifier adds, and is at most the model's context.
         """
 
 
@@ -135,7 +135,7 @@ class Headway:
         done: the number of units that are done.
         total: the number of all units.
         unit: the name of the units; empty if the progress is not known (see `during`).
-        tokens: tokens that a model forwarded in this step so far.
+        tokens: the number of tokens that a model forwarded in this step so far.
         note: a remark for the user, to be shown immediately; empty in all other reports.
     """
 
@@ -256,9 +256,9 @@ class Unkept:
 class Keeps(Protocol):
     """An engine whose draws cannot be repeated.
 
-    The engine never repeats a draw that it made or lost, because a draw that is replaced because of
-    its content is not a draw from the distribution. `kept` records every draw that the engine made
-    or lost.
+    The engine never repeats a draw that it made or lost: the content of a draw may be the reason
+    for its loss, and replacing such draws would change their distribution. `kept` records every
+    draw that the engine made or lost.
     """
 
     kept: DrawJournal
@@ -295,7 +295,7 @@ class Generate(Protocol):
         """Draw completions.
 
         Args:
-            queries: texts to put to the model.
+            queries: the texts that the model gets.
             decoding: the distribution to draw from.
             draws: the numbers of draws per chunk, and their keys.
 
@@ -317,7 +317,7 @@ class Probabilistic(Protocol):
 
 @runtime_checkable
 class Explores(Probabilistic, Protocol):
-    """An engine that knows the probabilities behind its draws."""
+    """An engine that finds likely outputs with their probabilities, and teacher-forces texts."""
 
     def explore(
         self, queries: Sequence[Query], decoding: Decoding, effort: Effort, ranges: Ranges
@@ -325,12 +325,12 @@ class Explores(Probabilistic, Protocol):
         """Find the exact masses of likely outputs, and draw from the remainder.
 
         Args:
-            queries: texts to put to the model.
+            queries: the texts that the model gets.
             decoding: the distribution to explore and to draw from.
             effort: the number of forward passes per query, and their division between exploring and
                 draws.
-            ranges: returns the lowest and highest score of all outputs in an event, by which
-                prefixes are settled.
+            ranges: returns the lowest and highest score of all outputs in an event. A prefix whose
+                two numbers are equal is not explored further.
 
         Returns:
             One Exploration or Failure for each query, in any order.

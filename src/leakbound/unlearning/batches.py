@@ -37,10 +37,10 @@ def as_it_is(ends: Tensor) -> Tensor:
 class Batch:
     """The rows of a step, padded together.
 
-    `places` [B, T] marks the positions whose logits are needed, `tokens` [B, T] the own tokens of
-    answers and questions. `rows` and `others` (by split and part) are the rows of each split among
-    the B, `frozen` the frozen model's values of a split's rows, `step_lengths` the number of tokens
-    of each row of the step, by split and part.
+    `places` [B, T] marks the positions whose logits are needed. `tokens` marks, by name, the tokens
+    of answers or of questions, [B, T]. `rows` and `others` (by split and part) are the rows of each
+    split among the B, `frozen` the frozen model's values of a split's rows, `step_lengths` the
+    number of tokens of each row of the step, by split and part.
     """
 
     padded: Padded
@@ -60,7 +60,7 @@ class Batch:
 
 @dataclass(frozen=True, slots=True)
 class Assembly:
-    """Makes batches of `data` and cuts them, for an objective with these `needs`.
+    """Makes batches of `data`, and cuts them into the inputs of losses with these `needs`.
 
     `seed` draws the direction that activations are steered to.
     """

@@ -149,7 +149,7 @@ def _query(row: Prompt) -> Query:
 
 
 def pad(examples: Sequence[Example], *, whole: bool = False) -> Padded:
-    """Pad on the right. The pad id is 0: the mask depends on positions, so its value is never read.
+    """Pad on the right with id 0, which is never read, because the mask depends on positions only.
 
     `whole` also feeds the last token, which predicts nothing.
     """

@@ -29,9 +29,9 @@ Places = tuple[Tensor, ...]  # rows and columns, each [K]
 class Lines:
     """The positions of the tokens of B rows if a short row follows a long row in one line.
 
-    `line` and `start` [B]; `width` is the length of the longest line. The i-th longest row opens
-    the i-th of n lines, and the shortest rows follow, the shortest of all after the longest. No
-    other pairing has a narrower widest line.
+    `line` and `start` are the line of each row and its first position there, [B]; `width` is the
+    length of the longest line. The i-th longest row opens the i-th of n lines, and the shortest
+    rows follow, the shortest of all after the longest. No other pairing has a narrower widest line.
     """
 
     line: Tensor

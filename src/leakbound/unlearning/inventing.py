@@ -1,8 +1,8 @@
 """Answers that the model makes up, which replace the true ones (Mekala et al. 2024, AltPO).
 
-The answers are drawn once, before training, from the initial model, and stored
-with the trained model. Deviations: the instruction was written for this
-package, no examples are shown, and only the first line of an output is used.
+The answers are drawn once, before training, from the initial model, and stored with the trained
+model. Deviations from the paper: the instruction was written for this package, no examples are
+shown, and only the first line of an output is used.
 """
 
 from __future__ import annotations

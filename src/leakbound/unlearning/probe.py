@@ -46,8 +46,8 @@ def mean_recall(
 ) -> float:
     """Return the mean over questions of the ROUGE-L recall of their greedy answers.
 
-    With a summary `of`, answers are sampled at T = 1, and it gives each question's value. An output
-    whose answer is missing scores 0. IncompleteError if the model cannot be queried.
+    With a summary `of`, answers are sampled at T = 1, and the summary gives each question's value.
+    An output whose answer is missing scores 0. IncompleteError if the model cannot be queried.
     """
     decoding = Decoding(temperature=0.0 if of is None else 1.0, max_new_tokens=max_new_tokens)
     scorer, values = make_scorer("rouge-l-recall"), []

@@ -124,7 +124,7 @@ class ObjectiveTrainer(Trainer):  # type: ignore[misc]
         self.head = head
         self.work = work
         self.following = following
-        self.weights = objective.weights  # of the terms, multipliers as they are now
+        self.weights = objective.weights  # of the terms, with the current multipliers
         self.terms = torch.zeros(len(objective.terms))
         self.passes = 0
         self.started = time.monotonic()

@@ -142,6 +142,6 @@ def _step(folder: Path) -> int:
 
 
 def _is_complete(folder: Path) -> bool:
-    with suppress(InputError):  # not for errors of the disk
+    with suppress(InputError):  # errors of the disk are still raised
         return bool(read_object(folder / _WHOLE) and read_object(folder / _STATE))
     return False
