@@ -1,4 +1,4 @@
-"""The tree of errors.
+"""The hierarchy of exceptions.
 
     LeakboundError
     ├── InputError        wrong use or bad input: nothing was started         (exit status 2)
@@ -22,7 +22,7 @@ PASSING = frozenset(
     for name in ("EIO", "EMFILE", "ENFILE", "ENOMEM", "ESTALE", "ETIMEDOUT", "ENOTCONN", "EBUSY")
     if hasattr(errno, name)
 )
-"""Errors of a failing machine: the file itself may be valid."""
+"""Error numbers that show a fault of the machine: the file itself may be valid."""
 
 
 class LeakboundError(Exception):

@@ -94,7 +94,7 @@ def pdu(
     reduce: Reduce = "sequence",
     over: str = "answer",
 ) -> Terms:
-    """Return flat logits on forget with a bound on retain's cross-entropy (Entesari et al. 2025).
+    """Return a loss for flat logits on forget, and a bound on retain's loss (Entesari et al. 2025).
 
     The defaults are the authors' settings for TOFU: `retain` is the initial multiplier. `step` is
     the step size of its updates, which begin after `warmup` epochs. `over` is `answer`, or `read`

@@ -81,7 +81,7 @@ class Fluency:
 
     OpenUnlearning defines it (`forget_Q_A_gibberish`, and `forget_gibberish` for MUSE, where 1 is
     clean) for a configured number of first tokens. Fluency reveals broken models, which write
-    nonsense; ROUGE hardly shows this.
+    nonsense; ROUGE hardly reveals them.
 
     clean: the index of the label "clean".
     tokens: the number of first tokens that the classifier reads.

@@ -1,8 +1,8 @@
 """The canvas of every chart: size, fonts, axes, marks, and files with reproducible bytes.
 
 This module sets up matplotlib. The colours are Okabe and Ito's, which colour-blind readers can
-distinguish; marks and dashes distinguish models in greyscale. The machine's own settings have no
-effect, and no file contains a date.
+distinguish; marks and dashes distinguish models in greyscale. matplotlib's settings on the machine
+have no effect, and no file contains a date.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ from leakbound.stats import percent
 from leakbound.text.shown import visible
 
 RATIO, TALLEST = 0.68, 2.6  # a single panel: height / width, and its largest height in inches
-COLUMN, NARROWEST = 3.3, 1.6  # inches: the width of a panel, and the least width of many panels
-MANY = 6  # the most panels one above the other, and the most columns of a legend
+COLUMN, NARROWEST = 3.3, 1.6  # inches: the width of a panel, and the smallest width of many panels
+MANY = 6  # the largest number of panels in a column, and of columns in a legend
 OWN = 1 / 3  # a panel below this fraction of the highest panel has its own scale
 _HANDLE, _LINE = 0.42, 0.115  # inches: a legend's line sample, and a line of text
 _NO_XML = re.compile("[\ud800-\udfff\ufffe\uffff]")

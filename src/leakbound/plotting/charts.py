@@ -33,7 +33,7 @@ _DARK = 0.55  # the opacity of the darkest cell: figures stay legible on it
 _TICK = 0.32  # half the width of an estimate's mark; a question has width 1
 _ASIDE = 0.04  # of an axis: bounds at one setting are this far apart, so that all are visible
 _SHOWN = 1e-3  # proofs of at most this are drawn on the axis
-_POINTS = 160  # the most points of a curve: if it has more steps, they are averaged
+_POINTS = 160  # a curve has at most so many points: longer curves are averaged
 _DASHED: dict[str, Any] = {"color": BLACK, "linewidth": 0.9, "linestyle": (0, (3, 2))}
 _DOTTED: dict[str, Any] = {"linewidth": 0.8, "linestyle": (0, (1, 1))}
 _CAPPED: dict[str, Any] = {"linewidth": 0.7, "marker": "_", "markeredgewidth": 0.7}
@@ -177,7 +177,7 @@ def _moments(rows: Sequence[ChartRow], canvas: Canvas) -> None:
 
 
 def _utility(rows: Sequence[ChartRow], canvas: Canvas) -> None:
-    """Draw a model as a point with its bounds, and the front of the targets as a dotted line."""
+    """Draw models as points with bounds, and the targets' Pareto front as a dotted line."""
     (axes,) = canvas.panels()
     front = [row for row in rows if row.quantity == FRONT]
     points = [row for row in rows if row.quantity != FRONT]

@@ -31,10 +31,10 @@ from leakbound.text.counting import Ledger
 from leakbound.text.shown import DASH, above, below, many, number, share
 from leakbound.types import Scorer
 
-MOST_CHARACTERS = 600  # the most characters shown of a completion
-MOST_ASKED = 2_000  # the most shown of a question, an answer, and any other text from outside
-MOST_LINE = 240  # the most shown of a question in a table
-MOST_NAME = 120  # the most shown of a name in a table or a list
+MOST_CHARACTERS = 600  # the largest number of characters shown of a completion
+MOST_ASKED = 2_000  # the same for a question, an answer and any other outside text
+MOST_LINE = 240  # the same for a question in a table
+MOST_NAME = 120  # the same for a name in a table or a list
 PARTS: tuple[Of, Of] = ("answer", "thought")
 MOST_DRAWS = 10**12  # larger numbers of draws are not stated
 LEVEL = 1e-6  # proofs up to this do not count: every text has some probability

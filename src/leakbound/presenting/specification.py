@@ -161,7 +161,7 @@ def public_id(query: Query) -> str:
 def specification(
     record: RunRecord, arm: ArmSpec, rewritings: int = 0, stress: str = ""
 ) -> dict[str, str]:
-    """Return by heading everything that was fixed about an arm and its questions.
+    """Return everything that was fixed in advance about an arm and its questions, by heading.
 
     rewritings: the number of its rewritings. stress: the stress of its queries; empty without one.
     """

@@ -185,7 +185,7 @@ def _split(
 def shown_texts(
     arm: Arm, greedy: Arm | None, scorers: Sequence[str], count: int, redact: bool
 ) -> dict[str, Texts]:
-    """Return the shown texts of every question, `count` of each kind, and its greedy answer."""
+    """Return each question's greedy answer, and the texts that `chosen_texts` chooses."""
     slugs = [slug(make_scorer(name)) for name in scorers]
     tallied = tallies(greedy, slugs) if greedy else ()
     answers = {query_id: text for query_id, rows in tallied for text in texts_in(rows.slice(0, 1))}

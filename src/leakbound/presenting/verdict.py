@@ -187,7 +187,7 @@ def verdicts(view: View) -> tuple[Verdict, ...]:
 
 
 def _first(view: View, run: Run) -> Scorer:
-    """Return the scorer of a run's headline in any reading, or the view's first scorer."""
+    """Return the scorer of a run's headline, with any `of=`, or else the view's first scorer."""
     named = run.record.headline.scorer if run.record.headline else ""
     names = ((scorer, (scorer.name, with_reading(scorer, None).name)) for scorer in view.scorers)
     return next((scorer for scorer, own in names if named in own), view.scorers[0])

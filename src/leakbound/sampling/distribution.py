@@ -40,8 +40,8 @@ Drawn: TypeAlias = tuple[torch.Tensor, torch.Tensor, torch.Tensor]
 _NUCLEUS_TOLERANCE = 1e-12  # so that .5 + .3 reaches a top-p of .8 in spite of rounding
 # float64 values in one batch: few enough for the cache of a CPU, many for a GPU
 _ELEMENTS = {"cpu": 1 << 18, "other": 1 << 27}
-_SHIFT, _BUCKETS = 47, 1 << 11  # drops all bits of a float64 but the exponent and five more
-_LAST = (1023 - 63) << 5  # the remaining bits of 2^-63
+_SHIFT, _BUCKETS = 47, 1 << 11  # keeps a float64's exponent and five more bits
+_LAST = (1023 - 63) << 5  # the bits of 2^-63 that are kept
 _SUMMED = 1e-9  # exceeds the difference between sums over a vocabulary in different orders
 _ROUNDING = 1e-11  # added to a margin; exceeds the error of float64 sums over a vocabulary
 
@@ -155,7 +155,7 @@ class Distribution:
 
 @dataclass(frozen=True, slots=True)
 class Kept:
-    """The tokens of largest weight per row, descending, ties by id, and the number that is kept.
+    """Each row's tokens of largest weight, sorted by weight and then by id, and the number kept.
 
     Attributes:
         mass: the weights of these tokens, padded with zeros, [rows, width]; they need not sum to 1.
@@ -504,7 +504,7 @@ def pick(
             least 0 (see `distribution`).
 
     Returns:
-        The draws, in the same order.
+        The draws, in the order of `uniforms`.
     """
     height = rows_together(logits)
     if len(logits) > height:

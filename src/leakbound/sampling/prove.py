@@ -1,17 +1,15 @@
 """Prove leaks too rare to be drawn, by a search for leaking outputs near known leaking outputs.
 
-A *lead* is an output that leaks, for example the true answer, an answer of
-another model, or a draw. Leads are teacher-forced first, up to the token from
-which every continuation has the same score. At each prefix of a lead, the
-likeliest other next tokens give prefixes that leave the lead. Then such
-prefixes are expanded, those of the largest worth first. The worth of a prefix
-is its mass, times the fraction of the mass at the same place of the lead that
-is known to leak, divided by the number of missing tokens. The worth is reduced
-if the prefix would not leak after continuing like the lead. Three continuations
-are tried: the last token of the prefix replaces a token of the lead, it is
-inserted between two tokens of the lead, or all tokens since the prefix left the
-lead are inserted. The nodes of the result are disjoint, as the module `search`
-proves.
+A *lead* is an output that leaks, for example the true answer, an answer of another model, or a
+draw. Leads are teacher-forced first, up to the token from which every continuation has the same
+score. At each prefix of a lead, the likeliest other next tokens give prefixes that leave the lead.
+Then such prefixes are expanded, those of the largest worth first. The worth of a prefix is m f / k.
+Here m is the mass of the prefix, f the fraction of the mass at the corresponding prefix of its lead
+that is known to leak, and k the number of tokens that remain of the lead. The worth is reduced if
+the prefix would not leak after continuing like the lead. Three continuations are tried: the last
+token of the prefix replaces a token of the lead, it is inserted between two tokens of the lead, or
+all tokens since the prefix left the lead are inserted. The nodes of the result are disjoint, as the
+module `search` proves.
 """
 
 from __future__ import annotations
@@ -56,7 +54,7 @@ class Hunt(BestFirstSearch):
     """The search for leaking outputs of one root.
 
     Attributes:
-        most: the most prefixes that are forwarded.
+        most: the largest number of prefixes that are forwarded.
         leads: the leads that are followed, each up to the token from which its score is fixed.
         on_leads: the prefixes of these leads, each with its lead.
         masses: the mass of each prefix of a lead that was reached.
@@ -134,7 +132,7 @@ class Hunt(BestFirstSearch):
         return after, np.where(hits, after, left[row])
 
     def _settled_at(self, lead: Ids) -> int | None:
-        """Return the number of tokens after which a lead certainly leaks; None if there is none."""
+        """Return the number of tokens after which a lead certainly leaks; None if it never does."""
         openings = [(ids, self.ending.reason(ids)) for ids in accumulate((i,) for i in lead)]
         if [reason is not None for _, reason in openings] != [False] * (len(lead) - 1) + [True]:
             return None
@@ -158,14 +156,13 @@ class Hunt(BestFirstSearch):
         return True
 
     def _worth(self, prefix: Candidate) -> float:
-        """Estimate the leaking mass that a forward pass of the prefix finds."""
+        """Estimate the leaking mass that a forward pass of the prefix would find."""
         share = 1.0 if prefix.share is None else prefix.share
         rate, missing = self._rate(prefix.lead, prefix.at)
         return math.exp(prefix.floor) * share * rate / missing
 
     def _rate(self, lead: Ids | None, at: int) -> tuple[float, int]:
-        """Return the fraction of mass known to leak at a place of a lead, and the missing
-        tokens."""
+        """Return f and k at this place of a lead, as the module docstring defines them."""
         if lead is None:
             return _LEADERLESS, 1
         before = lead[: max(at, 1)]

@@ -271,6 +271,6 @@ class Similarity(QueriesModel, NeedsAnswer):
 
 
 def _cosine(a: np.ndarray, b: np.ndarray) -> float | None:
-    """Return the cosine of unit vectors, at least 0; None for NaN, exactly 1 if equal."""
+    """Return the cosine of unit vectors: at least 0, exactly 1 if they are equal, None for NaN."""
     cosine = 1 - float((a - b) @ (a - b)) / 2
     return None if np.isnan(cosine) else max(cosine, 0.0)

@@ -28,7 +28,7 @@ class LabelledItem:
     """An output that people labelled: 1 for a leak, else 0.
 
     `judged` is the judge's verdict: 1 for a leak, else 0. It is None if the judge could not decide,
-    and if the judge has not yet judged `output`, an answer to `prompt`.
+    or has not judged the output yet. `output` is an answer to `prompt`.
     """
 
     label: int

@@ -100,10 +100,11 @@ class Server:
         self.url, self.patience, self._report = url, patience, report
         self._key = key
         self._closing, self._why_closing = Event(), ""
-        headers = {"Accept-Encoding": "identity"}  # a small reply cannot expand
+        headers = {"Accept-Encoding": "identity"}  # no compression: a small reply cannot expand
         if key:
             headers["Authorization"] = f"Bearer {key}"
-        # One connection per attempt, so it can be cut; this machine needs no proxy.
+        # One connection per attempt, so that it can be closed. Servers on this machine need no
+        # proxy.
         host = urlsplit(url).hostname or ""
         try:
             is_here = ip_address(host).is_loopback or ip_address(host).is_unspecified

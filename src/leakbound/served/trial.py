@@ -53,7 +53,7 @@ FALSE_ALARM = 2e-7
 """The largest probability that a correct server is refused."""
 
 _DRAWS, _EQUAL = 40, 0.9
-_REQUESTS = 4  # the least number of requests
+_REQUESTS = 4  # the smallest number of requests
 _GREEDY, _AGREEING = 9, 5
 _FRACTION = 3e-4  # of the arrangements
 _ARRANGEMENTS = 9_999
@@ -165,7 +165,7 @@ def prompt_of(key: str) -> str:
 
 
 def find_fault(draw: Draw, choices: int, key: str) -> Fault | None:
-    """Return the fault of a server, seen after two prompts; None for a correct one.
+    """Return the fault of a server, seen after two prompts; None for a correct server.
 
     `choices`: the outputs per request. Errors of `draw` are not caught.
     """

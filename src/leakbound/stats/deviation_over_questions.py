@@ -44,7 +44,7 @@ from leakbound.stats.quantity import Quantity
 
 FEWEST_BLOCKS = 8  # blocks of a question, if each then has at least two draws
 ENDS = (500, 4_000)
-MOST_ROUNDS = 32  # the most rounds of the upper bound: more rounds take longer and gain nothing
+MOST_ROUNDS = 32  # largest number of rounds of the upper bound: more rounds gain nothing
 PRIOR, TRUST = 1 / 16, 4.0  # first guess of a variance; weight of the pooled variance, in draws
 
 

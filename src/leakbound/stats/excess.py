@@ -18,10 +18,10 @@ with the draws 1 - y. These draws are independent and not identically
 distributed, so `rounds` bounds m. The centres of `rounds` remove the difference
 between rows near 0 and rows near 1.
 
-*Two sets of questions in one model.* The mean over N_1 questions less the mean
-over N_2 other questions is 2 m - 1, where m is the mean over the rows x_i, with
-weight 1/N_1 each, and 1 - y_j, with weight 1/N_2 each. `mean_over_sets` bounds
-m, so only one bound spends alpha. If neither set leaks, all x_i are 0 and all 1
+*Two sets of questions in one model.* The mean over N_1 questions minus the mean over N_2 other
+questions is 2 m - 1, where m is the mean over the rows x_i, with weight 1/N_1 each, and 1 - y_j,
+with weight 1/N_2 each. `mean_over_sets` bounds m, so only one bound spends alpha. If neither set
+leaks, all x_i are 0 and all 1
 - y_j are 1. So the centres of `rounds` follow the mean of each set from the
 second round on.
 
@@ -119,7 +119,7 @@ def excess_of(
         beyond: the reference that `base` is about: "control" (default), "own words", "baseline",
             "unstressed" or "other questions".
         confidence: the probability that the bound is valid, in (0, 1).
-        side: "upper", "lower", or "both", each of which then spends half of alpha.
+        side: "upper", "lower", or "both": each bound then has half of alpha.
 
     Returns:
         The excess, with the entries of the two bounds.
@@ -151,7 +151,7 @@ def excess_over_sets(
         rows: the draws of the questions, [N_1, d].
         others: the draws of the other questions, [N_2, d], by the same scorer.
         confidence: the probability that the bound is valid, in (0, 1).
-        side: "upper", "lower", or "both", each of which then spends half of alpha.
+        side: "upper", "lower", or "both": each bound then has half of alpha.
         seed: the order of the draws, see `bound`: one number, or N_1 + N_2 keys.
 
     Returns:

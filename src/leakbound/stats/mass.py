@@ -331,8 +331,8 @@ def _like(masses: Masses) -> Array:
 def mass_mean_over_questions(masses: Masses, quantity: Quantity, terms: Terms) -> Estimate:
     """Bound the mean of E[X] over these questions; only the bound from draws spends alpha.
 
-    Each question's draws come from its distribution given its remainder; their numbers are fixed in
-    advance.
+    Each question's draws come from its distribution given its remainder; the numbers of draws are
+    fixed in advance.
     """
     draws, known = masses.rows, masses.known
     share_of(terms.confidence, terms.side)  # raises for an invalid confidence or side

@@ -59,7 +59,7 @@ def worst_question(
         bound: a bound of the quantity with its scores filled in, one entry per question.
         questions: the number of questions, N, which is the number of entries of `bound`.
         confidence: the probability that the bound is valid, in (0, 1).
-        side: "upper", "lower", or "both", each of which then spends half of alpha.
+        side: "upper", "lower", or "both": each bound then has half of alpha.
 
     Returns:
         The estimate of the largest quantity, one per x or k if `bound` has several.
@@ -98,7 +98,7 @@ def leaking_questions(
         confidence: the probability that the bound is valid, in (0, 1).
         each_confidence: the confidence of each question's own bound, in (0, 1), fixed in advance;
             see `confidence_of_each` for the choice of `bound`.
-        side: "upper", "lower", or "both", each of which then spends half of alpha.
+        side: "upper", "lower", or "both": each bound then has half of alpha.
 
     Returns:
         The estimate of the number, from 0 to N and of the shape of x; `value` counts point values.

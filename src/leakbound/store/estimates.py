@@ -173,7 +173,7 @@ class EstimateRow:
 
     @property
     def confidence(self) -> float:
-        """The least probability that the bounds are valid."""
+        """The bounds are valid with at least this probability."""
         return self.estimate.confidence
 
     @property

@@ -260,7 +260,7 @@ class Proofs:
     def journal(self, slug: str, forwards: int) -> Journal:
         """Return the journal of a search with at most this number of forwards per query.
 
-        It keeps results by `Searched.key` until they are written.
+        The journal keeps results by `Searched.key` until they are written.
         """
         owner = {**self.stored.owner, "most": forwards, "slug": slug}
         return Journal(self.stored.folder / f"{slug}.jsonl", owner)

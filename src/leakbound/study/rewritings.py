@@ -39,8 +39,8 @@ class Rewritings:
         ids: keep the rewritings that the model under evaluation answers as confidently as the
             question (Cheng et al. 2025, Algorithm 2).
         ids_draws: the number of answers per rewriting for `ids`, at least 1.
-        criterion: the confidence of `ids`: "mean_prob" (the mean probability of an answer),
-            "mean_logprob", or "mean_logprob_per_token".
+        criterion: the measure of confidence for `ids`: "mean_prob" (the mean probability of an
+            answer), "mean_logprob", or "mean_logprob_per_token".
         design: the allocation of outputs: "allocated" draws the query of each output at random;
             "fixed" gives all queries the same number; "fresh" gives one output to each of n
             independent rewritings by a chat model. "fresh" ignores `queries` and leaves out the
@@ -96,7 +96,7 @@ class Rewritings:
 
     @property
     def kind(self) -> str:
-        """The name in `source` without its argument; it is the `source` of its queries."""
+        """The name in `source` without its argument; rewritings have it as `Query.source`."""
         return self.source.strip().partition(":")[0]
 
     @property

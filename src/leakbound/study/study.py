@@ -33,7 +33,7 @@ from leakbound.types.records import require_types
 
 CONFIDENCE = 0.99
 RHO = 2.0  # the rho of Scholten et al. and of Cheng et al.
-_LONG = 400  # the most characters shown of an error about a file
+_LONG = 400  # largest number of characters shown of an error about a file
 _PLAN, _SETTINGS = FixedN(), ModelSettings()
 _PLANS: dict[str, tuple[str, type]] = {
     "n": ("n", FixedN),

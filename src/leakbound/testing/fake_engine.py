@@ -86,11 +86,11 @@ class WordEngine:
     def force(
         self, texts: Sequence[tuple[Query, str]], decoding: Decoding
     ) -> list[Completion | None]:
-        """Force each text and the end after it; see `Explores.force`.
+        """Teacher-force each text and the end token after it; see `Explores.force`.
 
         Args:
             texts: each query with a text. A text that is too long for the decoding is cut.
-            decoding: the distribution to force through.
+            decoding: the distribution under which texts have their probabilities.
 
         Returns:
             A completion of count 0 for each text; None if the decoding cannot produce it.

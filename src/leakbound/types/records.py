@@ -31,7 +31,7 @@ _WORDS = {
     type(None): "null", Path: "a path",
 }  # fmt: skip
 _OBJECT = "an object, with fields"
-_SHOWN = 200  # the most characters of a value in a message
+_SHOWN = 200  # largest number of characters of a value in a message
 
 
 def to_json(value: object) -> Json:

@@ -32,7 +32,7 @@ from leakbound.unlearning.settings import ModelAnswers
 from leakbound.unlearning.work_folder import stored_json
 
 CLUSTERED_FROM = 4  # if there are fewer candidates, all are centres
-MOST = 8  # the most components, so also the most centres; two to four are typical
+MOST = 8  # largest number of components and of centres; two to four are typical
 # The priors were chosen for two properties. Among 8 to 21 candidates, two to four synthetic groups
 # that are six spreads apart are found, in many dimensions or on a line. Real rewritings, which
 # hardly form groups, give one to five components. With more dimensions or narrower components, each

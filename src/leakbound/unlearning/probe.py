@@ -69,8 +69,8 @@ class LeakageProbe:
     `p_max SPLIT`: the largest next-token probability, averaged over each true answer's tokens, then
     over answers. `ED SPLIT`: mean + 2 standard deviations of the ROUGE-L recall of sampled answers,
     averaged over questions. `utility SPLIT`: the mean ROUGE-L recall of greedy answers. ED is
-    measured on the first split, which is to be forgotten, and utility on the others. An output
-    whose answer is missing scores 0.
+    measured on the first split, which is to be forgotten, and utility on the other splits. An
+    output whose answer is missing scores 0.
     """
 
     loaded: LoadedModel

@@ -95,7 +95,7 @@ _LICENCE = re.compile(r"^license:[ \t]*([\w.-]+)[ \t]*$", re.MULTILINE)
 
 @dataclass(frozen=True, slots=True)
 class Base:
-    """The initial model of a training: its name, and its licence if it states one."""
+    """The initial model of a training: its name, and its licence if the model states one."""
 
     name: str
     licence: str | None = None

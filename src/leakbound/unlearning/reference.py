@@ -86,7 +86,7 @@ class References:
 
     @cached_property
     def _where(self) -> dict[tuple[str, int], tuple[Any, list[str]]]:
-        """The open file of each row, and the names of its values."""
+        """The open file with the values of each row, and the names of these values."""
         places: dict[tuple[str, int], tuple[Any, list[str]]] = {}
         for path, (split, rows) in self.files.items():
             file = safe_open(path, framework="pt")

@@ -182,7 +182,7 @@ class Watch:
         dry_run: check everything, load the model, and neither train nor write.
 
     Raises:
-        InputError: minutes below 0, or another number below 1.
+        InputError: `checkpoint_minutes` below 0, or another number below 1.
     """
 
     checkpoint_minutes: float = 10.0

@@ -422,7 +422,7 @@ def _prompting(
 
 
 def _rows(rows: Sequence[Row], needs: Needs, settings: TrainingSettings) -> Sequence[Row]:
-    """Return the rows of a split with all that the objective needs, once per made-up answer."""
+    """Return a split's rows with all that the objective needs, repeated per made-up answer."""
     if "invented" in needs.parts:
         rows = [*rows] * settings.inventing.draws
     if "alternate" not in needs.parts or passages(rows):

@@ -125,7 +125,7 @@ def trained(model: Any, weights: Weights, seed: int) -> Iterator[Any]:
             parameter.requires_grad_(before[name])
 
 
-_COMPARED = 1 << 20  # the most compared weights of a tensor
+_COMPARED = 1 << 20  # largest number of compared weights of a tensor
 
 
 def rounded_weights(model: Any, weights: Weights) -> list[torch.Tensor]:
