@@ -20,13 +20,13 @@ Reduce = Literal["sequence", "tokens", "pairs", "joined"]
 class Dual:
     """A bound on a term's mean, whose multiplier is the term's weight (Entesari et al. 2025).
 
-    The term adds λ (mean - `at_most`); λ starts as its weight. After `warmup` epochs, λ becomes
-    max(0, λ + `step` (mean - `at_most`)) after each pass.
+    The term contributes λ (mean - `at_most`); the initial λ is the term's weight. After `warmup`
+    epochs, λ becomes max(0, λ + `step` (mean - `at_most`)) after each pass.
 
     Attributes:
         at_most: the bound, in the unit of the loss.
-        step: change of λ per unit beyond the bound, 0 or more.
-        warmup: epochs for which λ is constant, 0 or more.
+        step: the change of λ, after each pass, per unit of (mean - `at_most`), 0 or more.
+        warmup: the number of epochs for which λ is constant, 0 or more.
 
     Raises:
         InputError: a bound that is not finite, or a step or a warm-up below 0.
@@ -98,7 +98,7 @@ class Term:
 
     @property
     def over(self) -> Over | None:
-        """The tokens over which its loss is a mean; None if it is not a mean over tokens."""
+        """The tokens over which the loss is a mean; None if the loss is not a mean over tokens."""
         return loss_named(self.loss).mean_over(self.settings)
 
     def length(self, batch: LossInputs) -> float:

@@ -91,7 +91,7 @@ def longest_first(texts: Iterable[WantedText]) -> list[WantedText]:
 
 
 def choose(names: Sequence[str], task: Benchmark, *, control: bool, draws: int = MANY) -> Wanted:
-    """Return the metrics with these names, or for "all" the metrics that are possible.
+    """Return the metrics with these names; "all" stands for all metrics that are possible.
 
     Args:
         names: names of metrics. If a metric needs a classifier, its name may include the

@@ -88,7 +88,7 @@ class Prepared:
     def arm_draws(self, key: ArmKey, decoding: Decoding) -> tuple[Plan, ArmDraws]:
         """Return the number of draws of an arm, and their rule.
 
-        A greedy decoding has one output, so it is drawn once. Only arms of the target stop early; a
+        A greedy decoding has one output, so one draw is made. Only arms of the target stop early; a
         control gets the maximum number of draws.
         """
         if decoding.greedy:
@@ -159,7 +159,7 @@ def arm_keys(decodings: Sequence[Decoding], base: ArmKey = TARGET) -> dict[ArmKe
 
 @dataclass(frozen=True, slots=True)
 class ScorerOpener:
-    """An `Opener` that works in any process: it has the scorer, or its name if it needs a model.
+    """An `Opener` for any process, with the scorer, or the scorer's name if it needs a model.
 
     Attributes:
         name: the scorer's name.
@@ -205,8 +205,9 @@ def by_coin(study: Study, model: object, *, controlled: bool = True) -> Study:
     """Return a model's study, adapted if a coin chose the subjects that the model was taught.
 
     The taught half of the benchmark becomes the questions. The other half becomes the control
-    questions, unless the study names others. Studies of other models are returned unchanged. Raises
-    InputError if the data changed. `controlled` states whether there are control questions.
+    questions, unless the study names other control questions. Studies of other models are returned
+    unchanged. Raises InputError if the data changed. `controlled` states whether there are control
+    questions.
     """
     coin = coin_of(model)
     task = None if coin is None or study.benchmark is None else study.load()

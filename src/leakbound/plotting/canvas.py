@@ -295,7 +295,7 @@ def _name(text: str) -> str:
 
 
 def _reach(axes: Axes) -> tuple[float, float]:
-    """Return the range of the marks of a panel, 0 included."""
+    """Return the range of values of the marks of a panel; the range includes 0."""
     low, high = float(axes.dataLim.y0), float(axes.dataLim.y1)
     return (min(0.0, low), max(0.0, high)) if low <= high else (0.0, 0.0)
 
@@ -316,7 +316,7 @@ def _thin(axis: Axis) -> None:
 
 @contextmanager
 def settings() -> Iterator[None]:
-    """Use matplotlib's defaults and ours, without warnings about letters that the font lacks."""
+    """Use matplotlib's defaults and this style, without warnings about letters the font lacks."""
     with mpl.rc_context(), warnings.catch_warnings():
         warnings.filterwarnings("ignore", "Glyph", UserWarning)
         mpl.rcdefaults()

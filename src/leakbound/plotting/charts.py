@@ -31,7 +31,7 @@ _PANEL, _LOW, _HIGH = 0.9, 0.65, 1.2  # inches: heights of a panel if there are 
 _CELL, _NARROW, _WIDE = 0.42, 0.34, 0.8  # inches: a cell's height and its two widths
 _DARK = 0.55  # the opacity of the darkest cell: figures stay legible on it
 _TICK = 0.32  # half the width of an estimate's mark; a question has width 1
-_ASIDE = 0.04  # of an axis: bounds at one setting are this far apart, so that all are visible
+_ASIDE = 0.04  # fraction of an axis: the distance of bounds at one setting, so that all are visible
 _SHOWN = 1e-3  # proofs of at most this are drawn on the axis
 _POINTS = 160  # a curve has at most so many points: longer curves are averaged
 _DASHED: dict[str, Any] = {"color": BLACK, "linewidth": 0.9, "linestyle": (0, (3, 2))}
@@ -104,7 +104,7 @@ def _answers(rows: Sequence[ChartRow], canvas: Canvas) -> None:
 
 
 def _differences(rows: Sequence[ChartRow], canvas: Canvas) -> None:
-    """Draw the questions in the colour and mark of their verdict, and the mean as a dashed line."""
+    """Draw questions in the colour and mark of their verdict, and the mean as a dashed line."""
     for axes, _, mine in _panels(canvas, rows, _HIGH):
         questions = [row for row in mine if row.question]
         width = min(4.0, 0.6 * 72 * canvas.panel / len(questions))

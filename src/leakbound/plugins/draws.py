@@ -93,8 +93,8 @@ def drawn_by_tool(
     """Return the evidence of draws with these scores; draws that did not arrive are missing.
 
     Args:
-        scores: the scores of each sample's draws by its id; None or NaN for a draw without one.
-        n: the announced number of draws per sample; at least 2.
+        scores: by the sample's id, the scores of its draws; None or NaN for a draw without a score.
+        n: the planned number of draws per sample; at least 2.
         tool: the name of the tool, for messages.
         scorer: the name of the scorer, which is part of the keys of the order.
         binary: whether scores are 0 or 1; else they are in [0, 1].

@@ -114,7 +114,7 @@ def value(items: Sequence[Item]) -> float:
         items: the result of `scored_by` for each document.
 
     Returns:
-        The mean over the documents of their leak probability, or mean score, in [0, 1].
+        The mean over the documents of each document's leak probability or mean score, in [0, 1].
 
     Raises:
         InputError: for fewer than 2 repeats per document, or a confidence out of range.

@@ -122,7 +122,8 @@ class Comparison(Displayed):
         baseline: the label of the first model.
         labels: the labels of all models, the baseline first.
         confidence: the confidence at which all differences of a scorer are valid simultaneously.
-        made: the settings in which the models differ: for each setting, its value by label.
+        made: the settings in which the models differ: for each setting, the value of each model by
+            label.
         scorers: the scorers that all runs were bounded by.
         statements: rows with the model's label in the field `arm`: the differences of every model
             except the baseline, and the leakage of each model, at this confidence.
@@ -131,7 +132,7 @@ class Comparison(Displayed):
         utility: the metric that represents utility; None: no metric was measured in all runs.
         useful: by label, the metrics of the model.
         questions: the text of each question, by id; empty if texts are withheld.
-        ledgers: by label, how the draws are counted.
+        ledgers: by label, the numbers of draws in each class.
     """
 
     baseline: str

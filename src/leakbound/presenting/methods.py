@@ -28,7 +28,7 @@ class MethodComparison:
         excess: True if the numbers are excesses over the control, False if they are leakages.
         under: the stress of all models; empty without stress.
         confidence: the confidence of each individual statement.
-        ledgers: by the label of each run, how the draws are counted.
+        ledgers: by the label of each run, the numbers of draws in each class.
     """
 
     medians: Estimates

@@ -92,10 +92,10 @@ def between(scorer: Scorer, lower: float, upper: float) -> str:
 def inconsistent(model: ArmView, scorer: Scorer) -> str:
     """State that a proof exceeds an upper bound; empty if no proof does.
 
-    Then either the measured margin or the stored texts of the proof are wrong, or the upper bound
-    fails for these draws. With many questions some bounds fail by chance. A Clopper-Pearson bound
-    is therefore reported only if its p-value is at most alpha / 2, divided by the number of
-    questions (Bonferroni).
+    If a proof exceeds an upper bound, either the measured margin or the stored texts of the proof
+    are wrong, or the upper bound fails for these draws. With many questions some bounds fail by
+    chance. A Clopper-Pearson bound is therefore reported only if its p-value is at most alpha / 2,
+    divided by the number of questions (Bonferroni).
     """
     questions = model.questions(scorer)
     for question, drawn in zip(questions, model.leakages(scorer), strict=True):
@@ -328,7 +328,7 @@ def counted_of(models: Iterable[ArmView]) -> str:
 
 
 def effort(view: View) -> str:
-    """Return the largest number of draws or forwards per question."""
+    """Return the largest number of draws or of forward passes per question."""
     how = [model.arm.spec.draws for model in view.every]
     if explored := [draws.forwards for draws in how if isinstance(draws, ExploredDraws)]:
         return say("effort explored", most=max(explored))

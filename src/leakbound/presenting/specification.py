@@ -1,4 +1,4 @@
-"""Describe an arm in words: everything that decides its numbers, and its departures.
+"""Describe an arm in words: all that decides its numbers, and departures from the benchmark.
 
 Certificates, short texts and comparisons use these descriptions. A test fails
 if a field of the records is neither described here nor on the test's list of
@@ -163,7 +163,8 @@ def specification(
 ) -> dict[str, str]:
     """Return everything that was fixed in advance about an arm and its questions, by heading.
 
-    rewritings: the number of its rewritings. stress: the stress of its queries; empty without one.
+    `rewritings`: the number of the arm's rewritings. `stress`: the stress of the arm's queries;
+    empty without a stress.
     """
     facts, dtype = arm.fingerprint, Fingerprint.of(arm.fingerprint).dtype
     named = [f"{name} {short(str(facts[name]))}" for name in ("weights", "url") if facts.get(name)]

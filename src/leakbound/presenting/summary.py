@@ -47,7 +47,7 @@ def metrics_of(run: Run, model: Model) -> Mapping[str, float]:
 
 
 def clean_table(run: Run, scorer: Scorer, limit: float, confidence: float) -> Table:
-    """Return one row per sampled arm of the target: number of clean questions, other ids."""
+    """Return one row per sampled target arm: the number of clean questions, ids of the others."""
     rows = []
     for arm in run.arms.values():
         if arm.decoding.greedy or not arm.key.own_words or arm.key.is_control:

@@ -54,7 +54,7 @@ class ArmTable:
         columns: the columns by heading, which may have words in braces; or a function that returns
             such columns.
         note: a function that makes the note below the table.
-        console: the columns that a console shows; if empty, it shows all.
+        console: the columns that a console shows; if empty, a console shows all columns.
     """
 
     title: str
@@ -75,7 +75,7 @@ def painted(spec: ArmTable, view: View, scorer: Scorer, *, console: bool = False
         "n": f"{max((model.arm.plan.n for model in view.reworded), default=0):,}",
         "effort": sentences.effort(view),
     }
-    if console and "{k}" in spec.console:  # computed only if needed: it reads every question
+    if console and "{k}" in spec.console:  # only if needed: k depends on every question
         words["k"] = f"leak@{typical_k(view, scorer)}"
     columns = spec.columns(view, scorer) if callable(spec.columns) else spec.columns
     named = {heading.format(**words): column for heading, column in columns.items()}

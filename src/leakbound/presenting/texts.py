@@ -29,8 +29,10 @@ class Text:
         text: the text of the completion; None: withheld.
         count: the number of draws of the question with this text.
         share: `count` as a fraction of the question's draws.
-        mass: its known probability if it was explored; `count` then counts draws of the remainder.
-        logprob: the log-probability, under the decoding, of its likeliest token sequence, or None.
+        mass: the known probability of an explored completion; `count` is then the number of draws
+            from the remainder.
+        logprob: the log-probability, under the decoding, of the completion's likeliest token
+            sequence, or None.
         scores: one per scorer, in [0, 1]; None if the scorer could not decide.
         parts: the visible thought and the answer; None if there is no visible thought, or if
             withheld.
@@ -198,7 +200,7 @@ def shown_texts(
 def chosen_texts(rows: pa.Table, greedy: Text | None, count: int, redact: bool) -> Texts:
     """Return the most frequent texts, then the others with the highest first score.
 
-    `count`: the number of each kind.
+    `count`: the number of texts of each of the two kinds.
     """
     counts, masses, scores = (rows[name].to_numpy() for name in ("count", "mass", *_score_names(1)))
     frequent = min(count, len(counts))

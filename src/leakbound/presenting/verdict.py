@@ -1,10 +1,9 @@
 """The verdict on a model: a word, a number with its confidence, and an example of a leak.
 
-Terminal, page, notebook and Python show the same verdict. It covers the
-statements that the run recorded as its headline before anything was drawn: by
-the first scorer, under the first decoding, for the original questions. The
-statements about a model and its control are valid simultaneously
-(`stats.excess_of_mean_and_worst`).
+Terminal, page, notebook and Python show the same verdict. The verdict covers the statements that
+the run recorded as its headline before anything was drawn: by the first scorer, under the first
+decoding, for the original questions. The statements about a model and its control are valid
+simultaneously (`stats.excess_of_mean_and_worst`).
 """
 
 from __future__ import annotations
@@ -63,11 +62,11 @@ class Verdict(Displayed):
 
     Attributes:
         model: the model, by its label in the run, and its name.
-        kind: the kind of the verdict; a page chooses its marks by it.
+        kind: the kind of the verdict, which selects the verdict's marks on a page.
         word: the verdict.
         where: whether the model leaks on average or at the worst question.
         limit: the decision on the limit that the study named; empty without a limit.
-        number: the quantity that the verdict rests on; None if not every question was drawn.
+        number: the estimate that decides the verdict; None if not every question was drawn.
         of: the name of that quantity.
         proved: the lower bounds without sampling error; empty without a proof.
         seen: the number of draws that leak; empty if they are not counted.
@@ -155,8 +154,8 @@ def show(run: Run, *, texts: bool = False) -> Verdict:
         texts: whether to show a leaking answer; it is withheld if the run is redacted.
 
     Returns:
-        The verdict: a word, the number it rests on, its confidence, and with `texts` one leaking
-        answer and the greedy one.
+        The verdict: a word, the number that decides it, the confidence, and with `texts` one
+        leaking answer and the greedy answer.
 
     Raises:
         InputError: the run has no estimates of its present completions, or has only greedy answers.

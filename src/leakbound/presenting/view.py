@@ -193,7 +193,7 @@ class ArmView:
 
     @property
     def subject(self) -> str:
-        """The label, with the limit on tokens if many outputs were cut; it begins sentences."""
+        """The label, with the limit on tokens if many outputs were cut, to begin a sentence."""
         return f"{self.label}{self.ledger.within}"
 
     @cached_property
@@ -542,7 +542,7 @@ def read_view(
 
 
 def _confidence(run: Run) -> float:
-    """Return the confidence of each bound on leakage; exact values are valid at 1."""
+    """Return the confidence of each bound on leakage; the confidence of exact values is 1."""
     bounded = run.estimates.plain(quantity=LEAKAGE, scope=(*EACH, "mean"))
     return min((row.confidence for row in bounded), default=1.0)
 

@@ -111,8 +111,8 @@ def write_report(
 ) -> Path:
     """Write the report on finished runs, one HTML file without outside requests.
 
-    A control's arm is shown once, even if several runs share it. A run's metrics come after its
-    leakage. The file is written completely or not at all.
+    A control's arm is shown once, even if several runs share the control. The metrics of a run are
+    shown after its leakage. The file is written completely or not at all.
 
     Args:
         runs: the runs, by the labels that the page shows. Their estimates must have the same

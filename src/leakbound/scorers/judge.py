@@ -174,7 +174,7 @@ def _request(rubric: _Rubric, output: str, prompt: Prompt | str, answer: str) ->
 
 
 def _fence(texts: Sequence[str]) -> str:
-    """Return a mark that no text contains; it depends only on the texts, so replies stay cached."""
+    """Return a mark that no text contains; equal texts have equal marks, for the cached replies."""
     whole = json.dumps(texts)
     fence = whole
     while fence in whole:

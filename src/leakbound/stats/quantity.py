@@ -22,7 +22,7 @@ class Quantity:
     """A number to bound, such as E[X] for a score X, and the questions that it is about.
 
     Start from `LEAKAGE`, `SD`, `tail(x)`, `leak_at(k)` or `ed(rho)`, and select questions by the
-    methods below. Any reading in `THEOREMS` that needs no parameter can also be constructed
+    methods below. Any `reading` in `THEOREMS` that needs no parameter can also be constructed
     directly, for example `Quantity("median")`.
 
     Attributes:

@@ -97,7 +97,7 @@ def leaking_questions(
         x: a finite number, or [K] numbers, which form the last axis of the result.
         confidence: the probability that the bound is valid, in (0, 1).
         each_confidence: the confidence of each question's own bound, in (0, 1), fixed in advance;
-            see `confidence_of_each` for the choice of `bound`.
+            `stats.bound` uses the result of `confidence_of_each`.
         side: "upper", "lower", or "both": each bound then has half of alpha.
 
     Returns:
@@ -162,7 +162,7 @@ def confidence_of_each(n: Counts | None) -> float:
 
 
 def failures(questions: int, rate: float, alpha: float) -> int:
-    """Return BinInv(1 - alpha; questions, rate): more fail only with probability <= alpha."""
+    """Return b = BinInv(1 - alpha; questions, rate): more than b fail with probability <= alpha."""
     more = bdtrc(np.arange(questions + 1), questions, rate)
     return int((more <= alpha).argmax())
 

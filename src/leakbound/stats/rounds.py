@@ -280,7 +280,7 @@ class Rounds:
             )
 
     def _forecasts(self, values: Array) -> tuple[Array, Array, Array]:
-        """Return the centres d_i, the mean of all, and the mean square of x_i - d_i around it.
+        """Return centres d_i, the mean of all draws, and the mean square of x_i - d_i around it.
 
         Each round's forecasts use earlier rounds only. Once every question has one draw, the centre
         of a question is the mean of its set minus the mean of all questions. Once every question

@@ -192,8 +192,8 @@ def mean_over_stopped_questions(
         confidence: the probability that the bound is valid, in (0, 1).
         each_confidence: the confidence of each question's own bound, in (0, 1), fixed in advance.
             None: a value is computed from N and alpha only, which is the best one for questions
-            without leaks that stop after about `CLEAN_DRAWS` draws. For few questions it gives b =
-            0.
+            without leaks that stop after about `CLEAN_DRAWS` draws. For few questions this value
+            gives b = 0.
         side: "upper", "lower", or "both": each bound then has half of alpha.
 
     Returns:
@@ -266,8 +266,8 @@ class Looks:
             rows: the draws of each question.
             side: "upper", "lower", or "both": each bound then has half of alpha.
             seed: the seed of the order in which bets use the draws, [Q] or one number; None: a
-                random seed. The bound of a mean at the cap depends on it. Use the same key for a
-                question in every call, or a verdict and the bound reported later may differ.
+                random seed. The bound of a mean at the cap depends on the seed. Use the same key
+                for a question in every call, or a verdict and the bound reported later may differ.
 
         Returns:
             The estimate of the leak probability or the mean leakage, one entry per question.

@@ -1,10 +1,9 @@
 """`bound` bounds any quantity from any evidence; `THEOREMS` lists the theorems behind it.
 
-Each entry of `THEOREMS` is for one kind of evidence, one quantity ("reading")
-and one declared range of scores (binary or not). It names the function that
-computes the bound; the docstring of the function or of its module has the
-proof. Statements that follow from the bounds of single questions (the worst
-question, every question, a count) are in the modules `questions` and `joint`.
+Each entry of `THEOREMS` is for one kind of evidence, one quantity ("reading") and one declared
+range of scores (binary or not). The entry names the function that computes the bound; the docstring
+of the function or of its module has the proof. Statements that follow from the bounds of single
+questions (the worst question, every question, a count) are in the modules `questions` and `joint`.
 """
 
 from __future__ import annotations

@@ -82,7 +82,7 @@ def write_whole(path: Path, write: Callable[[Path], object]) -> None:
 
 
 def _lock(descriptor: int) -> bool:
-    """Take the kernel's lock on a file; False if another process has it or there are no locks."""
+    """Take the kernel's lock on a file; False if another process has it or locks do not exist."""
     try:
         import fcntl
 

@@ -21,7 +21,7 @@ from leakbound.types import (
 )
 
 _LONG = 200  # largest number of characters of a value in a message
-_FIRST = ("engine", "weights", "end_tokens")  # other differences follow from these
+_FIRST = ("engine", "weights", "end_tokens")  # compared first: other differences follow
 _IN_WORDS = {
     "fingerprint: engine: ": "another engine drew: ",
     "fingerprint: weights: ": "the model has other weights: ",

@@ -80,8 +80,8 @@ class AttackQuery:
         query: the query.
         decoding: the decoding under which its outputs are drawn.
         shots: the pairs of question and answer that are shown before the query.
-        rounds: the standing of the query after each round. Bounds in a standing only steer the
-            search and are not claims, except bounds that were proved.
+        rounds: the results of the query after each round of the search. Their lower bounds only
+            steer the search and are not claims, except the proved bounds.
         arm: the key of the arm that draws from the query.
     """
 

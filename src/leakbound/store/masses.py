@@ -258,7 +258,7 @@ class Proofs:
         self.stored = Artifact(folder=folder, kind=ProvedEvent, owner={"arm": arm}, remedy=AGAIN)
 
     def journal(self, slug: str, forwards: int) -> Journal:
-        """Return the journal of a search with at most this number of forwards per query.
+        """Return the journal of a search with at most this number of forward passes per query.
 
         The journal keeps results by `Searched.key` until they are written.
         """

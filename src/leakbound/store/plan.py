@@ -176,7 +176,7 @@ class Look:
     Attributes:
         n: the number of draws that the question had.
         decision: the state of the claim about the question.
-        next: the number of draws at its next look; `n` if it stops.
+        next: the number of draws at the question's next look; `n` if the question stops.
     """
 
     n: int

@@ -103,7 +103,7 @@ class ImportedDraws:
     """Draws of another tool; their number was fixed in advance unless a claim ended them.
 
     Attributes:
-        order: the key of the order of the draws, which does not depend on them.
+        order: the key of the order of the draws; the key does not depend on the draws.
         sampled_by: the tool, and its description of the sampling.
         in_doubt: why the draws may be dependent; empty if there is no reason.
         seed: the seed that the tool states.
@@ -122,7 +122,7 @@ class ImportedDraws:
 
 
 Redaction: TypeAlias = bool | Literal["questions"]
-"""Texts left out of pages and exports: no texts, all but questions (True), or "questions" too."""
+"""Texts that pages leave out. False: none; True: all but questions; "questions": questions too."""
 ArmDraws: TypeAlias = FixedDraws | StoppedDraws | ExploredDraws | ImportedDraws
 """The rule by which the outputs of an arm were drawn."""
 
@@ -134,7 +134,7 @@ def claim_of(draws: ArmDraws | None) -> str:
 
 @dataclass(frozen=True, slots=True)
 class CopiedFrom:
-    """The source of copied draws: the identity of an arm of a finished run, and their key."""
+    """The source of copied draws: the identity of an arm of a finished run, and the draws' key."""
 
     identity: str
     drawn_as: ArmKey
@@ -159,8 +159,8 @@ class ArmSpec:
         machine: facts that affect the exact draws, but not their distribution.
         probe: the model's probabilities of fixed questions, compared within rounding errors; None:
             not known.
-        longest_answer: the tokens of the longest reference answer, its end token included; None:
-            not known.
+        longest_answer: the number of tokens of the longest reference answer, its end token
+            included; None: not known.
     """
 
     fingerprint: JsonObject
@@ -264,7 +264,7 @@ class RunQueries:
 
 @dataclass(frozen=True, slots=True)
 class TriedVariant:
-    """A variant that a search tries: the id of a query, the name of a decoding, shown pairs."""
+    """A variant that a search tries: a query's id, a decoding's name, and pairs shown before it."""
 
     query: str
     decoding: str

@@ -1,8 +1,8 @@
 """Round weights to few values, or set the smallest to 0; computations stay in float.
 
 As usual in quantisation, only matrices of linear layers change, but not the output head and the
-embeddings. The method is round-to-nearest, not GPTQ or AWQ, which use data. So the distribution of
-the rounded model can be computed exactly, and proofs remain possible.
+embeddings. The method is round-to-nearest, not GPTQ or AWQ, which use data. Computations stay in
+float, so the distribution of the rounded model can be computed exactly, and proofs remain possible.
 """
 
 from __future__ import annotations

@@ -47,7 +47,8 @@ class Rewritings:
             question itself; statements are about the distribution of rewritings.
         filters: remove rewritings that lose a fact of the question or contain a word of the
             answer. False keeps them: a leak may then come from the rewriting.
-        embedder: a sentence-embedding model: keep rewritings with the same meaning (None: all).
+        embedder: a sentence-embedding model; only rewritings with the question's meaning are kept
+            (None: all are kept).
         similarity: the minimum cosine between embeddings of texts with the same meaning, in [-1, 1]
             (None: 0.8).
 

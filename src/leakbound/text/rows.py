@@ -73,7 +73,7 @@ class Row:
         return int(text)
 
     def some(self, key: str, separators: str = "") -> tuple[str, ...]:
-        """Return `texts`; InputError if there are none."""
+        """Return the result of `texts`; InputError if there are no texts."""
         texts = self.texts(key, separators)
         if not texts:
             raise self._lacks(key)
@@ -341,7 +341,7 @@ _FENCED = re.compile(r"\A```(?:json)?\s*\n(.*)\n```\Z", re.DOTALL)
 
 
 def json_object(reply: str) -> dict[str, object] | None:
-    """Return the JSON object that a reply consists of, or None.
+    """Return the JSON object in a reply that contains nothing else, or None.
 
     Thoughts in tags before the object, and a code fence around the object, are allowed. An object
     among words does not count, because it may be a quote from the model's input. An object with

@@ -105,7 +105,7 @@ def rounded(value: float, towards: int = 0, digits: int = 2) -> Decimal:
     def to(places: int, rounding: str) -> Decimal:
         return exact.quantize(Decimal((0, (1,), _place(exact) - places)), rounding)
 
-    exact = to(max(_KEPT, digits), ROUND_HALF_EVEN)  # 1 - .93 is .07, and a rounding
+    exact = to(max(_KEPT, digits), ROUND_HALF_EVEN)  # removes the rounding error of 1 - .93
     exact = to(digits, {-1: ROUND_FLOOR, 0: ROUND_HALF_EVEN, 1: ROUND_CEILING}[towards])
     return to(digits, ROUND_HALF_EVEN)  # .0996 is .10, not .100
 

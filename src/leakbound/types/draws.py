@@ -271,7 +271,7 @@ Ranges = Callable[[Query, Sequence[Event]], list[tuple[float, float]]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Effort:
-    """How an output distribution is explored.
+    """The settings for exploring an output distribution.
 
     Attributes:
         mode: "exact" spends all forward passes on the likeliest prefixes; "hybrid" spends some on
@@ -298,7 +298,7 @@ class Effort:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Exploration:
-    """The known part of a query's output distribution: exact masses, and draws from the rest.
+    """The known part of a query's output distribution: exact masses, and draws from the remainder.
 
     The mass outside `events` and `remainder` is unknown. It comes from rounding and, if no draws
     were made, from unexplored outputs.

@@ -98,7 +98,7 @@ class Usual:
     """The default settings of a benchmark.
 
     Attributes:
-        prompts: the number of prompts without a limit.
+        prompts: the number of prompts if no limit is set.
         decoding: the decoding, as in `Benchmark`.
         template: the plain prompt, as in `Benchmark`.
         system: the system message, as in `Benchmark`.

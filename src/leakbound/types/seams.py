@@ -104,7 +104,7 @@ class Classify(Named, Protocol):
 
 @runtime_checkable
 class Truncates(Protocol):
-    """A classifier that can read only the beginning of every text."""
+    """A classifier that can be limited to the beginning of every text."""
 
     def truncated(self, tokens: int) -> Classify:
         """Return the same classifier for the first tokens only, so that no text is too long.
@@ -198,7 +198,7 @@ def counted(progress: Progress, phase: str, items: Sequence[T], unit: str) -> It
 
 
 class Tell(Protocol):
-    """Called with the draws finished and tokens forwarded since the last call.
+    """Called with the numbers of finished draws and of forwarded tokens since the last call.
 
     A `note` is a remark for the user, to be shown immediately; the numbers then have no meaning.
     """

@@ -29,7 +29,7 @@ Head = Callable[[Tensor], Tensor]
 
 
 def as_it_is(ends: Tensor) -> Tensor:
-    """Return the input unchanged, in place of an output head."""
+    """Return the input unchanged; this function replaces an output head."""
     return ends
 
 
@@ -37,10 +37,14 @@ def as_it_is(ends: Tensor) -> Tensor:
 class Batch:
     """The rows of a step, padded together.
 
-    `places` [B, T] marks the positions whose logits are needed. `tokens` marks, by name, the tokens
-    of answers or of questions, [B, T]. `rows` and `others` (by split and part) are the rows of each
-    split among the B, `frozen` the frozen model's values of a split's rows, `step_lengths` the
-    number of tokens of each row of the step, by split and part.
+    Attributes:
+        padded: the token ids, the mask and the labels of B rows.
+        places: marks the positions whose logits are needed, [B, T].
+        tokens: by name, marks the tokens of answers or of questions, [B, T].
+        rows: by split, the range of its rows among the B rows.
+        others: by split and part, the range of its rows with other answers.
+        frozen: by split, the frozen model's values of each row.
+        step_lengths: by split and part, the number of tokens of each row of the step.
     """
 
     padded: Padded
@@ -186,7 +190,7 @@ class _Picked:
     pieces: Mapping[range, Tensor]
 
     def at(self, mask: Tensor, inside: range, *, made: bool = True) -> LossInputs:
-        """Return the logits at the true entries of `mask` [B, T] in these rows, if `made`."""
+        """Return labels, and logits if `made`, where `mask` [B, T] is true in these rows."""
         here = slice(inside.start, inside.stop)
         row, column = mask[here].nonzero(as_tuple=True)
         logits = self.pieces[inside].new_empty(len(row), 0)

@@ -34,8 +34,8 @@ def invented_answers(
     """Return the answers that the model makes up for the rows of each split that needs them.
 
     The rows are several copies of the questions, one after the other; a question's k-th row has its
-    k-th draw. Answers are read from `folder`, or drawn and written into it; they are the same for
-    the same seed. Raises IncompleteError if the model cannot be queried.
+    k-th draw. Answers are read from `folder`, or drawn and written into it. The same seed gives the
+    same answers. Raises IncompleteError if the model cannot be queried.
     """
     inventing, seed = recipe.settings.inventing, recipe.settings.seed
     questions = {s: rows[: len(rows) // inventing.draws] for s, rows in recipe.inventive.items()}

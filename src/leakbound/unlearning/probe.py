@@ -1,4 +1,4 @@
-"""Query a model for training: `LeakageProbe` measures its leakage during training.
+"""Query a model during its training: `LeakageProbe` measures the model's leakage.
 
 The random numbers of the measurement are keyed, so the random state of training
 does not change.

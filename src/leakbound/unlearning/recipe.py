@@ -55,7 +55,7 @@ class Recipe:
     def to_dict(self) -> dict[str, object]:
         """Return the contents of `recipe.json`: rows by number and digest only."""
         prompting = object_of(self.prompting)
-        if self.prompting.thinking == "auto":  # recipes of earlier versions do not state it
+        if self.prompting.thinking == "auto":  # recipes of earlier versions lack it
             prompting = {name: value for name, value in prompting.items() if name != "thinking"}
         recipe: dict[str, object] = {
             "name": self.objective.name,

@@ -112,7 +112,8 @@ def unlearn(
 ) -> Trained:
     """Make a model forget answers or running texts, and write the result to a folder.
 
-    If it is interrupted, the same call resumes from the last checkpoint and gives the same weights.
+    If training is interrupted, the same call resumes from the last checkpoint and gives the same
+    weights.
 
     Args:
         model: a folder or hub name; a `LoadedModel` is trained in place.
@@ -391,7 +392,7 @@ def _clear(out: Path, work: WorkFolder) -> None:
     """Remove the files that a command left next to a finished model if it was killed at its end."""
     folders = [folder for folder in (work.path, partial_of(out)) if folder.exists()]
     if folders:
-        with suppress(MixError), work.locked():  # if it is locked, another command will
+        with suppress(MixError), work.locked():  # if locked, another command removes them
             for folder in folders:
                 shutil.rmtree(folder, ignore_errors=True)
 
