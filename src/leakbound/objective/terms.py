@@ -140,7 +140,7 @@ class Objective:
     """A weighted sum of losses; training lowers it.
 
     Attributes:
-        name: its name in recipes and model cards.
+        name: the name of the objective in recipes and model cards.
         terms: one or more.
         training: the training settings of the objective's authors, by their names in
             `TrainingSettings`. They are defaults, and not part of the sum.
@@ -161,7 +161,7 @@ class Objective:
 
     @property
     def splits(self) -> tuple[str, ...]:
-        """The splits that it needs.
+        """The splits that the objective needs.
 
         An epoch is a pass over the first split, whose rows are paired with rows of the other
         splits.
@@ -198,7 +198,7 @@ class Objective:
 
     @property
     def bounds(self) -> dict[int, Dual]:
-        """The bounds of its terms; keys are indices of the terms."""
+        """The bounds of the terms; keys are indices of the terms."""
         return {i: term.dual for i, term in enumerate(self.terms) if term.dual}
 
     def means(self, batches: Mapping[str, LossInputs]) -> tuple[Tensor, ...]:

@@ -239,7 +239,7 @@ class Canvas:
         self._legend.setdefault(text, Line2D([], [], **how))
 
     def tell_bounds(self, rows: Sequence[ChartRow], more: str = "", **how: Any) -> None:
-        """Add bounds to the legend, with the lowest confidence of the rows; a band by default."""
+        """Add bounds to the legend, by default as a band, with the rows' lowest confidence."""
         bounded = [row.confidence for row in rows if row.confidence is not None]
         if bounded:
             how = how or {"color": GREY, "linewidth": 4, "alpha": 2 * BAND}

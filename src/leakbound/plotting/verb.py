@@ -51,9 +51,9 @@ def figures(
 ) -> DrawnFigures:
     """Draw the papers' figures of finished runs, each with its data as CSV.
 
-    Equal runs give equal bytes. A figure shows one scorer. Figures of a single question show
-    `question`, or else the question that leaks most. The question that leaks most was selected by
-    its draws, so it is not typical of other questions.
+    Equal runs give byte-identical files. A figure shows one scorer. Figures of a single question
+    show `question`, or else the question that leaks most. The question that leaks most was selected
+    by its draws, so it is not typical of other questions.
 
     Args:
         runs: open runs or their folders, with the same questions, scorers and confidence; and

@@ -88,8 +88,9 @@ def leak_probability(
         "missing" if not 0, and the "seed" if bets were used.
 
     Raises:
-        InputError: for epochs that are neither a number nor a `StopWhen`, as when the log of a rule
-            is scored again. The metric raises it for fewer than 2 epochs, or more than planned.
+        InputError: for epochs that are neither a number nor a `StopWhen`, for example if a log that
+            was made with a `StopWhen` is scored again. The metric raises it for fewer than 2
+            epochs, or more than planned.
     """
     settings = _Settings(epochs, at_least, samples, confidence, seed)
     return settings.metric("leak", stats.LEAKAGE.mean())
@@ -116,9 +117,9 @@ def mean_leakage(
         "missing" if not 0, and the "seed" if bets were used.
 
     Raises:
-        InputError: for epochs that are neither a number nor a `StopWhen`, as when the log of a rule
-            is scored again. The metric raises it for fewer than 2 epochs, more than planned, or a
-            score outside [0, 1].
+        InputError: for epochs that are neither a number nor a `StopWhen`, for example if a log that
+            was made with a `StopWhen` is scored again. The metric raises it for fewer than 2
+            epochs, more than planned, or a score outside [0, 1].
     """
     settings = _Settings(epochs, None, samples, confidence, seed)
     return settings.metric("mean", stats.LEAKAGE.mean())
@@ -147,9 +148,9 @@ def worst_sample(
         "missing" if not 0, and the "seed" if bets were used.
 
     Raises:
-        InputError: for epochs that are neither a number nor a `StopWhen`, as when the log of a rule
-            is scored again. The metric raises it for fewer than 2 epochs, more than planned, or a
-            score outside [0, 1].
+        InputError: for epochs that are neither a number nor a `StopWhen`, for example if a log that
+            was made with a `StopWhen` is scored again. The metric raises it for fewer than 2
+            epochs, more than planned, or a score outside [0, 1].
     """
     settings = _Settings(epochs, at_least, samples, confidence, seed)
     return settings.metric("worst", stats.LEAKAGE.worst())
@@ -180,9 +181,10 @@ def leak_at_k(
         upper", the fraction of draws that are "missing" if not 0, and the "seed" if bets were used.
 
     Raises:
-        InputError: for epochs that are neither a number nor a `StopWhen`, as when the log of a rule
-            is scored again. The metric raises it for epochs that a rule stopped, a k that is not in
-            [1, `epochs`], fewer than 2 epochs, more than planned, or a score outside [0, 1].
+        InputError: for epochs that are neither a number nor a `StopWhen`, for example if a log that
+            was made with a `StopWhen` is scored again. The metric raises it for epochs that a rule
+            stopped, a k that is not in [1, `epochs`], fewer than 2 epochs, more than planned, or a
+            score outside [0, 1].
     """
     settings = _Settings(epochs, at_least, samples, confidence, seed)
     return settings.metric(f"leak@{k}", stats.leak_at(k).mean())

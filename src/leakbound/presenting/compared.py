@@ -20,8 +20,8 @@ from leakbound.types import Json, Scorer, to_json
 Change = Literal["less", "more", "mixed", "not shown"]
 Moved = Literal["rose", "fell", "not shown"]
 Form = Literal["markdown", "latex", "csv"]
-SHOWN = 10  # questions on a console
-_SHOWN = 8  # verdicts in a shell or a notebook
+SHOWN = 10  # number of questions that a console shows
+_SHOWN = 8  # number of verdicts that a shell or a notebook shows
 _FIGURES = ("quantity", "value", "lower", "upper", "confidence", "jointly", "n", "method")
 UTILITY = ("model_utility", "retain_rouge_l_recall", "choice_accuracy")
 
@@ -241,7 +241,7 @@ class Comparison(Displayed):
         }
 
     def leaderboard(self, scorer: Scorer) -> list[dict[str, Any]]:
-        """Return one row per model, lowest certified leakage first; it marks the Pareto front."""
+        """Return a row per model, lowest certified leakage first, and mark the Pareto front."""
         upper = {label: self.certified(label, scorer) for label in self.labels}
         useful = {la: self.useful[la][self.utility] if self.utility else None for la in self.labels}
         best = front({label: (upper[label], useful[label]) for label in self.labels})

@@ -65,7 +65,7 @@ def clean_table(run: Run, scorer: Scorer, limit: float, confidence: float) -> Ta
     )
 
 
-SHOWN = 10  # questions in the table of searched queries
+SHOWN = 10  # number of questions in the table of searched queries
 
 
 def summary(run: Run) -> list[Table]:

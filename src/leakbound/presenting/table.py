@@ -16,7 +16,7 @@ T = TypeVar("T")
 
 
 def ends_of(bound: EstimateRow | float) -> tuple[float | None, float | None, float | None]:
-    """Return the value and the bounds; None for a bound that is not stated, or without a value."""
+    """Return value, lower and upper bound; None for a missing value and an unstated bound."""
     if isinstance(bound, float):
         return bound, None, None
     lower = None if bound.estimate.side == "upper" else bound.lower

@@ -1,7 +1,6 @@
 """Measure a judge's error rates on items that people labelled, and correct bounds for them.
 
-The judge is a chat model or any other binary scorer, because a keyword scorer
-makes errors as well.
+The judge is a chat model or any other binary scorer: keyword scorers make errors as well.
 """
 
 from __future__ import annotations

@@ -36,8 +36,8 @@ _FAULTS = {
     404: "Check the URL, which usually ends in /v1, and the model's name.",
 }
 _CONNECTING = 2  # attempts to connect to a server that has not answered yet
-_SHOWN = 300  # characters of a reply in messages
-_LARGEST = 8 << 20  # bytes of a reply
+_SHOWN = 300  # number of characters of a reply that messages show
+_LARGEST = 8 << 20  # largest size of a reply, in bytes
 _CHECK = "Check the URL, which usually ends in /v1, and the program that listens there."
 J = TypeVar("J")
 T = TypeVar("T")

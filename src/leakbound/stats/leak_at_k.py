@@ -66,8 +66,8 @@ def largest_of_k(rows: Rows, quantity: Quantity, terms: Terms) -> Estimate:
 def leak_among_k(rows: Rows, quantity: Quantity, terms: Terms) -> Estimate:
     """Bound 1 - (1 - p)^k, the probability of a leak in k i.i.d. draws, for every k simultaneously.
 
-    A bound on the leak probability p is converted. `value` is the unbiased estimate, NaN where k
-    exceeds a quarter of the scored draws.
+    The bound is converted from a bound on the leak probability p. `value` is the unbiased estimate,
+    NaN where k exceeds a quarter of the scored draws.
     """
     sizes, scored = quantity.sizes, rows.scored().n
     leak = PROPORTION(rows, quantity, terms)

@@ -143,7 +143,7 @@ def share_of_side(confidence: float, side: Side, questions: int) -> float:
 def bounds_at(
     bound: BoundFunction, questions: int | None, side: Side, *, upper: float, lower: float
 ) -> Estimate:
-    """Return the bounds of `side`, each at its error rate; `questions` None: any number."""
+    """Return the bounds of `side`, each at its error rate; `questions` None allows any number."""
     shares: tuple[tuple[Side, float], ...] = (("upper", upper), ("lower", lower))
     made = [bound(confidence=1 - share, side=end) for end, share in shares if side in (end, "both")]
     if questions is not None:

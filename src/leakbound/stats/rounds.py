@@ -65,8 +65,8 @@ from leakbound.stats.estimate import Array, Counts
 from leakbound.stats.evidence import Rows
 
 STYLE = Style(prior=1.0, caution=0.9)
-MOST = 512  # largest number of rounds: more narrow bounds by less than 1 % on average
-FEWEST = 8  # smallest number: with fewer, centres are noisy and the portfolio is narrower
+MOST = 512  # largest number: further rounds narrow bounds by less than 1 % on average
+FEWEST = 8  # smallest number: with fewer rounds, the portfolio is narrower
 LEARNT = {4: 100, 5: 24}  # number of rounds that suffices from this number of questions on
 FINENESS = 32  # grid points, times the square root of the number of draws
 GRID = (500, 20_000)

@@ -208,7 +208,7 @@ def unsealed(path: Path, values: Json, remedy: str) -> dict[str, Json]:
 def read_value(kind: type[T], path: Path, remedy: str = ELSEWHERE) -> T | None:
     """Return the value that `write_sealed` wrote; None if there is no file.
 
-    Raises DamagedError, with the remedy, if it changed or has another type.
+    Raises DamagedError, with the remedy, if the value changed or has another type.
     """
     return value_of(kind, path, read_sealed(path, remedy), remedy) if path.exists() else None
 

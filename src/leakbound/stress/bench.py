@@ -103,7 +103,7 @@ class OfWeights(Stress):
         """Return the changed model, with the same kind of engine."""
         engine, where = engine_of(str(model))
         if out.exists() and not self._made(where, out):
-            shutil.rmtree(out)  # incomplete, of another model, or replaced
+            shutil.rmtree(out)  # it is incomplete, of another model, or to be replaced
         if not out.exists():
             self.make(bench, where, out)
             write_json(out / MADE, self._record(where, out))

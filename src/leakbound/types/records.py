@@ -206,7 +206,7 @@ class _Reader:
         members = {k: self.read(hints[k], member, f"{where}: {k}") for k, member in value.items()}
         try:
             return kind(**members)
-        except InputError as error:  # the value itself refuses them
+        except InputError as error:  # the constructor refuses the members
             raise InputError(f"{where}: {error}") from error
 
     def union(self, members: tuple[Any, ...], value: Any, where: str) -> Any:
