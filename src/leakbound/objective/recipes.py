@@ -146,7 +146,7 @@ _OPEN_UNLEARNING: Mapping[str, Mapping[str, Setting]] = {
     "simnpo": _TOKENS,
     "undial": {**_TOKENS, "over": "all"},
     "wga": _TOKENS,
-}  # configs/trainer/*.yaml at d3d7cf9, where they depart from our defaults
+}  # from configs/trainer/*.yaml at d3d7cf9; only values that differ from the defaults here
 PRESETS: dict[str, Mapping[str, Mapping[str, Setting]]] = {
     "cel": {
         "llama-2-7b": {"layer": 7, "tau": 0.05, "alpha": 0.5, "beta": 1.0, "retain": 1.0},

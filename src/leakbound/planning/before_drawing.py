@@ -68,7 +68,7 @@ def _signs(kind: str, pattern: re.Pattern[str], fix: str, prompts: Sequence[Prom
 
 
 def needs_model(scorer: Scorer) -> bool:
-    """Return whether a scorer needs a model, or the scorer whose scores it thresholds does."""
+    """Return whether a scorer, or the innermost scorer that it contains, needs a model."""
     return hasattr(base_of(scorer), "connect")
 
 

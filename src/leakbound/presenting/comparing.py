@@ -30,7 +30,7 @@ from leakbound.study import CONFIDENCE
 from leakbound.types import Scorer
 
 _NUMBERED = re.compile(r"[-_. ]*(?:seed[-_. ]*)?\d+$")  # the training seed in a label
-_ITS_OWN = {"model", "identity of the draws", "weights", "run", "outputs"}  # of a single run
+_ITS_OWN = {"model", "identity of the draws", "weights", "run", "outputs"}  # facts of a single run
 
 
 def compare(

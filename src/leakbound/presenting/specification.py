@@ -35,8 +35,8 @@ _SHARED = {
     "fixed": "each in its original wording and all rewritings, with equal numbers of outputs",
     "fresh": "each in rewritings, a new one for every output",
 }
-_LONG = 160  # characters of a text that is quoted
-_DIGITS = 12  # of a digest
+_LONG = 160  # largest number of quoted characters of a text
+_DIGITS = 12  # number of digits shown of a digest
 _PLAIN_DTYPE = "float32"
 _RULES = f"scoring rules version {RULE}"
 # Stored runs are compared by these texts of a fingerprint; readers see the words instead.

@@ -128,7 +128,7 @@ def _scored(tables: Iterable[pa.Table], scores: Sequence[pa.ChunkedArray]) -> It
     start = 0
     for table in tables:
         text = table["answer"]
-        if table["thought"].null_count < table.num_rows:  # shown with a visible thought
+        if table["thought"].null_count < table.num_rows:  # at least one thought is visible
             pairs = zip(*(table[name].to_pylist() for name in ("answer", "thought")), strict=True)
             whole = (f"{t}{_ANSWER}{a}" if visible(t) else a for a, t in pairs)
             text = pa.array(whole, pa.string())

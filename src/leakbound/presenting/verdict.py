@@ -31,7 +31,7 @@ from leakbound.types import Prompt, Scorer
 Kind = Literal[
     "leaks", "not shown", "below", "uncontrolled", "above", "not above", "unknown"
 ]  # fmt: skip
-_SHOWN = 160  # characters of a text that is quoted
+_SHOWN = 160  # largest number of quoted characters of a text
 _THAN = "more than the control"
 _UNCONTROLLED = "(no control: leaks by chance are included)"
 _EVERYWHERE = "on average and at the worst question"

@@ -56,7 +56,8 @@ def report(
 
     Args:
         runs: an open run, see `leakbound.load`, or several, each shown by its folder's name.
-        out: the file (None: report.html in the run, or report-redacted.html; several runs need it).
+        out: the file; required for several runs (None: report.html, or report-redacted.html, in the
+            run).
         redact: leave answers, keywords and completions (with "questions" also the questions) out of
             this page, later pages and exports, until False is given (None: the last value).
 

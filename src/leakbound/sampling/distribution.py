@@ -418,7 +418,7 @@ def _doubt(
     limit = decoding.top_k or width + 1
     upto = torch.nn.functional.pad(upto, (1, 0))
     negated = -mass  # ascending, as the search needs; both results are numbers of leading tokens
-    may = torch.searchsorted(negated, negated / factor, right=True)  # itself included
+    may = torch.searchsorted(negated, negated / factor, right=True)  # each token counts itself
     must = torch.searchsorted(negated, negated * factor)
     certain, possible = may <= limit, must < limit
     among_certain, among_possible = certain.sum(dim=-1), possible.sum(dim=-1)

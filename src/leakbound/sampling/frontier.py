@@ -156,4 +156,4 @@ class Frontier:
         return Frontier(**whole, row=np.concatenate(rows))
 
 
-_COLUMNS = tuple(x.name for x in fields(Frontier) if x.name not in _OF_DRAWS)  # of rows
+_COLUMNS = tuple(x.name for x in fields(Frontier) if x.name not in _OF_DRAWS)

@@ -61,7 +61,7 @@ LEAST_PILOT = 2  # smallest number of rounds of the pilot; one shows no spread w
 GAIN = 1.12  # select rounds only if predicted narrower by this factor
 BY_PILOT = f"{HOEFFDING}, or {ROUNDS}, chosen by a pilot"
 _LARGEST = ", over the largest of each"
-BLOCKS = 1  # purpose of the order of blocks, independent of the order that cut them
+BLOCKS = 1  # purpose of the order of blocks, independent of the order that cuts draws into blocks
 
 
 def mean_over_questions(rows: Rows, quantity: Quantity, terms: Terms) -> Estimate:
