@@ -149,7 +149,7 @@ def _converted(
 
 
 def _setting(parameter: inspect.Parameter, value: Any, where: str) -> Setting:
-    """Convert a setting to its type. It may be a text: YAML, for example, reads 1e-5 as text."""
+    """Convert a setting to its type. It may be a text: for example, YAML reads 1e-5 as text."""
     if isinstance(parameter.default, str):
         return str(value)
     if isinstance(parameter.default, bool):

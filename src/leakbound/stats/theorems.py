@@ -168,7 +168,7 @@ def bound(
             or about all of them, as `LEAKAGE.mean()`, `.worst()`, `.every()` and `.above(x)` are.
         confidence: the bound is valid with at least this probability, in (0, 1).
         side: "upper", "lower", or "both": each bound then has half of alpha.
-        method: "paper" for the form in the papers, after correction; None: the narrower default.
+        method: "paper": the bound of the papers, in a corrected form; None: the narrower default.
         seed: the seed of the order in which bets use the draws: one number, or one key per
             question, [Q]; None: a random seed. The estimate records the seed if the bound depends
             on the order.

@@ -102,7 +102,7 @@ class Base:
 
     @classmethod
     def of(cls, location: str) -> Base:
-        """Read the card of a folder, whose name is the model's; other locations are hub names."""
+        """Read a model folder's card and use the folder's name; other locations are hub names."""
         folder = Path(location)
         if not folder.is_dir():
             return cls(location)

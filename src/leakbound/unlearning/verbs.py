@@ -211,7 +211,8 @@ def finetune(
             before.
 
     Raises:
-        InputError: a model for which another coin has chosen, and inputs that `unlearn` refuses.
+        InputError: a model whose taught subjects another coin has chosen, and inputs that `unlearn`
+            refuses.
         ModelError: a model that cannot be loaded.
         MixError: `out` is the model of another recipe or an unfinished one, or another command
             is training into it.
