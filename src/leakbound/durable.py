@@ -77,6 +77,6 @@ def place(partial: Path, path: Path) -> None:
     sync_tree(partial)
     partial.rename(path)
     sync_names(path.parent)
-    for above in path.absolute().parent.parents:  # some of them may be new
+    for above in path.absolute().parent.parents:  # some folders may be new
         with suppress(OSError):
             sync_names(above)

@@ -47,7 +47,7 @@ class Wanted:
     Attributes:
         metrics: the metrics by their names.
         needs: what the metrics need, by part of the benchmark.
-        prompts: the prompts of each of these parts.
+        prompts: the prompts of each part that `needs` names.
         own: the part of the benchmark that the run's arms draw from.
         left_out: the metrics that "all" does not include, each with the reason.
         classifiers: for each metric, the classifier that was named with it, or "".

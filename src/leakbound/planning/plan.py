@@ -39,9 +39,9 @@ class Prepared:
 
     Attributes:
         study: the resolved study.
-        benchmark: its benchmark.
-        scorers: its scorers; empty if nothing is scored.
-        notes: notes on its questions and scorers.
+        benchmark: the study's benchmark.
+        scorers: the study's scorers; empty if nothing is scored.
+        notes: notes on the questions and scorers.
         crew: the workers that draw and score; None: this process draws and scores.
     """
 

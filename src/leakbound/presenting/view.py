@@ -169,7 +169,7 @@ class ArmView:
 
     @property
     def engine(self) -> Fingerprint:
-        """The fingerprint that its engine stored with the draws."""
+        """The fingerprint that the engine stored with the draws."""
         return Fingerprint.of(self.arm.spec.fingerprint)
 
     @property
@@ -179,7 +179,7 @@ class ArmView:
 
     @cached_property
     def ledgers(self) -> Mapping[str, Ledger]:
-        """The counts of its draws, by label and, if there are several, decoding."""
+        """The counts of the draws, by label and, if there are several, decoding."""
         several = len(self._arms) > 1
         names = (
             f"{self.label} at {a.decoding.name}" if several else self.label for a in self._arms
@@ -188,7 +188,7 @@ class ArmView:
 
     @property
     def ledger(self) -> Ledger:
-        """The counts of its draws."""
+        """The counts of the draws."""
         return next(iter(self.ledgers.values()))
 
     @property

@@ -270,8 +270,7 @@ class RequestFormat:
         *,
         again: bool,
     ) -> Reply:
-        """Request outputs by `Server.post`, with every setting sent, so that no server default
-        applies.
+        """Request outputs by `Server.post`; every setting is sent, so no server default applies.
 
         The seed is a digest of `key`.
         """
@@ -311,8 +310,7 @@ class RequestFormat:
         return {**self.neutral, **own, **self.extra}
 
     def room(self, decoding: Decoding) -> int:
-        """Return the limit on thought and answer together, because servers have one limit for
-        both."""
+        """Return the limit on thought and answer together; servers have one limit for both."""
         return decoding.max_new_tokens if self.thinks == "off" else decoding.longest
 
     def probe(self, server: Server, text: str, decoding: Decoding, choices: int, key: str) -> Reply:
@@ -414,8 +412,7 @@ def _with_schema(server: Server, plain: RequestFormat, schema: str) -> RequestFo
 def _greeted(
     server: Server, plain: RequestFormat, decodings: Sequence[Decoding]
 ) -> RequestFormat | None:
-    """Return the format with the thinking that a greeting shows; None if all requests are
-    refused."""
+    """Return the format with the thinking that a greeting shows; None if no request succeeds."""
     for decoding in decodings:
         try:
             key = json.dumps(["thinking", decoding.temperature])

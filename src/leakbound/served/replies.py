@@ -214,8 +214,7 @@ class _Fields:
         return "".join(text for text in texts if isinstance(text, str))
 
     def think(self, value: Any) -> None:
-        """Read a thought: a text, a list of parts, or a mark that the thought is not shown
-        completely."""
+        """Read a thought: a text, a list of parts, or a mark that some of the thought is hidden."""
         if isinstance(value, str):
             self.thoughts.append(value)
         elif isinstance(value, Sequence):

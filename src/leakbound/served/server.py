@@ -143,10 +143,9 @@ class Server:
             self._lost = 0
 
     def count_loss(self, name: str, error: NoReplyError) -> None:
-        """Count an unanswered request; IncompleteError for the model `name` after too many in a
-        row.
+        """Count an unanswered request; IncompleteError after too many in a row.
 
-        No further requests are sent after this error.
+        No further requests are sent after this error, which mentions the model's `name`.
         """
         with self._lock:
             self._lost += 1
@@ -271,8 +270,7 @@ class Server:
             raise _PassingError(f"an invalid reply, {shown}: {error}") from error
 
     def _shown(self, response: httpx2.Response, content: bytes) -> str:
-        """Return the status and the beginning of a reply, without the API key if the reply repeats
-        it."""
+        """Return the status and the beginning of a reply; an API key in it becomes "…"."""
         text = content[: _SHOWN * 8].decode(errors="replace")
         text = text.replace(self._key, "…") if self._key else text
         return f"{response.status_code} {json.dumps(text[:_SHOWN], ensure_ascii=False)}"

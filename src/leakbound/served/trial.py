@@ -207,8 +207,7 @@ def _most(table: Table) -> int:
 
 
 def _copies(table: Table, key: str) -> Fault | None:
-    """Return a fault if there are too many copies within requests, or at the same places of
-    several.
+    """Return a fault if there are too many copies within requests or at the same place in requests.
 
     Missing outputs are not rearranged, because they are always the last outputs of their requests.
     """

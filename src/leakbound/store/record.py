@@ -256,8 +256,7 @@ class RunQueries:
         return tuple(query for query in self.queries if query.source == "original")
 
     def own(self, parts: Sequence[Part]) -> tuple[Part, ...]:
-        """Return the parts that the run draws: all parts, or every N-th part from its slice's
-        number on."""
+        """Return the parts that the run draws: all, or every N-th from its slice's number on."""
         number, of = (1, 1) if self.slice is None else slice_of(self.slice)
         return tuple(parts[number - 1 :: of])
 

@@ -272,8 +272,7 @@ _TO_QUOTE = re.compile(r'[",;\t\r\n]|^\s|\s$')
 
 
 def csv_of(rows: Sequence[Mapping[str, object]]) -> str:
-    """Return flat rows with the same keys as CSV. Numbers are not rounded, and None is an empty
-    cell.
+    """Return flat rows with the same keys as CSV, with unrounded numbers and None as an empty cell.
 
     A text that a spreadsheet would evaluate as a formula gets an apostrophe in front (OWASP, "CSV
     injection"), even if the text begins with apostrophes. Removing the first apostrophe restores

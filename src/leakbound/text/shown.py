@@ -43,8 +43,7 @@ def kind_of(value: object) -> str:
 
 
 def visible(text: str) -> str:
-    """Return the text with control characters, such as the first of an escape sequence, as
-    `\\u001b`.
+    """Return the text with control characters written as escapes, such as `\\u001b`.
 
     JSON with these escapes has the same value.
     """

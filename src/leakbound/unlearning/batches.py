@@ -211,7 +211,7 @@ class _FrozenRows:
     def joined(self, name: str, head: Head = as_it_is) -> Tensor | None:
         if not self.rows or name not in self.rows[0]:
             return None
-        join = torch.stack if name.endswith("nll") else torch.cat  # numbers, or values of tokens
+        join = torch.stack if name.endswith("nll") else torch.cat  # by row, or by token
         with torch.no_grad():
             return head(join([row[name] for row in self.rows]).to(self.device))
 

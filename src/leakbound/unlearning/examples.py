@@ -128,8 +128,7 @@ class Encoder:
         return self.rows(rows, drawn)
 
     def centres(self, row: Prompt, texts: Sequence[str]) -> list[Example]:
-        """Encode the prompts of texts that replace a row's question; InputError for a long
-        prompt."""
+        """Encode texts that replace a row's question; InputError for a prompt above the limit."""
         queries = [replace(_query(row), text=text) for text in texts]
         located = [self.prompting.locate(self.tokenizer, query) for query in queries]
         for ids, _ in located:
