@@ -86,7 +86,7 @@ def test_reference_and_commands_are_made_from_the_code(site: Path) -> None:
         )
     )  # fmt: skip
     assert "What a model still says" not in verbs
-    assert "the excess over it is bounded" in " ".join(verbs.split())
+    assert "the excess over the control is bounded" in " ".join(verbs.split())
     assert "<code>src/leakbound/evaluation/verbs.py</code>" in verbs
     assert "--max-leak" in commands
     assert "--ids-draws" in commands  # what the first screen leaves out
