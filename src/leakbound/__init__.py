@@ -1,7 +1,8 @@
 """leakbound: how much a language model still leaks, over its whole output distribution.
 
-Names load on first use, so that `import leakbound` costs nothing and needs no torch. Verbs are
-functions here (`leakbound.evaluate`), the packages behind them nouns (`leakbound.evaluation`).
+A name is loaded on its first use, so `import leakbound` is fast and needs no torch. Functions have
+verbs as names (`leakbound.evaluate`), and the packages that define them have nouns
+(`leakbound.evaluation`).
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """Write files and names that survive a power cut: when a call returns, its work is on disk.
 
-A rename may reach the disk before the bytes of the renamed file, which are then zeros. So each file
-is flushed first, then the names in its folder. Then the rename is made, and flushed too.
+A rename may reach the disk before the bytes of the renamed file. After a power cut, such a file
+contains zeros. So each file is flushed first, and then the directory entries of its folder. Only
+then is the folder renamed, and the new name flushed.
 """
 
 from __future__ import annotations
@@ -44,7 +45,7 @@ def sync_names(folder: Path) -> None:
 
 
 def sync_tree(folder: Path) -> None:
-    """Flush every file below a folder, and the names in it and in the folders below.
+    """Flush every file below a folder, and the file names in this folder and all subfolders.
 
     Args:
         folder: the folder.
@@ -76,6 +77,6 @@ def place(partial: Path, path: Path) -> None:
     sync_tree(partial)
     partial.rename(path)
     sync_names(path.parent)
-    for above in path.absolute().parent.parents:  # some of them may be new
+    for above in path.absolute().parent.parents:  # some folders may be new
         with suppress(OSError):
             sync_names(above)

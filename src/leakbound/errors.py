@@ -1,4 +1,4 @@
-"""The tree of errors.
+"""The hierarchy of exceptions.
 
     LeakboundError
     ├── InputError        wrong use or bad input: nothing was started         (exit status 2)
@@ -22,7 +22,7 @@ PASSING = frozenset(
     for name in ("EIO", "EMFILE", "ENFILE", "ENOMEM", "ESTALE", "ETIMEDOUT", "ENOTCONN", "EBUSY")
     if hasattr(errno, name)
 )
-"""Errors of a failing machine: the file itself may be valid."""
+"""Error numbers that show a fault of the machine: the file itself may be valid."""
 
 
 class LeakboundError(Exception):
@@ -42,7 +42,7 @@ class InputError(LeakboundError, ValueError):
 
 
 class MixError(InputError):
-    """A run directory holds the results of another command; they are never mixed."""
+    """A run directory holds results of another command; results of two commands are never mixed."""
 
 
 class ModelError(LeakboundError):
@@ -94,7 +94,7 @@ def install(extra: str) -> str:
 
 @contextmanager
 def needing(feature: str, extra: str, instead: str = "") -> Iterator[None]:
-    """Return a context in which imports may fail because something is not installed.
+    """Return a context that turns the failed import of an optional library into an InputError.
 
     Args:
         feature: the feature that needs the library; the message begins with it.

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-_MOST = 25  # the most names that a message lists
+_MOST = 25  # the largest number of names that a message lists
 _NEAR = 3
 _REPAIR = "Repair that package or uninstall it."
 # A comma belongs to a value unless another setting follows, because model names may have commas.
@@ -113,7 +113,7 @@ def require_parts(family: str, name: str, made: object, parts: Iterable[str]) ->
     Raises:
         InputError: the result lacks one of the attributes.
     """
-    # A property of a class is not evaluated, because this may be slow.
+    # A property is not evaluated, because its evaluation may be slow.
     lacking = [part for part in parts if inspect.getattr_static(made, part, None) is None]
     lacking = [part for part in lacking if not hasattr(made, part)]
     if lacking and (family, name) in _packages:
@@ -129,7 +129,7 @@ def setting_types(family: str, name: str, member: object) -> dict[str, Any]:
     Args:
         family: such as "scorer".
         name: the member's name.
-        member: a dataclass of settings; fields with `compare=False` are no settings.
+        member: a dataclass of settings; fields with `compare=False` are not settings.
 
     Returns:
         The types; empty if the member is not a dataclass.
@@ -176,7 +176,7 @@ def _plug_in(family: str, name: str) -> str:
 
 
 def split_settings(written: str) -> list[str]:
-    """Split at the commas before settings; a comma in a value is part of it."""
+    """Split a list of settings at its commas; a comma within a value does not split it."""
     return _COMMA.split(written)
 
 
@@ -277,7 +277,7 @@ def suggestion(name: str, names: Iterable[Any]) -> str:
 
 
 def near(path: Path) -> str:
-    """Return `Did you mean …? ` if nothing is at a path and a similar name is nearby.
+    """Return `Did you mean …? ` if a path does not exist but a path with a similar name does.
 
     Args:
         path: the path that was looked for.

@@ -34,7 +34,7 @@ _WEIGHT = inspect.signature(Term).parameters["weight"]
 
 @dataclass(frozen=True, slots=True)
 class _Term:
-    """A term as a file states it."""
+    """One entry of `terms` in an objective's YAML file."""
 
     loss: str
     split: str
@@ -46,7 +46,7 @@ class _Term:
 
 @dataclass(frozen=True, slots=True)
 class _File:
-    """A file of terms."""
+    """The content of an objective's YAML file."""
 
     terms: tuple[_Term, ...]
     name: str | None = None
@@ -55,7 +55,8 @@ class _File:
 def parse_objective(text: str) -> Objective:
     """Parse an objective: recipes joined by `+`, with settings after a colon, or a file.
 
-    Terms of weight 0 are omitted. If several presets state how to train, the last one applies.
+    Terms of weight 0 are omitted. If several presets have training settings, the settings of the
+    last one apply.
 
     Args:
         text: `npo:beta=0.05+entropy`, `cel:phi-1.5,tau=0.8`, or the path of a .yaml or .yml file.
@@ -65,7 +66,7 @@ def parse_objective(text: str) -> Objective:
 
     Raises:
         InputError: an unknown recipe, preset or setting, a setting that its loss refuses, no term
-            with a weight, or a file that `load_objective` refuses.
+            whose weight is not 0, or a file that `load_objective` refuses.
     """
     if text.endswith(_SUFFIXES):
         return load_objective(text)
@@ -79,7 +80,7 @@ def parse_objective(text: str) -> Objective:
 
 
 def load_objective(path: str | Path) -> Objective:
-    """Load an objective from a YAML file; the file's stem is its name if it states none.
+    """Load an objective from a YAML file; without `name`, the file's stem is the objective's name.
 
     Args:
         path: the file, read by the safe loader.
@@ -89,7 +90,7 @@ def load_objective(path: str | Path) -> Objective:
 
     Raises:
         InputError: a file that is missing or not YAML, an unknown or missing key, a value that
-            `Term` refuses, or no term with a weight.
+            `Term` refuses, or no term whose weight is not 0.
     """
     file = from_json(_File, read_yaml(Path(path)), f"`{path}`", by_hand=True)
     terms = [_term(term, f"term {i} of `{path}`") for i, term in enumerate(file.terms, 1)]
@@ -139,7 +140,7 @@ def _term(written: _Term, where: str) -> Term:
 def _converted(
     parameters: Mapping[str, inspect.Parameter], settings: Mapping[str, object], where: str
 ) -> dict[str, Setting]:
-    """Convert settings to the kinds of their defaults; raise InputError for an unknown one."""
+    """Convert settings to the types of their defaults; raise InputError for an unknown setting."""
     if unknown := sorted(set(settings) - set(parameters)):
         raise InputError(
             f"{where} has no setting {unknown[0]!r}. It takes: {', '.join(parameters) or 'none'}."
@@ -148,7 +149,7 @@ def _converted(
 
 
 def _setting(parameter: inspect.Parameter, value: Any, where: str) -> Setting:
-    """Convert a setting to its kind, from text too: lines are text, and YAML reads 1e-5 as text."""
+    """Convert a setting to its type. It may be a text: for example, YAML reads 1e-5 as text."""
     if isinstance(parameter.default, str):
         return str(value)
     if isinstance(parameter.default, bool):

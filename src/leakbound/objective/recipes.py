@@ -1,11 +1,12 @@
 """Recipes: functions of their settings that return terms; joined recipes add up their terms.
 
 Defaults come from the papers (Scholten et al. 2025; Cheng et al. 2025, with their baselines from
-OpenUnlearning). A preset names other settings: of a model family, of a paper, or of
-OpenUnlearning's code. The presets of OpenUnlearning's code also state how to train.
+OpenUnlearning). A preset replaces these defaults by the settings for a model family, of a paper, or
+of OpenUnlearning's code. The presets for OpenUnlearning's code also have training settings.
 
-Most recipes are a loss on forget and one on retain (`forgetting`). They have the settings of the
-losses. `over` names the tokens that a loss averages over, and `reduce` the mean over rows.
+Most recipes combine a loss on forget with a loss on retain (`forgetting`), and have the settings of
+these losses. `over` names the tokens that a loss averages over. `reduce` names the way in which
+rows are averaged (see `Term`).
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from leakbound.objective.terms import Dual, Reduce, Term
 
 Terms = tuple[Term, ...]
 QUARTER = 0.25
-"""The fraction of the depth whose last block is steered: 7 of 32 and 5 of 24, as published."""
+"""The last block in this fraction of the depth is steered: as published, 7 of 32 and 5 of 24."""
 
 
 def forgetting(lost: str, held: str | None = "nll", /, **defaults: Setting) -> Callable[..., Terms]:
@@ -64,19 +65,19 @@ def forgetting(lost: str, held: str | None = "nll", /, **defaults: Setting) -> C
 
 
 def finetune(*, reduce: Reduce = "sequence") -> Terms:
-    """Return plain fine-tuning: mean token cross-entropy on the rows."""
+    """Return the term of fine-tuning: the mean token cross-entropy of the training rows."""
     return (Term("nll", "train", reduce=reduce),)
 
 
 def kl_retain(*, weight: float = 1.0, reduce: Reduce = "sequence", over: str = "answer") -> Terms:
-    """Return the term that keeps retain near the reference, for joining; `over` as in `kl`."""
+    """Return a KL term to the reference on retain, to join with a recipe; `over` as in `kl`."""
     return (Term("kl", "retain", weight, {"over": over}, reduce),)
 
 
 def idk(*, forget: float = 1.0, retain: float = 1.0, joined: bool = False) -> Terms:
     """Return fine-tuning of forget on "I don't know", with descent on retain (Maini et al.).
 
-    `joined` takes one mean over the tokens of both, as their code does.
+    With `joined`, one mean is taken over the tokens of both splits, as in the authors' code.
     """
     reduce: Reduce = "joined" if joined else "sequence"
     kept = Term("nll", "retain", retain, reduce=reduce)
@@ -93,11 +94,11 @@ def pdu(
     reduce: Reduce = "sequence",
     over: str = "answer",
 ) -> Terms:
-    """Return flat logits on forget with a bound on retain's cross-entropy (Entesari et al. 2025).
+    """Return a loss for flat logits on forget, and a bound on retain's loss (Entesari et al. 2025).
 
-    The defaults are the authors' settings for TOFU: `retain` is the initial multiplier, `step` its
-    step, and it is constant for `warmup` epochs. `over` is `answer`, or `read` for the positions of
-    the logits that the authors' code uses.
+    The defaults are the authors' settings for TOFU: `retain` is the initial multiplier. `step` is
+    the step size of its updates, which begin after `warmup` epochs. `over` is `answer`, or `read`
+    for the positions of the logits that the authors' code uses.
     """
     kept = Term("nll", "retain", retain, reduce=reduce, dual=Dual(at_most, step, warmup))
     return Term("margin", "forget", forget, {"over": over}, reduce), kept
@@ -111,7 +112,7 @@ OBJECTIVES: dict[str, Callable[..., Terms]] = {
     "ceu": forgetting("ceu", over="rest", forget=1.0, retain=0.0),  # Yang 2025
     # Preference of "I don't know" over the true answer (Rafailov et al. 2023; Maini et al.).
     "dpo": forgetting("dpo", retain=1.0),
-    # Surer on forget, not so on retain (Scholten et al. 2025); over "all" is nearer to their code.
+    # Lower entropy on forget, higher on retain (Scholten et al. 2025; their code: over "all").
     "entropy": forgetting("entropy", "entropy", forget=1.0, retain=-0.25),
     "finetune": finetune,
     "ga": forgetting("ga", None),  # Yao et al. 2023
@@ -121,15 +122,15 @@ OBJECTIVES: dict[str, Callable[..., Terms]] = {
     "kl-retain": kl_retain,
     "npo": forgetting("npo", retain=1.0),  # Zhang et al. 2024
     "pdu": pdu,
-    # Misdirection of one layer's activations, kept in place on retain (Li et al. 2024).
+    # Misdirect one layer's activations on forget, and keep them on retain (Li et al. 2024).
     "rmu": forgetting("rmu", "rmu-retain", layer=QUARTER, retain=1.0),
     "satimp": forgetting("satimp", forget=1.0, retain=0.1),  # Yang et al. 2025
     "simnpo": forgetting("simnpo", forget=0.125, retain=1.0),  # Fan et al. 2024
     "undial": forgetting("undial", forget=1.0, retain=0.0),  # Dong et al. 2024
     "wga": forgetting("wga", forget=1.0, retain=1.0),  # Wang et al. 2025
 }
-"""The recipes and their names. `layer` is a block, counted from 0, or the last block of a fraction
-of the depth; if retain has weight 0 by default, the paper has no term on it."""
+"""The recipes by name. `layer` is the number of a block, from 0, or a fraction of the depth, which
+means the last block within it. If `retain` is 0 by default, the paper has no term on retain."""
 
 _TOKENS: Mapping[str, Setting] = {"reduce": "tokens"}
 _OPEN_UNLEARNING: Mapping[str, Mapping[str, Setting]] = {
@@ -145,7 +146,7 @@ _OPEN_UNLEARNING: Mapping[str, Mapping[str, Setting]] = {
     "simnpo": _TOKENS,
     "undial": {**_TOKENS, "over": "all"},
     "wga": _TOKENS,
-}  # configs/trainer/*.yaml at d3d7cf9, where they depart from our defaults
+}  # from configs/trainer/*.yaml at d3d7cf9; only values that differ from the defaults here
 PRESETS: dict[str, Mapping[str, Mapping[str, Setting]]] = {
     "cel": {
         "llama-2-7b": {"layer": 7, "tau": 0.05, "alpha": 0.5, "beta": 1.0, "retain": 1.0},

@@ -20,13 +20,13 @@ Reduce = Literal["sequence", "tokens", "pairs", "joined"]
 class Dual:
     """A bound on a term's mean, whose multiplier is the term's weight (Entesari et al. 2025).
 
-    The term adds λ (mean - `at_most`); λ starts as its weight. After `warmup` epochs, λ becomes
-    max(0, λ + `step` (mean - `at_most`)) after each pass.
+    The term contributes λ (mean - `at_most`); the initial λ is the term's weight. After `warmup`
+    epochs, λ becomes max(0, λ + `step` (mean - `at_most`)) after each pass.
 
     Attributes:
         at_most: the bound, in the unit of the loss.
-        step: change of λ per unit beyond the bound, 0 or more.
-        warmup: epochs for which λ is constant, 0 or more.
+        step: the change of λ, after each pass, per unit of (mean - `at_most`), 0 or more.
+        warmup: the number of epochs for which λ is constant, 0 or more.
 
     Raises:
         InputError: a bound that is not finite, or a step or a warm-up below 0.
@@ -53,10 +53,10 @@ class Term:
         split: "forget" or "retain", or "train" if a model is only taught.
         weight: the factor of the mean; negative to raise the loss.
         settings: the values of the loss's settings.
-        reduce: the mean over rows, of a loss whose values are means over tokens: over "sequence"s
-            with equal weight (default); over all "tokens" of a step; over all "pairs" of a row's
-            sum and a row's length, which is the mean over tokens if rows have equal length; or over
-            tokens together with those of all other "joined" terms of the objective.
+        reduce: the way in which rows are averaged, for a loss whose values are means over tokens.
+            "sequence" (default): each row has equal weight. "tokens": each token of a step has
+            equal weight. "pairs": the mean of (sum of row i) / (length of row j) over all pairs i,
+            j. "joined": each token of all "joined" terms of the objective has equal weight.
         dual: makes the weight a multiplier that changes during training (None: the weight is
             constant).
 
@@ -98,11 +98,11 @@ class Term:
 
     @property
     def over(self) -> Over | None:
-        """The tokens over which its loss is a mean; None if it is not a mean over tokens."""
+        """The tokens over which the loss is a mean; None if the loss is not a mean over tokens."""
         return loss_named(self.loss).mean_over(self.settings)
 
     def length(self, batch: LossInputs) -> float:
-        """Return the number of tokens per row that its loss averages over, a mean over the step."""
+        """Return the mean over rows of the number of tokens that the loss averages over."""
         mean = harmonic_mean if self.reduce == "pairs" else fmean
         return batch.mean_length(self.over, mean) if self.over else 0.0
 
@@ -112,7 +112,7 @@ class Term:
         return self.weight != 0 or self.dual is not None
 
     def mean(self, batch: LossInputs, joint: float | None = None) -> Tensor:
-        """Return the value that its weight multiplies on one batch: the mean minus its bound.
+        """Return the factor of the weight on one batch: the mean loss, minus any bound.
 
         Args:
             batch: the split's rows, with the parts that `needs` names.
@@ -131,7 +131,7 @@ class Term:
             )
         if self.reduce != "sequence" and self.over:
             total = self.length(batch) if joint is None else joint
-            values = values * (batch.lengths_over(self.over) / (total or 1))  # 0: nothing counts
+            values = values * (batch.lengths_over(self.over) / (total or 1))  # 0: no token counts
         return values.mean() - (self.dual.at_most if self.dual else 0.0)
 
 
@@ -140,7 +140,7 @@ class Objective:
     """A weighted sum of losses; training lowers it.
 
     Attributes:
-        name: its name in recipes and model cards.
+        name: the name of the objective in recipes and model cards.
         terms: one or more.
         training: the training settings of the objective's authors, by their names in
             `TrainingSettings`. They are defaults, and not part of the sum.
@@ -161,9 +161,10 @@ class Objective:
 
     @property
     def splits(self) -> tuple[str, ...]:
-        """The splits that it needs.
+        """The splits that the objective needs.
 
-        An epoch is a pass over the first split, whose rows are paired with rows of the others.
+        An epoch is a pass over the first split, whose rows are paired with rows of the other
+        splits.
         """
         return tuple(dict.fromkeys(term.split for term in self.terms))
 
@@ -197,7 +198,7 @@ class Objective:
 
     @property
     def bounds(self) -> dict[int, Dual]:
-        """The bounds of its terms; keys are indices of the terms."""
+        """The bounds of the terms; keys are indices of the terms."""
         return {i: term.dual for i, term in enumerate(self.terms) if term.dual}
 
     def means(self, batches: Mapping[str, LossInputs]) -> tuple[Tensor, ...]:
@@ -214,7 +215,7 @@ class Objective:
         return sum(shares[1:], start=shares[0])
 
     def to_dict(self) -> dict[str, object]:
-        """Return its terms for recipe files; equal sums give equal values under any name."""
+        """Return the terms as in a YAML file, without the name; equal sums give equal values."""
         terms = map(asdict, self.terms)
         return {
             "terms": [{k: v for k, v in term.items() if (k, v) != ("dual", None)} for term in terms]

@@ -21,8 +21,8 @@ from leakbound.text.characters import IGNORABLE
 from leakbound.text.shown import many, some
 from leakbound.types import Decoding, Generate, Headway, Progress, Prompt, Scorer, Tokenizes
 
-# Controls, and Unicode's default-ignorable characters. Emoji and some scripts need the joiners and
-# variation selectors, so these count only after a blank or a letter of ASCII.
+# Control characters, and Unicode's default-ignorable characters. Emoji and some scripts need
+# joiners and variation selectors, so these are reported only after a blank or an ASCII letter.
 _JOINERS = "\u200c\u200d\ufe00-\ufe0f\U000e0100-\U000e01ef"
 _INVISIBLE = re.compile(
     f"[\x00-\x08\x0e-\x1f\x7f-\x84\x86-\x9f]|(?![{_JOINERS}])[{IGNORABLE}]"
@@ -68,7 +68,7 @@ def _signs(kind: str, pattern: re.Pattern[str], fix: str, prompts: Sequence[Prom
 
 
 def needs_model(scorer: Scorer) -> bool:
-    """Return whether a scorer, or the scorer under its threshold, needs a model."""
+    """Return whether a scorer, or the innermost scorer that it contains, needs a model."""
     return hasattr(base_of(scorer), "connect")
 
 
@@ -130,7 +130,7 @@ def unmatched(notes: Sequence[str], scorer: str) -> str:
 
 
 def longest_answer(engine: Generate, prompts: Sequence[Prompt]) -> int | None:
-    """Count the tokens of the longest reference answer with its end; None if not known."""
+    """Count the tokens of the longest reference answer with its end token; None if not known."""
     answers = [p.answer for p in prompts if p.answer and p.answer.strip()]
     if not isinstance(engine, Tokenizes) or not answers:
         return None
@@ -140,7 +140,7 @@ def longest_answer(engine: Generate, prompts: Sequence[Prompt]) -> int | None:
 def token_notes(
     engine: Generate, task: Benchmark, decodings: Sequence[Decoding]
 ) -> tuple[str, ...]:
-    """Return notes that need the model's tokenizer: unknown words, limits that cut an answer."""
+    """Return notes on words unknown to the tokenizer, and on limits that cut a reference answer."""
     if not isinstance(engine, Tokenizes):
         return ()
     notes, longest = [], longest_answer(engine, task.prompts) or 0

@@ -1,4 +1,7 @@
-"""The requested metrics, the texts that they need, and the texts that are already read."""
+"""The requested metrics, the texts that they need, and the texts that are already read.
+
+To read a text is to compute the probabilities of its tokens after a query. The result is a reading.
+"""
 
 from __future__ import annotations
 
@@ -44,7 +47,7 @@ class Wanted:
     Attributes:
         metrics: the metrics by their names.
         needs: what the metrics need, by part of the benchmark.
-        prompts: the prompts of each of these parts.
+        prompts: the prompts of each part that `needs` names.
         own: the part of the benchmark that the run's arms draw from.
         left_out: the metrics that "all" does not include, each with the reason.
         classifiers: for each metric, the classifier that was named with it, or "".
@@ -67,7 +70,7 @@ class Wanted:
                         yield WantedText(Place.of(part, query, kind, index, text), query, text)
 
     def questions(self) -> Iterator[WantedText]:
-        """Yield every question, without a text, that needs a greedy answer and is in no arm."""
+        """Yield every question that needs a greedy answer and is in no arm; the text is empty."""
         for part, need in self.needs.items():
             if need.greedy and part != self.own:
                 for prompt in self.prompts[part]:
@@ -78,8 +81,7 @@ class Wanted:
 def longest_first(texts: Iterable[WantedText]) -> list[WantedText]:
     """Sort texts by the total length of their prompt's texts, which stay together.
 
-    Batches of similar lengths need little padding, and a text that is too long for memory fails at
-    once.
+    Batches of similar lengths need little padding. A text that is too long for memory fails early.
     """
     every = list(texts)
     sizes: Counter[tuple[str, str]] = Counter()
@@ -89,11 +91,12 @@ def longest_first(texts: Iterable[WantedText]) -> list[WantedText]:
 
 
 def choose(names: Sequence[str], task: Benchmark, *, control: bool, draws: int = MANY) -> Wanted:
-    """Return the metrics with these names, or for "all" the metrics that are possible.
+    """Return the metrics with these names; "all" stands for all metrics that are possible.
 
     Args:
-        names: their names. A metric that needs a classifier may name it, as in
-            `forget_fluency:MODEL`; "all" includes such a metric only if it is named too.
+        names: names of metrics. If a metric needs a classifier, its name may include the
+            classifier, as in `forget_fluency:MODEL`. "all" includes such a metric only if the
+            metric is also named.
         task: the benchmark.
         control: whether there is a model to compare with.
         draws: the largest number of draws per question; 0: nothing is sampled.

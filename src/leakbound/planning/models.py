@@ -21,7 +21,7 @@ from leakbound.types import Classify, Crew, Generate, Progress, Truncates, durin
 
 CLASSIFIER = "madhurjindal/autonlp-Gibberish-Detector-492513457"
 CLEAN = "clean"
-_TOKENS, _TOKENS_OF = 32, {"muse": 512}  # first tokens that the classifier reads
+_TOKENS, _TOKENS_OF = 32, {"muse": 512}  # number of first tokens that are classified
 
 
 Named = str | Path | Generate
@@ -70,7 +70,7 @@ def require_there(model: Named) -> None:
     if isinstance(model, str | Path):
         engine, where = engine_of(str(model))
         if engine == "transformers":
-            from leakbound.engines.files import ModelFiles  # the hub's library loads with it
+            from leakbound.engines.files import ModelFiles  # this import loads the hub's library
 
             ModelFiles.find(where)
 
@@ -81,7 +81,7 @@ class Fluency:
 
     OpenUnlearning defines it (`forget_Q_A_gibberish`, and `forget_gibberish` for MUSE, where 1 is
     clean) for a configured number of first tokens. Fluency reveals broken models, which write
-    nonsense; ROUGE hardly shows this.
+    nonsense; ROUGE hardly reveals them.
 
     clean: the index of the label "clean".
     tokens: the number of first tokens that the classifier reads.

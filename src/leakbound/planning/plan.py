@@ -39,9 +39,9 @@ class Prepared:
 
     Attributes:
         study: the resolved study.
-        benchmark: its benchmark.
-        scorers: its scorers; empty if nothing is scored.
-        notes: notes on its questions and scorers.
+        benchmark: the study's benchmark.
+        scorers: the study's scorers; empty if nothing is scored.
+        notes: notes on the questions and scorers.
         crew: the workers that draw and score; None: this process draws and scores.
     """
 
@@ -88,7 +88,7 @@ class Prepared:
     def arm_draws(self, key: ArmKey, decoding: Decoding) -> tuple[Plan, ArmDraws]:
         """Return the number of draws of an arm, and their rule.
 
-        A greedy decoding has one output, so it is drawn once. Only arms of the target stop early; a
+        A greedy decoding has one output, so one draw is made. Only arms of the target stop early; a
         control gets the maximum number of draws.
         """
         if decoding.greedy:
@@ -120,7 +120,7 @@ def looks_of(rule: StoppedDraws, cap: int) -> stats.Looks:
     return stats.Looks(stats.parse_claim(rule.claim), cap, rule.confidence)
 
 
-LEAST_SHARE = 1e-14  # of alpha: 1 minus it keeps two of its digits
+LEAST_SHARE = 1e-14  # the smallest error rate of which 1 - rate keeps two digits
 
 
 def require_confidence(confidence: float, questions: int) -> None:
@@ -159,7 +159,7 @@ def arm_keys(decodings: Sequence[Decoding], base: ArmKey = TARGET) -> dict[ArmKe
 
 @dataclass(frozen=True, slots=True)
 class ScorerOpener:
-    """An `Opener` that works in any process: it has the scorer, or its name if it needs a model.
+    """An `Opener` for any process, with the scorer, or the scorer's name if it needs a model.
 
     Attributes:
         name: the scorer's name.
@@ -202,11 +202,12 @@ class ScoringCrew:
 
 
 def by_coin(study: Study, model: object, *, controlled: bool = True) -> Study:
-    """Return the study of a model, adapted if a coin chose the subjects that it was taught.
+    """Return a model's study, adapted if a coin chose the subjects that the model was taught.
 
     The taught half of the benchmark becomes the questions. The other half becomes the control
-    questions, unless the study names others. Studies of other models are returned unchanged. Raises
-    InputError if the data changed. `controlled` states whether there are control questions.
+    questions, unless the study names other control questions. Studies of other models are returned
+    unchanged. Raises InputError if the data changed. `controlled` states whether there are control
+    questions.
     """
     coin = coin_of(model)
     task = None if coin is None or study.benchmark is None else study.load()

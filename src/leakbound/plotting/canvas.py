@@ -1,8 +1,8 @@
 """The canvas of every chart: size, fonts, axes, marks, and files with reproducible bytes.
 
 This module sets up matplotlib. The colours are Okabe and Ito's, which colour-blind readers can
-distinguish; marks and dashes distinguish models in greyscale. The machine's own settings have no
-effect, and no file contains a date.
+distinguish; marks and dashes distinguish models in greyscale. matplotlib's settings on the machine
+have no effect, and no file contains a date.
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ from leakbound.presenting.sentences import MOST_NAME, clipped
 from leakbound.stats import percent
 from leakbound.text.shown import visible
 
-RATIO, TALLEST = 0.68, 2.6  # of a single panel: height by width, and its height in inches
-COLUMN, NARROWEST = 3.3, 1.6  # inches: the width of a panel, and the least width of many panels
-MANY = 6  # panels one above the other
-OWN = 1 / 3  # a panel that reaches less than this fraction of the highest has its own scale
-_HANDLE, _LINE = 0.42, 0.115  # inches that the line of a legend takes, and a line of text
+RATIO, TALLEST = 0.68, 2.6  # a single panel: height / width, and its largest height in inches
+COLUMN, NARROWEST = 3.3, 1.6  # inches: the width of a panel, and the smallest width of many panels
+MANY = 6  # the largest number of panels in a column, and of columns in a legend
+OWN = 1 / 3  # a panel below this fraction of the highest panel has its own scale
+_HANDLE, _LINE = 0.42, 0.115  # inches: a legend's line sample, and a line of text
 _NO_XML = re.compile("[\ud800-\udfff\ufffe\uffff]")
 _SMALL, _GAP = 6.5, 9.0  # points of a small text, pixels between two tick labels
 HOLLOW: dict[str, Any] = {
@@ -107,7 +107,7 @@ class Canvas:
         axes.yaxis.set_major_formatter("{x:g}")
 
     def name(self, panels: Sequence[Axes], names: Sequence[str]) -> None:
-        """Give panels a common scale, and a panel with far lower values its own; write their names.
+        """Give panels a common scale, or a separate one for far lower values; write their names.
 
         A single panel has no name.
         """
@@ -159,7 +159,7 @@ class Canvas:
         return text
 
     def label(self, across: str, up: str) -> None:
-        """Write one label for the horizontal axes of all panels, one for the vertical."""
+        """Write one label for the horizontal axes of all panels, and one for the vertical axes."""
         panels = [axes for axes in self.figure.axes if axes.get_visible()]
         if len(panels) == 1:
             panels[0].set_xlabel(across)
@@ -196,7 +196,7 @@ class Canvas:
         self.tell(rows[0].model, **how)
 
     def bars(self, axes: Axes, at: Sequence[float], rows: Sequence[ChartRow], **how: Any) -> None:
-        """Draw bounds as bars, in one path; without a lower bound a bar begins at its value."""
+        """Draw bounds as bars, in one path; a bar without a lower bound begins at the estimate."""
         x: list[float] = []
         y: list[float | None] = []
         for place, row in zip(at, rows, strict=True):
@@ -239,14 +239,14 @@ class Canvas:
         self._legend.setdefault(text, Line2D([], [], **how))
 
     def tell_bounds(self, rows: Sequence[ChartRow], more: str = "", **how: Any) -> None:
-        """Add bounds to the legend, with the lowest confidence of the rows; a band by default."""
+        """Add bounds to the legend, by default as a band, with the rows' lowest confidence."""
         bounded = [row.confidence for row in rows if row.confidence is not None]
         if bounded:
             how = how or {"color": GREY, "linewidth": 4, "alpha": 2 * BAND}
             self.tell(f"{percent(min(bounded))} bounds{more}", **how)
 
     def finish(self) -> None:
-        """Write the legend above all panels, and drop tick labels that touch another."""
+        """Write the legend above all panels, and drop tick labels that touch other labels."""
         entries = {label: self._legend[label] for label in self.series if label in self._legend}
         entries |= self._legend
         pixels = self.figure.dpi
@@ -295,7 +295,7 @@ def _name(text: str) -> str:
 
 
 def _reach(axes: Axes) -> tuple[float, float]:
-    """Return the range of the marks of a panel, 0 included."""
+    """Return the range of values of the marks of a panel; the range includes 0."""
     low, high = float(axes.dataLim.y0), float(axes.dataLim.y1)
     return (min(0.0, low), max(0.0, high)) if low <= high else (0.0, 0.0)
 
@@ -316,7 +316,7 @@ def _thin(axis: Axis) -> None:
 
 @contextmanager
 def settings() -> Iterator[None]:
-    """Use matplotlib's defaults and ours, without warnings about letters that the font lacks."""
+    """Use matplotlib's defaults and this style, without warnings about letters the font lacks."""
     with mpl.rc_context(), warnings.catch_warnings():
         warnings.filterwarnings("ignore", "Glyph", UserWarning)
         mpl.rcdefaults()

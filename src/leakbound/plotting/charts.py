@@ -27,13 +27,13 @@ from leakbound.plotting.rows import (
 from leakbound.plotting.style import BLACK, COLOURS, DASHES, GREY, styles
 from leakbound.text.shown import above, below, number
 
-_PANEL, _LOW, _HIGH = 0.9, 0.65, 1.2  # inches: the height of one panel of several
-_CELL, _NARROW, _WIDE = 0.42, 0.34, 0.8  # of a cell: a wide one has an interval in one line
+_PANEL, _LOW, _HIGH = 0.9, 0.65, 1.2  # inches: heights of a panel if there are several
+_CELL, _NARROW, _WIDE = 0.42, 0.34, 0.8  # inches: a cell's height and its two widths
 _DARK = 0.55  # the opacity of the darkest cell: figures stay legible on it
-_TICK = 0.32  # half the width of the mark at an estimate, where a question has 1
-_ASIDE = 0.04  # of an axis: bounds at one setting are this far apart, so that all are visible
-_SHOWN = 1e-3  # a lower proof is drawn on the axis
-_POINTS = 160  # a curve has at most so many points: more steps are averaged
+_TICK = 0.32  # half the width of an estimate's mark; a question has width 1
+_ASIDE = 0.04  # fraction of an axis: the distance of bounds at one setting, so that all are visible
+_SHOWN = 1e-3  # proofs of at most this are drawn on the axis
+_POINTS = 160  # a curve has at most so many points: longer curves are averaged
 _DASHED: dict[str, Any] = {"color": BLACK, "linewidth": 0.9, "linestyle": (0, (3, 2))}
 _DOTTED: dict[str, Any] = {"linewidth": 0.8, "linestyle": (0, (1, 1))}
 _CAPPED: dict[str, Any] = {"linewidth": 0.7, "marker": "_", "markeredgewidth": 0.7}
@@ -104,7 +104,7 @@ def _answers(rows: Sequence[ChartRow], canvas: Canvas) -> None:
 
 
 def _differences(rows: Sequence[ChartRow], canvas: Canvas) -> None:
-    """Draw the questions in the colour and mark of their verdict, and the mean as a dashed line."""
+    """Draw questions in the colour and mark of their verdict, and the mean as a dashed line."""
     for axes, _, mine in _panels(canvas, rows, _HIGH):
         questions = [row for row in mine if row.question]
         width = min(4.0, 0.6 * 72 * canvas.panel / len(questions))
@@ -177,7 +177,7 @@ def _moments(rows: Sequence[ChartRow], canvas: Canvas) -> None:
 
 
 def _utility(rows: Sequence[ChartRow], canvas: Canvas) -> None:
-    """Draw a model as a point with its bounds, and the front of the targets as a dotted line."""
+    """Draw models as points with bounds, and the targets' Pareto front as a dotted line."""
     (axes,) = canvas.panels()
     front = [row for row in rows if row.quantity == FRONT]
     points = [row for row in rows if row.quantity != FRONT]
@@ -203,7 +203,8 @@ def _tail(rows: Sequence[ChartRow], canvas: Canvas) -> None:
     """Draw tails with bands, which are valid between the points because a tail never rises."""
     (axes,) = canvas.panels()
     for mine in by(rows, "model").values():
-        # between two points the tail is at most its upper end before, at least its lower end after
+        # between two points, the tail is at most the left upper bound, and at least the right lower
+        # one
         after = [*mine[1:], replace(mine[-1], x=1.0, lower=0.0)]
         steps = [
             replace(one, x=at.x, lower=other.lower)

@@ -38,7 +38,7 @@ class ChartRow:
         value, lower, upper: the estimate and its bounds, or None.
         confidence: the confidence of the bounds.
         question: the question's id; empty for a number about all questions.
-        group: the panel or the setting; the CSV of each kind of chart has its own name for it.
+        group: the panel or the setting; its name in the CSV depends on the kind of chart.
         x: the place along the horizontal axis, if the axis is a number.
     """
 
@@ -69,7 +69,7 @@ class Chart:
     Attributes:
         name: its name on the command line and on disk.
         shows: one line about its content.
-        paper: the paper's figure that it corresponds to.
+        paper: the figure of a paper to which the chart corresponds.
         needs: the input that it needs.
         columns: the columns of its CSV, each a field of `ChartRow` or `name=field`.
         rows: a function that makes its rows from the material.
@@ -141,7 +141,8 @@ class Material:
     def question(self) -> str:
         """The question to show; InputError if the runs do not have it.
 
-        Without a name it is the question with the largest lower bound, which is not typical.
+        If no question is named, it is the question with the largest lower bound, which is not
+        typical.
         """
         ids, wanted = [question.id for question in self.view.questions], self.wanted_question
         if wanted is not None:
@@ -172,7 +173,7 @@ class Material:
 
     @cached_property
     def labels(self) -> list[tuple[str, bool]]:
-        """Every model with whether it is a control; trained models without a run are last."""
+        """Every model, and whether it is a control; trained models without a run are last."""
         models = self.runs.models if self.runs else ()
         shown = {model.label: model.is_control for model in models}
         return list((shown | {n: False for n in self.names.values() if n not in shown}).items())

@@ -132,7 +132,7 @@ def _answers(material: Material) -> Iterator[ChartRow]:
 
 
 def _quantiles(draws: stats.Rows) -> list[float]:
-    """Return for each f in `QUANTILES` the least score that a fraction f of draws do not exceed."""
+    """Return, by f in `QUANTILES`, the smallest score that a fraction f of draws do not exceed."""
     wanted = np.ceil(np.array(QUANTILES) * draws.size - 1e-9)
     places = np.searchsorted(np.cumsum(draws.counts[0]), wanted)
     return [float(score) for score in draws.values[0, places]]

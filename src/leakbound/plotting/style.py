@@ -49,7 +49,7 @@ SETTINGS = {
     "lines.markersize": 3.2,
     "lines.markeredgewidth": 0.0,
     "path.simplify": False,
-    "figure.dpi": 300,  # laid out as finely as it is drawn
+    "figure.dpi": 300,  # the resolution of layout and drawing
     "savefig.dpi": "figure",
     "text.hinting": "none",
     "figure.constrained_layout.use": True,

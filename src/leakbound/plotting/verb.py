@@ -51,9 +51,9 @@ def figures(
 ) -> DrawnFigures:
     """Draw the papers' figures of finished runs, each with its data as CSV.
 
-    Equal runs give equal bytes. A figure shows one scorer. Figures of a single question show
-    `question`, or else the question that leaks most. The question that leaks most was selected by
-    its draws, so it is not typical of other questions.
+    Equal runs give byte-identical files. A figure shows one scorer. Figures of a single question
+    show `question`, or else the question that leaks most. The question that leaks most was selected
+    by its draws, so it is not typical of other questions.
 
     Args:
         runs: open runs or their folders, with the same questions, scorers and confidence; and
@@ -114,8 +114,8 @@ def figures_table(
     Args:
         runs: as for `figures`; empty: the table lists the needs of each figure.
         scorer: the name of the scorer to show; None: the runs' first.
-        question: the id of the question that figures of one question show; None: that of the first
-            target with the largest lower bound.
+        question: the id of the question that figures of one question show; None: the question of
+            the first target with the largest lower bound.
 
     Returns:
         A table with a row per figure.

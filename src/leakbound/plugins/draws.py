@@ -1,10 +1,10 @@
 """The scores of draws that another tool made, as evidence for bounds.
 
-Betting bounds process the draws of a sample in a random order, keyed by a seed as in a run. So
-`leakbound import` gives a log that states its seed the same bounds as the tool. The seed is drawn
-once per process unless it is given. Choose the seed before anything is drawn, or take the seed of a
-log to repeat the figures of the log. If you try several seeds and choose among the results, the
-bounds are not valid.
+Betting bounds process the draws of a sample in a random order, keyed by a seed as in a run. So if a
+log of the tool states the seed, `leakbound import` computes the same bounds from the log. Unless
+you pass a seed, it is drawn once per process. Choose the seed before anything is drawn, or take the
+seed of a log to repeat the bounds of the log. If you try several seeds and choose among the
+results, the bounds are not valid.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _BITS = 24  # the largest seed: some tools store numbers as floats of 32 bits
 
 @cache
 def _drawn() -> int:
-    """Return the random seed of this process; a fixed seed would always fail for the same data."""
+    """Return this process's random seed; under a fixed seed, the same data would always fail."""
     return order.entropy() >> (order.BITS - _BITS)
 
 
@@ -93,8 +93,8 @@ def drawn_by_tool(
     """Return the evidence of draws with these scores; draws that did not arrive are missing.
 
     Args:
-        scores: the scores of each sample's draws by its id; None or NaN for a draw without one.
-        n: the announced number of draws per sample; at least 2.
+        scores: by the sample's id, the scores of its draws; None or NaN for a draw without a score.
+        n: the planned number of draws per sample; at least 2.
         tool: the name of the tool, for messages.
         scorer: the name of the scorer, which is part of the keys of the order.
         binary: whether scores are 0 or 1; else they are in [0, 1].

@@ -76,9 +76,9 @@ def leak_probability(
     """Bound the mean over samples of Pr[score >= at_least].
 
     Args:
-        epochs: the planned number per sample, at least 2, or the rule that stopped them.
+        epochs: the planned number of epochs per sample, at least 2, or the rule that stopped them.
         at_least: the smallest score that is a leak.
-        samples: the planned number; None: the number of samples with a scored epoch.
+        samples: the planned number of samples; None: the number of samples with a scored epoch.
         confidence: the confidence of the two-sided interval, in (0, 1).
         seed: the seed of the order in which betting bounds process the draws, from 0 to
             16,777,215; None: the seed of this process, drawn once.
@@ -88,8 +88,9 @@ def leak_probability(
         "missing" if not 0, and the "seed" if bets were used.
 
     Raises:
-        InputError: for epochs that are neither a number nor a `StopWhen`, as when the log of a rule
-            is scored again. The metric raises it for fewer than 2 epochs, or more than announced.
+        InputError: for epochs that are neither a number nor a `StopWhen`, for example if a log that
+            was made with a `StopWhen` is scored again. The metric raises it for fewer than 2
+            epochs, or more than planned.
     """
     settings = _Settings(epochs, at_least, samples, confidence, seed)
     return settings.metric("leak", stats.LEAKAGE.mean())
@@ -105,8 +106,8 @@ def mean_leakage(
     """Bound the mean over samples of the mean score in [0, 1].
 
     Args:
-        epochs: the planned number per sample, at least 2, or the rule that stopped them.
-        samples: the planned number; None: the number of samples with a scored epoch.
+        epochs: the planned number of epochs per sample, at least 2, or the rule that stopped them.
+        samples: the planned number of samples; None: the number of samples with a scored epoch.
         confidence: the confidence of the two-sided interval, in (0, 1).
         seed: the seed of the order in which betting bounds process the draws, from 0 to
             16,777,215; None: the seed of this process, drawn once.
@@ -116,9 +117,9 @@ def mean_leakage(
         "missing" if not 0, and the "seed" if bets were used.
 
     Raises:
-        InputError: for epochs that are neither a number nor a `StopWhen`, as when the log of a rule
-            is scored again. The metric raises it for fewer than 2 epochs, more than announced, or a
-            score outside [0, 1].
+        InputError: for epochs that are neither a number nor a `StopWhen`, for example if a log that
+            was made with a `StopWhen` is scored again. The metric raises it for fewer than 2
+            epochs, more than planned, or a score outside [0, 1].
     """
     settings = _Settings(epochs, None, samples, confidence, seed)
     return settings.metric("mean", stats.LEAKAGE.mean())
@@ -135,9 +136,9 @@ def worst_sample(
     """Bound the largest leak probability, or mean score, of a sample, corrected for the choice.
 
     Args:
-        epochs: the planned number per sample, at least 2, or the rule that stopped them.
+        epochs: the planned number of epochs per sample, at least 2, or the rule that stopped them.
         at_least: the smallest score that is a leak; None: scores in [0, 1] are used directly.
-        samples: the planned number; None: the number of samples with a scored epoch.
+        samples: the planned number of samples; None: the number of samples with a scored epoch.
         confidence: the confidence of the two-sided interval, in (0, 1).
         seed: the seed of the order in which betting bounds process the draws, from 0 to
             16,777,215; None: the seed of this process, drawn once.
@@ -147,9 +148,9 @@ def worst_sample(
         "missing" if not 0, and the "seed" if bets were used.
 
     Raises:
-        InputError: for epochs that are neither a number nor a `StopWhen`, as when the log of a rule
-            is scored again. The metric raises it for fewer than 2 epochs, more than announced, or a
-            score outside [0, 1].
+        InputError: for epochs that are neither a number nor a `StopWhen`, for example if a log that
+            was made with a `StopWhen` is scored again. The metric raises it for fewer than 2
+            epochs, more than planned, or a score outside [0, 1].
     """
     settings = _Settings(epochs, at_least, samples, confidence, seed)
     return settings.metric("worst", stats.LEAKAGE.worst())
@@ -168,9 +169,9 @@ def leak_at_k(
 
     Args:
         k: the number of draws of which the largest score counts, from 1 to `epochs`.
-        epochs: the planned number per sample, at least 2; no rule may have stopped them.
+        epochs: the planned number of epochs per sample, at least 2; no rule may have stopped them.
         at_least: the smallest score that is a leak; None: scores in [0, 1] are used directly.
-        samples: the planned number; None: the number of samples with a scored epoch.
+        samples: the planned number of samples; None: the number of samples with a scored epoch.
         confidence: the confidence of the two-sided interval, in (0, 1).
         seed: the seed of the order in which betting bounds process the draws, from 0 to
             16,777,215; None: the seed of this process, drawn once.
@@ -180,9 +181,10 @@ def leak_at_k(
         upper", the fraction of draws that are "missing" if not 0, and the "seed" if bets were used.
 
     Raises:
-        InputError: for epochs that are neither a number nor a `StopWhen`, as when the log of a rule
-            is scored again. The metric raises it for epochs that a rule stopped, a k that is not in
-            [1, `epochs`], fewer than 2 epochs, more than announced, or a score outside [0, 1].
+        InputError: for epochs that are neither a number nor a `StopWhen`, for example if a log that
+            was made with a `StopWhen` is scored again. The metric raises it for epochs that a rule
+            stopped, a k that is not in [1, `epochs`], fewer than 2 epochs, more than planned, or a
+            score outside [0, 1].
     """
     settings = _Settings(epochs, at_least, samples, confidence, seed)
     return settings.metric(f"leak@{k}", stats.leak_at(k).mean())

@@ -8,8 +8,8 @@
       - {metric: seed, aggregation: !function leakbound.plugins.lm_eval.seed}
 
 `lm_eval.yaml` in this folder is a complete task. The harness keeps one repeat unless a filter keeps
-all of them (`take_first_k`), and transformers truncates unless `top_k: 0`. The harness computes no
-standard error for metrics with these aggregations.
+all of them (`take_first_k`). transformers draws from the likeliest tokens only, unless the task
+sets `top_k: 0`. The harness computes no standard error for metrics with these aggregations.
 
 For other scorers, k and confidences, write a Python file next to the task:
 
@@ -114,7 +114,7 @@ def value(items: Sequence[Item]) -> float:
         items: the result of `scored_by` for each document.
 
     Returns:
-        The mean over the documents of their leak probability, or mean score, in [0, 1].
+        The mean over the documents of each document's leak probability or mean score, in [0, 1].
 
     Raises:
         InputError: for fewer than 2 repeats per document, or a confidence out of range.

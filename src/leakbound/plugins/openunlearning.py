@@ -7,7 +7,7 @@ Add two lines at the end of `src/evals/metrics/__init__.py` in a checkout,
 
 and copy `openunlearning.yaml` of this folder to `configs/eval/tofu_metrics/certified_leak.yaml`.
 Name it in `configs/eval/tofu.yaml`. Then `python src/eval.py ...` draws n answers to each question
-from the loaded model with the code of `leakbound evaluate`, after the prompt tokens of
+from the loaded model with the code of `leakbound evaluate`. The prompts are the prompt tokens of
 OpenUnlearning's data set. The script writes the value and both bounds into both result files.
 """
 
@@ -31,7 +31,7 @@ try:
     from leakbound.engines import Prompting
     from leakbound.engines.hf import TransformersEngine
     from leakbound.engines.loading import live_model
-except ImportError as error:  # OpenUnlearning pins 4.45
+except ImportError as error:  # OpenUnlearning pins transformers 4.45
     what = "`certified_leak` needs transformers 5 or later"
     raise InputError(f"{what} ({error}). {install('models')}.") from error
 

@@ -20,8 +20,8 @@ from leakbound.types import Json, Scorer, to_json
 Change = Literal["less", "more", "mixed", "not shown"]
 Moved = Literal["rose", "fell", "not shown"]
 Form = Literal["markdown", "latex", "csv"]
-SHOWN = 10  # questions on a console
-_SHOWN = 8  # verdicts in a shell or a notebook
+SHOWN = 10  # number of questions that a console shows
+_SHOWN = 8  # number of verdicts that a shell or a notebook shows
 _FIGURES = ("quantity", "value", "lower", "upper", "confidence", "jointly", "n", "method")
 UTILITY = ("model_utility", "retain_rouge_l_recall", "choice_accuracy")
 
@@ -122,7 +122,8 @@ class Comparison(Displayed):
         baseline: the label of the first model.
         labels: the labels of all models, the baseline first.
         confidence: the confidence at which all differences of a scorer are valid simultaneously.
-        made: the settings in which the models differ: for each setting, its value by label.
+        made: the settings in which the models differ: for each setting, the value of each model by
+            label.
         scorers: the scorers that all runs were bounded by.
         statements: rows with the model's label in the field `arm`: the differences of every model
             except the baseline, and the leakage of each model, at this confidence.
@@ -131,7 +132,7 @@ class Comparison(Displayed):
         utility: the metric that represents utility; None: no metric was measured in all runs.
         useful: by label, the metrics of the model.
         questions: the text of each question, by id; empty if texts are withheld.
-        ledgers: by label, how the draws are counted.
+        ledgers: by label, the numbers of draws in each class.
     """
 
     baseline: str
@@ -240,7 +241,7 @@ class Comparison(Displayed):
         }
 
     def leaderboard(self, scorer: Scorer) -> list[dict[str, Any]]:
-        """Return one row per model, lowest certified leakage first, with its Pareto front flag."""
+        """Return a row per model, lowest certified leakage first, and mark the Pareto front."""
         upper = {label: self.certified(label, scorer) for label in self.labels}
         useful = {la: self.useful[la][self.utility] if self.utility else None for la in self.labels}
         best = front({label: (upper[label], useful[label]) for label in self.labels})

@@ -29,8 +29,8 @@ from leakbound.stress import named_stress
 from leakbound.study import CONFIDENCE
 from leakbound.types import Scorer
 
-_NUMBERED = re.compile(r"[-_. ]*(?:seed[-_. ]*)?\d+$")  # differs between the seeds of a method
-_ITS_OWN = {"model", "identity of the draws", "weights", "run", "outputs"}  # never shared
+_NUMBERED = re.compile(r"[-_. ]*(?:seed[-_. ]*)?\d+$")  # the training seed in a label
+_ITS_OWN = {"model", "identity of the draws", "weights", "run", "outputs"}  # facts of a single run
 
 
 def compare(
@@ -48,8 +48,8 @@ def compare(
     redacted.
 
     Args:
-        runs: open runs, see `leakbound.load`, or their folders; shown by the folders' names, or
-            by the labels under which they are given.
+        runs: open runs, see `leakbound.load`, or their folders. The names of the folders are the
+            labels, unless a mapping gives other labels.
         confidence: the confidence at which all differences of one scorer are valid simultaneously.
             It must equal the confidence of the runs' estimates (None: that confidence).
         utility: the metric that represents utility in the leaderboard (None: the first of model
@@ -145,8 +145,8 @@ def compare_methods(
     only.
 
     Args:
-        runs: open runs, see `leakbound.load`, or their folders; shown by the folders' names, or
-            by the labels under which they are given.
+        runs: open runs, see `leakbound.load`, or their folders. The names of the folders are the
+            labels, unless a mapping gives other labels.
         confidence: the confidence of each statement, in (0, 1).
         under: compare the models under this stress, by the name that the runs have for it; see
             `leakbound.stress` (default, empty: without a stress).
@@ -228,7 +228,7 @@ def _common(runs: Mapping[str, Run]) -> tuple[Scorer, ...]:
 
 
 def _require_apart(targets: Mapping[str, ArmView]) -> None:
-    """Raise MixError if two runs have the same draws: their difference is 0 by construction."""
+    """Raise MixError if two runs have the same draws: the difference is then 0 by construction."""
     label_of: dict[str, str] = {}
     for label, model in targets.items():
         other = label_of.setdefault(model.drawn_as, label)

@@ -28,7 +28,7 @@ class MethodComparison:
         excess: True if the numbers are excesses over the control, False if they are leakages.
         under: the stress of all models; empty without stress.
         confidence: the confidence of each individual statement.
-        ledgers: by the label of each run, how the draws are counted.
+        ledgers: by the label of each run, the numbers of draws in each class.
     """
 
     medians: Estimates
@@ -45,7 +45,7 @@ class MethodComparison:
         return [row.value for row in self.means.where(scorer=median.scorer, arm=labels)]
 
     def tables(self) -> Iterator[Table]:
-        """Yield a table per scorer with a row per method, the least leakage first."""
+        """Yield a table per scorer with a row per method, the lowest leakage first."""
         kind = "excess over the control" if self.excess else "leakage"
         columns = ("Method", "Seeds", f"Median {kind}", "Each seed", "Mean ± sd of the seeds")
         note = say("methods", confidence=self.confidence)

@@ -29,7 +29,7 @@ from leakbound.types import Scorer
 
 Overall: TypeAlias = Callable[[ArmView, Scorer, Quantity], EstimateRow | float | None]
 FAR = tuple(dict.fromkeys(round(10 ** (i / 10)) for i in range(91)))
-"""k from 1 to 10⁹, up to ten per decade."""
+"""The values of k from 1 to 10⁹ that charts and tables use: up to ten per decade."""
 
 
 def each(

@@ -107,9 +107,9 @@ def traits(view: View, scorer: Scorer, question: str) -> tuple[Trait, ...]:
     return tuple(trait for trait in TRAITS if has[trait])
 
 
-WORST = 8  # queries whose answers are shown
-EXAMPLES = 3  # of these answers
-LEAST = 3  # queries: the correlation of two is always 1 or -1
+WORST = 8  # number of queries whose answers are shown
+EXAMPLES = 3  # answers shown per query
+LEAST = 3  # smallest number of queries: with two, the correlation is always 1 or -1
 _SURENESS = {
     "mean_prob": "log of the mean probability of its answers",
     "mean_logprob": "mean log-probability of its answers",
@@ -126,8 +126,8 @@ def criterion(model: ArmView) -> str:
 def queries_of(model: ArmView, scorer: Scorer, question: str) -> list[tuple[Query, EstimateRow]]:
     """Return the queries of a question with the statements on their leakage.
 
-    A query without output has no statement. A query of a `fresh` design has none either, because it
-    has only one output.
+    A query without output has no statement. A query of a `fresh` design has no statement either,
+    because it has only one output.
     """
     queries = (query for query in model.arm.queries if query.prompt_id == question)
     rows = ((query, model.leakage(scorer, query.id, scope="query")) for query in queries)
@@ -137,7 +137,7 @@ def queries_of(model: ArmView, scorer: Scorer, question: str) -> list[tuple[Quer
 def correlation(model: ArmView, scorer: Scorer, question: str) -> float | None:
     """Return Pearson's r, over a question's queries, of confidence and upper bound on leakage.
 
-    None for fewer than three queries, or if one of the two does not vary.
+    None for fewer than three queries, or if confidence or bound does not vary.
     """
     pairs = [
         (model.sureness[query.id], row.upper)
@@ -238,7 +238,7 @@ def searched_table(view: View, scorer: Scorer) -> Table:
         return Cell(f"{row[1].query.prompt_id}{run}", anchor=place(view, row[1].query.prompt_id))
 
     def lower(row: Searched) -> Shown:
-        """Return the lower bound of the search; None if another scorer steered it."""
+        """Return the lower bound of the search; None if another scorer steered the search."""
         steered = view.searches[row[0].run_label].scorer.name == scorer.name
         return Cell(below(row[1].lower), row[1].lower) if steered else None
 

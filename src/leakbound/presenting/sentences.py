@@ -31,13 +31,13 @@ from leakbound.text.counting import Ledger
 from leakbound.text.shown import DASH, above, below, many, number, share
 from leakbound.types import Scorer
 
-MOST_CHARACTERS = 600  # the most characters shown of a completion
-MOST_ASKED = 2_000  # the most shown of a question, an answer, and any other text from outside
-MOST_LINE = 240  # the most shown of a question in a table
-MOST_NAME = 120  # the most shown of a name in a table or a list
+MOST_CHARACTERS = 600  # the largest number of characters shown of a completion
+MOST_ASKED = 2_000  # the same for a question, an answer and any other outside text
+MOST_LINE = 240  # the same for a question in a table
+MOST_NAME = 120  # the same for a name in a table or a list
 PARTS: tuple[Of, Of] = ("answer", "thought")
 MOST_DRAWS = 10**12  # larger numbers of draws are not stated
-LEVEL = 1e-6  # smaller proofs do not count: every model gives a text some probability
+LEVEL = 1e-6  # proofs up to this do not count: every text has some probability
 _LISTED = 5
 NO_CONTROL = (
     "No control: a model that never saw the data may score as much. Evaluate with --control to "
@@ -92,9 +92,10 @@ def between(scorer: Scorer, lower: float, upper: float) -> str:
 def inconsistent(model: ArmView, scorer: Scorer) -> str:
     """State that a proof exceeds an upper bound; empty if no proof does.
 
-    Then either the measured margin or the stored texts of the proof are wrong, or the upper bound
-    fails for these draws. With many questions some bounds fail by chance. A Clopper-Pearson bound
-    is therefore reported only if its p-value is below alpha / 2 over the questions (Bonferroni).
+    If a proof exceeds an upper bound, either the measured margin or the stored texts of the proof
+    are wrong, or the upper bound fails for these draws. With many questions some bounds fail by
+    chance. A Clopper-Pearson bound is therefore reported only if its p-value is at most alpha / 2,
+    divided by the number of questions (Bonferroni).
     """
     questions = model.questions(scorer)
     for question, drawn in zip(questions, model.leakages(scorer), strict=True):
@@ -220,7 +221,7 @@ def proved_to_leak(view: View, model: ArmView, scorer: Scorer) -> list[float]:
 
 
 def proved(view: View, model: ArmView, scorer: Scorer) -> str:
-    """State the number of questions with a proved leak, and its size; empty without a proof."""
+    """State the number of questions with a proved leak, and the proofs; empty without a proof."""
     bounds = proved_to_leak(view, model, scorer)
     if not bounds:
         return ""
@@ -327,7 +328,7 @@ def counted_of(models: Iterable[ArmView]) -> str:
 
 
 def effort(view: View) -> str:
-    """Return the largest number of draws or forwards per question."""
+    """Return the largest number of draws or of forward passes per question."""
     how = [model.arm.spec.draws for model in view.every]
     if explored := [draws.forwards for draws in how if isinstance(draws, ExploredDraws)]:
         return say("effort explored", most=max(explored))
@@ -362,7 +363,7 @@ def remarks(view: View, scorer: Scorer) -> str:
 
 
 def _remarks(view: View, model: ArmView, scorer: Scorer) -> list[str]:
-    """Return a model's counts, proofs, decisions, settled masses, caveats; each may be empty."""
+    """Return a model's counts, proofs, decisions, known masses and caveats; each may be empty."""
     of, rows = partial(say, model=model), model.leakages(scorer)
     plan, n, masses = model.arm.spec.draws, model.arm.plan.n, model.masses
     fixed = isinstance(plan, FixedDraws | ImportedDraws) and not claim_of(plan)
@@ -394,7 +395,7 @@ def _remarks(view: View, model: ArmView, scorer: Scorer) -> list[str]:
 
 
 def _keywords(view: View, model: ArmView, scorer: Scorer) -> str:
-    """Name keywords that longer words may contain, with their rate; of controls only, if any."""
+    """Name keywords that longer words may contain, with leak rates (of the controls, if any)."""
     if not model.is_control and any(other.is_control for other in view.models):
         return ""
     rates = []
@@ -409,7 +410,7 @@ def _keywords(view: View, model: ArmView, scorer: Scorer) -> str:
 
 
 def of_grid(grid: DecodingGrid) -> list[str]:
-    """State which decoding leaks most, and which knob has the larger effect, if that is shown."""
+    """State which decoding leaks most, and if shown, which of its two settings has more effect."""
     sentences = [say("most leaking", grid=grid)]
     if effects := grid.effects:
         less, more = sorted(KNOBS, key=lambda knob: effects[knob].lower)

@@ -1,4 +1,4 @@
-"""Describe an arm in words: everything that decides its numbers, and its departures.
+"""Describe an arm in words: all that decides its numbers, and departures from the benchmark.
 
 Certificates, short texts and comparisons use these descriptions. A test fails
 if a field of the records is neither described here nor on the test's list of
@@ -35,8 +35,8 @@ _SHARED = {
     "fixed": "each in its original wording and all rewritings, with equal numbers of outputs",
     "fresh": "each in rewritings, a new one for every output",
 }
-_LONG = 160  # characters of a text that is quoted
-_DIGITS = 12  # of a digest
+_LONG = 160  # largest number of quoted characters of a text
+_DIGITS = 12  # number of digits shown of a digest
 _PLAIN_DTYPE = "float32"
 _RULES = f"scoring rules version {RULE}"
 # Stored runs are compared by these texts of a fingerprint; readers see the words instead.
@@ -161,9 +161,10 @@ def public_id(query: Query) -> str:
 def specification(
     record: RunRecord, arm: ArmSpec, rewritings: int = 0, stress: str = ""
 ) -> dict[str, str]:
-    """Return by heading everything that was fixed about an arm and its questions.
+    """Return everything that was fixed in advance about an arm and its questions, by heading.
 
-    rewritings: the number of its rewritings. stress: the stress of its queries; empty without one.
+    `rewritings`: the number of the arm's rewritings. `stress`: the stress of the arm's queries;
+    empty without a stress.
     """
     facts, dtype = arm.fingerprint, Fingerprint.of(arm.fingerprint).dtype
     named = [f"{name} {short(str(facts[name]))}" for name in ("weights", "url") if facts.get(name)]
@@ -235,7 +236,7 @@ def departures(record: RunRecord, arm: ArmSpec) -> tuple[str, ...]:
 
 
 def wording(record: RunRecord, arm: ArmSpec, rewritings: int, stress: str = "") -> str:
-    """State the wording of the queries: own words, or the source and number of rewritings."""
+    """State the wording of the queries: the original, or the source and number of rewritings."""
     if isinstance(follow_ups := arm.fingerprint.get("dialogue"), Sequence):
         words = ", then ".join(repr(str(turn)) for turn in follow_ups)
         return f"each in its original wording, then {words}; the score is that of the worst turn"

@@ -47,7 +47,7 @@ def metrics_of(run: Run, model: Model) -> Mapping[str, float]:
 
 
 def clean_table(run: Run, scorer: Scorer, limit: float, confidence: float) -> Table:
-    """Return one row per sampled arm of the target: number of proved questions, other ids."""
+    """Return one row per sampled target arm: the number of clean questions, ids of the others."""
     rows = []
     for arm in run.arms.values():
         if arm.decoding.greedy or not arm.key.own_words or arm.key.is_control:
@@ -65,7 +65,7 @@ def clean_table(run: Run, scorer: Scorer, limit: float, confidence: float) -> Ta
     )
 
 
-SHOWN = 10  # questions in the table of searched queries
+SHOWN = 10  # number of questions in the table of searched queries
 
 
 def summary(run: Run) -> list[Table]:
@@ -91,7 +91,7 @@ def summary(run: Run) -> list[Table]:
 def _of_scorer(view: View, scorer: Scorer) -> Iterator[Table]:
     table = tables.painted(tables.SUMMARY, view, scorer, console=True)
     decodings = {model.arm.decoding.name for model in view.every}
-    if len(decodings) == 1:  # in the title, as it is the same for all
+    if len(decodings) == 1:  # the title names the decoding that all share
         others = (column for column in table.columns if column != "Decoding")
         table = replace(table.only(*others), title=f"{table.title}, {decodings.pop()}")
     yield replace(table, lead=sentences.lead(view, scorer))

@@ -16,7 +16,7 @@ T = TypeVar("T")
 
 
 def ends_of(bound: EstimateRow | float) -> tuple[float | None, float | None, float | None]:
-    """Return the value and the bounds; None for a bound that is not stated, or without a value."""
+    """Return value, lower and upper bound; None for a missing value and an unstated bound."""
     if isinstance(bound, float):
         return bound, None, None
     lower = None if bound.estimate.side == "upper" else bound.lower
@@ -158,7 +158,7 @@ _MARKDOWN = str.maketrans({c: f"\\{c}" for c in "\\`*_|<>[]#"})
 def markdown(tables: Sequence[Table], opening: str = "") -> str:
     """Return tables in GitHub's Markdown, each under its title, with its notes below.
 
-    `opening`: the lines before all of them.
+    `opening`: the lines before all tables.
     """
     return "\n".join([*_paragraphs(opening, _MARKDOWN), *map(_markdown, tables)])
 
@@ -166,7 +166,7 @@ def markdown(tables: Sequence[Table], opening: str = "") -> str:
 def latex(tables: Sequence[Table], opening: str = "") -> str:
     """Return tables for LaTeX's package booktabs, with caption and label made of the title.
 
-    `opening`: the lines before all of them.
+    `opening`: the lines before all tables.
     """
     head = "% needs \\usepackage{booktabs}"
     return "\n".join([head, *_paragraphs(opening, _LATEX), *map(_latex, tables)])

@@ -54,7 +54,7 @@ class ArmTable:
         columns: the columns by heading, which may have words in braces; or a function that returns
             such columns.
         note: a function that makes the note below the table.
-        console: the columns that a console shows; if empty, it shows all.
+        console: the columns that a console shows; if empty, a console shows all columns.
     """
 
     title: str
@@ -75,7 +75,7 @@ def painted(spec: ArmTable, view: View, scorer: Scorer, *, console: bool = False
         "n": f"{max((model.arm.plan.n for model in view.reworded), default=0):,}",
         "effort": sentences.effort(view),
     }
-    if console and "{k}" in spec.console:  # computed only if needed: it reads every question
+    if console and "{k}" in spec.console:  # only if needed: k depends on every question
         words["k"] = f"leak@{typical_k(view, scorer)}"
     columns = spec.columns(view, scorer) if callable(spec.columns) else spec.columns
     named = {heading.format(**words): column for heading, column in columns.items()}
@@ -115,7 +115,7 @@ BEYOND: Columns = {
 
 
 def _gap_columns(name: str, /, **how: Unpack[Fields]) -> Columns:
-    """Return columns: the largest gap to a question's own words, and the number of gaps."""
+    """Return columns: the largest gap to a question's original wording, and the number of gaps."""
     most, number = (how | Fields(scope=s, beyond="own words") for s in ("worst question", "count"))
     return {
         f"{name}: largest gap": stated(**most),
@@ -367,7 +367,7 @@ def decodings_table(grid: DecodingGrid) -> Table:
 
 
 def effects_table(grid: DecodingGrid) -> Table:
-    """Return the effect of each knob on the mean leakage, and of both together."""
+    """Return the effect of temperature, of top-p, and of both together on the mean leakage."""
     columns = ("Knob", "Effect, root mean square")
     return Table.plain("Effects on leakage", columns, grid.effects.items())
 

@@ -22,7 +22,7 @@ from leakbound.text.shown import above, below, many, number
 from leakbound.types import Scorer
 
 COMPUTED = "computed from model probabilities, without sampling error"
-EXTRACTED = 0.5  # a text counts as extracted if its chance is at least this
+EXTRACTED = 0.5  # a text counts as extracted if it occurs with at least this probability
 
 
 def quantity(scorer: Scorer) -> str:

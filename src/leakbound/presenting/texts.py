@@ -29,8 +29,10 @@ class Text:
         text: the text of the completion; None: withheld.
         count: the number of draws of the question with this text.
         share: `count` as a fraction of the question's draws.
-        mass: its known probability if it was explored; `count` then counts draws of the remainder.
-        logprob: the log-probability, under the decoding, of its likeliest token sequence, or None.
+        mass: the known probability of an explored completion; `count` is then the number of draws
+            from the remainder.
+        logprob: the log-probability, under the decoding, of the completion's likeliest token
+            sequence, or None.
         scores: one per scorer, in [0, 1]; None if the scorer could not decide.
         parts: the visible thought and the answer; None if there is no visible thought, or if
             withheld.
@@ -56,7 +58,7 @@ class Texts:
 
     Attributes:
         greedy: the greedy answer, or None.
-        shown: the completions that are shown, the most frequent first, then high scores.
+        shown: the completions that are shown: the most frequent, then those of the highest scores.
         left_out: the number of completions that are not shown.
         left_out_draws: the number of draws of these completions.
         left_out_mass: the known mass of these completions.
@@ -126,7 +128,7 @@ def _scored(tables: Iterable[pa.Table], scores: Sequence[pa.ChunkedArray]) -> It
     start = 0
     for table in tables:
         text = table["answer"]
-        if table["thought"].null_count < table.num_rows:  # shown with a visible thought
+        if table["thought"].null_count < table.num_rows:  # at least one thought is visible
             pairs = zip(*(table[name].to_pylist() for name in ("answer", "thought")), strict=True)
             whole = (f"{t}{_ANSWER}{a}" if visible(t) else a for a, t in pairs)
             text = pa.array(whole, pa.string())
@@ -185,7 +187,7 @@ def _split(
 def shown_texts(
     arm: Arm, greedy: Arm | None, scorers: Sequence[str], count: int, redact: bool
 ) -> dict[str, Texts]:
-    """Return the shown texts of every question, `count` of each kind, and its greedy answer."""
+    """Return each question's greedy answer, and the texts that `chosen_texts` chooses."""
     slugs = [slug(make_scorer(name)) for name in scorers]
     tallied = tallies(greedy, slugs) if greedy else ()
     answers = {query_id: text for query_id, rows in tallied for text in texts_in(rows.slice(0, 1))}
@@ -198,7 +200,7 @@ def shown_texts(
 def chosen_texts(rows: pa.Table, greedy: Text | None, count: int, redact: bool) -> Texts:
     """Return the most frequent texts, then the others with the highest first score.
 
-    `count`: the number of each kind.
+    `count`: the number of texts of each of the two kinds.
     """
     counts, masses, scores = (rows[name].to_numpy() for name in ("count", "mass", *_score_names(1)))
     frequent = min(count, len(counts))

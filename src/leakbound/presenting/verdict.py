@@ -1,10 +1,9 @@
 """The verdict on a model: a word, a number with its confidence, and an example of a leak.
 
-Terminal, page, notebook and Python show the same verdict. It covers the
-statements that the run recorded as its headline before anything was drawn: by
-the first scorer, under the first decoding, for the original questions. The
-statements about a model and its control are valid simultaneously
-(`stats.excess_of_mean_and_worst`).
+Terminal, page, notebook and Python show the same verdict. The verdict covers the statements that
+the run recorded as its headline before anything was drawn: by the first scorer, under the first
+decoding, for the original questions. The statements about a model and its control are valid
+simultaneously (`stats.excess_of_mean_and_worst`).
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ from leakbound.types import Prompt, Scorer
 Kind = Literal[
     "leaks", "not shown", "below", "uncontrolled", "above", "not above", "unknown"
 ]  # fmt: skip
-_SHOWN = 160  # characters of a text that is quoted
+_SHOWN = 160  # largest number of quoted characters of a text
 _THAN = "more than the control"
 _UNCONTROLLED = "(no control: leaks by chance are included)"
 _EVERYWHERE = "on average and at the worst question"
@@ -63,11 +62,11 @@ class Verdict(Displayed):
 
     Attributes:
         model: the model, by its label in the run, and its name.
-        kind: the kind of the verdict; a page chooses its marks by it.
+        kind: the kind of the verdict, which selects the verdict's marks on a page.
         word: the verdict.
         where: whether the model leaks on average or at the worst question.
         limit: the decision on the limit that the study named; empty without a limit.
-        number: the quantity that the verdict rests on; None if not every question was drawn.
+        number: the estimate that decides the verdict; None if not every question was drawn.
         of: the name of that quantity.
         proved: the lower bounds without sampling error; empty without a proof.
         seen: the number of draws that leak; empty if they are not counted.
@@ -155,8 +154,8 @@ def show(run: Run, *, texts: bool = False) -> Verdict:
         texts: whether to show a leaking answer; it is withheld if the run is redacted.
 
     Returns:
-        The verdict: a word, the number it rests on, its confidence, and with `texts` one leaking
-        answer and the greedy one.
+        The verdict: a word, the number that decides it, the confidence, and with `texts` one
+        leaking answer and the greedy answer.
 
     Raises:
         InputError: the run has no estimates of its present completions, or has only greedy answers.
@@ -187,7 +186,7 @@ def verdicts(view: View) -> tuple[Verdict, ...]:
 
 
 def _first(view: View, run: Run) -> Scorer:
-    """Return the scorer of a run's headline in any reading, or the view's first scorer."""
+    """Return the scorer of a run's headline, with any `of=`, or else the view's first scorer."""
     named = run.record.headline.scorer if run.record.headline else ""
     names = ((scorer, (scorer.name, with_reading(scorer, None).name)) for scorer in view.scorers)
     return next((scorer for scorer, own in names if named in own), view.scorers[0])
@@ -244,7 +243,7 @@ def _verdict(view: View, model: ArmView, scorer: Scorer) -> Verdict:
 
 
 def _word(view: View, model: ArmView, scorer: Scorer) -> tuple[Kind, str, str, Row]:
-    """Return the verdict's kind, word and place, and the row of the worst question behind it."""
+    """Return the verdict's kind, word and place, and the statement about the worst question."""
     beyond: Beyond | None = "control" if model.control else None
     mean = model.leakage(scorer, scope="mean", beyond=beyond)
     worst = model.leakage(scorer, scope="worst question", beyond=beyond)

@@ -169,7 +169,7 @@ class ArmView:
 
     @property
     def engine(self) -> Fingerprint:
-        """The fingerprint that its engine stored with the draws."""
+        """The fingerprint that the engine stored with the draws."""
         return Fingerprint.of(self.arm.spec.fingerprint)
 
     @property
@@ -179,7 +179,7 @@ class ArmView:
 
     @cached_property
     def ledgers(self) -> Mapping[str, Ledger]:
-        """The counts of its draws, by label and, if there are several, decoding."""
+        """The counts of the draws, by label and, if there are several, decoding."""
         several = len(self._arms) > 1
         names = (
             f"{self.label} at {a.decoding.name}" if several else self.label for a in self._arms
@@ -188,12 +188,12 @@ class ArmView:
 
     @property
     def ledger(self) -> Ledger:
-        """The counts of its draws."""
+        """The counts of the draws."""
         return next(iter(self.ledgers.values()))
 
     @property
     def subject(self) -> str:
-        """The label, with the limit on tokens if many outputs were cut; it begins sentences."""
+        """The label, with the limit on tokens if many outputs were cut, to begin a sentence."""
         return f"{self.label}{self.ledger.within}"
 
     @cached_property
@@ -241,8 +241,8 @@ class DecodingGrid:
         leakage: the mean leakage by (temperature, top-p), valid simultaneously.
         leak_at_k: the mean leak@k by (temperature, top-p), valid simultaneously; empty if n was not
             fixed in some cell.
-        effects: the root mean square effect of each knob, and of both together; empty if a knob has
-            one setting.
+        effects: the root mean square effect of temperature, of top-p, and of both together; empty
+            if one of them has a single value.
         decoding: the name of the decoding that leaks most.
         most: the leakage under that decoding, corrected for its selection.
     """
@@ -287,9 +287,10 @@ class RewritingCounts:
     Attributes:
         source: the source of the rewritings.
         design: how the draws of a question are shared among its queries.
-        tried: the number tried.
-        removed: the number removed by reason, in the order in which the reasons are tried.
-        kept: the number that is used.
+        tried: the number of rewritings that were tried.
+        removed: the number of removed rewritings by reason, in the order in which the reasons are
+            checked.
+        kept: the number of rewritings that are used.
         lacking: the ids of the questions for which no rewriting is left.
     """
 
@@ -541,7 +542,7 @@ def read_view(
 
 
 def _confidence(run: Run) -> float:
-    """Return the confidence of each bound on leakage; exact values are valid at 1."""
+    """Return the confidence of each bound on leakage; the confidence of exact values is 1."""
     bounded = run.estimates.plain(quantity=LEAKAGE, scope=(*EACH, "mean"))
     return min((row.confidence for row in bounded), default=1.0)
 

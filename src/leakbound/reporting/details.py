@@ -1,7 +1,7 @@
 """Pack the details of all questions, which `page.js` unpacks when a reader opens a question.
 
-A page may have hundreds of questions, so their HTML is compressed. It is written in base64, so that
-no browser mistakes it for markup.
+A page may have hundreds of questions, so their HTML is compressed. The compressed bytes are written
+in base64, so that no browser mistakes them for markup.
 """
 
 from __future__ import annotations

@@ -25,7 +25,7 @@ from leakbound.store.record import FILE
 
 State = Literal["complete", "in progress", "unbounded", "damaged", "other version"]
 MOST_FOLDERS = 20_000
-_NOT_READ = frozenset({PAGE, REDACTED_PAGE, LOCK, SOFT_LOCK})  # of a run's files
+_NOT_READ = frozenset({PAGE, REDACTED_PAGE, LOCK, SOFT_LOCK})  # files of a run
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

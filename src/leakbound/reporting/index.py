@@ -156,7 +156,7 @@ def _is_current(page: Path, changed: int, mark: str = "") -> bool:
 
 
 def _same_questions(runs: Sequence[ListedRun], notes: list[str]) -> list[dict[str, Run]]:
-    """Return groups of complete runs with the same questions, each sorted by when its run began.
+    """Return groups of complete runs with the same questions, each sorted by start time.
 
     A copy of a run is left out, with a note.
     """

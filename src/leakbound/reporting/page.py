@@ -56,7 +56,8 @@ def report(
 
     Args:
         runs: an open run, see `leakbound.load`, or several, each shown by its folder's name.
-        out: the file (None: report.html in the run, or report-redacted.html; several runs need it).
+        out: the file; required for several runs (None: report.html, or report-redacted.html, in the
+            run).
         redact: leave answers, keywords and completions (with "questions" also the questions) out of
             this page, later pages and exports, until False is given (None: the last value).
 
@@ -111,8 +112,8 @@ def write_report(
 ) -> Path:
     """Write the report on finished runs, one HTML file without outside requests.
 
-    A control's arm is shown once, even if several runs share it. A run's metrics come after its
-    leakage. The file is written completely or not at all.
+    A control's arm is shown once, even if several runs share the control. The metrics of a run are
+    shown after its leakage. The file is written completely or not at all.
 
     Args:
         runs: the runs, by the labels that the page shows. Their estimates must have the same

@@ -33,15 +33,15 @@ from leakbound.types import Decoding
 Floats = NDArray[np.float64]
 Flags = NDArray[np.bool_]
 Confidence: TypeAlias = tuple[Floats, NDArray[np.int64]]
-"""Per prefix: the sum of p_max over its tokens, and the number of its tokens plus 1."""
+"""Per prefix: the sum, over its tokens, of the largest T = 1 probability, and its length plus 1."""
 Drawn: TypeAlias = tuple[torch.Tensor, torch.Tensor, torch.Tensor]
 """The drawn tokens, their log-probabilities, and the floors of these, [draws] each."""
 
 _NUCLEUS_TOLERANCE = 1e-12  # so that .5 + .3 reaches a top-p of .8 in spite of rounding
 # float64 values in one batch: few enough for the cache of a CPU, many for a GPU
 _ELEMENTS = {"cpu": 1 << 18, "other": 1 << 27}
-_SHIFT, _BUCKETS = 47, 1 << 11  # drops all bits of a float64 but the exponent and five more
-_LAST = (1023 - 63) << 5  # the remaining bits of 2^-63
+_SHIFT, _BUCKETS = 47, 1 << 11  # keeps a float64's exponent and five more bits
+_LAST = (1023 - 63) << 5  # the bits of 2^-63 that are kept
 _SUMMED = 1e-9  # exceeds the difference between sums over a vocabulary in different orders
 _ROUNDING = 1e-11  # added to a margin; exceeds the error of float64 sums over a vocabulary
 
@@ -50,8 +50,8 @@ class Tempered(NamedTuple):
     """Weights exp((logits − top) / temperature) in float64, in blocks for a search in two levels.
 
     Attributes:
-        blocks: [rows, blocks, tokens], about as many blocks as tokens per block; zeros after the
-            vocabulary.
+        blocks: the weights, [rows, blocks, tokens], with about as many blocks as tokens per block,
+            and zeros after the end of the vocabulary.
         sums: the sum of each block, [rows, blocks].
         flat: the weights without blocks, [rows, vocabulary].
     """
@@ -155,7 +155,7 @@ class Distribution:
 
 @dataclass(frozen=True, slots=True)
 class Kept:
-    """The tokens of largest weight per row, descending, ties by id, and the number that is kept.
+    """Each row's tokens of largest weight, sorted by weight and then by id, and the number kept.
 
     Attributes:
         mass: the weights of these tokens, padded with zeros, [rows, width]; they need not sum to 1.
@@ -239,13 +239,14 @@ def greedy_steps(
 ) -> tuple[Flags, Flags]:
     """Return which rows take the likeliest token, and for which rows this is in doubt.
 
-    A perturbation changes the mean of p_max over a prefix by a factor of at most e^margin.
+    A perturbation of the logits changes the mean of p_max over a prefix by a factor of at most
+    e^margin.
 
     Args:
         p_max: the largest T = 1 probability of each row, [rows].
         decoding: the decoding; unless it is greedy or has adaptive temperature in mode "running",
             no row is greedy.
-        confidence: the confidence of each row's prefix.
+        confidence: the `Confidence` of each row's prefix.
         margin: the largest change of a T = 1 log-probability with the batch shape, in nats; at
             least 0 (see `distribution`).
 
@@ -272,7 +273,8 @@ def next_distribution(
     Args:
         logits: the untruncated T = 1 logits, [rows, vocabulary].
         decoding: the distribution to draw from.
-        confidence: the confidence of each row's prefix (adaptive temperature, `running`).
+        confidence: the `Confidence` of each row's prefix, used by adaptive temperature in mode
+            "running".
         margin: the largest change of a T = 1 log-probability with the batch shape, in nats; at
             least 0 (see `distribution`).
 
@@ -416,7 +418,7 @@ def _doubt(
     limit = decoding.top_k or width + 1
     upto = torch.nn.functional.pad(upto, (1, 0))
     negated = -mass  # ascending, as the search needs; both results are numbers of leading tokens
-    may = torch.searchsorted(negated, negated / factor, right=True)  # itself included
+    may = torch.searchsorted(negated, negated / factor, right=True)  # each token counts itself
     must = torch.searchsorted(negated, negated * factor)
     certain, possible = may <= limit, must < limit
     among_certain, among_possible = certain.sum(dim=-1), possible.sum(dim=-1)
@@ -496,12 +498,13 @@ def pick(
         decoding: the distribution to draw from.
         rows: the row of each draw, sorted, [draws].
         uniforms: a number in [0, 1) for each draw, [draws].
-        confidence: the confidence of each row's prefix (adaptive temperature, `running`).
+        confidence: the `Confidence` of each row's prefix, used by adaptive temperature in mode
+            "running".
         margin: the largest change of a T = 1 log-probability with the batch shape, in nats; at
             least 0 (see `distribution`).
 
     Returns:
-        The draws, in the same order.
+        The draws, in the order of `uniforms`.
     """
     height = rows_together(logits)
     if len(logits) > height:
@@ -575,6 +578,6 @@ def _search_truncated(
 
 
 def _place(upto: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
-    """Return each ascending row's index of its first entry above its target, or of its largest."""
+    """Return, per sorted row, the index of the first entry above the target, or of the largest."""
     first = torch.searchsorted(upto, targets[:, None], right=True)
     return torch.minimum(first, torch.searchsorted(upto, upto[:, -1:].contiguous()))[:, 0]

@@ -9,13 +9,12 @@ score. The other children are open. Open prefixes and lumps are the cells of the
 remainder. Then, unless all effort goes into exploration, a number of draws is
 fixed and drawn from the remainder.
 
-When to stop exploring: draws would forward a prefix of large mass in any case,
-so exploring such a prefix costs nothing. A prefix of small mass costs a forward
-pass that draws could have used. The summed mass of all expanded prefixes is the
-expected number of these prefixes on the path of a draw, and so it estimates the
-forward passes per draw. After exploring, a few draws of a pilot show the number
-of draws that the remaining effort allows. The validity of bounds does not
-depend on the time of stopping or on the pilot.
+When to stop exploring: draws would forward a prefix of large mass in any case, so exploring such a
+prefix costs no additional forward pass. A prefix of small mass costs a forward pass that draws
+could have used. The summed mass of all expanded prefixes is the expected number of these prefixes
+on the path of a draw, and so it estimates the forward passes per draw. After exploring, a few draws
+of a pilot show the number of draws that the remaining effort allows. The validity of bounds does
+not depend on the time of stopping or on the pilot.
 
 A draw picks a cell by inverse CDF, and in a lump a token from the distribution
 restricted to the lump. From there it continues by ancestral sampling. So draws
@@ -56,11 +55,11 @@ from leakbound.sampling.stems import Floats, Ints, Leaf, Root, Starts, Stem, Tre
 from leakbound.types import Decoding, Draws, Effort
 
 _STORE = 1 << 30  # bytes of logits kept for draws from lumps
-_HANDLES = 8192  # the most stored prefixes, unless one root needs more
+_HANDLES = 8192  # the largest number of stored prefixes, unless one root needs more
 _LIGHTEST = math.log(1e-9)  # smallest log mass of a child; other tokens stay in the lump
-_VISITS = 2.0  # expected visits by all affordable draws that make a prefix worth a forward pass
+_VISITS = 2.0  # a prefix that so many of the affordable draws visit is explored
 _ROUNDS = 64  # number of decisions whether to continue exploring
-_PILOT = (1, 1, 2, 4, 8, 16)  # draws of the steps of a pilot, until its part of the effort is spent
+_PILOT = (1, 1, 2, 4, 8, 16)  # draws per step of a pilot, until the pilot's effort is spent
 _PILOT_SHARE = 1 / 20
 _QUARTER = 1 / 4  # smallest part of the effort that is for exploration, if draws follow
 _NOTHING = 1e-9  # largest mass of a remainder that is not worth a forward pass
@@ -75,7 +74,7 @@ class Lump:
     Attributes:
         stem: the prefix.
         handle: the handle of the prefix.
-        logits: the logits after it, [vocabulary], empty if no draws will be made.
+        logits: the logits after the prefix, [vocabulary], empty if no draws will be made.
         children: the tokens that are children.
         rest: the mass of all next tokens that are not children, given the prefix.
         rest_floor: a lower bound of `rest` for any logits within the margin.
@@ -101,7 +100,7 @@ class Exploring(BestFirstSearch):
         root: the root to explore.
         effort: the number of forward passes, and their division between exploring and draws.
         draws: whether draws follow.
-        most: the most prefixes that are explored.
+        most: the largest number of prefixes that are explored.
         lumps: the lumps of the expanded prefixes.
         expanded: the ids of its expanded prefixes.
         passed: the summed mass of its expanded prefixes, which is the expected number of them on
@@ -141,7 +140,10 @@ class Exploring(BestFirstSearch):
         return self._open.candidates
 
     def goal(self) -> int:
-        """Return the forward passes at the next decision; the present number means to stop."""
+        """Return the number of forward passes at which to decide again.
+
+        Exploring stops if this is the present number.
+        """
         self._push_waiting()
         forwards = self.effort.forwards
         if not self.draws and self._open.best:
@@ -154,7 +156,7 @@ class Exploring(BestFirstSearch):
         return min(self.forwards + step, self.most) if early or visits >= _VISITS else self.forwards
 
     def settle_all(self) -> None:
-        """Compute score ranges of open prefixes of enough mass; record those with one score."""
+        """Compute score ranges of heavy open prefixes; those with a single score become events."""
         self._push_waiting()
         waiting = (prefix for brood in self._open.broods for prefix in brood.open_waiting())
         every, self._open = [*self._open.candidates, *waiting], BestFirst()
@@ -241,7 +243,7 @@ class Explorer:
 
     Args:
         tree: the model and the decoding.
-        settle: returns the range of possible final scores of generated ids.
+        settle: returns, for generated ids, the range of scores of all outputs that begin with them.
         effort: the number of forward passes per root, and their division between exploring and
             draws.
     """
@@ -312,7 +314,7 @@ class Explorer:
         return begun
 
     def _pilot(self, searches: Sequence[Exploring]) -> dict[int, int]:
-        """Return, by a pilot, the draws that the remaining effort of each search allows."""
+        """Make a pilot; return the number of draws that each search's remaining effort allows."""
         drawn = dict.fromkeys((search.number for search in searches), 0)
         growing, purpose = list(searches), f"{self._effort.purpose}:pilot"
         for chunk, size in enumerate(_PILOT):
@@ -341,7 +343,7 @@ class Explorer:
     def _sample(
         self, wanted: Sequence[tuple[Exploring, Draws]]
     ) -> list[tuple[Exploring, tuple[Leaf, ...]]]:
-        """Make each search's number of draws from its remainder, all with one key."""
+        """Draw from the remainder of each search, with one key for all draws."""
         if not wanted:
             return []
         tree = self._tree

@@ -21,10 +21,10 @@ Key = tuple[int, Ids]
 
 @dataclass(slots=True, kw_only=True)
 class Followed(Search):
-    """The prefixes of one root's wanted outputs that the decoding can generate.
+    """The prefixes of one root's given outputs that the decoding can generate.
 
     Attributes:
-        after: the tokens that follow each prefix of a wanted output.
+        after: the tokens that follow each prefix of a given output.
         reached: the prefixes that the decoding can reach, by their ids.
         level: the prefixes to expand next, all of one length.
     """
@@ -56,7 +56,7 @@ def force(
     Args:
         tree: the model, and the decoding that defines the probabilities.
         roots: the prompts.
-        sequences: (root number, generated ids with the end token) of each sequence.
+        sequences: one pair (root number, generated ids with the end token) per sequence.
         beginnings: whether incomplete ids are accepted, with the probability of all outputs that
             begin with them and the finish "unknown".
 
@@ -100,12 +100,12 @@ def force(
 def _wanted(
     after: Distribution, batch: Batch[Followed], handles: Sequence[int], logits: torch.Tensor
 ) -> list[Ints]:
-    """Return the wanted tokens after each prefix."""
+    """Return the next tokens of the given outputs after each prefix."""
     return [np.array(sorted(search.after[prefix.path])) for search, prefix in batch]
 
 
 def _reason(ids: Ids, ending: Ending, beginnings: bool) -> Finish | None:
-    """Return why ids are complete; None if they are not, or if they were before the last token."""
+    """Return why ids are complete; None if they are not, or were complete before the last token."""
     before = [ending.reason(ids[:depth]) for depth in range(1, len(ids))]
     if any(before) or not ids:
         return None

@@ -14,13 +14,12 @@ on the number of rows per batch nor on the other queries in the forest. Queries
 whose prompts have the same tokens share one tree, each with separate draws. If
 the logits of this tree become unusable, all of these queries fail.
 
-Scheduling: a row is a live prefix. Queries advance in the order of admission,
-all rows of a query together. A query waits while its children would not fit
-into storage together with the stored prefixes; the oldest query never waits. So
-at most `live` prefixes are stored, plus the prefixes of the query with the
-most. New prompts are prefilled while fewer than `rows` prefixes are live. If
-other prefixes are live, prefilling stops when the model reports that it is
-full. As many prompts are prefilled together as are expected to fill the rows.
+Scheduling: a row is a live prefix. Queries advance in the order of admission, all rows of a query
+together. A query waits while its children would not fit into storage together with the stored
+prefixes; the oldest query never waits. So at most `live` prefixes are stored, plus those of the
+query with the most prefixes. New prompts are prefilled while fewer than `rows` prefixes are live.
+If other prefixes are live, prefilling stops when the model reports that it is full. As many prompts
+are prefilled together as are expected to fill the rows.
 """
 
 from __future__ import annotations
@@ -45,17 +44,17 @@ _READ = 2048  # number of prompt tokens after which no more prompts are prefille
 
 
 class Forest:
-    """Samples many prompts under one decoding; the module docstring proves that it is exact.
+    """Samples many prompts under one decoding; the module docstring proves that this is exact.
 
     Args:
         tree: the model and the decoding.
         draws: the sizes of the chunks, each at least 1, and the key.
-        live: the most prefixes stored, not counting the query with the most prefixes; at least the
-            `rows` of the tree. With a larger `live`, fewer queries wait for the last draws of other
-            queries.
+        live: the largest number of stored prefixes, not counting the query with the most prefixes;
+            at least the `rows` of the tree. With a larger `live`, fewer queries wait for the last
+            draws of other queries.
 
     Attributes:
-        usage: the usage of the tree.
+        usage: the cost, which is the `usage` of the tree.
 
     Raises:
         InputError: no chunk, an empty chunk, or a decoding with stop strings but no `ended`.
@@ -69,9 +68,9 @@ class Forest:
         self._rows, self._live = tree.rows, max(tree.rows, live)
         self._margin, self._tell = tree.margin, tree.tell
         self._ended = 0  # number of draws that have ended
-        self._first_splits = np.zeros(2, dtype=np.int64)  # prompts read, and their rows
+        self._first_splits = np.zeros(2, dtype=np.int64)  # numbers of prompts and of their rows
         self._ending = tree.ending
-        self._chunks = len(draws.sizes)  # number of chunks of the tree that has the most
+        self._chunks = len(draws.sizes)  # largest number of chunks of a tree
         self._sharing: dict[int, list[int]] = {}
         self._keys: dict[int, philox.Words] = {}  # keys of the growing trees, by chunk number
         self._begun: dict[int, int] = {}  # per growing tree, the first number of its paths
@@ -144,8 +143,8 @@ class Forest:
     def _admit(self, waiting: list[int], room: int, roots: Sequence[Root]) -> list[Frontier]:
         """Begin at least one waiting query, and more while their expected rows leave room.
 
-        Their prompts are prefilled together. A query is expected to have as many rows as earlier
-        queries.
+        The prompts of these queries are prefilled together. A query is expected to have as many
+        rows as earlier queries.
         """
         begun, fresh, prompts = list[Frontier](), list[Frontier](), list[Ids]()
         while waiting and (not (begun or fresh) or (room > 0 and sum(map(len, prompts)) < _READ)):

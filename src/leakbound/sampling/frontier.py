@@ -38,7 +38,7 @@ class Paths:
         return np.arange(self.end - len(tokens), self.end)
 
     def plant(self, paths: Sequence[Ids]) -> Ints:
-        """Return the numbers of complete prefixes; the number of an empty prefix is never used."""
+        """Add whole prefixes, and return their numbers; an empty prefix's number is never used."""
         sizes = [len(path) for path in paths]
         numbers = self.end + np.arange(sum(sizes))
         self.add(numbers - 1, np.fromiter(chain.from_iterable(paths), np.int64, len(numbers)))
@@ -156,4 +156,4 @@ class Frontier:
         return Frontier(**whole, row=np.concatenate(rows))
 
 
-_COLUMNS = tuple(x.name for x in fields(Frontier) if x.name not in _OF_DRAWS)  # of rows
+_COLUMNS = tuple(x.name for x in fields(Frontier) if x.name not in _OF_DRAWS)

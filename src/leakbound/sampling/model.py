@@ -1,4 +1,4 @@
-"""The protocol of a model that gives next-token logits of prefixes, with a public fake."""
+"""The protocol of a model that gives next-token logits of prefixes, and a fake for tests."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class PrefixModel(Protocol):
     probability 0. NaN, +inf or a row without a finite entry makes the query of this row fail.
 
     Attributes:
-        vocab_size: tokens in the vocabulary.
+        vocab_size: the number of tokens in the vocabulary.
         eos_token_ids: the end tokens.
     """
 
@@ -41,7 +41,7 @@ class PrefixModel(Protocol):
         ...
 
     def prefill(self, prompts: Sequence[Sequence[int]]) -> tuple[Handles, torch.Tensor]:
-        """Process prompts.
+        """Compute the logits after prompts, and give each prompt a handle.
 
         Args:
             prompts: the token ids of n prompts.
@@ -80,8 +80,8 @@ class WholePrefixes:
     """A `PrefixModel` without a cache: it computes every prefix from the first token.
 
     Args:
-        logits: returns the logits after each of n prefixes, [n, vocabulary]; a prefix has the
-            prompt and the generated tokens.
+        logits: returns the logits after each of n prefixes, [n, vocabulary]; a prefix consists of
+            the prompt and the generated tokens.
     """
 
     def __init__(self, logits: Callable[[Sequence[Ids]], torch.Tensor]) -> None:
@@ -128,14 +128,14 @@ Table = Mapping[Ids, Sequence[float]] | Callable[[Ids], Sequence[float]]
 
 
 class TableModel(WholePrefixes):
-    """Next-token probabilities in float64 from a mapping or a function.
+    """A model whose next-token probabilities (float64) come from a mapping or a function.
 
     NaN is accepted, so that tests can simulate a model with unusable logits.
 
     Args:
         table: maps a prefix, prompt and generated tokens together, to the probabilities of the
             next token, [vocabulary], which sum to 1 within 1e-9.
-        vocab_size: tokens in the vocabulary.
+        vocab_size: the number of tokens in the vocabulary.
         eos_token_ids: the end tokens.
     """
 
@@ -184,7 +184,7 @@ class Ending:
 
     Attributes:
         eos: the end tokens.
-        longest: the most tokens of a completion.
+        longest: the largest number of tokens of a completion.
         ended: tests generated ids for stop strings and budgets; None: there are none.
     """
 
@@ -234,7 +234,7 @@ class OutputTree:
         decoding: the distribution of outputs.
         margin: the largest change of a T = 1 log-probability with the batch shape, in nats; at
             least 0 (see `distribution`).
-        rows: the most prefixes forwarded together, at least 1.
+        rows: the largest number of prefixes forwarded together, at least 1.
         ended: tests generated ids for stop strings and budgets; required if the decoding has any.
         tell: receives the progress after every step.
         usage: the cost is added to this object.

@@ -108,8 +108,8 @@ class Sampler:
         usage: the total cost is added to this object.
         margin: the largest change of a T = 1 log-probability with the batch shape, in nats; at
             least 0 (see `distribution`).
-        rows: the most prefixes forwarded together.
-        live: the most prefixes stored, see `Forest`.
+        rows: the largest number of prefixes forwarded together.
+        live: the largest number of stored prefixes, see `Forest`.
         tell: receives the progress after every step.
         lightest: open prefixes of an exploration with a lower log-probability are not reported.
     """
@@ -212,7 +212,7 @@ class Sampler:
     def _tree(
         self, roots: Sequence[Root], decoding: Decoding, most: int = sys.maxsize
     ) -> OutputTree:
-        """Return the outputs after some roots, with at most `most` prefixes forwarded together."""
+        """Return the output tree of some roots, with at most `most` prefixes forwarded together."""
         stopped = self.spells.stopped(decoding.stop)
         model, rows = self.model, min(most, self.rows)
         budget = None
@@ -247,7 +247,7 @@ class Sampler:
         decoding: Decoding,
         beginnings: bool = False,
     ) -> list[Completion | None]:
-        """Return the completion of each query's ids; None if it has no ids or is impossible.
+        """Return the completion of each query's ids; None without ids, and for impossible ids.
 
         `beginnings`: see the function `force`; the text of a beginning is the text that all outputs
         with this beginning share.

@@ -1,17 +1,15 @@
 """Prove leaks too rare to be drawn, by a search for leaking outputs near known leaking outputs.
 
-A *lead* is an output that leaks, for example the true answer, an answer of
-another model, or a draw. Leads are teacher-forced first, up to the token from
-which every continuation has the same score. At each prefix of a lead, the
-likeliest other next tokens give prefixes that leave the lead. Then such
-prefixes are expanded, those of the largest worth first. The worth of a prefix
-is its mass, times the fraction of the mass at the same place of the lead that
-is known to leak, divided by the number of missing tokens. The worth is reduced
-if the prefix would not leak after continuing like the lead. Three continuations
-are tried: the last token of the prefix replaces a token of the lead, it is
-inserted between two tokens of the lead, or all tokens since the prefix left the
-lead are inserted. The nodes of the result are disjoint, as the module `search`
-proves.
+A *lead* is an output that leaks, for example the true answer, an answer of another model, or a
+draw. Leads are teacher-forced first, up to the token from which every continuation has the same
+score. At each prefix of a lead, the likeliest other next tokens give prefixes that leave the lead.
+Then such prefixes are expanded, those of the largest worth first. The worth of a prefix is m f / k.
+Here m is the mass of the prefix, f the fraction of the mass at the corresponding prefix of its lead
+that is known to leak, and k the number of tokens that remain of the lead. The worth is reduced if
+the prefix would not leak after continuing like the lead. Three continuations are tried: the last
+token of the prefix replaces a token of the lead, it is inserted between two tokens of the lead, or
+all tokens since the prefix left the lead are inserted. The nodes of the result are disjoint, as the
+module `search` proves.
 """
 
 from __future__ import annotations
@@ -48,7 +46,7 @@ _INSERTED = 0.25  # factor for a prefix that would leak only if its last token w
 _RETURNED = 0.03  # factor if all tokens since the prefix left the lead were inserted
 _HOPELESS = 1e-4  # factor if the prefix would not leak after continuing like the lead
 _LEADERLESS = 1e-6  # factor without a lead, or with a lead of which nothing is proved
-_LIGHT = 1e-4  # smallest part of the proved mass for a prefix to be settled at the end
+_LIGHT = 1e-4  # prefixes with a smaller part of the proved mass are not scored at the end
 
 
 @dataclass(slots=True, kw_only=True)
@@ -56,8 +54,8 @@ class Hunt(BestFirstSearch):
     """The search for leaking outputs of one root.
 
     Attributes:
-        most: the most prefixes that are forwarded.
-        leads: the leads that are followed, each up to the token from which its score is settled.
+        most: the largest number of prefixes that are forwarded.
+        leads: the leads that are followed, each up to the token from which its score is fixed.
         on_leads: the prefixes of these leads, each with its lead.
         masses: the mass of each prefix of a lead that was reached.
         proved: the known leaking mass after each prefix of a lead.
@@ -134,7 +132,7 @@ class Hunt(BestFirstSearch):
         return after, np.where(hits, after, left[row])
 
     def _settled_at(self, lead: Ids) -> int | None:
-        """Return the number of tokens after which a lead certainly leaks; None if there is none."""
+        """Return the number of tokens after which a lead certainly leaks; None if it never does."""
         openings = [(ids, self.ending.reason(ids)) for ids in accumulate((i,) for i in lead)]
         if [reason is not None for _, reason in openings] != [False] * (len(lead) - 1) + [True]:
             return None
@@ -158,14 +156,13 @@ class Hunt(BestFirstSearch):
         return True
 
     def _worth(self, prefix: Candidate) -> float:
-        """Estimate the leaking mass that a forward pass of the prefix finds."""
+        """Estimate the leaking mass that a forward pass of the prefix would find."""
         share = 1.0 if prefix.share is None else prefix.share
         rate, missing = self._rate(prefix.lead, prefix.at)
         return math.exp(prefix.floor) * share * rate / missing
 
     def _rate(self, lead: Ids | None, at: int) -> tuple[float, int]:
-        """Return the fraction of mass known to leak at a place of a lead, and the missing
-        tokens."""
+        """Return f and k at this place of a lead, as the module docstring defines them."""
         if lead is None:
             return _LEADERLESS, 1
         before = lead[: max(at, 1)]
@@ -183,7 +180,7 @@ class Hunt(BestFirstSearch):
         return np.asarray(mass * rate / missing)
 
     def _settle_texts(self, prefixes: Sequence[Candidate]) -> list[Candidate]:
-        """Settle the texts of prefixes; make nodes of leaks, and update the worth of the others."""
+        """Compute score ranges of prefixes; make nodes of leaks, update the worth of the others."""
         going = BestFirstSearch._settle_texts(self, prefixes)
         hopes = [_hopes(prefix) for prefix in going]
         pairs = zip(going, hopes, strict=True)
@@ -248,7 +245,7 @@ def prove(
 
     Args:
         tree: the model and the decoding.
-        settle: returns the range of possible final scores of generated ids.
+        settle: returns, for generated ids, the range of scores of all outputs that begin with them.
         forwards: the largest number of forward passes per root.
         roots: the roots to search.
         leads: for each root, the ids of outputs that leak, the most important first.

@@ -1,13 +1,12 @@
 """Test whether stored outputs are the draws that their keys determine, within the margin.
 
-The uniform random numbers of the draws on a prefix depend only on the key of
-the prefix and on the number of draws. So if the stored number of draws on a
-prefix is right, the same uniforms chose among its next tokens. Different
-rounding in another batch may change the token that a draw picks, but not the
-uniforms of later prefixes. So the outputs are not simply drawn again and
-compared. Instead the forest grows as in sampling, and at every prefix the
-stored split of the draws over next tokens is used if `may_split` allows it. If
-it does not allow the split, these uniforms cannot draw the stored outputs.
+The uniform random numbers of the draws on a prefix depend only on the key of the prefix and on the
+number of draws. So if the stored number of draws on a prefix is right, the uniforms that chose
+among its next tokens are known. Different rounding in another batch may change the token that a
+draw picks, and so all later tokens of this draw, although the uniforms of each prefix stay the
+same. Therefore the outputs are not simply drawn again and compared. Instead the forest grows as in
+sampling, and at every prefix the stored split of the draws over next tokens is used if `may_split`
+allows it. Otherwise, these uniforms cannot have drawn the stored outputs.
 
 Inverse-CDF sampling divides [0, 1) into one interval per token, as long as the
 token's probability. A draw picks the token whose interval contains its uniform
@@ -74,7 +73,7 @@ def may_split(
         decoding: the distribution to draw from.
         uniforms: a number in [0, 1) for each draw, [draws].
         counts: the number of draws that picked each token.
-        confidence: the confidence of the prefix, as in `distribution.pick`.
+        confidence: the `Confidence` of the prefix, as in `distribution.pick`.
         margin: the largest change of a T = 1 log-probability with the batch shape, in nats; at
             least 0 (see `distribution`).
 
@@ -167,12 +166,13 @@ _ENDS = -1  # stands for the next token of a complete output
 
 @dataclass(frozen=True, slots=True)
 class Retraced:
-    """The outcome for the stored outputs of a root.
+    """The result of comparing a root's stored outputs with its draws.
 
     Attributes:
         root: the index of the root.
         differs_at: the prefix after which the stored outputs differ from the draws; None: they do
-            not differ. A root without stored outputs is one whose logits were unusable.
+            not differ. If nothing is stored, they differ unless the root's logits are unusable
+            again.
         excused: the number of prefixes at which stored and new draws differ within the margin.
     """
 

@@ -1,14 +1,12 @@
 """A prefix tree that is expanded best first, for exact masses and for proofs.
 
-Subclasses of `BestFirstSearch` define the worth of a prefix and how a node is
-recorded. Each expanded prefix has about 64 children, few of which are expanded
-themselves. So children are stored in arrays, and a `Candidate` object is made
-of a child only when the child is expanded, or when it is the best of its
-siblings. The heap contains only the best of each group of siblings. It is
-ordered by (-worth, path), and no path is in the heap twice. Siblings are
-ordered by (-worth, token), which is the same order, because their paths differ
-only in the last token. So the first element of the heap is the best of all
-children.
+Subclasses of `BestFirstSearch` define the worth of a prefix and how a node is recorded. Each
+expanded prefix has about 64 children, few of which are expanded themselves. So children are stored
+in arrays, and a `Candidate` object is made of a child only when the child is expanded, or when it
+is the best of its siblings. The heap contains only the best of each group of siblings. The heap is
+ordered by (-worth, path), and no path is in the heap twice. Siblings are ordered by (-worth,
+token), which is the same order, because their paths differ only in the last token. So the first
+element of the heap is the best of all children.
 
 No mass is counted twice. A node is a complete output or a settled prefix (all
 outputs that begin with it have the same score). A node is never expanded, and
@@ -55,14 +53,15 @@ Siblings = Iterator[tuple[float, int]]
 
 @dataclass(slots=True)
 class Candidate:
-    """A prefix that may be expanded, from the children in a brood.
+    """A prefix that may be expanded: one of the children in a `Brood`.
 
     Attributes:
         brood: the brood of the prefix.
         place: the index of the prefix in the brood.
         path: the generated ids of the prefix.
         floor: a lower bound of its log-probability for any logits within the margin.
-        lead: the lead that the prefix followed and left; None: it followed no lead.
+        lead: the lead (see the module `prove`) that the prefix followed and left; None: the prefix
+            followed no lead.
         at: the number of the lead's tokens that the prefix repeated or skipped.
         left: the value of `at` at the last token that the prefix shares with the lead.
         scores: the range of possible final scores; the parent's range until the prefix's own range
@@ -252,8 +251,8 @@ class BestFirstSearch(Search):
     """A search that first expands the prefixes of largest worth.
 
     Attributes:
-        ending: the ends of a completion.
-        settle: returns the range of possible final scores of generated ids.
+        ending: the conditions that end a completion.
+        settle: returns, for generated ids, the range of scores of all outputs that begin with them.
         nodes: complete outputs and settled prefixes.
     """
 

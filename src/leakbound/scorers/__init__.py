@@ -22,13 +22,12 @@ A scorer that reads answers only has `reads_thoughts = False`. For all other
 scorers, a setting `of=` names the part of each output that is scored: see
 `leakbound.scorers.outputs`.
 
-A scorer that queries a model has the model's name in a setting `model` and a
-method `connect(models) -> Scorer`. `connect` returns the same scorer with the
-opened model in a field with `compare=False`. `models` is a
-`leakbound.types.Models`, so a scorer can be made, named and looked up without
-opening a model. A connected scorer has `fingerprint`, the record of the model,
-which is stored with the scores. It may have a method `score_pairs(pairs) ->
-list[float | None]`, for texts of several prompts in one batch.
+A scorer that queries a model has the model's name in a setting `model` and a method
+`connect(models) -> Scorer`. `connect` returns the same scorer with the opened model in a field with
+`compare=False`. `models` is a `leakbound.types.Models`, so a scorer can be made, named and looked
+up without opening a model. A connected scorer has `fingerprint`, the record of the model, which is
+stored with the scores. Such a scorer may also have a method `score_pairs(pairs) -> list[float |
+None]`, for texts of several prompts in one batch.
 """
 
 from __future__ import annotations

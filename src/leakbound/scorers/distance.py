@@ -73,8 +73,7 @@ class _Near:
         return float(all_near), float(any_near)
 
     def _spelling(self, prompt: Prompt | str) -> tuple[Callable[[str], str], str]:
-        """Return a function that writes a text as one character per unit, and the answer written
-        so."""
+        """Return a function that writes a unit as one character, and the answer in that form."""
         answer = normalise(answer_of(prompt, self.name))
         signs = {word: chr(i) for i, word in enumerate(dict.fromkeys(answer.split(" ")), start=1)}
 

@@ -122,7 +122,7 @@ def connect(scorer: Scorer, models: Models) -> Scorer:
 
 
 def opened(model: M | None, scorer: str) -> M:
-    """Return the model that `connect` added; InputError if it was never called."""
+    """Return the model that `connect` added; InputError if `connect` was never called."""
     if model is None:
         raise InputError(
             f"scorer {scorer!r} has no open model, so it can only return stored scores. Make it "
@@ -287,7 +287,7 @@ def _key(prompt: Prompt | str) -> str:
 
 
 def printed(score: float | np.floating[Any]) -> float:
-    """Return a score as the decimal that it prints as: a float32 .7 becomes .7, not .69999999.
+    """Convert a score to float64 by its printed decimal: a float32 .7 becomes .7, not .69999999.
 
     So a float32 .7 reaches a threshold of .7, and a float32 .3 does not exceed a threshold of .3. A
     Python float is unchanged.

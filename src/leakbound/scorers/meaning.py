@@ -33,9 +33,8 @@ class Entailment(QueriesModel):
     """Score 1 if the output entails the answer and shares words with it, else 0.
 
     The rule of the leak@k paper for a score of 1: with the output as premise and the answer as
-    hypothesis, the likeliest label is "entailment", and ROUGE-L recall is at least `rouge`. An
-    empty output scores
-    0. The score is None if the pair is too long for the model.
+    hypothesis, the likeliest label is "entailment", and ROUGE-L recall is at least `rouge`. The
+    score of an empty output is 0. The score is None if the pair is too long for the model.
 
     Attributes:
         model: any sequence classifier with a label "entailment".
@@ -272,6 +271,6 @@ class Similarity(QueriesModel, NeedsAnswer):
 
 
 def _cosine(a: np.ndarray, b: np.ndarray) -> float | None:
-    """Return the cosine of unit vectors, at least 0; None for NaN, exactly 1 if equal."""
+    """Return the cosine of unit vectors: at least 0, exactly 1 if they are equal, None for NaN."""
     cosine = 1 - float((a - b) @ (a - b)) / 2
     return None if np.isnan(cosine) else max(cosine, 0.0)

@@ -3,12 +3,11 @@
 | reading | score of an output |
 |---|---|
 | answer | score of the answer; missing if the answer is missing |
-| thought | score of the thought, finished or not; 0 without one; missing if it is hidden |
-| either | the larger of both scores; if a part is missing: 1 if the other is 1, else missing |
+| thought | score of the thought, even if unfinished; 0 if there is none; missing if it is hidden |
+| either | the larger of both scores; if one is missing: 1 if the other is 1, else missing |
 
-The setting `of=` of a scorer names the reading. A scorer that reads thoughts
-and has no `of=` uses the reading "either". If the thought is hidden, it reads
-only the visible parts.
+The setting `of=` of a scorer names the reading. A scorer that reads thoughts and has no `of=` uses
+the reading "either". If the thought is hidden, such a scorer reads only the visible parts.
 """
 
 from __future__ import annotations
@@ -82,7 +81,7 @@ def score_outputs(
             id.
 
     Returns:
-        One score per output, in order, in [0, 1]; None if it is missing.
+        One score per output, in order, in [0, 1]; None if the score is missing.
 
     Raises:
         InputError: in the same cases as `score_texts`.

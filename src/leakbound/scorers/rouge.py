@@ -34,8 +34,7 @@ class _RougeL:
         require_rouge_answer(prompt, self.name)
 
     def check_all(self, prompts: Sequence[Prompt]) -> list[str]:
-        """Note answers with distinguishing words that ROUGE cannot read; refuse if none are
-        readable."""
+        """Note answers that have distinguishing words which ROUGE drops; refuse if it drops all."""
         answers = [(prompt, answer_of(prompt, self.name)) for prompt in prompts]
         words = [dropped_words(answer, prompt.question) for prompt, answer in answers]
         lost = {prompt.id: drop for prompt, (drop, _) in zip(prompts, words, strict=True) if drop}

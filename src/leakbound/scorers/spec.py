@@ -196,7 +196,7 @@ class Logged:
 
     Attributes:
         by: the name of the scorer in the tool's log.
-        values: "binary" if it returns only 0 and 1, else "unit" (default), [0, 1].
+        values: "binary" if the scores are only 0 and 1, else "unit" (default): scores in [0, 1].
 
     Raises:
         InputError: `score` always raises it.
@@ -265,13 +265,13 @@ def require_scorer(value: object) -> None:
 
 
 def specs_of(scorers: str | Scorer | Iterable[str | Scorer]) -> tuple[str, ...]:
-    """Return the specs of scorers; `make_scorer` then finds their objects.
+    """Return the specs of scorers, from which `make_scorer` returns the same scorers.
 
     Args:
         scorers: one or several, each a spec or an object.
 
     Returns:
-        The specs; for an object its name.
+        The specs. The spec of an object is its name.
 
     Raises:
         InputError: an object that is not a scorer, has the name of another scorer, or has a setting

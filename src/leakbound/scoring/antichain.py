@@ -1,10 +1,9 @@
 """Collect the outputs of each question that are known to leak, as disjoint events of known mass.
 
-An event is an output, or the set of all outputs with the same beginning.
-`floor` is a lower bound of its log-probability. It comes from a drawn
-completion, an explored output, the teacher-forced true answer, or a search for
-leaks. If two events share outputs, only one of them is used. The remaining
-events form an antichain: the ids of no event begin with the ids of another, so
+An event is an output, or the set of all outputs with the same beginning. `floor` is a lower bound
+of its log-probability. The bound comes from a drawn completion, an explored output, the
+teacher-forced true answer, or a search for leaks. If two events share outputs, only one of them is
+used. The remaining events form an antichain: the ids of no event begin with the ids of another, so
 the events are disjoint and their masses add up.
 """
 
@@ -28,8 +27,8 @@ def leaking_masses(arms: Iterable[Arm], scorer: Scorer) -> dict[str, Mass]:
     """Return, for each question, the masses and the lowest scores of the events that score above 0.
 
     The arms must be of one model under one decoding; the events of all arms are used. An event with
-    a shorter prefix contains the events that continue this prefix, so these are left out. If
-    rounding brings the total mass above 1, the masses are scaled down.
+    a shorter prefix contains the events that continue this prefix, so the contained events are left
+    out. If rounding brings the total mass above 1, the masses are scaled down.
     """
     by_query: dict[str, dict[Ids, tuple[float, float]]] = {}
     for arm in arms:

@@ -1,7 +1,6 @@
 """Measure a judge's error rates on items that people labelled, and correct bounds for them.
 
-The judge is a chat model or any other binary scorer, because a keyword scorer
-makes errors as well.
+The judge is a chat model or any other binary scorer: keyword scorers make errors as well.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ class LabelledItem:
     """An output that people labelled: 1 for a leak, else 0.
 
     `judged` is the judge's verdict: 1 for a leak, else 0. It is None if the judge could not decide,
-    and if the judge has not yet judged `output`, an answer to `prompt`.
+    or has not judged the output yet. `output` is an answer to `prompt`.
     """
 
     label: int

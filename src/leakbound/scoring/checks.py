@@ -48,7 +48,7 @@ def require_sampled(run: Run) -> None:
 
 
 def require_texts(run: Run, specs: Sequence[str]) -> None:
-    """Raise InputError for a run without texts (redacted), unless all specs are thresholds."""
+    """Raise InputError for a run without texts, unless all specs are thresholds on known scores."""
     bare = next((name for name, arm in run.arms.items() if not arm.texts), None)
     if bare is not None and not (specs and all(">=" in spec for spec in specs)):
         raise InputError(

@@ -24,7 +24,7 @@ _WORDS: dict[Asks, str] = {
 
 
 Order: TypeAlias = Callable[[Sequence[str]], NDArray[np.int64]]
-"""The order in which bets use draws of which only counts are known: question ids -> their keys."""
+"""A function question ids -> keys. Each key determines the order of a question's draws in bets."""
 
 
 def order_of(arm: Arm, scorer: Scorer) -> Order:

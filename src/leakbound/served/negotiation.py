@@ -10,7 +10,7 @@ that common servers use or that its `/openapi.json` lists. Whether such a server
 applies these values is unknown.
 
 Servers also differ in the field that turns thinking on or off. Each documented field is tried with
-a greeting. The first field that the server accepts and that has the effect is used.
+a greeting. The first field that the server accepts and that has the requested effect is used.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ _WIDE = 53  # bits of a seed: the precision of a float64
 _NARROW = 31
 _LENGTHS = ("max_tokens", "max_completion_tokens")  # names that servers use for the length limit
 _MOST = 16  # outputs per request: a lost request loses all of them
-_STOPS = 4  # most stop strings per request; replies are cut at all stop strings
+_STOPS = 4  # largest number of stop strings in a request; replies are cut at all
 _GREETING, _SHORTEST = "Say a word.", Decoding(max_new_tokens=1)
 _GREETED = (Decoding(temperature=0, max_new_tokens=512), Decoding(max_new_tokens=512))
 # Fields documented by vLLM, SGLang and llama.cpp (templates use different names), then by OpenAI,
@@ -95,13 +95,14 @@ Thinks = Literal["off", "no", "visibly", "hidden"]
 class Options:
     """The options after the `?` of `openai:URL#MODEL?name=value&…`.
 
-    api: `chat` or `completions`; empty: determined by the prompting.
-    probe: `off` skips the trial of the server.
-    n: the most outputs per request.
-    concurrency: the most simultaneous requests; None: 8.
-    ignore: reply fields that contain no part of an output, separated by commas.
-    unlisted: `on` accepts a model that the server does not list.
-    patience: the most seconds without a reply from a busy server; None: 600.
+    Attributes:
+        api: `chat` or `completions`; empty: determined by the prompting.
+        probe: `off` skips the trial of the server.
+        n: the largest number of outputs per request.
+        concurrency: the largest number of simultaneous requests; None: 8.
+        ignore: reply fields that contain no part of an output, separated by commas.
+        unlisted: `on` accepts a model that the server does not list.
+        patience: the longest time without a reply from a busy server, in seconds; None: 600.
     """
 
     api: Literal["", "chat", "completions"] = ""
@@ -162,9 +163,10 @@ class Options:
 class ServerInfo:
     """The properties that a server reports.
 
-    kind: `llama.cpp`, `vLLM` or `transformers`; empty: not reported. facts: values that distinguish
-    models and builds of the server. fields: the request fields in the server's API description;
-    None: there is no such description.
+    Attributes:
+        kind: `llama.cpp`, `vLLM` or `transformers`; empty: not reported.
+        facts: values that distinguish models and builds of the server.
+        fields: the request fields in the server's API description; None: the server has none.
     """
 
     kind: str = ""
@@ -227,15 +229,21 @@ def _object(value: Json) -> JsonObject:
 class RequestFormat:
     """The fields of requests to one model of a server.
 
-    model: the name of the model on the server. chat: True for messages, False for a text to
-    complete. info: the properties that the server reports. neutral: the sampling settings that are
-    sent. identity: the model and build that the server's replies name. length: the field for the
-    most tokens of an output. choices: the most outputs per request. ignored: reply fields that
-    contain no part of an output, as the user states. extra: request fields that turn thinking on or
-    off, and fields for a JSON schema. thinks: whether the reply to a greeting had a thought;
-    "hidden" if this thought or one in the trial was hidden; "off": thinking is turned off. opened:
-    whether the prompt opens the thought, so no output has its opening tag. closes: whether the
-    server closes a thought at its budget. strict: whether outputs are counted, see `OutputRequest`.
+    Attributes:
+        model: the name of the model on the server.
+        chat: True: requests contain messages; False: they contain a text to complete.
+        info: the properties that the server reports.
+        neutral: the sampling settings that are sent.
+        identity: the model and build that the server's replies name.
+        length: the name of the field that limits the tokens of an output.
+        choices: the largest number of outputs per request.
+        ignored: reply fields that contain no part of an output, as the user states.
+        extra: request fields that turn thinking on or off, and fields for a JSON schema.
+        thinks: whether the reply to a greeting had a thought; "hidden" if this thought or a thought
+            in the trial was hidden; "off" if thinking is turned off.
+        opened: whether the prompt opens the thought, so that no output has the opening tag.
+        closes: whether the server closes a thought at its budget.
+        strict: whether outputs are counted, see `OutputRequest`.
     """
 
     model: str
@@ -262,8 +270,7 @@ class RequestFormat:
         *,
         again: bool,
     ) -> Reply:
-        """Request outputs by `Server.post`, with every setting sent, so that no server default
-        applies.
+        """Request outputs by `Server.post`; every setting is sent, so no server default applies.
 
         The seed is a digest of `key`.
         """
@@ -303,8 +310,7 @@ class RequestFormat:
         return {**self.neutral, **own, **self.extra}
 
     def room(self, decoding: Decoding) -> int:
-        """Return the limit on thought and answer together, because servers have one limit for
-        both."""
+        """Return the limit on thought and answer together; servers have one limit for both."""
         return decoding.max_new_tokens if self.thinks == "off" else decoding.longest
 
     def probe(self, server: Server, text: str, decoding: Decoding, choices: int, key: str) -> Reply:
@@ -325,7 +331,7 @@ class RequestFormat:
 def negotiate(
     server: Server, plain: RequestFormat, options: Options, thinking: Thinking, schema: str = ""
 ) -> RequestFormat:
-    """Return `plain` with the fields that the server accepts and the most outputs per request.
+    """Return `plain` with the fields and the number of outputs per request that the server accepts.
 
     If the server's token count does not cover all outputs of a request, each request has one
     output, because otherwise cut outputs could not be detected. The JSON schema is left out if the
@@ -366,7 +372,7 @@ def negotiate(
 
 
 def _attempts(plain: RequestFormat, most: int) -> Iterator[RequestFormat]:
-    """Yield formats to try: the most complete settings first, with the most outputs first."""
+    """Yield formats to try: more complete settings first, then larger numbers of outputs first."""
     for neutral in plain.info.neutral_settings():
         base = replace(plain, neutral=neutral)
         choices = most
@@ -378,7 +384,7 @@ def _attempts(plain: RequestFormat, most: int) -> Iterator[RequestFormat]:
 
 
 def _with_thinking(server: Server, plain: RequestFormat, thinking: Thinking) -> RequestFormat:
-    """Add the first field for thinking that has the effect, else the last accepted field."""
+    """Add the first field for thinking that has the wanted effect, else the last accepted field."""
     last = None
     for switch in (*_SWITCHES[thinking], {}):
         if switch or last is None:
@@ -406,8 +412,7 @@ def _with_schema(server: Server, plain: RequestFormat, schema: str) -> RequestFo
 def _greeted(
     server: Server, plain: RequestFormat, decodings: Sequence[Decoding]
 ) -> RequestFormat | None:
-    """Return the format with the thinking that a greeting shows; None if all requests are
-    refused."""
+    """Return the format with the thinking that a greeting shows; None if no request succeeds."""
     for decoding in decodings:
         try:
             key = json.dumps(["thinking", decoding.temperature])

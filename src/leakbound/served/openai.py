@@ -214,9 +214,9 @@ class ServedEngine:
             decoding: the distribution to draw from.
 
         Raises:
-            InputError: a decoding beyond temperature, top-p, stop strings and the number of new
-                tokens (of a chat, also of a thought), or a query of a chat that opens the answer
-                for the model.
+            InputError: a decoding with settings other than temperature, top-p, stop strings and
+                limits on new tokens (for chats, also on tokens of a thought); or, for a chat, a
+                query that opens the answer for the model.
         """
         require_supported(decoding, thoughts=self.api == "chat")
         for query in queries:
@@ -264,7 +264,7 @@ class ServedEngine:
             for query in queries
             for request in self._requests(query, draws, outcomes[query.id])
         ]
-        pending.sort(key=lambda request: request.number)  # a stop loses a few draws of many queries
+        pending.sort(key=lambda request: request.number)  # so a stop loses few draws of a query
         refused = self._send_all(pending, decoding, outcomes) if pending else {}
         opened = any(outcome.opened for own in outcomes.values() for outcome in own.values())
         for query in queries:
@@ -324,7 +324,7 @@ class ServedEngine:
         """Send a request, store and return its outcome; NoReplyError if nothing was drawn."""
         form, key = self._format, f"{request.key} {request.number}"
         question = self._question(request.query)
-        lost = self._keep(request, lost=request.choices)  # until its reply arrives
+        lost = self._keep(request, lost=request.choices)  # until the reply is there
         try:
             reply = form.send(server, question, decoding, request.choices, key, again=self.replies)
         except RefusedError as error:
@@ -385,7 +385,7 @@ class ServedEngine:
         return outcome
 
     def _sample(self, query: Query, decoding: Decoding, outcomes: _Outcomes) -> Sample:
-        """Return the sample of a query, by chunk and in the order of its requests."""
+        """Return the sample of a query; its completions are in the order of chunks and requests."""
         drawn = Counter(
             (place[0], output) for place in sorted(outcomes) for output in outcomes[place].outputs
         )

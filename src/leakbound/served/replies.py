@@ -29,7 +29,7 @@ from typing import Any
 from leakbound.text.counting import closes_thought, finish_of, output_of, visible
 from leakbound.types import Finish, Output
 
-_WORDS = 2  # the most words in a token
+_WORDS = 2  # the largest number of words in a token
 _IDENTITY = ("model", "system_fingerprint")
 _ENDED: tuple[Finish, ...] = ("length", "stop_string", "stop")
 _WORST: tuple[Finish, ...] = ("error", "filtered", "tool", *_ENDED)
@@ -69,13 +69,14 @@ _OF_REPLIES = _names(
 class OutputRequest:
     """A request for outputs.
 
-    choices: the number of outputs.
-    chat: whether outputs are messages.
-    most: the most tokens per output.
-    stop: strings that end an output and are not part of it.
-    ignored: names of further fields that contain no part of an output.
-    strict: whether outputs are counted as draws. Otherwise, as for judges, unknown fields, length
-        and finish reason do not matter, and a reply without text is invalid.
+    Attributes:
+        choices: the number of outputs.
+        chat: whether outputs are messages.
+        most: the largest number of tokens per output.
+        stop: strings that end an output and are not part of it.
+        ignored: names of further fields that contain no part of an output.
+        strict: whether outputs are counted as draws. Outputs of judges are not: then unknown
+            fields, length and finish reason do not matter, and a reply without text is invalid.
     """
 
     choices: int
@@ -90,11 +91,14 @@ class OutputRequest:
 class Reply:
     """The outputs of one request.
 
-    outputs: one per choice. longer: whether the outputs are longer than requested, so that all are
-    errors. tokens: the server's count of drawn tokens; None: no count; 0: the count is invalid.
-    prompt_tokens: the server's count of prompt tokens; 0: no count. unknown: names of fields that
-    may contain a part of an output. identity: the values of the fields `_IDENTITY`; None for a
-    field that the reply lacks. opened: whether a text closes a thought that its prompt opened.
+    Attributes:
+        outputs: one output per choice.
+        longer: whether the outputs are longer than requested, so that all of them are errors.
+        tokens: the server's count of drawn tokens; None: no count; 0: the count is invalid.
+        prompt_tokens: the server's count of prompt tokens; 0: no count.
+        unknown: names of fields that may contain a part of an output.
+        identity: the values of the fields `_IDENTITY`; None for a field that the reply lacks.
+        opened: whether a text closes a thought that its prompt opened.
     """
 
     outputs: tuple[Output, ...]
@@ -210,8 +214,7 @@ class _Fields:
         return "".join(text for text in texts if isinstance(text, str))
 
     def think(self, value: Any) -> None:
-        """Read a thought: a text, a list of parts, or a mark that the thought is not shown
-        completely."""
+        """Read a thought: a text, a list of parts, or a mark that some of the thought is hidden."""
         if isinstance(value, str):
             self.thoughts.append(value)
         elif isinstance(value, Sequence):
@@ -290,7 +293,7 @@ def _is_bare(output: Output) -> bool:
 
 
 def _least(output: Output) -> int:
-    """Return the fewest tokens that the texts of an output need."""
+    """Return the smallest number of tokens that the texts of an output need."""
     words = len(f"{output.answer} {output.thought or ''}".split())
     return 0 if _is_bare(output) else -(-words // _WORDS)
 

@@ -26,7 +26,7 @@ import httpx2
 from leakbound.errors import IncompleteError, ModelError
 from leakbound.types import Json, JsonObject
 
-_PASSING = {408, 409, 425, 429}  # another attempt may succeed; also all from 500 on
+_PASSING = {408, 409, 425, 429}  # another attempt may succeed, as after all statuses >= 500
 _REFUSING = {400, 413, 414, 422, 431, 451}  # statuses that refuse this request only
 _REJECTED = {429, 503}  # statuses of requests for which nothing was drawn
 _FAULTS = {
@@ -36,8 +36,8 @@ _FAULTS = {
     404: "Check the URL, which usually ends in /v1, and the model's name.",
 }
 _CONNECTING = 2  # attempts to connect to a server that has not answered yet
-_SHOWN = 300  # characters of a reply in messages
-_LARGEST = 8 << 20  # bytes of a reply
+_SHOWN = 300  # number of characters of a reply that messages show
+_LARGEST = 8 << 20  # largest size of a reply, in bytes
 _CHECK = "Check the URL, which usually ends in /v1, and the program that listens there."
 J = TypeVar("J")
 T = TypeVar("T")
@@ -100,10 +100,11 @@ class Server:
         self.url, self.patience, self._report = url, patience, report
         self._key = key
         self._closing, self._why_closing = Event(), ""
-        headers = {"Accept-Encoding": "identity"}  # a small reply cannot expand
+        headers = {"Accept-Encoding": "identity"}  # no compression: a small reply cannot expand
         if key:
             headers["Authorization"] = f"Bearer {key}"
-        # One connection per attempt, so it can be cut; this machine needs no proxy.
+        # One connection per attempt, so that it can be closed. Servers on this machine need no
+        # proxy.
         host = urlsplit(url).hostname or ""
         try:
             is_here = ip_address(host).is_loopback or ip_address(host).is_unspecified
@@ -142,10 +143,9 @@ class Server:
             self._lost = 0
 
     def count_loss(self, name: str, error: NoReplyError) -> None:
-        """Count an unanswered request; IncompleteError for the model `name` after too many in a
-        row.
+        """Count an unanswered request; IncompleteError after too many in a row.
 
-        No further requests are sent after this error.
+        No further requests are sent after this error, which mentions the model's `name`.
         """
         with self._lock:
             self._lost += 1
@@ -270,8 +270,7 @@ class Server:
             raise _PassingError(f"an invalid reply, {shown}: {error}") from error
 
     def _shown(self, response: httpx2.Response, content: bytes) -> str:
-        """Return the status and the beginning of a reply, without the API key if the reply repeats
-        it."""
+        """Return the status and the beginning of a reply; an API key in it becomes "…"."""
         text = content[: _SHOWN * 8].decode(errors="replace")
         text = text.replace(self._key, "…") if self._key else text
         return f"{response.status_code} {json.dumps(text[:_SHOWN], ensure_ascii=False)}"

@@ -53,7 +53,7 @@ FALSE_ALARM = 2e-7
 """The largest probability that a correct server is refused."""
 
 _DRAWS, _EQUAL = 40, 0.9
-_REQUESTS = 4  # the least number of requests
+_REQUESTS = 4  # the smallest number of requests
 _GREEDY, _AGREEING = 9, 5
 _FRACTION = 3e-4  # of the arrangements
 _ARRANGEMENTS = 9_999
@@ -88,8 +88,8 @@ class Fault:
 def require_draws(server: Server, form: RequestFormat, name: str) -> RequestFormat:
     """Return the format after a trial of the server of `name`; ModelError if the trial fails.
 
-    Requests have one output each if the server left outputs empty, because only the token count of
-    one output explains them.
+    If the server returned empty outputs, each request has one output: only then does the token
+    count show whether an output is empty.
     """
     outputs = _outputs_of_trial(server, form, name)
     bare = [output for output in outputs if _compared(output) is None]
@@ -165,7 +165,7 @@ def prompt_of(key: str) -> str:
 
 
 def find_fault(draw: Draw, choices: int, key: str) -> Fault | None:
-    """Return the fault of a server, seen after two prompts; None for a correct one.
+    """Return the fault of a server, seen after two prompts; None for a correct server.
 
     `choices`: the outputs per request. Errors of `draw` are not caught.
     """
@@ -207,8 +207,7 @@ def _most(table: Table) -> int:
 
 
 def _copies(table: Table, key: str) -> Fault | None:
-    """Return a fault if there are too many copies within requests, or at the same places of
-    several.
+    """Return a fault if there are too many copies within requests or at the same place in requests.
 
     Missing outputs are not rearranged, because they are always the last outputs of their requests.
     """

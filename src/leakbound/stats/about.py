@@ -59,15 +59,15 @@ class About:
             would leak at least as much more than the others as the taught subjects do.
         scope: what the quantity is about: one query; one question (in several queries); the mean
             over the questions; the largest over the questions; the number of questions whose
-            quantity exceeds `parameter`; the mean under that decoding (or that stress), of several,
-            under which the model leaks most; the variation between the cells of a grid of
+            quantity exceeds `parameter`; the mean under the decoding (or the stress), among
+            several, under which the model leaks most; the variation between the cells of a grid of
             decodings; or two halves of the subjects, chosen by a coin.
         inputs: the inputs with which a question is put to the model: the question as it is written
             in the benchmark; one of its queries, chosen at random; the query that leaks most;
             inputs from an input distribution; or the query and the decoding that a search found.
         beyond: the reference whose leakage is subtracted: the control, the question as it is
             written in the benchmark ("own words"), the baseline model of a comparison, the model
-            under no stress, or other questions in the same model; None: nothing is subtracted.
+            without stress, or other questions in the same model; None: nothing is subtracted.
         parameter: the x of a tail, the k of leak@k, or the level above which questions are counted
             (None: 0). Several values form the last axis of the estimate.
         constant: another fixed number: the rho of an expectation deviation, the limit of a claim,
@@ -145,7 +145,7 @@ class About:
         return f"{_CLAIMED[self.quantity]}<={self.constant}"
 
     def at(self, i: int, j: int | None = None) -> About:
-        """Return the quantity of one entry of several queries or questions.
+        """Return the quantity of one entry of an estimate about several queries or questions.
 
         Args:
             i: the index of the entry on the first axis.

@@ -1,12 +1,11 @@
 """Any-time bounds on a probability and a mean: valid simultaneously at every number of draws.
 
-*A probability.* Draws are i.i.d. with leak probability p. The ratio of the
-likelihood of the draws at q to their likelihood at p is a nonnegative
-martingale with mean 1. So is K_n(p), the average of this ratio over q from
-Beta(1/2, 1/2) restricted to q < p. By Ville's inequality, the probability that
-K_n(p) reaches 1/alpha at any n is at most alpha. So the guarantee remains valid
-if a user looks at the bound after every draw and stops at any time. With S
-leaks in n draws,
+*A probability.* Draws are i.i.d. with leak probability p. The ratio of the likelihood of the draws
+at q to their likelihood at p is a nonnegative martingale with mean 1. Let K_n(p) be the average of
+this ratio over q from Beta(1/2, 1/2) restricted to q < p. K_n(p) is a nonnegative martingale with
+mean 1 as well. By Ville's inequality, the probability that K_n(p) reaches 1/alpha at any n is at
+most alpha. So the guarantee remains valid if a user looks at the bound after every draw and stops
+at any time. With S leaks in n draws,
 
     K_n(p) = B(S + 1/2, n - S + 1/2) I_p(S + 1/2, n - S + 1/2)
              / [B(1/2, 1/2) I_p(1/2, 1/2) p^S (1 - p)^(n - S)].

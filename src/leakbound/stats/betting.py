@@ -1,11 +1,10 @@
 """Finite-horizon betting: bound a mean by tests whose wealth grows if the true mean is smaller.
 
-A bettor tests the hypothesis that the mean of draws Y_t in [0, B_t], given the
-past, is at least v. Before draw t the bettor fixes a bet lambda_t; the wealth
-is prod_t (1 - lambda_t (Y_t - v)). Under the hypothesis the wealth is a
-nonnegative supermartingale. So it reaches 1/alpha with probability at most
-alpha (Ville), and the test rejects v when it does. The horizon is finite: each
-bet aims at a wealth of 1/alpha by the last draw.
+A bettor tests the hypothesis that the mean of draws Y_t in [0, B_t], given the past, is at least v.
+Before draw t the bettor fixes a bet lambda_t; the wealth is prod_t (1 - lambda_t (Y_t - v)). Under
+the hypothesis the wealth is a nonnegative supermartingale. So the wealth reaches 1/alpha with
+probability at most alpha (Ville). The test rejects v when the wealth reaches 1/alpha. The horizon
+is finite: each bet aims at a wealth of 1/alpha by the last draw.
 
 *One bet for each cell of a grid.* Grid points v_1 > v_2 > ... cut [v_last, top)
 into cells [v_j, v_(j-1)). The bets made for v_j test all v of its cell. These
@@ -22,16 +21,14 @@ The grid affects only the width, because a bet for v_j is slightly too small for
 the rest of its cell. With 32 sqrt(n) grid points, this increases the distance
 between the bound and the sample mean by 0 to .7 %, for n from 64 to 4,096.
 
-The wealth depends on the order of the draws, which must be random and fixed
-before scoring. Averaging over several random orders was tried and is not used.
-The mean of the final wealths over several orders is an e-value, but the largest
-mean before the last draw is not. Measured with 16 orders (scores with two
-values, with three values and continuous scores; n from 64 to 1,024; alpha =
-.01), bounds depend a quarter as much on the order, and are 0 to 13 % farther
-from the truth. Because the orders are exchangeable, the largest of the means
-over the first 1, 2, ... 16 orders may be used instead. Then no bound is farther
-from the truth, and from n = 256 on none is nearer by 1 %. Neither is worth 16
-times the cost.
+The wealth depends on the order of the draws, which must be random and fixed before scoring.
+Averaging over several random orders was tried and is not used. The mean of the final wealths over
+several orders is an e-value, but the largest mean before the last draw is not. Measured with 16
+orders (scores with two values, with three values and continuous scores; n from 64 to 1,024; alpha =
+.01), bounds depend a quarter as much on the order, and are 0 to 13 % farther from the truth.
+Because the orders are exchangeable, the largest of the means over the first 1, 2, ... 16 orders may
+be used instead. Then no bound is farther from the truth than with one order, but from n = 256 on no
+bound is nearer by 1 %. Neither variant is worth 16 times the cost.
 """
 
 from __future__ import annotations
@@ -65,13 +62,13 @@ class Style:
 
 USUAL = Style(prior=4.0, caution=0.9)
 FINENESS = 32  # grid points, times the square root of the number of draws
-GRID = (256, 20_000)  # the fewest and the most grid points
+GRID = (256, 20_000)  # the smallest and the largest number of grid points
 BISECTIONS = 12  # bisection steps inside the cell that contains the bound
-SLACK = 1e-12  # a last bet that aims at the goal may miss it by a rounding
+SLACK = 1e-12  # the last bet may miss its goal by a rounding error
 FLOOR = 1e-12  # keeps the first guesses of the variance off zero
-TESTS = 32_768  # run in one batch; changes no result
+TESTS = 32_768  # tests in one batch; changes no result
 STRIDE = 16  # number of bets between two removals of finished tests; changes no result
-BETS = 16_384  # the most bets per question; if there are more draws, they are grouped
+BETS = 16_384  # largest number of bets per question; more draws are grouped
 PRODUCT = 64  # factors of .1 to 2 that are multiplied before their logarithm is taken
 T = TypeVar("T")
 _CACHE: ContextVar[dict[bytes, object] | None] = ContextVar("cache", default=None)

@@ -33,7 +33,7 @@ class CleanQuestions:
         limit: the largest leakage that the claim allows, in (0, 1).
         holds: whether the claim is proved for each question, [N].
         p_values: the p-values of the hypothesis "leaks more than `limit`", [N].
-        confidence: the least probability that all proved claims are true, in (0, 1).
+        confidence: a lower bound of the probability that all proved claims are true, in (0, 1).
         method: the name of the test.
     """
 

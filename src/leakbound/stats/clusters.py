@@ -48,7 +48,7 @@ from leakbound.stats.quantity import Quantity
 from leakbound.stats.tail import BERK_JONES, coverage, require_solvable
 
 HALVINGS = 60  # bisection steps to invert a divergence
-STEP = 1 / 8  # step of the sum that replaces the integral in (1) and is at least as large
+STEP = 1 / 8  # step of a sum that is at least the integral in (1)
 
 
 def cluster_mean(rows: Rows, quantity: Quantity, terms: Terms) -> Estimate:

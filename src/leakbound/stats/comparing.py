@@ -89,8 +89,8 @@ def gaps_over_questions(
         positive excess.
 
     Raises:
-        InputError: bounds of two quantities or without one entry per question, or an invalid number
-            of questions or confidence.
+        InputError: bounds of two different quantities or without one entry per question, or an
+            invalid number of questions or confidence.
     """
     gaps = every_question(
         partial(excess_of, more, base, beyond=beyond), questions,

@@ -4,19 +4,18 @@ The expectation deviation score is mean + rho * standard deviation. To bound the
 score, the mean and the standard deviation ("deviation" below) are each bounded
 at half of alpha.
 
-These bounds depart from Metric 4 of Scholten et al. (2025). That metric, as
-printed, ignores the probability of X = 0 and is no upper bound (for a fair coin
-it is below the true deviation in every run). The method `"paper"` is the
-tightest bound over the paper's band (Romano and Wolf 2000). It is narrower than
-the paper's form after correction. The default method bets on squares, in an
-order that the seed determines. All bounds need i.i.d. scores in [0, 1] and n
-fixed in advance; missing draws count against the claim.
+These bounds depart from Metric 4 of Scholten et al. (2025). That metric, as printed, ignores the
+probability of X = 0 and is no upper bound (for a fair coin it is below the true deviation in every
+run). The method `"paper"` is the tightest bound over the paper's band (Romano and Wolf 2000). It is
+narrower than the paper's form after correction. The default method bets on squares, in an order
+that the seed determines. All bounds need i.i.d. scores in [0, 1] and n fixed in advance; missing
+draws count as the worst case.
 
-*For a binary scorer* with leak probability p, the deviation is sqrt(p (1 - p))
-and the expectation deviation score is f(p) = p + rho sqrt(p (1 - p)). The
-extremes of either function over an interval of p bound it. Both functions are
-concave and not monotone: f increases up to p* = (1 + 1/sqrt(1 + rho^2))/2 and
-decreases beyond. The argument below is for f; for the deviation, p* = 1/2.
+*For a binary scorer* with leak probability p, the deviation is sqrt(p (1 - p)) and the expectation
+deviation score is f(p) = p + rho sqrt(p (1 - p)). If an interval contains p, the smallest and the
+largest value of either function over the interval bound its value at p. Both functions are concave
+and not monotone: f increases up to p* = (1 + 1/sqrt(1 + rho^2))/2 and decreases beyond. The
+argument below is for f; for the deviation, p* = 1/2.
 
 Upper bound: let [L, U] contain p with probability 1 - alpha (alpha/2 on each
 side). Then f(p) is at most the maximum of f over [L, U]. The maximum is f(p*)
@@ -30,8 +29,8 @@ p if p > p*. So the bound fails only if L > p in the first case, and only if U <
 p in the second. The case depends on p, not on the draws. So the bound fails
 with probability at most alpha.
 
-With both sides at alpha together, the lower bound uses L and U at alpha/2 each.
-Both bounds are then extremes over one interval of p at 1 - alpha, and are valid
+If both bounds are requested, with alpha for both together, the lower bound uses L and U at alpha/2
+each. Both bounds are then extremes over one interval of p at 1 - alpha, and are valid
 simultaneously.
 """
 
@@ -82,7 +81,7 @@ def score(rows: Rows, quantity: Quantity, terms: Terms) -> Estimate:
     """Bound E[X] + rho * sd(X) by bounds on the mean and on the deviation, each at half of alpha.
 
     Valid for i.i.d. scores in [0, 1], n fixed in advance. The mean and the deviation are bounded by
-    betting; the method "paper" uses the DKW band. Missing draws count against the claim.
+    betting; the method "paper" uses the DKW band. Missing draws count as the worst case.
     """
     return score_of(quantity)(rows, quantity, terms)
 

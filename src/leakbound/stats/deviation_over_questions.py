@@ -44,7 +44,7 @@ from leakbound.stats.quantity import Quantity
 
 FEWEST_BLOCKS = 8  # blocks of a question, if each then has at least two draws
 ENDS = (500, 4_000)
-MOST_ROUNDS = 32  # the most rounds of the upper bound: more rounds take longer and gain nothing
+MOST_ROUNDS = 32  # largest number of rounds of the upper bound: more rounds gain nothing
 PRIOR, TRUST = 1 / 16, 4.0  # first guess of a variance; weight of the pooled variance, in draws
 
 
@@ -52,8 +52,8 @@ def deviation_over_questions(rows: Rows, quantity: Quantity, terms: Terms) -> Es
     """Bound the mean over these questions of sd(X_i), or of E[X_i] + rho * sd(X_i).
 
     Draws must be independent, and i.i.d. within a question; n is fixed in advance. The proof is in
-    the module docstring. `value` uses standard deviations with divisor n. Missing draws count
-    against the claim.
+    the module docstring. `value` uses standard deviations with divisor n. Missing draws count as
+    the worst case.
     """
     alone = quantity.reading == "standard deviation"
     estimand = STD if alone else score_of(quantity)

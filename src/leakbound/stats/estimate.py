@@ -34,10 +34,10 @@ class Estimate:
         value: the point estimate over the scored draws, or NaN.
         lower: the lower bound; the smallest possible value if `side` is "upper".
         upper: the upper bound; the largest possible value if `side` is "lower".
-        confidence: the least probability that the bounds are valid, in (0, 1]; 1 means certain.
+        confidence: the bounds are valid with at least this probability, in (0, 1]; 1: certain.
         side: "upper", "lower" or "both"; for "both", each bound gets half of alpha.
         n: the number of draws, including missing draws.
-        missing: the number of draws without a score, which count against the claim in both bounds.
+        missing: the number of draws without a score, which count as the worst case in both bounds.
         method: the name of the method of the bounds.
         seed: the key of the order of the draws; None if no order was used.
         stopping: the stopping rules for which the bounds are valid.
@@ -81,11 +81,11 @@ class BoundFunction(Protocol):
     """A bound whose scores are filled in, for example `partial(bound, rows, quantity)`."""
 
     def __call__(self, *, confidence: float, side: Side) -> Estimate:
-        """Bound the quantity that was filled in.
+        """Bound the quantity from the scores that are filled in.
 
         Args:
             confidence: the probability that the bound is valid, in (0, 1).
-            side: "upper", "lower", or "both", each of which then spends half of alpha.
+            side: "upper", "lower", or "both": each bound then has half of alpha.
 
         Returns:
             The estimate with one entry per question.

@@ -63,7 +63,7 @@ class Rows:
         """Check and sort scores, one row per question.
 
         Args:
-            scores: scores in [0, 1], [m] of one question or [Q, m] of Q.
+            scores: scores in [0, 1], [m] for one question or [Q, m] for Q questions.
             counts: the number of draws with each score, of the shape of `scores`; None: one each.
             missing: the number of draws without a score, [Q] or one number; they count as 1 in
                 upper bounds and as 0 in lower bounds.

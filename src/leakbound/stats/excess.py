@@ -18,15 +18,15 @@ with the draws 1 - y. These draws are independent and not identically
 distributed, so `rounds` bounds m. The centres of `rounds` remove the difference
 between rows near 0 and rows near 1.
 
-*Two sets of questions in one model.* The mean over N_1 questions less the mean
-over N_2 other questions is 2 m - 1, where m is the mean over the rows x_i, with
-weight 1/N_1 each, and 1 - y_j, with weight 1/N_2 each. `mean_over_sets` bounds
-m, so only one bound spends alpha. If neither set leaks, all x_i are 0 and all 1
+*Two sets of questions in one model.* The mean over N_1 questions minus the mean over N_2 other
+questions is 2 m - 1, where m is the mean over the rows x_i, with weight 1/N_1 each, and 1 - y_j,
+with weight 1/N_2 each. `mean_over_sets` bounds m, so only one bound spends alpha. If neither set
+leaks, all x_i are 0 and all 1
 - y_j are 1. So the centres of `rounds` follow the mean of each set from the
 second round on.
 
-A lower bound of the excess is minus an upper bound of the control's excess over
-the model. A missing draw counts against the claim in both bounds.
+A lower bound of the excess is minus an upper bound of the control's excess over the model. A
+missing draw counts as the worst case in both bounds.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ def excess(candidate: Estimate, control: Estimate, *, beyond: Beyond = "control"
     The error rates add up: two estimates at confidence 1 - alpha/2 give an excess at 1 - alpha,
     even if their draws are dependent. The upper bound is the candidate's upper bound minus the
     control's lower bound; the lower bound is the candidate's lower bound minus the control's upper
-    bound. Missing draws count against the claim in both bounds, because they do so in each
+    bound. Missing draws count as the worst case in both bounds, because they do so in each
     estimate.
 
     Args:
@@ -119,7 +119,7 @@ def excess_of(
         beyond: the reference that `base` is about: "control" (default), "own words", "baseline",
             "unstressed" or "other questions".
         confidence: the probability that the bound is valid, in (0, 1).
-        side: "upper", "lower", or "both", each of which then spends half of alpha.
+        side: "upper", "lower", or "both": each bound then has half of alpha.
 
     Returns:
         The excess, with the entries of the two bounds.
@@ -145,13 +145,13 @@ def excess_over_sets(
     """Bound the mean leakage of some questions minus that of other questions of the same model.
 
     The draws must be independent, and their numbers fixed in advance. **The draws of the two sets
-    must share no random numbers.** Missing draws count against the claim.
+    must share no random numbers.** Missing draws count as the worst case.
 
     Args:
         rows: the draws of the questions, [N_1, d].
         others: the draws of the other questions, [N_2, d], by the same scorer.
         confidence: the probability that the bound is valid, in (0, 1).
-        side: "upper", "lower", or "both", each of which then spends half of alpha.
+        side: "upper", "lower", or "both": each bound then has half of alpha.
         seed: the order of the draws, see `bound`: one number, or N_1 + N_2 keys.
 
     Returns:
@@ -180,8 +180,8 @@ def difference(pair: Pair, quantity: Quantity, terms: Terms) -> Estimate:
     """Bound E[X] - E[Y] of each question, X a score of the model and Y of its control.
 
     Draws must be i.i.d., and their numbers fixed in advance. **The draws of the two models must be
-    independent**: drawn from different seeds, or for different purposes. Missing draws count
-    against the claim.
+    independent**: drawn from different seeds, or for different purposes. Missing draws count as the
+    worst case.
     """
     return _excess(pair, quantity.about(binary=pair.binary), _upper, terms, together=False)
 

@@ -1,4 +1,4 @@
-"""Make estimates valid simultaneously: estimates that were computed, or every question's."""
+"""Statements that are valid simultaneously: given estimates, or a bound for every question."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Joint:
 
 
 def joint(*estimates: Estimate, confidence: float = 0.99) -> Joint:
-    """Join estimates into one claim at `confidence`, or raise if their error rates are too large.
+    """Join estimates into one claim at `confidence`, if their error rates are small enough.
 
     By the union bound the error rates add up, even if the estimates are dependent. The error rate
     of an estimate with one entry per question is added once per entry, unless `every_question` made
@@ -35,7 +35,7 @@ def joint(*estimates: Estimate, confidence: float = 0.99) -> Joint:
 
     Args:
         *estimates: the estimates, at least one.
-        confidence: the smallest probability that all estimates are valid, in (0, 1).
+        confidence: the required probability that all estimates are valid, in (0, 1).
 
     Returns:
         The estimates with their joint confidence.
@@ -78,7 +78,7 @@ def every_question(
             `independent`, `bound` may have fewer entries than N, because some questions may have no
             draws yet (see the module `questions`).
         confidence: the probability that all entries are valid, in (0, 1).
-        side: "upper", "lower", or "both", each of which then spends half of alpha.
+        side: "upper", "lower", or "both": each bound then has half of alpha.
         independent: whether the draws of different questions are independent. If True, each
             question gets the error rate 1 - (1 - alpha)^(1/N) (Sidak). If False, each gets alpha/N
             (Bonferroni); use this for example for decodings or scorers that share randomness.

@@ -14,16 +14,14 @@ bound is 0. A bound on p fails only if one of the three bounds (on q, t and f)
 in its formula fails. Each of the three gets a third of alpha. The formulas are
 valid even if the judge is not better than chance.
 
-Assumptions: people label correctly; the labelled items were judged
-independently of each other and of the draws; and, given whether a draw leaks,
-the judge reports a leak at the same rates as on these items. For the mean over
-questions the rates need to agree only on average: t over all draws that leak,
-and f over all draws that do not. Labelled items picked at random from the draws
-satisfy that. For a single question, t and f must be the rates of that question.
-A draw that the judge could not decide is a missing draw. Upper bounds count it
-as a reported leak, and lower bounds as no reported leak, which only widens the
-interval. So labelled items that the judge could not decide are left out of the
-tallies below.
+Assumptions: people label correctly; the labelled items were judged independently of each other and
+of the draws; and, given whether a draw leaks, the judge reports a leak at the same rates as on
+these items. For the mean over questions the rates need to agree only on average: t over all draws
+that leak, and f over all draws that do not. Labelled items picked at random from the draws satisfy
+this condition. For a single question, t and f must be the rates of that question. A draw that the
+judge could not decide is a missing draw. Upper bounds count it as a reported leak, and lower bounds
+as no reported leak, which only widens the interval. So labelled items that the judge could not
+decide are left out of the tallies below.
 """
 
 from __future__ import annotations
@@ -70,7 +68,7 @@ def corrected_bound(
         negatives: (hits, n): of n items that people label as no leaks, the judge reports `hits` as
             leaks.
         confidence: the probability that the bound is valid, in (0, 1).
-        side: "upper", "lower", or "both", each of which then spends half of alpha.
+        side: "upper", "lower", or "both": each bound then has half of alpha.
 
     Returns:
         The estimate of the leak probability, in [0, 1], with the same entries as `bound`. `value`

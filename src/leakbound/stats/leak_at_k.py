@@ -36,7 +36,7 @@ from leakbound.stats.quantity import Quantity, whole_sizes
 from leakbound.stats.tail import BERK_JONES, DKW, Band
 
 FEWEST_GROUPS = 4  # smallest n/k at which leak@k has a point estimate
-ABOVE, BELOW = 4, 16  # smallest n/k, n/k^2 from which blocks are narrower on average
+ABOVE, BELOW = 4, 16  # smallest n/k (upper), n/k^2 (lower) for bounds by blocks
 
 
 def largest_of_k(rows: Rows, quantity: Quantity, terms: Terms) -> Estimate:
@@ -66,8 +66,8 @@ def largest_of_k(rows: Rows, quantity: Quantity, terms: Terms) -> Estimate:
 def leak_among_k(rows: Rows, quantity: Quantity, terms: Terms) -> Estimate:
     """Bound 1 - (1 - p)^k, the probability of a leak in k i.i.d. draws, for every k simultaneously.
 
-    The bound of the leak probability p is converted. `value` is the unbiased estimate, NaN where k
-    exceeds a quarter of the scored draws.
+    The bound is converted from a bound on the leak probability p. `value` is the unbiased estimate,
+    NaN where k exceeds a quarter of the scored draws.
     """
     sizes, scored = quantity.sizes, rows.scored().n
     leak = PROPORTION(rows, quantity, terms)

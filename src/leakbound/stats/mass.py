@@ -321,7 +321,7 @@ def _joined(masses: Masses, of: Callable[[Masses], Estimate]) -> Estimate:
 
 
 def _like(masses: Masses) -> Array:
-    """Return, per question, the unrestricted draws that the remainder's draws are worth."""
+    """Return, per question, the total number of draws that would put as many in the remainder."""
     rest = np.array([mass.remainder for mass in masses.known])
     scored = masses.rows.scored().n
     drawn = (masses.rows.n > 0) & (rest > 0)
@@ -331,8 +331,8 @@ def _like(masses: Masses) -> Array:
 def mass_mean_over_questions(masses: Masses, quantity: Quantity, terms: Terms) -> Estimate:
     """Bound the mean of E[X] over these questions; only the bound from draws spends alpha.
 
-    Each question's draws come from its distribution given its remainder; their numbers are fixed in
-    advance.
+    Each question's draws come from its distribution given its remainder; the numbers of draws are
+    fixed in advance.
     """
     draws, known = masses.rows, masses.known
     share_of(terms.confidence, terms.side)  # raises for an invalid confidence or side

@@ -55,13 +55,13 @@ ROUNDS = "betting in rounds"
 HOEFFDING = "Clopper-Pearson, Hoeffding's form"
 POOLED = 0.9  # fraction of alpha for Hoeffding's form if rounds are used too
 EITHER = f"{HOEFFDING}, at {POOLED:g} of alpha, or {ROUNDS} at the rest"
-PILOTED = 160  # draws of each question from which a pilot takes at most 1.25 % of them
+PILOTED = 160  # fewest draws per question for a pilot, which takes at most 1.25 %
 SETS_PILOTED = 64  # `PILOTED` for two sets of questions: Hoeffding's form is rarely narrow
-LEAST_PILOT = 2  # least rounds of the pilot; one round shows no spread within a question
+LEAST_PILOT = 2  # smallest number of rounds of the pilot; one shows no spread within a question
 GAIN = 1.12  # select rounds only if predicted narrower by this factor
 BY_PILOT = f"{HOEFFDING}, or {ROUNDS}, chosen by a pilot"
 _LARGEST = ", over the largest of each"
-BLOCKS = 1  # purpose of the order of blocks, independent of the order that cut them
+BLOCKS = 1  # purpose of the order of blocks, independent of the order that cuts draws into blocks
 
 
 def mean_over_questions(rows: Rows, quantity: Quantity, terms: Terms) -> Estimate:
@@ -246,7 +246,7 @@ def _weighted_upper(weights: Array, rows: Rows, alpha: float) -> Array:
 
 
 def hoeffding_upper(rows: Rows, alpha: float) -> Array:
-    """Bound the mean of binary draws of unequal probability (Hoeffding 1956); missing are leaks."""
+    """Bound the mean of binary draws of unequal probability (Hoeffding 1956); missing ones leak."""
     n = rows.n.sum()
     hits = rows.hits.sum() + rows.missing.sum()
     return np.asarray(np.maximum(clopper_pearson_upper(hits, n, alpha), (hits + 1) / n))

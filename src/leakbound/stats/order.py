@@ -48,7 +48,7 @@ def order_key(fixed: Mapping[str, object]) -> int:
         fixed: the facts with their names, in any order.
 
     Returns:
-        A whole number in [0, 2^63), the same for the same content.
+        A whole number in [0, 2^63); equal facts give equal numbers.
 
     Raises:
         TypeError: a value that is not valid JSON.

@@ -20,7 +20,7 @@ class DrawsNeeded:
 
     Attributes:
         epsilon: the number of draws after which Pr[X > x] is known within epsilon at every x.
-            clean: the number of draws that certifies a small leak probability if no draw leaks.
+        clean: the number of draws that certifies a small leak probability if no draw leaks.
         confidence: the confidence of each guarantee.
     """
 
@@ -44,7 +44,7 @@ def plan(
         clean: the leak probability to certify if no draw leaks, in (0, 1); None: not requested.
         confidence: the probability that the guarantee is valid, in (0, 1).
         side: the direction of the error epsilon: "upper" (overestimated), "lower" (underestimated),
-            or "both", each of which then spends half of alpha.
+            or "both": each bound then has half of alpha.
 
     Returns:
         The number of draws for each requested guarantee.
@@ -65,14 +65,14 @@ def plan(
 def samples_for(epsilon: float, confidence: float = 0.99, side: Side = "both") -> int:
     """Return the number of draws after which DKW's band is within `epsilon` of the empirical CDF.
 
-    It is ceil(ln(1/alpha)/(2 epsilon^2)) for one side, with ln(2/alpha) for both sides. The formula
-    in the appendix of Scholten et al. (2025) has a wrong exponent. The number is also enough for
-    Hoeffding's bound on a mean.
+    The number is ceil(ln(1/alpha)/(2 epsilon^2)) for one side, with ln(2/alpha) for both sides. The
+    formula in the appendix of Scholten et al. (2025) has a wrong exponent. The number is also
+    enough for Hoeffding's bound on a mean.
 
     Args:
         epsilon: the largest distance, in (0, 1).
         confidence: the probability that the bound is valid, in (0, 1).
-        side: "upper", "lower", or "both", each of which then spends half of alpha.
+        side: "upper", "lower", or "both": each bound then has half of alpha.
 
     Returns:
         The number of draws, at least 1.

@@ -1,14 +1,13 @@
 """Pools of outputs to several queries per question, and the two targets of statements about them.
 
-A statement has one of two targets. *Given these queries* (`target` "queries"):
-X is the score of an output to one of these queries, drawn uniformly, so E[X] is
-the mean over the queries. *Over the input distribution* (`target` "inputs"): X
-is the score of an output to a new query, drawn each time from the distribution
-that these queries come from. For the second target the queries must be a random
-sample of that distribution: independent, repeats kept, the original question
-left out, their number fixed in advance. Rewritings from a list, or several
-rewritings from one request to a rewriter, are not such a sample. For such
-rewritings only statements given these queries are valid.
+A statement has one of two targets. *Given these queries* (`target` "queries"): X is the score of an
+output to one of these queries, drawn uniformly, so E[X] is the mean over the queries. *Over the
+input distribution* (`target` "inputs"): X is the score of an output to a new query, drawn each time
+from the distribution that these queries come from. For the second target the queries must be a
+random sample of that distribution: they are drawn independently, repeats are kept, the original
+question is left out, and the number of queries is fixed in advance. Rewritings from a list, or
+several rewritings from one request to a rewriter, are not such a sample. For such rewritings only
+statements given these queries are valid.
 
 The assignment of outputs to queries (`design`) and the target decide how the draws are treated:
 
@@ -71,7 +70,8 @@ class Pool(OfRows):
         owners: the index of the question that each row belongs to, [C].
         queries: the number of queries of each question, including queries without outputs.
         design: how the outputs were assigned to the queries: "allocated", "fixed" or "fresh".
-        target: the target of statements: "queries" (these) or "inputs" (their distribution).
+        target: the target of statements: "queries" (these queries) or "inputs" (the distribution
+            that the queries come from).
         single: whether there is one question, so that results lose their first axis.
         ids: the ids of the questions; empty if they have none.
     """

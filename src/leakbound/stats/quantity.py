@@ -22,7 +22,7 @@ class Quantity:
     """A number to bound, such as E[X] for a score X, and the questions that it is about.
 
     Start from `LEAKAGE`, `SD`, `tail(x)`, `leak_at(k)` or `ed(rho)`, and select questions by the
-    methods below. Any reading in `THEOREMS` that needs no parameter can also be constructed
+    methods below. Any `reading` in `THEOREMS` that needs no parameter can also be constructed
     directly, for example `Quantity("median")`.
 
     Attributes:
@@ -49,16 +49,15 @@ class Quantity:
         return replace(self, over="mean", weights=weights)
 
     def worst(self) -> Quantity:
-        """Return this quantity of the worst question, see `worst_question`."""
+        """Return this quantity of the worst question; see `worst_question`."""
         return replace(self, over="worst")
 
     def every(self) -> Quantity:
-        """Return this quantity of every question simultaneously, see `every_question`."""
+        """Return this quantity of every question simultaneously; see `every_question`."""
         return replace(self, over="every")
 
     def above(self, level: npt.ArrayLike) -> Quantity:
-        """Return the number of questions with this quantity above a level: see
-        `leaking_questions`."""
+        """Return the number of questions above `level`; see `leaking_questions`."""
         return replace(self, over="count", level=level)
 
     def about(self, *, binary: bool = False) -> About:

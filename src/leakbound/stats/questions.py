@@ -59,7 +59,7 @@ def worst_question(
         bound: a bound of the quantity with its scores filled in, one entry per question.
         questions: the number of questions, N, which is the number of entries of `bound`.
         confidence: the probability that the bound is valid, in (0, 1).
-        side: "upper", "lower", or "both", each of which then spends half of alpha.
+        side: "upper", "lower", or "both": each bound then has half of alpha.
 
     Returns:
         The estimate of the largest quantity, one per x or k if `bound` has several.
@@ -97,8 +97,8 @@ def leaking_questions(
         x: a finite number, or [K] numbers, which form the last axis of the result.
         confidence: the probability that the bound is valid, in (0, 1).
         each_confidence: the confidence of each question's own bound, in (0, 1), fixed in advance;
-            see `confidence_of_each` for the choice of `bound`.
-        side: "upper", "lower", or "both", each of which then spends half of alpha.
+            `stats.bound` uses the result of `confidence_of_each`.
+        side: "upper", "lower", or "both": each bound then has half of alpha.
 
     Returns:
         The estimate of the number, from 0 to N and of the shape of x; `value` counts point values.
@@ -143,7 +143,7 @@ def share_of_side(confidence: float, side: Side, questions: int) -> float:
 def bounds_at(
     bound: BoundFunction, questions: int | None, side: Side, *, upper: float, lower: float
 ) -> Estimate:
-    """Return the bounds of `side`, each at its error rate; `questions` None: any number."""
+    """Return the bounds of `side`, each at its error rate; `questions` None allows any number."""
     shares: tuple[tuple[Side, float], ...] = (("upper", upper), ("lower", lower))
     made = [bound(confidence=1 - share, side=end) for end, share in shares if side in (end, "both")]
     if questions is not None:
@@ -162,7 +162,7 @@ def confidence_of_each(n: Counts | None) -> float:
 
 
 def failures(questions: int, rate: float, alpha: float) -> int:
-    """Return BinInv(1 - alpha; questions, rate): more fail only with probability <= alpha."""
+    """Return b = BinInv(1 - alpha; questions, rate): more than b fail with probability <= alpha."""
     more = bdtrc(np.arange(questions + 1), questions, rate)
     return int((more <= alpha).argmax())
 

@@ -9,19 +9,18 @@ the y, the sum over the taught subjects is the sum over a random choice, and
 
     p = fraction of all choices whose sum is at least the sum of the taught
 
-is at most a with probability at most a, for every a, because of C(m, k) equally
-likely sums, at most a C(m, k) have a p of at most a (Fisher 1935; Pitman 1937).
-No distribution of the y is assumed, and subjects may be dependent. All
-questions about a subject must belong to that subject.
+is at most a with probability at most a, for every a: at most a C(m, k) of the C(m, k) equally
+likely sums have a p of at most a (Fisher 1935; Pitman 1937). No distribution of the y is assumed,
+and subjects may be dependent. All questions about a subject must belong to that subject.
 
 If there are too many choices to evaluate all, R = 99,999 random choices are
 evaluated. Under "nothing changed", the sum over the taught subjects and the R
 random sums are exchangeable. So (1 + number of random sums that are at least as
 large)/(1 + R) is a p-value in the same sense.
 
-The test is about this coin only. A small p-value shows that the choice of the
-taught subjects made a difference to some subject. It does not bound the size of
-the difference or the number of subjects.
+The test is about this coin only. A small p-value shows that the choice of the taught subjects made
+a difference to some subject. The test does not bound the size of the difference or the number of
+such subjects.
 """
 
 from __future__ import annotations

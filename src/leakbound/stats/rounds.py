@@ -65,9 +65,9 @@ from leakbound.stats.estimate import Array, Counts
 from leakbound.stats.evidence import Rows
 
 STYLE = Style(prior=1.0, caution=0.9)
-MOST = 512  # the most rounds: more take longer and narrow bounds by less than 1 % on average
-FEWEST = 8  # the least rounds: with fewer, centres are too noisy, and the portfolio is narrower
-LEARNT = {4: 100, 5: 24}  # numbers of rounds that suffice with so many questions
+MOST = 512  # largest number: further rounds narrow bounds by less than 1 % on average
+FEWEST = 8  # smallest number: with fewer rounds, the portfolio is narrower
+LEARNT = {4: 100, 5: 24}  # number of rounds that suffices from this number of questions on
 FINENESS = 32  # grid points, times the square root of the number of draws
 GRID = (500, 20_000)
 MOST_MET = 2**22  # with more draws in total, leaks of a binary scorer are processed as counts
@@ -280,7 +280,7 @@ class Rounds:
             )
 
     def _forecasts(self, values: Array) -> tuple[Array, Array, Array]:
-        """Return the centres d_i, the mean of all, and the mean square of x_i - d_i around it.
+        """Return centres d_i, the mean of all draws, and the mean square of x_i - d_i around it.
 
         Each round's forecasts use earlier rounds only. Once every question has one draw, the centre
         of a question is the mean of its set minus the mean of all questions. Once every question

@@ -192,9 +192,9 @@ def mean_over_stopped_questions(
         confidence: the probability that the bound is valid, in (0, 1).
         each_confidence: the confidence of each question's own bound, in (0, 1), fixed in advance.
             None: a value is computed from N and alpha only, which is the best one for questions
-            without leaks that stop after about `CLEAN_DRAWS` draws. For few questions it gives b =
-            0.
-        side: "upper", "lower", or "both", each of which then spends half of alpha.
+            without leaks that stop after about `CLEAN_DRAWS` draws. For few questions this value
+            gives b = 0.
+        side: "upper", "lower", or "both": each bound then has half of alpha.
 
     Returns:
         One estimate about all questions together, in [0, 1]. `value` is the mean of the point
@@ -240,7 +240,7 @@ class Looks:
     Attributes:
         claim: the claim to decide for each question.
         cap: the largest number of draws of a question, fixed in advance.
-        confidence: the least probability that the verdict on a question is right, in (0, 1).
+        confidence: the verdict on a question is right with at least this probability, in (0, 1).
 
     Raises:
         InputError: a confidence outside (0, 1), or a cap that is not a whole number >= 1.
@@ -264,10 +264,10 @@ class Looks:
 
         Args:
             rows: the draws of each question.
-            side: "upper", "lower", or "both", each of which then spends half of alpha.
+            side: "upper", "lower", or "both": each bound then has half of alpha.
             seed: the seed of the order in which bets use the draws, [Q] or one number; None: a
-                random seed. The bound of a mean at the cap depends on it. Use the same key for a
-                question in every call, or a verdict and the bound reported later may differ.
+                random seed. The bound of a mean at the cap depends on the seed. Use the same key
+                for a question in every call, or a verdict and the bound reported later may differ.
 
         Returns:
             The estimate of the leak probability or the mean leakage, one entry per question.

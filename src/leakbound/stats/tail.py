@@ -119,8 +119,9 @@ def _poisson(count: npt.NDArray[Any], rate: Array) -> Array:
 def tail_bound(rows: Rows, quantity: Quantity, terms: Terms) -> Estimate:
     """Bound Pr[X > x] simultaneously for every x, hence also for an x chosen afterwards.
 
-    Valid for i.i.d. draws, n fixed in advance. At x >= 1 the tail is 0. For the method "paper": the
-    paper proves its band for a single x and uses it for all x, which the DKW inequality covers.
+    Valid for i.i.d. draws, n fixed in advance. At x >= 1 the tail is 0. The method "paper" uses the
+    paper's band. The paper proves this band for a single x, but uses it for all x; the DKW
+    inequality shows that this is valid.
     """
     x = quantity.points
     tail = Estimand(

@@ -1,10 +1,9 @@
 """`bound` bounds any quantity from any evidence; `THEOREMS` lists the theorems behind it.
 
-Each entry of `THEOREMS` is for one kind of evidence, one quantity ("reading")
-and one declared range of scores (binary or not). It names the function that
-computes the bound; the docstring of the function or of its module has the
-proof. Statements that follow from the bounds of single questions (the worst
-question, every question, a count) are in the modules `questions` and `joint`.
+Each entry of `THEOREMS` is for one kind of evidence, one quantity ("reading") and one declared
+range of scores (binary or not). The entry names the function that computes the bound; the docstring
+of the function or of its module has the proof. Statements that follow from the bounds of single
+questions (the worst question, every question, a count) are in the modules `questions` and `joint`.
 """
 
 from __future__ import annotations
@@ -163,13 +162,13 @@ def bound(
     """Bound a quantity by the theorem that `THEOREMS` lists for it.
 
     Args:
-        evidence: `Rows` of draws, `Stopped` draws, exact `Masses` with draws of the rest, a `Pool`
-            of queries, or a `Pair` of models for the excess of one over the other.
+        evidence: `Rows` of draws, `Stopped` draws, exact `Masses` with draws from the remainder, a
+            `Pool` of queries, or a `Pair` of models for the excess of one over the other.
         quantity: `LEAKAGE` (default), `SD`, `tail(x)`, `leak_at(k)` or `ed(rho)`: of each question,
             or about all of them, as `LEAKAGE.mean()`, `.worst()`, `.every()` and `.above(x)` are.
-        confidence: the least probability that the bound is valid, in (0, 1).
-        side: "upper", "lower", or "both", each of which then spends half of alpha.
-        method: "paper" for the form in the papers, after correction; None: the narrower default.
+        confidence: the bound is valid with at least this probability, in (0, 1).
+        side: "upper", "lower", or "both": each bound then has half of alpha.
+        method: "paper": the bound of the papers, in a corrected form; None: the narrower default.
         seed: the seed of the order in which bets use the draws: one number, or one key per
             question, [Q]; None: a random seed. The estimate records the seed if the bound depends
             on the order.

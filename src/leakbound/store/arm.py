@@ -31,8 +31,8 @@ class Arm:
     """One model under one decoding inside a run.
 
     The draws of an arm are stored in parts, and parts form rounds. An arm of fixed n has one round,
-    which is known when the arm is planned. In an arm that is sampled until a claim is decided, each
-    look leads to another round.
+    which is known when the arm is planned. A look evaluates the scores so far. In an arm that is
+    sampled until a claim is decided, each look leads to another round.
 
     Attributes:
         folder: the folder of its files.
@@ -173,7 +173,7 @@ class Arm:
                 yield part
 
     def lacks(self) -> Iterator[str]:
-        """Yield what is still to be drawn, as phrases; nothing for a finished arm."""
+        """Yield phrases that describe the missing draws; nothing for a finished arm."""
         absent = [part for part in self.parts if not self.has(part)]
         if absent:
             yield f"lacks {len(absent)} of {len(self.parts)} parts"
@@ -274,7 +274,7 @@ class Arm:
 
     @property
     def ledger(self) -> Ledger:
-        """The counts of the stored draws by class; an explored arm has draws from its remainder."""
+        """The counts of stored draws by class; for an explored arm, of draws from the remainder."""
         counts = sum(self._counts().values(), Counter[str]())
         fractions = self.cut_fractions().values() if self.explored else ()
         mass = sum(fractions) / max(len(fractions), 1) if self.explored else None

@@ -14,7 +14,7 @@ _INPUTS, _ATTACK, _ROUND, _SELECTION = "inputs", "attack", "round", "selection"
 _UNDER = " under "
 _NAMED = str.maketrans({":": " ", "/": "_", "\\": "_"})  # from a spec to the name of a folder
 _GREEDY: dict[Model, str] = {"target": "greedy", "control": "control-greedy"}
-_LONGEST = 200  # the most characters of a name, because it names a folder
+_LONGEST = 200  # largest number of characters of a name, which is the name of a folder
 
 
 @dataclass(frozen=True, slots=True)

@@ -45,8 +45,8 @@ class LeakClaim:
             answer, or that cut most draws of a question. The claim is then about the first tokens.
             If False, such a claim is never better than inconclusive, unless a published protocol
             sets the limit.
-        among: the arms and scorers among which the claim was chosen after drawing; empty: it was
-            recorded before drawing.
+        among: the arms and scorers among which the claim was chosen after drawing; empty: the claim
+            was recorded before drawing.
 
     Raises:
         InputError: a number outside its range.
@@ -104,8 +104,8 @@ class RecordedClaim:
 
     Attributes:
         claim: the claim.
-        digest: a digest of its scorer's settings.
-        prior: whether it was recorded before anything of the run was drawn.
+        digest: a digest of the settings of the claim's scorer.
+        prior: whether the claim was recorded before anything of the run was drawn.
     """
 
     claim: LeakClaim

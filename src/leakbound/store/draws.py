@@ -46,8 +46,8 @@ class DrawTable(Generic[R]):
         """Return the rows of one arm, of one query, or of both.
 
         Args:
-            arm: the arm's name; None: keep the present arms.
-            query: the query's id; None: keep the present queries.
+            arm: the arm's name; None: all arms of this table.
+            query: the query's id; None: all queries of this table.
 
         Returns:
             A table of these rows.

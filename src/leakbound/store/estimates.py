@@ -35,14 +35,22 @@ Family = Literal[
 ]
 """The group of statements that are valid simultaneously with a row, at the row's confidence.
 
-For one arm and scorer: "single", no other statement; "questions", the statements about every
-question; "excess", the mean and the largest excess over the control; "gaps", the largest gap and
-the number of gaps; "leak@k", the mean leak@k at several k; "readings", the statements about the
-answer, the thought and either; "claim", one claim that was recorded before its draws, with each
-bound at the full alpha, because at most one bound can decide wrongly. For one scorer: "grid", all
-decodings; "stresses", all effects of stresses; "models", all differences from a baseline. For all
-arms and all binary scorers of a run: "simultaneous", the mean and the worst question, so that any
-limit can be judged after the results are known.
+These groups contain statements about one arm and scorer:
+
+- "single": only this statement;
+- "questions": the statements about every question;
+- "excess": the mean and the largest excess over the control;
+- "gaps": the largest gap and the number of gaps;
+- "leak@k": the mean leak@k at several k;
+- "readings": the statements about the answer, about the thought, and about either of them;
+- "claim": one claim that was recorded before its draws. Each bound has the full alpha, because at
+  most one of the two bounds can lead to a wrong decision.
+
+These groups contain statements about one scorer: "grid", about all decodings; "stresses", about all
+effects of stresses; "models", about all differences from a baseline.
+
+The group "simultaneous" contains the mean and the worst question of all arms and all binary scorers
+of a run. So any limit can be judged after the results are known.
 """
 DECIDING: tuple[Family, Family] = ("claim", "simultaneous")
 """The families on which certificates rest."""
@@ -173,7 +181,7 @@ class EstimateRow:
 
     @property
     def confidence(self) -> float:
-        """The least probability that the bounds are valid."""
+        """The bounds are valid with at least this probability."""
         return self.estimate.confidence
 
     @property
@@ -207,7 +215,7 @@ PLAIN: Fields = {
     "proved": False,
     "inputs": ("as asked", "these queries", "input distribution", "as found"),
 }
-"""The default selection: no excess, not joint, from draws, all queries of a question together.
+"""The default selection: not an excess, not joint, from draws, over all queries of a question.
 
 Rows that decide claims are excluded, because they differ from others only in their part of alpha.
 """

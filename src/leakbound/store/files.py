@@ -82,7 +82,7 @@ def write_whole(path: Path, write: Callable[[Path], object]) -> None:
 
 
 def _lock(descriptor: int) -> bool:
-    """Take the kernel's lock on a file; False if another process has it or there are no locks."""
+    """Take the kernel's lock on a file; False if another process has it or locks do not exist."""
     try:
         import fcntl
 
@@ -208,7 +208,7 @@ def unsealed(path: Path, values: Json, remedy: str) -> dict[str, Json]:
 def read_value(kind: type[T], path: Path, remedy: str = ELSEWHERE) -> T | None:
     """Return the value that `write_sealed` wrote; None if there is no file.
 
-    Raises DamagedError, with the remedy, if it changed or has another type.
+    Raises DamagedError, with the remedy, if the value changed or has another type.
     """
     return value_of(kind, path, read_sealed(path, remedy), remedy) if path.exists() else None
 

@@ -20,8 +20,8 @@ from leakbound.types import (
     to_json,
 )
 
-_LONG = 200  # the most characters of a value in a message
-_FIRST = ("engine", "weights", "end_tokens")  # other differences follow from these
+_LONG = 200  # largest number of characters of a value in a message
+_FIRST = ("engine", "weights", "end_tokens")  # compared first: other differences follow
 _IN_WORDS = {
     "fingerprint: engine: ": "another engine drew: ",
     "fingerprint: weights: ": "the model has other weights: ",
@@ -56,8 +56,8 @@ def require_same_n(path: Path, have: ArmSpec, want: ArmSpec) -> None:
 def require_other_model(path: Path, key: ArmKey, arms: Mapping[ArmKey, ArmSpec]) -> None:
     """Raise InputError if the control is the model under evaluation.
 
-    The digests of the weights are compared; for a served model, its address and name. Models
-    without either are accepted.
+    The digests of the weights are compared; for a served model, its address and name. Models for
+    which neither is known are accepted.
     """
     mine = which_model(arms[key])
     for other, spec in arms.items():

@@ -58,12 +58,12 @@ def read_accepted(run: Path, record: RunRecord) -> tuple[Accepted, ...] | None:
 
 
 def write_selections(run: Path, selections: Iterable[Selection]) -> None:
-    """Store the criterion of every query, and the selected queries."""
+    """Store the selected queries, and the value of the selection criterion for every query."""
     write_sealed(run / _SELECTED, _SelectionFile(tuple(selections)))
 
 
 def read_values(run: Path) -> dict[str, float]:
-    """Return the criterion of every query, by id; empty without input selection."""
+    """Return the value of the selection criterion by query id; empty without input selection."""
     stored = read_value(_SelectionFile, run / _SELECTED) or _SelectionFile(())
     return {q: value for selection in stored.prompts for q, value in selection.values.items()}
 
@@ -80,8 +80,8 @@ class AttackQuery:
         query: the query.
         decoding: the decoding under which its outputs are drawn.
         shots: the pairs of question and answer that are shown before the query.
-        rounds: the standing of the query after each round. Bounds in a standing only steer the
-            search and are not claims, except bounds that were proved.
+        rounds: the results of the query after each round of the search. Their lower bounds only
+            steer the search and are not claims, except the proved bounds.
         arm: the key of the arm that draws from the query.
     """
 

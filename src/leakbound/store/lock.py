@@ -34,7 +34,7 @@ T = TypeVar("T")
 _NO_LOCKS = (errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOLCK)
 _WAIT, _POLL = 0.05, 0.01  # seconds: the last holder may be removing the file
 _mine: set[tuple[Path, int, int]] = set()
-"""The locks that this process holds: the file, the process and the thread."""
+"""The locks that this process has, each as (file, process, thread)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +45,7 @@ class Holder:
         pid: the process number.
         host: the host's name.
         command: the command line, without `leakbound`.
-        since: the time when it took the lock (UTC).
+        since: the time when the lock was taken (UTC).
     """
 
     pid: int
@@ -120,7 +120,7 @@ def holder_of(folder: Path) -> Holder | None:
 def _is_running(pid: int) -> bool:
     """Return False only if this machine has no process with this number."""
     if sys.platform == "win32":
-        return True  # `os.kill` ends the process there
+        return True  # on Windows, `os.kill` would end the process
     try:
         os.kill(pid, 0)
     except (OSError, OverflowError) as error:

@@ -47,8 +47,8 @@ class Explored:
 
     Attributes:
         remainder: a lower bound on the mass of the region that the draws come from.
-        settled: the mass of the settled events. Open prefixes, which may remain if there are no
-            draws, do not count.
+        settled: the mass of complete outputs, and of prefixes whose continuations all have one
+            score. Open prefixes, which may remain if there are no draws, do not count.
         forwards: the number of prefixes that were forwarded before the draws, and in total.
     """
 
@@ -258,9 +258,9 @@ class Proofs:
         self.stored = Artifact(folder=folder, kind=ProvedEvent, owner={"arm": arm}, remedy=AGAIN)
 
     def journal(self, slug: str, forwards: int) -> Journal:
-        """Return the journal of a search with at most this number of forwards per query.
+        """Return the journal of a search with at most this number of forward passes per query.
 
-        It keeps results by `Searched.key` until they are written.
+        The journal keeps results by `Searched.key` until they are written.
         """
         owner = {**self.stored.owner, "most": forwards, "slug": slug}
         return Journal(self.stored.folder / f"{slug}.jsonl", owner)
@@ -268,7 +268,7 @@ class Proofs:
     def write(
         self, slug: str, proofs: Sequence[Proving], searched: Sequence[Searched], forwards: int
     ) -> None:
-        """Store the proofs about all queries; they replace the old ones.
+        """Store the proofs about all queries; they replace stored proofs.
 
         Args:
             slug: the name of the scorer's files.

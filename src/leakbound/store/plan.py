@@ -22,8 +22,8 @@ from leakbound.types import JsonObject, Query
 from leakbound.types.decoding import require
 
 CHUNK = 1024  # draws of a chunk, which share a key
-PART = 4_096  # the most draws of a part
-MOST = 10**9  # the most draws of a query
+PART = 4_096  # the largest number of draws of a part
+MOST = 10**9  # the largest number of draws of a query
 _PART_QUERIES = 64
 _EXPLORED_QUERIES = 4  # questions of an explored part, each of which takes long
 
@@ -176,7 +176,7 @@ class Look:
     Attributes:
         n: the number of draws that the question had.
         decision: the state of the claim about the question.
-        next: the number of draws at its next look; `n` if it stops.
+        next: the number of draws at the question's next look; `n` if the question stops.
     """
 
     n: int

@@ -72,7 +72,7 @@ class StoppedDraws:
         claim: the claim, such as `p<=0.02`.
         scorer: the scorer whose scores decide.
         confidence: the confidence of a decision at any look.
-        first: draws of every question before the first look.
+        first: the number of draws of every question before the first look.
     """
 
     kind: Literal["until decided"] = "until decided"
@@ -88,8 +88,8 @@ class ExploredDraws:
 
     Attributes:
         mode: the division of the effort between masses and draws.
-        forwards: the prefixes that are forwarded per question.
-        scorer: the scorer that settles prefixes.
+        forwards: the number of prefixes that are forwarded per question.
+        scorer: the scorer whose bounds end the exploration below a prefix.
     """
 
     kind: Literal["explored"] = "explored"
@@ -103,7 +103,7 @@ class ImportedDraws:
     """Draws of another tool; their number was fixed in advance unless a claim ended them.
 
     Attributes:
-        order: the key of the order of the draws, which does not depend on them.
+        order: the key of the order of the draws; the key does not depend on the draws.
         sampled_by: the tool, and its description of the sampling.
         in_doubt: why the draws may be dependent; empty if there is no reason.
         seed: the seed that the tool states.
@@ -122,7 +122,7 @@ class ImportedDraws:
 
 
 Redaction: TypeAlias = bool | Literal["questions"]
-"""Texts left out of pages and exports: no texts, all but questions (True), or "questions" too."""
+"""Texts that pages leave out. False: none; True: all but questions; "questions": questions too."""
 ArmDraws: TypeAlias = FixedDraws | StoppedDraws | ExploredDraws | ImportedDraws
 """The rule by which the outputs of an arm were drawn."""
 
@@ -134,7 +134,7 @@ def claim_of(draws: ArmDraws | None) -> str:
 
 @dataclass(frozen=True, slots=True)
 class CopiedFrom:
-    """The source of copied draws: the identity of an arm of a finished run, and their key."""
+    """The source of copied draws: the identity of an arm of a finished run, and the draws' key."""
 
     identity: str
     drawn_as: ArmKey
@@ -159,8 +159,8 @@ class ArmSpec:
         machine: facts that affect the exact draws, but not their distribution.
         probe: the model's probabilities of fixed questions, compared within rounding errors; None:
             not known.
-        longest_answer: the tokens of the longest reference answer, its end token included; None:
-            not known.
+        longest_answer: the number of tokens of the longest reference answer, its end token
+            included; None: not known.
     """
 
     fingerprint: JsonObject
@@ -210,11 +210,11 @@ class AttackRecord:
 
     Attributes:
         budget: the number of draws per question in the search, or their cost in forward passes.
-        first_draws: draws of every candidate in the first round.
-        confidence: the confidence of the bounds that steer.
+        first_draws: the number of draws of every candidate in the first round.
+        confidence: the confidence of the bounds that steer the search.
         forwards_per_token: the number of forward passes of a proof that cost as much as a token of
             a draw; None: all rounds draw, and none proves.
-        scorer: the scorer whose scores steer.
+        scorer: the scorer whose scores steer the search.
         rewritings: the source of the rewritings that are tried.
         openers: the openers of answers that are tried.
         pairs: the number of pairs shown before a query.
@@ -256,15 +256,14 @@ class RunQueries:
         return tuple(query for query in self.queries if query.source == "original")
 
     def own(self, parts: Sequence[Part]) -> tuple[Part, ...]:
-        """Return the parts that the run draws: all parts, or every N-th part from its slice's
-        number on."""
+        """Return the parts that the run draws: all, or every N-th from its slice's number on."""
         number, of = (1, 1) if self.slice is None else slice_of(self.slice)
         return tuple(parts[number - 1 :: of])
 
 
 @dataclass(frozen=True, slots=True)
 class TriedVariant:
-    """A variant that a search tries: the id of a query, the name of a decoding, shown pairs."""
+    """A variant that a search tries: a query's id, a decoding's name, and pairs shown before it."""
 
     query: str
     decoding: str

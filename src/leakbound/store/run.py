@@ -139,7 +139,7 @@ class Run(Displayed):
         """
         if not (path / FILE).exists():
             names = _FIRST_FILES if record.inputs is None else (*_FIRST_FILES, SELECTION)
-            left = path.iterdir() if path.exists() else ()  # by a run that was killed at its start
+            left = path.iterdir() if path.exists() else ()  # left by a run killed at its start
             if any(file.name not in names and file.suffix != ".partial" for file in left):
                 raise MixError(f"`{path}` has other files and no run.json. Name an empty folder.")
             return None

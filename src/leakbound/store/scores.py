@@ -29,8 +29,8 @@ def stored_rows(
 ) -> Rows:
     """Return the scores of these queries from a stored table, one row per query.
 
-    `undrawn`: the draws of each query that never came. `binary`: the scorer's declared range.
-    `empty`: a query may have no draws.
+    `undrawn`: the number of draws of each query that the engine did not return. `binary`: the
+    scorer's declared range. `empty`: a query may have no draws.
     """
     missing = np.array([undrawn.get(query_id, 0) for query_id in query_ids], dtype=np.int64)
     own = place_of(table["query_id"], query_ids)
@@ -60,7 +60,7 @@ def tallied_rows(
 ) -> Rows:
     """Return the scores of queries from the number of draws with each score or none.
 
-    `undrawn`: the draws of each query that never came.
+    `undrawn`: the number of draws of each query that the engine did not return.
     """
     rows = [(q, n, x) for q, tally in tallies.items() for x, n in tally.items()]
     columns = zip(*rows, strict=True) if rows else ((), (), ())

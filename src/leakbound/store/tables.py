@@ -152,7 +152,7 @@ def _frozen(cell: Any) -> Any:
 _META = b"leakbound"
 _ROWS, _TABLE = "rows", "table"  # keys of the metadata besides `DIGEST`
 _BATCH = 2**16  # rows that are converted in one batch, because Python values take much memory
-_KEPT = 32  # the most tables kept in memory
+_KEPT = 32  # the largest number of tables in memory
 _UNCHANGED = set[tuple[Path, tuple[int, ...]]]()
 """Files, with their state, whose digest was found correct and is not computed again."""
 # Errors that damaged bytes may raise in pyarrow, or in code that uses the values read from them.

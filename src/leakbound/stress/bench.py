@@ -50,7 +50,7 @@ class Stress(ABC):
     name: ClassVar[str]
     """Its key in `STRESSES`."""
     drawn_only: ClassVar[bool] = False
-    """Whether it has draws only, and no exact masses."""
+    """Whether models under this stress have draws only, and no exact masses."""
 
     @property
     def spec(self) -> str:
@@ -66,7 +66,7 @@ class Stress(ABC):
         """Raise InputError, before anything is drawn, if the stress does not fit this model."""
 
     def model(self, bench: Bench, model: Subject, out: Path) -> Subject:
-        """Return the model to query: this one, or another, made in the folder `out`.
+        """Return the model to query: this model, or a changed model made in the folder `out`.
 
         A model that already exists is not made again.
         """
@@ -103,7 +103,7 @@ class OfWeights(Stress):
         """Return the changed model, with the same kind of engine."""
         engine, where = engine_of(str(model))
         if out.exists() and not self._made(where, out):
-            shutil.rmtree(out)  # incomplete, of another model, or replaced
+            shutil.rmtree(out)  # it is incomplete, of another model, or to be replaced
         if not out.exists():
             self.make(bench, where, out)
             write_json(out / MADE, self._record(where, out))

@@ -51,11 +51,11 @@ class Dialogue(Stress):
 
 @dataclass
 class DialogueEngine:
-    """An engine that draws conversations: its completions are their turns, with `TURN` between.
+    """An engine that draws conversations; a completion has all turns, with `TURN` between them.
 
     Each turn sees the earlier answers only. If the answer of a turn is missing, the answer of the
     conversation is missing too: its finish is then "filtered" or "error". A question fails if a
-        turn of any of its conversations cannot be sampled, or no longer fits the context.
+    turn of any of its conversations cannot be sampled, or does not fit the context.
     """
 
     inner: Generate
@@ -143,7 +143,7 @@ class _Conversations:
         return cls(sample.query, decoding, drawn, [], sample.missing)
 
     def following(self, chunk: int) -> Iterator[tuple[Completion, Query]]:
-        """Yield each conversation of a chunk with its next query, under its own id.
+        """Yield each conversation of a chunk with its next query, which has a separate id.
 
         Conversations with the same text are one, even if their answers differ in tokens or finish.
         """
@@ -182,7 +182,7 @@ class _Conversations:
         return replace(self, drawn=self.next, next=[])
 
     def sample(self) -> Sample:
-        # an empty conversation was explained turn by turn: each was an end token
+        # the tokens of an empty conversation were checked turn by turn: each turn was an end token
         drawn = [c if visible(c.answer) else replace(c, tokens=1) for c in self.drawn]
         return Sample(
             query=self.query, decoding=self.decoding, completions=tuple(drawn), missing=self.missing

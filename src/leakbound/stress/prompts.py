@@ -1,7 +1,7 @@
 """Stresses that change the prompts: an opener, pairs before the question, the frame of a test.
 
-An opener must not give the answer away. If it has a content word of the answer that the question
-lacks, that question is queried without it (see `leakbound.inputs.variants`).
+An opener must not give the answer away. If the opener has a content word of the answer that the
+question lacks, this question is queried without the opener (see `leakbound.inputs.variants`).
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ FRAME = (
 class OpenedBy(Stress):
     """Every answer begins with one neutral opener.
 
-    number: its index in `NEUTRAL`, from 1.
+    number: the index of the opener in `NEUTRAL`, from 1.
     """
 
     number: int

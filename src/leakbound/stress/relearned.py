@@ -21,10 +21,12 @@ _ROLES: tuple[Role, ...] = ("retain", "forget")
 class Relearn(OfWeights):
     """Teach the model some rows by full fine-tuning (AdamW with a cosine schedule).
 
-    file: a file, read by `load_benchmark`, whose rows are all taught. retain, forget: instead of a
-        file, this number of rows of the benchmark, chosen by the seed. epochs, rate: passes over
-        the rows, and the maximum learning rate. evaluated: whether evaluated questions may be
-        taught. Otherwise `forget` uses only rows that a limit left out.
+    Attributes:
+        file: a file, read by `load_benchmark`, whose rows are all taught.
+        retain, forget: instead of a file, this number of rows of the benchmark, chosen by the seed.
+        epochs, rate: the number of passes over the rows, and the maximum learning rate.
+        evaluated: whether evaluated questions may be taught. If "no", `forget` uses only rows that
+            a limit left out.
     """
 
     file: str = ""

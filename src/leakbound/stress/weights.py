@@ -1,8 +1,8 @@
 """Round weights to few values, or set the smallest to 0; computations stay in float.
 
 As usual in quantisation, only matrices of linear layers change, but not the output head and the
-embeddings. The method is round-to-nearest, not GPTQ or AWQ, which use data. So the distribution of
-the rounded model can be computed exactly, and proofs remain possible.
+embeddings. The method is round-to-nearest, not GPTQ or AWQ, which use data. Computations stay in
+float, so the distribution of the rounded model can be computed exactly, and proofs remain possible.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class _Changed(OfWeights):
 class Round(_Changed):
     """Each weight becomes the nearest of few values, scaled by the largest of its neighbours.
 
-    values: 255 for `int8` and 15 for `int4`, evenly spread around 0; the 16 of `nf4`.
+    values: `int8` (255 values) and `int4` (15 values) are evenly spread around 0; `nf4` has 16.
     """
 
     values: Values

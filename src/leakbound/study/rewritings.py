@@ -39,15 +39,16 @@ class Rewritings:
         ids: keep the rewritings that the model under evaluation answers as confidently as the
             question (Cheng et al. 2025, Algorithm 2).
         ids_draws: the number of answers per rewriting for `ids`, at least 1.
-        criterion: the confidence of `ids`: "mean_prob" (the mean probability of an answer),
-            "mean_logprob", or "mean_logprob_per_token".
+        criterion: the measure of confidence for `ids`: "mean_prob" (the mean probability of an
+            answer), "mean_logprob", or "mean_logprob_per_token".
         design: the allocation of outputs: "allocated" draws the query of each output at random;
             "fixed" gives all queries the same number; "fresh" gives one output to each of n
             independent rewritings by a chat model. "fresh" ignores `queries` and leaves out the
             question itself; statements are about the distribution of rewritings.
         filters: remove rewritings that lose a fact of the question or contain a word of the
             answer. False keeps them: a leak may then come from the rewriting.
-        embedder: a sentence-embedding model: keep rewritings with the same meaning (None: all).
+        embedder: a sentence-embedding model; only rewritings with the question's meaning are kept
+            (None: all are kept).
         similarity: the minimum cosine between embeddings of texts with the same meaning, in [-1, 1]
             (None: 0.8).
 
@@ -96,7 +97,7 @@ class Rewritings:
 
     @property
     def kind(self) -> str:
-        """The name in `source` without its argument; it is the `source` of its queries."""
+        """The name in `source` without its argument; rewritings have it as `Query.source`."""
         return self.source.strip().partition(":")[0]
 
     @property

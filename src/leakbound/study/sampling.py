@@ -21,7 +21,8 @@ class FixedN:
     """Draw the same number of outputs for every question.
 
     Attributes:
-        n: draws per question, at least 1 (None: the benchmark's number, 1,024 without a profile).
+        n: the number of draws per question, at least 1 (None: the number of the benchmark's
+            profile, or 1,024 without a profile).
 
     Raises:
         InputError: `n` is less than 1.
@@ -83,12 +84,12 @@ def limit_of(claim: str) -> tuple[float, bool]:
 
 @dataclass(frozen=True, slots=True)
 class Explore:
-    """Compute exact probabilities of the likeliest outputs of every question, and draw the rest.
+    """Compute exact probabilities of every question's likeliest outputs; draw from the remainder.
 
     Attributes:
         mode: "exact" only computes probabilities, "hybrid" also draws from the remainder, and
             "auto" chooses for each question.
-        forwards: forward passes per question in total, at least 1.
+        forwards: the total number of forward passes per question, at least 1.
 
     Raises:
         InputError: the mode is unknown, or `forwards` is less than 1.
@@ -106,7 +107,7 @@ SamplingPlan: TypeAlias = FixedN | Until | Explore
 
 
 def with_draws(plan: SamplingPlan, n: int) -> SamplingPlan:
-    """Return the plan, with n draws per question if it states no number."""
+    """Return the plan, with n draws per question if the plan states no number."""
     if isinstance(plan, FixedN):
         return plan if plan.n is not None else FixedN(n)
     if isinstance(plan, Until):
@@ -115,7 +116,7 @@ def with_draws(plan: SamplingPlan, n: int) -> SamplingPlan:
 
 
 def draws_of(plan: SamplingPlan) -> int | None:
-    """Return the maximum number of draws per question; None if it is open or exploring decides."""
+    """Return the maximum number of draws per question; None if not set, or if exploring decides."""
     if isinstance(plan, Explore):
         return None
     return plan.n if isinstance(plan, FixedN) else plan.most
@@ -130,10 +131,11 @@ class Attack:
     """Search, for every question, for the query and decoding that leak most.
 
     The search tries rewritings, retained question-answer pairs before the question, openers of the
-    answer, and decodings. If several decodings are evaluated, the search tries these. Otherwise it
-    tries the one decoding and the grid of `temperatures` and `top_ps`. Greedy decoding is not
-    searched, because its answer is known without drawing. If leaks are too rare to compare queries
-    by draws, and the model has exact probabilities, the search compares proved lower bounds.
+    answer, and decodings. If several decodings are evaluated, the search tries these. If one
+    decoding is evaluated, the search tries this decoding and the grid of `temperatures` and
+    `top_ps`. Greedy decoding is not searched, because its answer is known without drawing. If leaks
+    are too rare to compare queries by draws, and the model has exact probabilities, the search
+    compares proved lower bounds.
 
     Attributes:
         budget: the number of draws per question, or of forward passes for proofs, that the search
@@ -165,7 +167,7 @@ class Attack:
                 )
 
     def decodings(self, evaluated: Sequence[Decoding]) -> tuple[Decoding, ...]:
-        """Return the grid, the first evaluated decoding first; InputError without any."""
+        """Return the decodings to try, the first evaluated one first; InputError without any."""
         sampled = [decoding for decoding in evaluated if not decoding.greedy]
         if not sampled:
             raise InputError(
@@ -183,7 +185,7 @@ class Prove:
     """Search for rare leaks of every question, with the model's own probabilities of outputs.
 
     Attributes:
-        forwards: the maximum of forward passes per question, at least 1.
+        forwards: the maximum number of forward passes per question, at least 1.
         proposals: finished runs of the same questions. The search begins with their leaking
             answers, the true answer and the run's own answers.
 

@@ -26,11 +26,11 @@ def prompting_of(
     system: str | None = None,
     thinking: Thinking = "auto",
 ) -> Prompting:
-    """Return how `evaluate` writes the questions of a benchmark.
+    """Return the settings by which `evaluate` converts the questions of a benchmark to prompts.
 
     Args:
         task: the benchmark (None: rows of no benchmark).
-        template: as for `evaluate`: it applies to chat models too (None: the benchmark's).
+        template: as for `evaluate`: the plain prompt, for chat models too (None: the benchmark's).
         system: as for `evaluate`, the chat's system prompt (None: the benchmark's).
         thinking: whether a chat model that can think is trained to think; "auto" means that it is
             not.

@@ -33,7 +33,7 @@ from leakbound.types.records import require_types
 
 CONFIDENCE = 0.99
 RHO = 2.0  # the rho of Scholten et al. and of Cheng et al.
-_LONG = 400  # the most characters shown of an error about a file
+_LONG = 400  # largest number of characters shown of an error about a file
 _PLAN, _SETTINGS = FixedN(), ModelSettings()
 _PLANS: dict[str, tuple[str, type]] = {
     "n": ("n", FixedN),
@@ -96,13 +96,14 @@ class Study:
         control_questions: the spec of a benchmark with similar questions that the model was never
             taught, to compare with (None: no comparison).
         scorers: scorers of completions in [0, 1]. The first scorer decides claims and guides
-            searches (default: the scorers of the benchmark). A scorer object is recorded by its
-            name, which only this process can resolve.
+            searches (default: the scorers of the benchmark). For a scorer object, only its name is
+            recorded, which other processes cannot resolve.
         claims: limits of the leak probability by the first scorer, under the first decoding: "0.01"
             for the mean or "every:1%" for every question. Each claim is recorded before drawing,
             and decided at its own error rate (default: none).
-        allow_unmatched: if no reference answer counts as a leak by some scorer, warn and draw.
-            False refuses to draw, like the command line without --allow-unmatched.
+        allow_unmatched: whether to draw, with a warning, if no reference answer counts as a leak by
+            some scorer. If False, this case raises InputError, as on the command line without
+            --allow-unmatched.
         check_scorers: before drawing, also test scorers that need a model on reference answers.
         calibration: a file of items that people labelled, to correct for a judge's errors (None: no
             correction).

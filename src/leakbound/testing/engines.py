@@ -38,7 +38,7 @@ FALSE_ALARM = 1e-6
 """The largest probability that an engine that keeps every promise fails one call."""
 
 _KEYED = 200  # draws per key: two keys agree on all with chance 0.9 ** 200 < 1e-9 per query
-_MOST_EQUAL = 0.75  # of the observed draws; then no output has a probability beyond 0.9
+_MOST_EQUAL = 0.75  # fraction of equal draws; if lower, no output exceeds 0.9
 _TEMPERED = 4000  # single-token draws at each temperature
 _COLD = 0.5
 

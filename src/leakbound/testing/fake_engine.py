@@ -33,10 +33,10 @@ class WordEngine:
     """Draw, explore and force outputs from next-word probabilities; each token is a word.
 
     Args:
-        words: all words; the first is the end of an output, which has no text.
+        words: all words; the first word is the end of an output, and has no text.
         number: the number of a query's distribution. Queries with one number share prefixes.
-        following: returns the probability of each word at T = 1, given that number and the words so
-            far.
+        following: returns the probability of each word at T = 1, given `number` and the preceding
+            words.
         margin: the declared margin for rounding in exploring and forcing.
     """
 
@@ -86,11 +86,11 @@ class WordEngine:
     def force(
         self, texts: Sequence[tuple[Query, str]], decoding: Decoding
     ) -> list[Completion | None]:
-        """Force each text and the end after it; see `Explores.force`.
+        """Teacher-force each text and the end token after it; see `Explores.force`.
 
         Args:
             texts: each query with a text. A text that is too long for the decoding is cut.
-            decoding: the distribution to force through.
+            decoding: the distribution under which texts have their probabilities.
 
         Returns:
             A completion of count 0 for each text; None if the decoding cannot produce it.
@@ -145,7 +145,7 @@ class FakeEngine(WordEngine):
 
     Args:
         outputs: query id -> completion -> its probability at T = 1; they sum to 1. A query without
-            a row uses the row of its prompt.
+            an entry uses the entry of its prompt.
         name: part of the fingerprint.
         broken: the ids of queries that fail, as with a model whose logits are NaN.
 
@@ -190,7 +190,7 @@ class FakeEngine(WordEngine):
             decoding: the distribution to draw from.
 
         Raises:
-            InputError: for a query without a row, a decoding in two passes, or `max_tokens`.
+            InputError: for a query without an entry, a decoding in two passes, or `max_tokens`.
         """
         for query in queries:
             self._row(query)
@@ -221,7 +221,7 @@ class FakeEngine(WordEngine):
 
 
 def _masses(chances: Mapping[tuple[int, ...], float]) -> dict[tuple[int, ...], float]:
-    """Return by prefix the probability of all outputs that begin with it."""
+    """Return, for each prefix, the probability of all outputs that begin with the prefix."""
     masses: dict[tuple[int, ...], float] = {}
     for ids, p in chances.items():
         for length in range(len(ids) + 1):

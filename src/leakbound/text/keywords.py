@@ -138,8 +138,10 @@ def _kept(run: re.Match[str]) -> str:
 
 @lru_cache(maxsize=4096)
 def _holds(side: str) -> bool:
-    """Return whether a neighbour keeps a run of markup: it is part of a word in a script with
-    blanks."""
+    """Return whether a neighbour keeps a run of markup.
+
+    It does if it is part of a word in a script with blanks.
+    """
     return bool(side) and joins(side) and (is_digit(side) or not is_unspaced(side))
 
 
@@ -172,8 +174,7 @@ def places(keyword: str, text: str, following: str = ".") -> Iterator[int]:
 
 
 def _apart(edge: str, neighbour: str, *, right: bool = False) -> bool:
-    """Return whether a keyword may have this neighbour at this edge; "" stands for any
-    neighbour."""
+    """Return whether a keyword may have this neighbour (or, for "", any) at this edge."""
     if not joins(edge) or (neighbour and not joins(neighbour)):
         return True
     if is_digit(edge) and (not neighbour or is_digit(neighbour)):
@@ -224,8 +225,7 @@ _opening = lru_cache(maxsize=4096)(normalise)  # siblings in a tree of prefixes 
 
 
 def settled(prefix: str) -> Settled:
-    """Return the part of a normalised prefix that no continuation changes; see the module
-    docstring.
+    """Return the part of a normalised prefix that no continuation changes (see the module).
 
     Args:
         prefix: the beginning of a text.

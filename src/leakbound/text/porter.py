@@ -118,8 +118,7 @@ def _double_l(word: str) -> str:
 
 
 def _ruled(word: str, rules: tuple[_Rule, ...], least: int = 1) -> str:
-    """Apply the first rule whose suffix the word has, if the rest has a measure of at least
-    `least`."""
+    """Apply the first rule whose suffix fits, if the measure of the rest is at least `least`."""
     for suffix, instead in rules:
         if word.endswith(suffix):
             base = word[: -len(suffix)]
@@ -132,8 +131,7 @@ _STEPS = (_plural, _past, _ending_y, _derived, _further, _last, _ending_e, _doub
 
 
 def _consonants(word: str) -> list[bool]:
-    """Return whether each letter is a consonant; `y` is a consonant at the start and after a
-    vowel."""
+    """Return whether each letter is a consonant; `y` is one at the start and after a vowel."""
     kinds: list[bool] = []
     for letter in word:
         after_consonant = bool(kinds) and kinds[-1]
@@ -147,10 +145,10 @@ def _measure(word: str) -> int:
 
 
 def _short(word: str) -> bool:
-    """Return whether a word ends in consonant, vowel, consonant (not w, x, y), or is vowel,
-    consonant.
+    """Return whether a word ends in a short syllable, as Porter's rules define it.
 
-    A word of the first kind lost an `e`, like `hop` of `hoping`.
+    A word of two letters must be vowel, consonant. A longer word must end in consonant, vowel,
+    consonant (not w, x, y); such a word may have lost an `e`, like `hop` of `hoping`.
     """
     kinds = _consonants(word)
     if len(word) == 2:

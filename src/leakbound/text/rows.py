@@ -73,7 +73,7 @@ class Row:
         return int(text)
 
     def some(self, key: str, separators: str = "") -> tuple[str, ...]:
-        """Return `texts`; InputError if there are none."""
+        """Return the result of `texts`; InputError if there are no texts."""
         texts = self.texts(key, separators)
         if not texts:
             raise self._lacks(key)
@@ -272,8 +272,7 @@ _TO_QUOTE = re.compile(r'[",;\t\r\n]|^\s|\s$')
 
 
 def csv_of(rows: Sequence[Mapping[str, object]]) -> str:
-    """Return flat rows with the same keys as CSV. Numbers are not rounded, and None is an empty
-    cell.
+    """Return flat rows with the same keys as CSV, with unrounded numbers and None as an empty cell.
 
     A text that a spreadsheet would evaluate as a formula gets an apostrophe in front (OWASP, "CSV
     injection"), even if the text begins with apostrophes. Removing the first apostrophe restores
@@ -341,7 +340,7 @@ _FENCED = re.compile(r"\A```(?:json)?\s*\n(.*)\n```\Z", re.DOTALL)
 
 
 def json_object(reply: str) -> dict[str, object] | None:
-    """Return the JSON object that a reply consists of, or None.
+    """Return the JSON object in a reply that contains nothing else, or None.
 
     Thoughts in tags before the object, and a code fence around the object, are allowed. An object
     among words does not count, because it may be a quote from the model's input. An object with

@@ -15,8 +15,8 @@ from sys import float_info
 
 from markupsafe import Markup
 
-# Controls but for tab and line feed; marks that turn the direction of what follows; line ends that
-# only some programs know.
+# Control characters except tab and line feed; marks that change the direction of the text after
+# them; line breaks that only some programs recognise.
 _STEERING = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028\u2029\u202a-\u202e\u2066-\u2069]"
 )
@@ -43,8 +43,7 @@ def kind_of(value: object) -> str:
 
 
 def visible(text: str) -> str:
-    """Return the text with control characters, such as the first of an escape sequence, as
-    `\\u001b`.
+    """Return the text with control characters written as escapes, such as `\\u001b`.
 
     JSON with these escapes has the same value.
     """
@@ -105,7 +104,7 @@ def rounded(value: float, towards: int = 0, digits: int = 2) -> Decimal:
     def to(places: int, rounding: str) -> Decimal:
         return exact.quantize(Decimal((0, (1,), _place(exact) - places)), rounding)
 
-    exact = to(max(_KEPT, digits), ROUND_HALF_EVEN)  # 1 - .93 is .07, and a rounding
+    exact = to(max(_KEPT, digits), ROUND_HALF_EVEN)  # removes the rounding error of 1 - .93
     exact = to(digits, {-1: ROUND_FLOOR, 0: ROUND_HALF_EVEN, 1: ROUND_CEILING}[towards])
     return to(digits, ROUND_HALF_EVEN)  # .0996 is .10, not .100
 

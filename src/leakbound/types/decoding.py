@@ -36,11 +36,11 @@ class Decoding:
         temperature: at least 0; 0 is greedy.
         top_p: the mass kept, in (0, 1]; 1 keeps all.
         top_k: the number of kept tokens; 0 keeps all.
-        max_new_tokens: the most tokens of a completion, at least 1.
-        max_tokens: the most tokens of a prompt and its completion together, at least 1, in addition
-            to `max_new_tokens` (None: only the completion is bounded).
-        max_thinking_tokens: the most tokens of a thought, at least 1; `max_new_tokens` then bounds
-            only the answer (None: it bounds both together).
+        max_new_tokens: the largest number of tokens of a completion, at least 1.
+        max_tokens: the largest number of tokens of a prompt and its completion together, at least
+            1; it applies in addition to `max_new_tokens` (None: only the completion is bounded).
+        max_thinking_tokens: the largest number of tokens of a thought, at least 1; `max_new_tokens`
+            then bounds only the answer (None: it bounds both together).
         adaptive_temperature: the confidence threshold c_T of Scholten et al. (2025), section 5, in
             (0, 1]; None: off.
         adaptive_mode: "running": a step is greedy if the mean, over the generated tokens including
@@ -48,9 +48,9 @@ class Decoding:
             all draws of a prompt are the greedy completion if this mean over the greedy completion
             exceeds c_T.
         stop: stop strings. The first one that appears ends the completion, and is not part of it.
-        filter: "missing": an output that a content filter withheld counts against every claim.
-            "part-of-system": the filter belongs to the evaluated system, so the text that users see
-            is scored.
+        filter: "missing": an output that a content filter withheld has no answer: it counts as 1 in
+            upper bounds and as 0 in lower bounds. "part-of-system": the filter belongs to the
+            evaluated system, so the text that users see is scored.
         unknown: settings that another tool used and did not state ("temperature", "top_k", "top_p",
             "max_new_tokens"); the values of these fields have no meaning, and a bound is about the
             distribution of that tool.
@@ -125,7 +125,7 @@ class Decoding:
 
     @property
     def longest(self) -> int:
-        """Return the most tokens of an output, including its thought."""
+        """Return the largest number of tokens of an output, including its thought."""
         return self.max_new_tokens + (self.max_thinking_tokens or 0)
 
     @property
@@ -164,13 +164,13 @@ class Decoding:
         return " ".join(parts)
 
     def room(self, length: int) -> int:
-        """Return the most tokens that a completion may have after a prompt.
+        """Return the largest number of tokens that a completion may have after a prompt.
 
         Args:
             length: the number of tokens of the prompt.
 
         Returns:
-            The most new tokens; 0 or less where `max_tokens` leaves no room.
+            The number; 0 or less if the prompt and `max_tokens` leave no room for a completion.
         """
         most = self.max_tokens
         return self.longest if most is None else min(self.longest, most - length)

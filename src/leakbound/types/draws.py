@@ -106,8 +106,8 @@ class Sample:
         query: the query.
         decoding: the distribution of the draws.
         completions: the distinct outputs, each with its count.
-        missing: the number of requested draws without an output (a failed request); they count
-            against every claim.
+        missing: the number of requested draws without an output (a failed request); they count as 1
+            in upper bounds and as 0 in lower bounds.
     """
 
     query: Query
@@ -189,8 +189,8 @@ class Redrawn:
 
     Attributes:
         query: the query.
-        differs_after: the number of tokens after which a draw is not a stored completion; None: all
-            are stored.
+        differs_after: the number of tokens after which a draw is not a stored completion; None:
+            every draw is a stored completion.
         excused: the number of draws that differ by a token, within the margin.
     """
 
@@ -271,7 +271,7 @@ Ranges = Callable[[Query, Sequence[Event]], list[tuple[float, float]]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Effort:
-    """How an output distribution is explored.
+    """The settings for exploring an output distribution.
 
     Attributes:
         mode: "exact" spends all forward passes on the likeliest prefixes; "hybrid" spends some on
@@ -298,7 +298,7 @@ class Effort:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Exploration:
-    """The known part of a query's output distribution: exact masses, and draws from the rest.
+    """The known part of a query's output distribution: exact masses, and draws from the remainder.
 
     The mass outside `events` and `remainder` is unknown. It comes from rounding and, if no draws
     were made, from unexplored outputs.

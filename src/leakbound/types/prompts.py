@@ -22,7 +22,7 @@ class Prompt:
 
     Attributes:
         id: unique within its benchmark, and stable between runs.
-        question: the question in the benchmark's own words.
+        question: the question in the benchmark's original wording.
         answer: the text of a full leak; None if the benchmark has no answer. A scorer that needs an
             answer refuses such a prompt.
         split: the part of the benchmark that the item belongs to, such as "forget10".
@@ -34,7 +34,7 @@ class Prompt:
         perturbed_answers: wrong answers of the same form (3 or 5), for the truth ratio.
         alternate_answers: refusals to train on, such as "I don't know".
         examples: question-answer pairs that come before the question.
-        prefix: words that open the answer for the model; no part of a completion.
+        prefix: words that open the answer for the model; not part of a completion.
         thought: the reasoning before the answer, in rows to train on; scorers do not read it.
 
     Raises:
@@ -98,7 +98,7 @@ class Usual:
     """The default settings of a benchmark.
 
     Attributes:
-        prompts: the number of prompts without a limit.
+        prompts: the number of prompts if no limit is set.
         decoding: the decoding, as in `Benchmark`.
         template: the plain prompt, as in `Benchmark`.
         system: the system message, as in `Benchmark`.
@@ -167,7 +167,7 @@ class Query:
         prompt_id: the id of its prompt.
         text: the text that the model reads.
         source: the source of the words: `original`, or the kind of input source that rewrote them.
-        prefix: words that open the answer for the model; no part of a completion.
+        prefix: words that open the answer for the model; not part of a completion.
         examples: question-answer pairs that come before the text.
     """
 

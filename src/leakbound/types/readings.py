@@ -24,7 +24,7 @@ class Reading:
         token_ids: the labelled tokens.
         text: the text of the tokens, without special tokens.
         logprobs: natural log-probability of each token, float64.
-        top: whether the token is the likeliest, ties to the lowest id.
+        top: whether the token is the likeliest; of tied tokens, only the one with the lowest id is.
         mean: the mean of log p over the vocabulary under p itself, so that -mean is the entropy in
             nats.
         std: the standard deviation of log p under p.
@@ -42,7 +42,7 @@ class Reading:
 
 @runtime_checkable
 class Reads(Protocol):
-    """An engine that can read an answer."""
+    """An engine that computes the probabilities of given answers."""
 
     @property
     def fingerprint(self) -> JsonObject:
@@ -98,7 +98,7 @@ class Probes(Protocol):
 
     @property
     def probe(self) -> tuple[ProbedPrompt, ...]:
-        """Return the readings, which for engines of one distribution differ only by rounding."""
+        """Return the likeliest tokens; engines of one distribution differ only by rounding."""
 
 
 def probe_difference(
@@ -153,11 +153,11 @@ class Fingerprint:
     Attributes:
         dtype: the dtype in which the weights are used; None: not reported.
         prompting: the conversion of questions to prompts, as `Prompting.described` reads it.
-        ordinary_end_tokens: ids of tokens of text at which the model ends its answers.
+        ordinary_end_tokens: ids of ordinary text tokens that end the model's answers.
         repeatable: whether the same keys give the same draws again.
         confirmed: whether it is known that only the decoding truncates the distribution. If not,
             neutral settings were sent to a server that may truncate nevertheless.
-        assumes: assumptions of every bound on the draws that outsiders cannot check.
+        assumes: assumptions behind every bound on the draws, which cannot be checked from outside.
     """
 
     dtype: str | None = None

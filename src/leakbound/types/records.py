@@ -31,7 +31,7 @@ _WORDS = {
     type(None): "null", Path: "a path",
 }  # fmt: skip
 _OBJECT = "an object, with fields"
-_SHOWN = 200  # the most characters of a value in a message
+_SHOWN = 200  # largest number of characters of a value in a message
 
 
 def to_json(value: object) -> Json:
@@ -206,7 +206,7 @@ class _Reader:
         members = {k: self.read(hints[k], member, f"{where}: {k}") for k, member in value.items()}
         try:
             return kind(**members)
-        except InputError as error:  # the value itself refuses them
+        except InputError as error:  # the constructor refuses the members
             raise InputError(f"{where}: {error}") from error
 
     def union(self, members: tuple[Any, ...], value: Any, where: str) -> Any:

@@ -82,8 +82,8 @@ class Chat(Named, Protocol):
         draw if the engine can be seeded.
 
         Raises:
-            IncompleteError: a failure that may pass (a time-out, a busy server) left some requests
-                without a reply. The same call requests them again.
+            IncompleteError: a temporary failure (a time-out, a busy server) left some requests
+                without a reply. The same call sends these requests again.
         """
 
 
@@ -104,12 +104,12 @@ class Classify(Named, Protocol):
 
 @runtime_checkable
 class Truncates(Protocol):
-    """A classifier that can read only the beginning of every text."""
+    """A classifier that can be limited to the beginning of every text."""
 
     def truncated(self, tokens: int) -> Classify:
         """Return the same classifier for the first tokens only, so that no text is too long.
 
-        `tokens` counts the tokens that the classifier adds, and is at most the model's context.
+        `tokens` includes the tokens that the classifier adds, and is at most the model's context.
         """
 
 
@@ -135,7 +135,7 @@ class Headway:
         done: the number of units that are done.
         total: the number of all units.
         unit: the name of the units; empty if the progress is not known (see `during`).
-        tokens: tokens that a model forwarded in this step so far.
+        tokens: the number of tokens that a model forwarded in this step so far.
         note: a remark for the user, to be shown immediately; empty in all other reports.
     """
 
@@ -198,7 +198,7 @@ def counted(progress: Progress, phase: str, items: Sequence[T], unit: str) -> It
 
 
 class Tell(Protocol):
-    """Called with the draws finished and tokens forwarded since the last call.
+    """Called with the numbers of finished draws and of forwarded tokens since the last call.
 
     A `note` is a remark for the user, to be shown immediately; the numbers then have no meaning.
     """
@@ -256,9 +256,9 @@ class Unkept:
 class Keeps(Protocol):
     """An engine whose draws cannot be repeated.
 
-    The engine never repeats a draw that it made or lost, because a draw that is replaced because of
-    its content is not a draw from the distribution. `kept` records every draw that the engine made
-    or lost.
+    The engine never repeats a draw that it made or lost: the content of a draw may be the reason
+    for its loss, and replacing such draws would change their distribution. `kept` records every
+    draw that the engine made or lost.
     """
 
     kept: DrawJournal
@@ -295,7 +295,7 @@ class Generate(Protocol):
         """Draw completions.
 
         Args:
-            queries: texts to put to the model.
+            queries: the texts that the model gets.
             decoding: the distribution to draw from.
             draws: the numbers of draws per chunk, and their keys.
 
@@ -317,7 +317,7 @@ class Probabilistic(Protocol):
 
 @runtime_checkable
 class Explores(Probabilistic, Protocol):
-    """An engine that knows the probabilities behind its draws."""
+    """An engine that finds likely outputs with their probabilities, and teacher-forces texts."""
 
     def explore(
         self, queries: Sequence[Query], decoding: Decoding, effort: Effort, ranges: Ranges
@@ -325,12 +325,12 @@ class Explores(Probabilistic, Protocol):
         """Find the exact masses of likely outputs, and draw from the remainder.
 
         Args:
-            queries: texts to put to the model.
+            queries: the texts that the model gets.
             decoding: the distribution to explore and to draw from.
             effort: the number of forward passes per query, and their division between exploring and
                 draws.
-            ranges: returns the lowest and highest score of all outputs in an event, by which
-                prefixes are settled.
+            ranges: returns the lowest and highest score of all outputs in an event. A prefix whose
+                two numbers are equal is not explored further.
 
         Returns:
             One Exploration or Failure for each query, in any order.

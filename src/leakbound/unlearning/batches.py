@@ -29,7 +29,7 @@ Head = Callable[[Tensor], Tensor]
 
 
 def as_it_is(ends: Tensor) -> Tensor:
-    """Return the input unchanged, in place of an output head."""
+    """Return the input unchanged; this function replaces an output head."""
     return ends
 
 
@@ -37,10 +37,14 @@ def as_it_is(ends: Tensor) -> Tensor:
 class Batch:
     """The rows of a step, padded together.
 
-    `places` [B, T] marks the positions whose logits are needed, `tokens` [B, T] the own tokens of
-    answers and questions. `rows` and `others` (by split and part) are the rows of each split among
-    the B, `frozen` the frozen model's values of a split's rows, `step_lengths` the number of tokens
-    of each row of the step, by split and part.
+    Attributes:
+        padded: the token ids, the mask and the labels of B rows.
+        places: marks the positions whose logits are needed, [B, T].
+        tokens: by name, marks the tokens of answers or of questions, [B, T].
+        rows: by split, the range of its rows among the B rows.
+        others: by split and part, the range of its rows with other answers.
+        frozen: by split, the frozen model's values of each row.
+        step_lengths: by split and part, the number of tokens of each row of the step.
     """
 
     padded: Padded
@@ -60,7 +64,7 @@ class Batch:
 
 @dataclass(frozen=True, slots=True)
 class Assembly:
-    """Makes batches of `data` and cuts them, for an objective with these `needs`.
+    """Makes batches of `data`, and cuts them into the inputs of losses with these `needs`.
 
     `seed` draws the direction that activations are steered to.
     """
@@ -186,7 +190,7 @@ class _Picked:
     pieces: Mapping[range, Tensor]
 
     def at(self, mask: Tensor, inside: range, *, made: bool = True) -> LossInputs:
-        """Return the logits at the true entries of `mask` [B, T] in these rows, if `made`."""
+        """Return labels, and logits if `made`, where `mask` [B, T] is true in these rows."""
         here = slice(inside.start, inside.stop)
         row, column = mask[here].nonzero(as_tuple=True)
         logits = self.pieces[inside].new_empty(len(row), 0)
@@ -207,7 +211,7 @@ class _FrozenRows:
     def joined(self, name: str, head: Head = as_it_is) -> Tensor | None:
         if not self.rows or name not in self.rows[0]:
             return None
-        join = torch.stack if name.endswith("nll") else torch.cat  # numbers, or values of tokens
+        join = torch.stack if name.endswith("nll") else torch.cat  # by row, or by token
         with torch.no_grad():
             return head(join([row[name] for row in self.rows]).to(self.device))
 

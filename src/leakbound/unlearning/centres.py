@@ -1,12 +1,11 @@
 """Contrast centres: a few rewritings of a question that represent all of them (Cheng et al. 2025).
 
-The rewritings are clustered by a Dirichlet process mixture, as in section 5 of
-the paper. Deviations: The question itself is always a centre, in place of the
-candidate nearest to the mean of its component. The paper's selection of inputs
-(IDS) precedes clustering only if the settings request it. It is algorithm 2 as
-in `leakbound.inputs.select`, by the model before training, at T = 1 without
-truncation. Centres are chosen once, before training, and stored with the
-trained model.
+The rewritings are clustered by a Dirichlet process mixture, as in section 5 of the paper.
+Deviations from the paper: The question itself is always a centre, in place of the candidate nearest
+to the mean of its component. The paper's selection of inputs (IDS) precedes clustering only if the
+settings request it. IDS is algorithm 2 of the paper, implemented in `leakbound.inputs.select`. It
+uses answers of the model before training, at T = 1 without truncation. Centres are chosen once,
+before training, and stored with the trained model.
 """
 
 from __future__ import annotations
@@ -33,7 +32,7 @@ from leakbound.unlearning.settings import ModelAnswers
 from leakbound.unlearning.work_folder import stored_json
 
 CLUSTERED_FROM = 4  # if there are fewer candidates, all are centres
-MOST = 8  # components, and so centres; two to four are typical
+MOST = 8  # largest number of components and of centres; two to four are typical
 # The priors were chosen for two properties. Among 8 to 21 candidates, two to four synthetic groups
 # that are six spreads apart are found, in many dimensions or on a line. Real rewritings, which
 # hardly form groups, give one to five components. With more dimensions or narrower components, each

@@ -128,8 +128,7 @@ class Encoder:
         return self.rows(rows, drawn)
 
     def centres(self, row: Prompt, texts: Sequence[str]) -> list[Example]:
-        """Encode the prompts of texts that replace a row's question; InputError for a long
-        prompt."""
+        """Encode texts that replace a row's question; InputError for a prompt above the limit."""
         queries = [replace(_query(row), text=text) for text in texts]
         located = [self.prompting.locate(self.tokenizer, query) for query in queries]
         for ids, _ in located:
@@ -149,7 +148,7 @@ def _query(row: Prompt) -> Query:
 
 
 def pad(examples: Sequence[Example], *, whole: bool = False) -> Padded:
-    """Pad on the right. The pad id is 0: the mask depends on positions, so its value is never read.
+    """Pad on the right with id 0, which is never read, because the mask depends on positions only.
 
     `whole` also feeds the last token, which predicts nothing.
     """

@@ -1,11 +1,10 @@
 """The model's forward pass, without computations whose result is not used.
 
-For a vocabulary of 50,000 tokens the logits of a padded batch take more memory
-than everything else, and only a third of the tokens are answer tokens. So the
-output head is applied only to the hidden states of answer tokens. To reduce
-padding, two rows of the data share a row of the batch (a line). Each of these
-two methods is used only if the model gives the same logits with it on one
-batch.
+For a vocabulary of 50,000 tokens the logits of a padded batch take more memory than everything
+else, and only a third of the tokens are answer tokens. So the output head is applied only to the
+hidden states of answer tokens. To reduce padding, two rows of the data share a row of the batch (a
+line). Each of these two methods is used only if it leaves the model's logits on one batch
+unchanged.
 """
 
 from __future__ import annotations
@@ -29,9 +28,9 @@ Places = tuple[Tensor, ...]  # rows and columns, each [K]
 class Lines:
     """The positions of the tokens of B rows if a short row follows a long row in one line.
 
-    `line` and `start` [B]; `width` is the length of the longest line. The i-th longest row opens
-    the i-th of n lines, and the shortest rows follow, the shortest of all after the longest. No
-    other pairing has a narrower widest line.
+    `line` and `start` are the line of each row and its first position there, [B]; `width` is the
+    length of the longest line. The i-th longest row opens the i-th of n lines, and the shortest
+    rows follow, the shortest of all after the longest. No other pairing has a narrower widest line.
     """
 
     line: Tensor
@@ -50,7 +49,7 @@ class Lines:
         return cls(line, start, int((start + lengths).max()))
 
     def at(self, places: Places) -> Places:
-        """Return the positions in the lines of positions in the rows."""
+        """Convert positions in the rows to positions in the lines."""
         row, column = places
         return self.line[row], self.start[row] + column
 
@@ -74,7 +73,7 @@ class Lines:
 
 
 class Forward(nn.Module):
-    """The forward pass of `model`. `narrow`: its head is applied only to the requested places.
+    """The forward pass of `model`. `narrow`: the head is applied only to the requested places.
 
     `paired`: two rows share a line. The class is a torch module, so that wrappers for several
     processes or autocast can wrap it in place of the model.

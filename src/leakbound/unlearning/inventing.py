@@ -1,8 +1,8 @@
 """Answers that the model makes up, which replace the true ones (Mekala et al. 2024, AltPO).
 
-The answers are drawn once, before training, from the initial model, and stored
-with the trained model. Deviations: the instruction was written for this
-package, no examples are shown, and only the first line of an output is used.
+The answers are drawn once, before training, from the initial model, and stored with the trained
+model. Deviations from the paper: the instruction was written for this package, no examples are
+shown, and only the first line of an output is used.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ def invented_answers(
     """Return the answers that the model makes up for the rows of each split that needs them.
 
     The rows are several copies of the questions, one after the other; a question's k-th row has its
-    k-th draw. Answers are read from `folder`, or drawn and written into it; they are the same for
-    the same seed. Raises IncompleteError if the model cannot be queried.
+    k-th draw. Answers are read from `folder`, or drawn and written into it. The same seed gives the
+    same answers. Raises IncompleteError if the model cannot be queried.
     """
     inventing, seed = recipe.settings.inventing, recipe.settings.seed
     questions = {s: rows[: len(rows) // inventing.draws] for s, rows in recipe.inventive.items()}

@@ -1,4 +1,4 @@
-"""Query a model for training: `LeakageProbe` measures its leakage during training.
+"""Query a model during its training: `LeakageProbe` measures the model's leakage.
 
 The random numbers of the measurement are keyed, so the random state of training
 does not change.
@@ -46,8 +46,8 @@ def mean_recall(
 ) -> float:
     """Return the mean over questions of the ROUGE-L recall of their greedy answers.
 
-    With a summary `of`, answers are sampled at T = 1, and it gives each question's value. An output
-    whose answer is missing scores 0. IncompleteError if the model cannot be queried.
+    With a summary `of`, answers are sampled at T = 1, and the summary gives each question's value.
+    An output whose answer is missing scores 0. IncompleteError if the model cannot be queried.
     """
     decoding = Decoding(temperature=0.0 if of is None else 1.0, max_new_tokens=max_new_tokens)
     scorer, values = make_scorer("rouge-l-recall"), []
@@ -69,8 +69,8 @@ class LeakageProbe:
     `p_max SPLIT`: the largest next-token probability, averaged over each true answer's tokens, then
     over answers. `ED SPLIT`: mean + 2 standard deviations of the ROUGE-L recall of sampled answers,
     averaged over questions. `utility SPLIT`: the mean ROUGE-L recall of greedy answers. ED is
-    measured on the first split, which is to be forgotten, and utility on the others. An output
-    whose answer is missing scores 0.
+    measured on the first split, which is to be forgotten, and utility on the other splits. An
+    output whose answer is missing scores 0.
     """
 
     loaded: LoadedModel

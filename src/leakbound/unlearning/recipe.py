@@ -55,7 +55,7 @@ class Recipe:
     def to_dict(self) -> dict[str, object]:
         """Return the contents of `recipe.json`: rows by number and digest only."""
         prompting = object_of(self.prompting)
-        if self.prompting.thinking == "auto":  # recipes of earlier versions do not state it
+        if self.prompting.thinking == "auto":  # recipes of earlier versions lack it
             prompting = {name: value for name, value in prompting.items() if name != "thinking"}
         recipe: dict[str, object] = {
             "name": self.objective.name,
@@ -95,14 +95,14 @@ _LICENCE = re.compile(r"^license:[ \t]*([\w.-]+)[ \t]*$", re.MULTILINE)
 
 @dataclass(frozen=True, slots=True)
 class Base:
-    """The initial model of a training: its name, and its licence if it states one."""
+    """The initial model of a training: its name, and its licence if the model states one."""
 
     name: str
     licence: str | None = None
 
     @classmethod
     def of(cls, location: str) -> Base:
-        """Read the card of a folder, whose name is the model's; other locations are hub names."""
+        """Read a model folder's card and use the folder's name; other locations are hub names."""
         folder = Path(location)
         if not folder.is_dir():
             return cls(location)

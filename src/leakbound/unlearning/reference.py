@@ -86,7 +86,7 @@ class References:
 
     @cached_property
     def _where(self) -> dict[tuple[str, int], tuple[Any, list[str]]]:
-        """The open file of each row, and the names of its values."""
+        """The open file with the values of each row, and the names of these values."""
         places: dict[tuple[str, int], tuple[Any, list[str]]] = {}
         for path, (split, rows) in self.files.items():
             file = safe_open(path, framework="pt")
@@ -99,9 +99,10 @@ class References:
 
 
 def push_at_start(references: References, objective: Objective) -> dict[str, float]:
-    """Return, before training, the fraction of rows that CEL's push moves, and the mean distance.
+    """Return the initial fraction of rows that CEL pushes away, and the mean distance to centres.
 
-    Empty if no term of the objective has a push.
+    A row is pushed away if its distance to its centres is below the margin tau. The result is empty
+    if no term of the objective pushes rows away from centres.
     """
     figures: dict[str, float] = {}
     for term in objective.terms:

@@ -58,7 +58,7 @@ def require_known(objective: Objective, splits: Splits) -> None:
 
 
 def require_apart(forget: Sequence[Row], retain: Sequence[Row]) -> None:
-    """Raise InputError for a question or a text on both sides."""
+    """Raise InputError for a question or a text in both forget and retain."""
     kept = {_named(row).strip(): row.id for row in retain}
     both = [row for row in forget if _named(row).strip() in kept]
     if both:
@@ -133,7 +133,7 @@ def opened(source: Source) -> Benchmark | Given:
 
 
 def rows_of(source: Benchmark | Given, role: Role | None = None) -> Given:
-    """Return the rows of a role (None: the evaluated rows); rows that were passed are unchanged.
+    """Return the rows of a role (None: the evaluated rows); return given rows unchanged.
 
     InputError if the benchmark's rows are only for evaluation.
     """

@@ -31,8 +31,8 @@ class ModelAnswers:
     rows.
 
     Attributes:
-        draws: answers per text, at least 1.
-        max_new_tokens: maximum tokens per answer, at least 1.
+        draws: the number of answers per text, at least 1.
+        max_new_tokens: the maximum number of tokens per answer, at least 1.
 
     Raises:
         InputError: a number below 1.
@@ -71,9 +71,9 @@ class StepCount:
 
     Attributes:
         passes: the total number of passes.
-        accumulation: passes per step.
+        accumulation: the number of passes per step.
         steps: the number of optimiser steps.
-        warmup: steps over which the learning rate rises.
+        warmup: the number of steps over which the learning rate rises.
     """
 
     passes: int
@@ -89,14 +89,15 @@ class TrainingSettings:
     Attributes:
         epochs: passes over the leading split, which is forgotten or taught.
         learning_rate: the largest learning rate, which is reached after the warm-up.
-        batch_size: rows of the leading split per forward pass.
-        accumulation: passes per step.
+        batch_size: the number of rows of the leading split per forward pass.
+        accumulation: the number of passes per step.
         schedule: how the learning rate falls: "cosine", "linear" or "constant".
         warmup_ratio: the fraction of all steps over which the learning rate rises.
         whole_steps: count steps as `StepCount` describes.
         weight_decay: AdamW's weight decay.
         max_grad_norm: the norm to which gradients are clipped.
-        max_length: maximum of prompt and answer together, in tokens (None: the model's context).
+        max_length: the maximum number of tokens of prompt and answer together (None: the model's
+            context).
         dtype: the type in which weights are stored.
         bf16: multiply in bfloat16, for any type of the stored weights.
         checkpointing: recompute activations in the backward pass instead of storing them.
@@ -104,7 +105,8 @@ class TrainingSettings:
         prompting: how questions become prompts (None: as in `evaluate` for the same benchmark).
         alternates: the sentences that objectives with alternate answers teach (None: the row's own
             sentences, or the default sentences of this package).
-        embedder: chooses contrast centres if a row has many paraphrases (None: the model).
+        embedder: the model whose embeddings of a row's paraphrases are clustered to choose contrast
+            centres (None: the model to train, as it is before training).
         selecting: first keep only paraphrases that the model answers as confidently as the
             question.
         inventing: how the model makes up answers, for objectives that prefer such answers.
@@ -171,15 +173,16 @@ class Watch:
 
     Attributes:
         checkpoint_minutes: minutes between checkpoints, 0 (each step) or more.
-        evaluate_every: steps between measurements of leakage and utility (None: no measurements).
+        evaluate_every: the number of steps between measurements of leakage and utility (None: no
+            measurements).
         questions: the number of questions of each split that are measured, from the first on.
-        draws: answers per question.
-        max_new_tokens: maximum tokens per answer.
+        draws: the number of answers per question.
+        max_new_tokens: the maximum number of tokens per answer.
         report_to: trackers that transformers supports.
         dry_run: check everything, load the model, and neither train nor write.
 
     Raises:
-        InputError: minutes below 0, or another number below 1.
+        InputError: `checkpoint_minutes` below 0, or another number below 1.
     """
 
     checkpoint_minutes: float = 10.0

@@ -124,7 +124,7 @@ class ObjectiveTrainer(Trainer):  # type: ignore[misc]
         self.head = head
         self.work = work
         self.following = following
-        self.weights = objective.weights  # of the terms, multipliers as they are now
+        self.weights = objective.weights  # of the terms, with the current multipliers
         self.terms = torch.zeros(len(objective.terms))
         self.passes = 0
         self.started = time.monotonic()
@@ -149,7 +149,7 @@ class ObjectiveTrainer(Trainer):  # type: ignore[misc]
         return loss
 
     def move(self, epoch: int, shares: Tensor) -> None:
-        """Update the multiplier of each bound by its mean excess, averaged over all processes."""
+        """Update each bound's multiplier by the excess over the bound, averaged over processes."""
         beyond = self.accelerator.reduce(shares, "mean").tolist()
         for i, bound in self.objective.bounds.items():
             if epoch >= bound.warmup:
@@ -170,7 +170,7 @@ class ObjectiveTrainer(Trainer):  # type: ignore[misc]
         if "loss" in logs:
             means = self.accelerator.reduce(self.terms.to(self.args.device) / self.passes, "mean")
             for term, mean in zip(self.objective.terms, means.tolist(), strict=True):
-                name = f"{term.split} {term.loss}"  # which two recipes may have in common
+                name = f"{term.split} {term.loss}"  # two recipes may have the same name
                 logs[name] = logs.get(name, 0.0) + mean
             self.terms, self.passes = torch.zeros_like(self.terms), 0
             for i in self.objective.bounds:
@@ -194,7 +194,7 @@ class ObjectiveTrainer(Trainer):  # type: ignore[misc]
         return DataLoader(self.train_dataset, batch_size=1, collate_fn=itemgetter(0))
 
     def save_model(self, output_dir: str | None = None, _internal_call: bool = False) -> None:
-        """Write the model itself, without training's wrappers, and its tokenizer."""
+        """Write the model without the wrappers of training, and the model's tokenizer."""
         if self.args.should_save:
             self.model.model.save_pretrained(output_dir)
             self.processing_class.save_pretrained(output_dir)

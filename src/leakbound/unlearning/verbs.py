@@ -112,7 +112,8 @@ def unlearn(
 ) -> Trained:
     """Make a model forget answers or running texts, and write the result to a folder.
 
-    If it is interrupted, the same call resumes from the last checkpoint and gives the same weights.
+    If training is interrupted, the same call resumes from the last checkpoint and gives the same
+    weights.
 
     Args:
         model: a folder or hub name; a `LoadedModel` is trained in place.
@@ -210,7 +211,8 @@ def finetune(
             before.
 
     Raises:
-        InputError: a model for which another coin has chosen, and inputs that `unlearn` refuses.
+        InputError: a model whose taught subjects another coin has chosen, and inputs that `unlearn`
+            refuses.
         ModelError: a model that cannot be loaded.
         MixError: `out` is the model of another recipe or an unfinished one, or another command
             is training into it.
@@ -391,7 +393,7 @@ def _clear(out: Path, work: WorkFolder) -> None:
     """Remove the files that a command left next to a finished model if it was killed at its end."""
     folders = [folder for folder in (work.path, partial_of(out)) if folder.exists()]
     if folders:
-        with suppress(MixError), work.locked():  # if it is locked, another command will
+        with suppress(MixError), work.locked():  # if locked, another command removes them
             for folder in folders:
                 shutil.rmtree(folder, ignore_errors=True)
 
@@ -422,7 +424,7 @@ def _prompting(
 
 
 def _rows(rows: Sequence[Row], needs: Needs, settings: TrainingSettings) -> Sequence[Row]:
-    """Return the rows of a split with all that the objective needs, once per made-up answer."""
+    """Return a split's rows with all that the objective needs, repeated per made-up answer."""
     if "invented" in needs.parts:
         rows = [*rows] * settings.inventing.draws
     if "alternate" not in needs.parts or passages(rows):

@@ -125,11 +125,11 @@ def trained(model: Any, weights: Weights, seed: int) -> Iterator[Any]:
             parameter.requires_grad_(before[name])
 
 
-_COMPARED = 1 << 20  # weights of a tensor
+_COMPARED = 1 << 20  # largest number of compared weights of a tensor
 
 
 def rounded_weights(model: Any, weights: Weights) -> list[torch.Tensor]:
-    """Copy the trained weights that have 16 bits; of large tensors, evenly spaced weights."""
+    """Copy the trained weights with 16 bits; of a large tensor, copy evenly spaced weights."""
     modules = {"": model} if weights.everything else chosen_modules(model, weights)
     if weights.adapters:
         modules = {name: modules[name] for name in _adaptable(modules, model, weights)}

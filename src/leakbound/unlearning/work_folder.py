@@ -106,7 +106,7 @@ def stored_json(file: Path, make: Callable[[], dict[str, Any]]) -> dict[str, Any
 
 
 def read_log(file: Path) -> list[Mapping[str, float]]:
-    """Read the log of a finished training, whose last line has the seconds it took."""
+    """Read the log of a finished training, whose last line has the duration in seconds."""
     lines = [*read_steps(file)]
     if not lines or "seconds" not in lines[-1]:
         raise DamagedError(f"`{file}` does not state how long training took. {REMEDY}")
@@ -142,6 +142,6 @@ def _step(folder: Path) -> int:
 
 
 def _is_complete(folder: Path) -> bool:
-    with suppress(InputError):  # not for errors of the disk
+    with suppress(InputError):  # errors of the disk are still raised
         return bool(read_object(folder / _WHOLE) and read_object(folder / _STATE))
     return False
