@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import unicodedata
+from functools import cache
 from itertools import product
 
 import pytest
@@ -140,16 +141,21 @@ def test_spellings_of_one_text_are_equal(spec: str) -> None:
         assert make_scorer(spec).score([text], answer) == [score], (answer, text)
 
 
-# Planes 15 and 16 have 131,000 private characters; plane 0 has 6,400 more.
-CHARACTERS = [c for c in map(chr, range(0xF0000)) if unicodedata.category(c) != "Cn"]
-CANONICAL = [(c, unicodedata.decomposition(c).split()) for c in CHARACTERS]
+@cache
+def assigned() -> list[str]:
+    """The characters of Unicode, except for 131,000 private ones of planes 15 and 16."""
+    return [c for c in map(chr, range(0xF0000)) if unicodedata.category(c) != "Cn"]
+
+
+def decomposed() -> list[tuple[str, list[str]]]:
+    return [(c, unicodedata.decomposition(c).split()) for c in assigned()]
 
 
 @pytest.mark.thorough
 def test_classes_are_those_of_unicode() -> None:
     """By Unicode's tables in the package `regex`, for the characters that it knows."""
     regex = pytest.importorskip("regex")
-    every = "".join(CHARACTERS)
+    every = "".join(assigned())
 
     def having(*properties: str) -> set[str]:
         return {c for name in properties for c in regex.findall(rf"\p{{{name}}}", every)}
@@ -158,17 +164,18 @@ def test_classes_are_those_of_unicode() -> None:
         *(f"scx={name}" for name in ["Han", "Hira", "Kana", "Thai", "Laoo", "Khmr", "Mymr"])
     )
     hangul, unknown = having("scx=Hang"), having("Cn")
-    assert {c for c in CHARACTERS if not characters.plain(c)} - unknown == having("DI")
+    assert {c for c in assigned() if not characters.plain(c)} - unknown == having("DI")
     assert {characters.plain(c) for c in having("Quotation_Mark")} == {"'", '"'}
     shared = set("\u02bc\u0303\u0305\u0323\u0331")  # also Latin, or of any script
-    for c in set(filter(characters.joins, CHARACTERS)) - unknown - shared:
+    for c in set(filter(characters.joins, assigned())) - unknown - shared:
         if characters.plain(c) == c:
             assert characters.is_unspaced(c) == (c in unspaced), hex(ord(c))
             assert characters.is_hangul(c) == (c in hangul), hex(ord(c))
 
 
+@pytest.mark.thorough
 def test_superscripts_and_fractions_stay_and_all_else_is_compatible() -> None:
-    for c, parts in CANONICAL:
+    for c, parts in decomposed():
         written = characters.plain(c)
         if parts[:1] in (["<super>"], ["<fraction>"]):
             assert written == c
@@ -177,15 +184,16 @@ def test_superscripts_and_fractions_stay_and_all_else_is_compatible() -> None:
             assert written == unicodedata.normalize("NFKC", c)
 
 
+@pytest.mark.thorough
 def test_unicode_has_the_properties_the_proof_uses() -> None:
     """Only marks are reordered or compose (jamo by arithmetic); the first one decides the kind."""
-    pairs = [(c, p) for c, p in CANONICAL if len(p) == 2 and p[0][0] != "<"]
+    pairs = [(c, p) for c, p in decomposed() if len(p) == 2 and p[0][0] != "<"]
     assert len(pairs) > 900
     for c, (first, second) in pairs:
         assert unicodedata.category(chr(int(second, 16)))[0] == "M"
         assert unicodedata.category(c)[0] == unicodedata.category(chr(int(first, 16)))[0]
         assert characters.is_unspaced(c) == characters.is_unspaced(chr(int(first, 16)))
-    for c in CHARACTERS:
+    for c in assigned():
         assert unicodedata.combining(c) == 0 or unicodedata.category(c)[0] == "M"
         assert ("a" + c + "b").casefold() == "a" + c.casefold() + "b"
         first = c.casefold()[0]
@@ -255,7 +263,7 @@ def test_shortcuts_agree_with_the_rule_read_literally() -> None:
 
 @pytest.mark.thorough
 def test_normalising_again_changes_nothing() -> None:
-    for c in CHARACTERS:
+    for c in assigned():
         ideograph = unicodedata.name(c, "").startswith("CJK UNIFIED")  # of one kind, 97,000
         if unicodedata.category(c) in ("Co", "Cs") or "\u3400" < c < "\uf8ff" or ideograph:
             continue
