@@ -74,12 +74,13 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
 
 
 def test_the_table_has_a_row_for_each_part_of_both_models(run: Run) -> None:
-    (table,) = (table for table in summary(run) if table.title == "Leakage by output part, keyword")
+    title = "Scorer keyword: leakage by part of the output"
+    (table,) = (table for table in summary(run) if table.title == title)
     rows = [row[:2] for row in table.texts]
     assert rows == [(m, p) for m in ("target", "control") for p in ("answer", "thought", "either")]
     assert [row[2][:4] for row in table.texts[:3]] == ["0.12", "0.39", "0.39"]
     assert all(row[4] == "–" for row in table.texts[3:])
-    assert "answer, thought and either are valid simultaneously, 99 %" in table.note
+    assert "answer, thought and either are valid simultaneously at 99 %" in table.note
     estimates = [row.to_dict() for row in run.estimates]
     named = {row["estimand"] for row in estimates if row["family"] == "readings"}
     assert "excess leak probability in the thought, largest of 1" in named

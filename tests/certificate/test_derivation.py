@@ -287,7 +287,7 @@ def test_a_certificate_has_one_sentence_and_its_specification(run: Run) -> None:
     low = downward(float(refuted.estimate.lower), 0.1)
     says = f"at least {low} for the worst of these 3 questions: the claimed limit of 0.1 is "
     assert says in refuted.sentence
-    says = "error rate 0.01 per bound (divided by 3 for the lower bound); "
+    says = "error rate 0.01 per bound (divided among 3 questions for the lower bound); "
     assert says in refuted.specification["Bounds"]
     unsure = leakbound.certify(run, max_leak=0.1, out=run.path / "unsure.json", **PLAIN).sentence
     assert unsure.startswith("With 98 % confidence, ")

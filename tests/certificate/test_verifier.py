@@ -115,9 +115,7 @@ def test_another_model(run: Run, stressed: Path) -> None:
     assert {name: check.status for name, check in found.items()} == wanted
     (difference,) = found["before"].differences
     assert difference.where == "weights"
-    assert found["before"].says == (
-        "the model before the stress is the model that was sampled without stress"
-    )
+    assert found["before"].says == ("the named model is the model that was sampled without stress")
     assert found["texts"].says == "under round:int4, the texts are as recorded"
 
 
@@ -252,7 +250,8 @@ def test_the_coin_of_a_recipe(taught: tuple[Run, Path, Coin]) -> None:
     assert "coin" not in until("model", run, arm, str(model)), "without a recipe"
     recipe(model, coin)
     check = until("coin", run, arm, str(model))["coin"]
-    assert (check.status, check.says) == ("ok", "the model's recipe names the same coin as the run")
+    says = "the model's recipe and the run record the same random choice of taught subjects"
+    assert (check.status, check.says) == ("ok", says)
     for name, value in vars_of(coin).items():
         other: dict[str, Any] = {name: f"{value} too" if isinstance(value, str) else value + 1}
         recipe(model, replace(coin, **other))

@@ -67,7 +67,7 @@ def test_every_step_works_on_imports(tmp_path: Path, file: Path, form: str, told
     assert f"made as {told} states" in done("report", out).out
     page = (out / "report.html").read_text()
     assert told in page
-    assert ("nothing truncated" in page) is ("unknown" not in told)
+    assert ("distribution not truncated" in page) is ("unknown" not in told)
     again = import_run([file], out=tmp_path / "again", form=form)
     assert again.arms["target"].identity == Run.open(out).arms["target"].identity
 

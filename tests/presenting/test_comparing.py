@@ -167,7 +167,7 @@ def test_decodings_are_compared_after_settings(questions: Path) -> None:
     one = made(questions, "a", BEFORE, n=32, decodings=decodings)
     found = compare([one, made(questions, "b", AFTER, n=50, seed=4)])
     assert found.labels == ("a, T=1", "a, T=0.5", "b")
-    assert found.tables()[0].title == "Different settings"
+    assert found.tables()[0].title == "Settings in which the models differ"
     assert "seed 4" in found.made["draws"]["b"]
     assert "decoding" in found.made
     assert not {"model", "weights"} & set(found.made)
@@ -269,9 +269,9 @@ def difference(question: str | None, ends: Ends) -> EstimateRow:
 
 
 BY, TINY = "by at least 0.30 on average", "by at least 0.00012 on average"
-AROUND = "on average −0.10 to 0.10"
-OPEN = "on average no difference is shown, −0.10 to 0.10"
-UNKNOWN = "the average is not known, because some questions lack completions"
+AROUND = "the average difference is between −0.10 and 0.10"
+OPEN = f"{AROUND}, so no difference is shown on average"
+UNKNOWN = "the average difference is unknown, because some questions have no completions"
 NO_RISE, NO_FALL, UP = "is shown to rise at none", "is shown to fall at none", "leakage rose at"
 SAYS = {
     "less": "after leaks LESS than before",

@@ -57,7 +57,7 @@ def test_with_a_control(leaks: tuple[float, ...], kind: str, headline: str, tmp_
     assert found.of == "excess leak probability over the control, at the worst question"
     assert found.sure.startswith(
         "99 % confidence for the verdict and the interval above, simultaneously. Evidence: "
-        "4 questions of the benchmark b, "
+        "4 questions of the benchmark “b”, "
     )
     assert (found.number.lower > 0) == (kind == "leaks")
     assert str(run.verdict) == str(found)
@@ -87,7 +87,7 @@ def test_without_a_control_draws_are_only_counted(tmp_path: Path) -> None:
         assert found.headline.endswith(f"{headline} (no control: leaks by chance are included)")
         assert "LEAKS on" not in str(found)
         assert found.of == "leak probability at the worst question"
-    assert "1 question of the benchmark b, 1 draw of every question" in found.sure
+    assert "1 question of the benchmark “b”, 1 draw of every question" in found.sure
     assert found.seen == "1 of 1 greedy answer leaks"
 
 
@@ -117,7 +117,8 @@ def test_a_graded_score_is_no_leak(tmp_path: Path) -> None:
     assert high.of == "excess mean score over the control, at the worst question"
 
 
-BELOW = "BELOW a leak probability of 0.1 at every question (99 %, each individually)"
+EACH = "(99 % confidence, for each question individually)"
+BELOW = f"BELOW a leak probability of 0.1 at every question {EACH}"
 
 
 @pytest.mark.parametrize(
@@ -126,7 +127,8 @@ BELOW = "BELOW a leak probability of 0.1 at every question (99 %, each individua
         ((0.0, 0.0), (0.0, 0.0), "below", BELOW),
         ((0.0, 0.0), (), "below", BELOW),
         ((0.0, 0.6), (0.0, 0.0), "leaks",
-         "leak probability is shown below 0.1 at 1 of 2 questions, and above at 1 (99 % each)"),
+         "the leak probability is shown to be below 0.1 at 1 of 2 questions, and above 0.1 at 1 "
+         f"{EACH}"),
     ],
 )  # fmt: skip
 def test_a_limit_that_the_study_named(
@@ -155,7 +157,8 @@ def test_a_leaking_answer_is_shown_next_to_a_greedy_one_that_hides_it(tmp_path: 
     run.redact(True)
     (found,) = run_verdicts(run, texts=True)
     assert found.quoted == (
-        f"answers are withheld, because the run is redacted (leaking: {found.example.how_often})",
+        f"a sampled answer leaks ({found.example.how_often}); the answer is withheld, because the "
+        "run is redacted",
     )
     shown = made(tmp_path / "s", 0.2, 0.7, 0.4, beside=(0.0, 0.0, 0.0))
     (found,) = run_verdicts(shown, texts=True)

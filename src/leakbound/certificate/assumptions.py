@@ -61,8 +61,8 @@ def _general(record: BenchmarkRecord) -> Iterator[str]:
 def _particular(run: Run, arm: Arm) -> Iterator[str]:
     half, inputs, draws = run.record.benchmark.half, run.record.inputs, arm.spec.draws
     if half is not None:
-        by_coin = f"the subjects that coin {half.seed} chose from {half.benchmark}"
-        yield f"the model was trained on {by_coin}"
+        by_coin = f"the random choice with seed {half.seed} (the coin)"
+        yield f"the model was trained on the subjects of {half.benchmark} that {by_coin} selected"
     if inputs is not None and arm.key.asks == "rewritings" and not may_gather(run):
         yield f"the rewritings come from {inputs.source}"
     if arm.key.stress.startswith("relearn"):

@@ -125,7 +125,7 @@ def _print_certificate(certificate: Certificate) -> None:
     if certificate.proved is not None:
         proved, text = certificate.proved.lower, f"the proved lower bound is > {limit}"
         conditions.append((text, downward(proved, limit), proved > limit, "refuted", "none"))
-    columns = ("condition", "value", "met", "decides", "alpha")
+    columns = ("condition", "value of the bound", "met", "verdict if met", "error rate")
     rows = [(*row[:2], "yes" if row[2] else "no", *row[3:]) for row in conditions]
     print_table(Table.plain("evidence", columns, rows, prose=True))
     if certificate.claim.every_question:

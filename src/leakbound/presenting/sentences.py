@@ -40,8 +40,8 @@ MOST_DRAWS = 10**12  # larger numbers of draws are not stated
 LEVEL = 1e-6  # smaller proofs do not count: every model gives a text some probability
 _LISTED = 5
 NO_CONTROL = (
-    "No control: a model that never saw the data may score as much. Evaluate with --control to "
-    "bound the excess over such a model."
+    "There is no control: a model that never saw the data may have the same scores. Evaluate with "
+    "--control to bound the excess over such a model."
 )
 
 
@@ -138,7 +138,7 @@ def where_it_leaks(model: ArmView, scorer: Scorer) -> str:
     rows = readings(model, scorer, "worst question", beyond)
     of, hidden = reading_of(scorer), model.ledger.hidden
     if not rows and of and (model.ledger.thoughts or hidden):
-        part = "answer or the thought" if of == "either" else f"{of} only"
+        part = "answer or the thought of an output" if of == "either" else f"{of} of an output only"
         return say("reading", part=part, hidden=hidden or None)
     if not rows or not (scorer.binary or beyond):
         return ""
@@ -389,7 +389,7 @@ def _remarks(view: View, model: ArmView, scorer: Scorer) -> list[str]:
         granted = "; that ".join(map(in_words, model.engine.assumes))
         by = of("drawn by", loaded=model.facts["model"], once=once, granted=granted)
     proof = proved(view, model, scorer)
-    proof = proof and f"{model.label}: {proof}"
+    proof = proof and f"{model.label}, {proof}"
     return [leaked, proof, decided, settled, judged, undecided, _keywords(view, model, scorer), by]
 
 
@@ -419,13 +419,14 @@ def of_grid(grid: DecodingGrid) -> list[str]:
         else:
             both = ", ".join(f"{knob} {interval(effects[knob])}" for knob in KNOBS)
             says = say("apart", knobs=" and ".join(KNOBS), effects=both)
-        sentences.append(f"{says} (root mean square, {percent(grid.most.confidence)} jointly)")
+        sure = percent(grid.most.confidence)
+        sentences.append(f"{says} (root mean square over the decodings, {sure} simultaneously)")
     return sentences
 
 
 def of_protocols(view: View, scorer: Scorer) -> str:
-    """State how the draws of a table of protocols are counted, and the meaning of ED."""
-    return f"{counted_of(view.reworded)}\n{say('ed', view=view)}"
+    """Explain the protocols and ED, and state how the draws of their table are counted."""
+    return "\n".join([say("protocols"), counted_of(view.reworded), say("ed", view=view)])
 
 
 def of_stress(view: View, scorer: Scorer) -> str:
@@ -449,5 +450,5 @@ def without_rewriting(counts: RewritingCounts) -> str:
     if not counts.lacking:
         return ""
     shown, more = ", ".join(map(repr, counts.lacking[:_LISTED])), len(counts.lacking) > _LISTED
-    how = "left out of “full”" if counts.design == "fresh" else "only the original is sampled"
+    how = "left out of “full”" if counts.design == "fresh" else "sampled in the original wording"
     return say("without rewriting", counts=counts, how=how, shown=shown, more=more)

@@ -29,14 +29,17 @@ def metrics_table(run: Run) -> Table | None:
     )
     parts = stored["fingerprint"]["parts"]
     sizes = ", ".join(f"{part} {facts['prompts']:,}" for part, facts in parts.items())
-    notes = [f"prompts of the benchmark {run.record.benchmark.name}: {sizes}"]
+    notes = [f"numbers of prompts of the benchmark “{run.record.benchmark.name}”: {sizes}"]
     lacking: dict[str, list[str]] = {}
     for name, why in stored["left_out"].items():
         lacking.setdefault(why, []).append(name)
     notes += [f"not computed without {why}: {', '.join(names)}" for why, names in lacking.items()]
     notes += by_chance(models)
     if fluency := stored["fingerprint"].get("classifier"):
-        notes.append(f"fluency: {fluency['model']}, at most the first {fluency['tokens']} tokens")
+        notes.append(
+            f"fluency: by the classifier {fluency['model']}, from at most the first "
+            f"{fluency['tokens']} tokens"
+        )
     return Table.plain("Metrics", ("metric", *models), rows, "\n".join(notes))
 
 
@@ -57,11 +60,11 @@ def clean_table(run: Run, scorer: Scorer, limit: float, confidence: float) -> Ta
         named = ", ".join(doubtful[:8]) + (", …" if len(doubtful) > 8 else "")
         rows.append((arm.name, f"{sum(clean.holds)} of {len(query_ids)}", named or "none"))
     return Table.plain(
-        f"{scorer.name}: questions proved to leak at most {limit:g}",
+        f"Scorer {scorer.name}: questions proved to leak at most {limit:g}",
         ("arm", "proved", "not proved"),
         rows,
-        f"all proofs are valid simultaneously, {stats.percent(confidence)} (Holm); a question that "
-        "is not proved does not necessarily leak",
+        f"all proofs are valid simultaneously at {stats.percent(confidence)} confidence (Holm's "
+        "method); a question without a proof does not necessarily leak more",
     )
 
 

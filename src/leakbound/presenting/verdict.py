@@ -124,7 +124,9 @@ class Verdict(Displayed):
             return ()
         often = example.how_often
         if example.leak is None:
-            return (f"answers are withheld, because the run is redacted (leaking: {often})",)
+            return (
+                f"a sampled answer leaks ({often}); the answer is withheld, because the run is redacted",
+            )
         lines = [f"question: {_short(example.question)}"]
         if example.greedy is not None:
             label = "the greedy answer, which leaks less" if example.hidden else "the greedy answer"

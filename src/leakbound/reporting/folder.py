@@ -79,7 +79,7 @@ def runs_in(root: Path, notes: list[str]) -> list[Path]:
     for number, (place, below, files) in enumerate(os.walk(root, onerror=unreadable)):
         folder = Path(place)
         if number >= MOST_FOLDERS:
-            notes.append(f"Only the first {MOST_FOLDERS:,} folders are searched.")
+            notes.append(f"Only the first {MOST_FOLDERS:,} folders were searched for runs.")
             break
         if FILE in files or FILE in below:
             folders.append(folder)
@@ -88,7 +88,8 @@ def runs_in(root: Path, notes: list[str]) -> list[Path]:
         below[:] = sorted(name for name in below if not name.startswith("."))
         for link in (folder / name for name in below):
             if link.is_symlink() and _leads_out(link, root):
-                notes.append(f"`{name_of(link, root)}` links out of the folder: not searched.")
+                link_name = name_of(link, root)
+                notes.append(f"`{link_name}` was not searched, because it links out of the folder.")
     return sorted(folders)
 
 
@@ -118,7 +119,7 @@ def message_of(error: Exception) -> str:
     """Return an error in one line, with its type if it is not one of ours."""
     text = " ".join(str(error).split())
     ours = isinstance(error, LeakboundError)
-    return text if ours else f"it cannot be read ({type(error).__name__}: {text})"
+    return text if ours else f"an unexpected error occurred ({type(error).__name__}: {text})"
 
 
 def _last_change(folder: Path, root: Path) -> int:
@@ -129,11 +130,11 @@ def _last_change(folder: Path, root: Path) -> int:
             file = Path(place, name)
             if name in _NOT_READ or name.endswith(".partial"):
                 continue
-            shown = f"its `{name_of(file, folder)}`"
+            shown = f"`{name_of(file, folder)}` of this run"
             if file.is_symlink() and (name in below or _leads_out(file, root)):
                 raise InputError(
-                    f"{shown} is a link to a folder or out of this folder, so it is not "
-                    "followed. Replace it by its target."
+                    f"{shown} is a link to a folder, or to a file outside the index's folder. Such "
+                    "a link is not followed. Replace the link by its target."
                 )
             with suppress(FileNotFoundError):  # removed in the meantime
                 status = file.stat()
