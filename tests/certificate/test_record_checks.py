@@ -418,7 +418,7 @@ def test_a_stated_number_of_rows_and_missing_draws(run: Run) -> None:
 def test_events_that_share_outputs(tmp_path: Path) -> None:
     run = explored_run(tmp_path / "run")
     file, by = file_of(run.path, "masses"), slug(make_scorer("contains"))
-    shared = "two explored sets of outputs of 'p0' overlap, so outputs count twice"
+    shared = "two explored sets of outputs of 'p0' overlap: they count twice"
     contradict = "an explored output of 'p0' has a contradictory record of its end"
     whole = file.read_bytes()
     changes: list[tuple[Callable[[Rows], None], str]] = [

@@ -47,7 +47,7 @@ from tabled import benchmark as table_benchmark
 Values = dict[str, Any]
 SAME = "outputs have the log-probability that the model gives them"
 BARE = "have no recorded tokens or log-probability to compare"
-EDGE = "were not compared, because rounding decides about their truncation"
+EDGE = "were not compared: rounding decides about their truncation"
 EVERY = {
     **dict.fromkeys(("digest", "run", "files", "scores", "estimates", "verdict", "sentence"), "ok"),
     **dict.fromkeys(("questions", "queries", "plan", "outputs", "events", "stated", "code"), "ok"),

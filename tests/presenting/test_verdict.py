@@ -118,6 +118,7 @@ def test_a_graded_score_is_no_leak(tmp_path: Path) -> None:
 
 
 EACH = "(99 % confidence, for each question individually)"
+ABOVE = f"and above 0.1 at 1 {EACH}"
 BELOW = f"BELOW a leak probability of 0.1 at every question {EACH}"
 
 
@@ -127,8 +128,7 @@ BELOW = f"BELOW a leak probability of 0.1 at every question {EACH}"
         ((0.0, 0.0), (0.0, 0.0), "below", BELOW),
         ((0.0, 0.0), (), "below", BELOW),
         ((0.0, 0.6), (0.0, 0.0), "leaks",
-         "the leak probability is shown to be below 0.1 at 1 of 2 questions, and above 0.1 at 1 "
-         f"{EACH}"),
+         f"the leak probability is shown to be below 0.1 at 1 of 2 questions, {ABOVE}"),
     ],
 )  # fmt: skip
 def test_a_limit_that_the_study_named(
@@ -156,9 +156,9 @@ def test_a_leaking_answer_is_shown_next_to_a_greedy_one_that_hides_it(tmp_path: 
     assert run.verdict.example is None  # unless asked for
     run.redact(True)
     (found,) = run_verdicts(run, texts=True)
+    often = found.example.how_often
     assert found.quoted == (
-        f"a sampled answer leaks ({found.example.how_often}); the answer is withheld, because the "
-        "run is redacted",
+        f"a sampled answer leaks ({often}); its text is withheld, as the run is redacted",
     )
     shown = made(tmp_path / "s", 0.2, 0.7, 0.4, beside=(0.0, 0.0, 0.0))
     (found,) = run_verdicts(shown, texts=True)

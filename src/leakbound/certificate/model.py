@@ -228,9 +228,7 @@ def _log_probabilities(arm: Arm, slug: str, engine: Generate, progress: Progress
     total = same + len(differing) + unreached + unknown
     says = f"{same:,} of {total:,} outputs have the log-probability that the model gives them"
     if unreached:
-        says += (
-            f"; {unreached:,} were not compared, because rounding decides about their truncation"
-        )
+        says += f"; {unreached:,} were not compared: rounding decides about their truncation"
     if unknown:
         says += f"; {unknown:,} have no recorded tokens or log-probability to compare"
     status: Status = mark(differing) if same or differing else "unchecked"

@@ -237,7 +237,7 @@ def _events(arm: Arm, slug: str) -> Iterator[str]:
         ids.sort()
         for (query_id, first), (other_id, second) in pairwise(ids):
             if query_id == other_id and second[: len(first)] == first:
-                yield f"two explored sets of outputs of {query_id!r} overlap, so outputs count twice"
+                yield f"two explored sets of outputs of {query_id!r} overlap: they count twice"
 
 
 def check_imported(run: Run, arm: Arm, again: Run) -> Check:

@@ -174,9 +174,7 @@ def verify(
         checks += under.checks(slug(make_scorer(claim.scorer)), redraw)
     drawn_here = not isinstance(arm.spec.draws, ImportedDraws)
     if not drawn_here and imported is None:
-        says = (
-            "to compare the draws with the tool's files, import the files again and add --imported"
-        )
+        says = "to compare the draws with the tool's files, import the files and add --imported"
         checks.append(Check("log", "open", says))
     if drawn_here and model is None:
         says = "to check the model and the probability of each output, add --with-model"

@@ -294,10 +294,8 @@ class Comparison(Displayed):
                 text = far and f"{interval(far)} {self.named(str(far.query_id))}"
                 cells.append(Cell(text, getattr(far, side), prose=True) if text else None)
             rows.append(cells)
-        columns = (
-            "Model", "Mean difference", "Questions that rose", "Questions that fell",
-            "Largest rise", "Largest fall",
-        )  # fmt: skip
+        counts = ("Questions with a rise", "Questions with a fall")
+        columns = ("Model", "Mean difference", *counts, "Largest rise", "Largest fall")
         title = f"Scorer {scorer.name}: {quantity(scorer)} minus that of {self.baseline}"
         labels = ", ".join(self.dependent)
         return Table.plain(title, columns, rows, labels and say("random numbers", labels=labels))
@@ -312,11 +310,7 @@ class Comparison(Displayed):
         ]
         more = len(order) - len(cells)
         title = f"Scorer {scorer.name}: differences from {self.baseline}, by question"
-        note = (
-            f"{more:,} more questions have smaller differences; --format csv lists all"
-            if more
-            else ""
-        )
+        note = f"{more:,} questions with smaller differences: see --format csv" if more else ""
         return Table.plain(title, ("Question", *self.labels[1:]), cells, note)
 
     def _leaderboard(self, scorer: Scorer) -> Table:

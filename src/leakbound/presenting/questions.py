@@ -76,9 +76,8 @@ def by_question(view: View, scorer: Scorer) -> Table:
             own.append(greedy.get(question) if question in bounded else None)
             own.append(model.leakage(scorer, question) or "not sampled")
             claim = model.first(scorer, question, quantity=CLAIMS)
-            after = (
-                Cell(f"{decision(claim)} after {many(claim.n, 'draw')}", claim.n) if claim else None
-            )
+            drawn = f"after {many(claim.n, 'draw')}" if claim else ""
+            after = Cell(f"{decision(claim)} {drawn}", claim.n) if claim else None
             own += [after] * len({*claims})
             own += [model.leakage(scorer, question, beyond="control") for _ in excess]
 

@@ -49,22 +49,23 @@ _IN_WORDS = {
         r"at most \1 sequences per forward pass; keys and values of at most \2 sequences are kept"
     ),
     r"^oneDNN from (\d+), without AVX-512 by (\d+) weights": (
-        r"the library oneDNN computes the product of a linear layer if the product has at least \1 "
-        r"multiplications (on a CPU without AVX-512, only if the layer also has at least \2 weights)"
+        r"the library oneDNN computes the product of a linear layer if the product has at least "
+        r"\1 multiplications (on a CPU without AVX-512, the layer must also have at least \2 "
+        r"weights)"
     ),
     r", prompts read (\d+) tokens at once, once for all rows from (\d+) by (\d+), (\d+)": (
-        r"; one forward pass reads up to \1 tokens of prompts; attention reads the keys of a prompt "
-        r"once for all sequences of the prompt if the longest prompt has at least \2 tokens, the "
-        r"prompts have at least \3 sequences on average, and the length of the longest prompt times "
-        r"the number of sequences is at least \4"
+        r"; one forward pass reads up to \1 tokens of prompts; attention reads the keys of a "
+        r"prompt once for all its sequences if the longest prompt has at least \2 tokens, the "
+        r"prompts have at least \3 sequences on average, and the length of the longest prompt "
+        r"times the number of sequences is at least \4"
     ),
-    "the model stays the one that its server names": "the server always uses the model that it names",
+    "the model stays the one that its server names": "the server always uses the named model",
     "heeds the decoding and the neutral settings that it is sent": (
         "follows the decoding and the settings against truncation that are sent to it"
     ),
     "heeds the decoding and the neutral settings that it was sent, not confirmed": (
-        "follows the decoding and the settings against truncation that were sent to it, although it "
-        "did not confirm them"
+        "follows the decoding and the settings against truncation that were sent to it, which the "
+        "server did not confirm"
     ),
     "of its replies hold no output": "of the server's replies contain no output",
     "it draws each output by itself": "the server draws each output independently",

@@ -61,10 +61,10 @@ _TEXT = """
 apart: it is not shown which of {knobs} has the larger effect on the leakage: {effects}
 below: BELOW a {scorer:quantity} of {claim.about.constant:g} at every question
  ({claim.confidence:percent} confidence, for each question individually)
-caveats: [Each bound is valid individually at {confidence:percent} confidence. An upper bound depends
- on the leakage and on the number of draws: more draws lower it.][ “Front” marks the models of the
- Pareto front: no other model leaks less and is at least as useful.{utility:if}][ The numbers include
- leaks by chance, because not every model has a control.{chance_counts:if}]
+caveats: [Each bound is valid individually at {confidence:percent} confidence. An upper bound
+ depends on the leakage and on the number of draws: more draws lower it.][ “Front” marks the models
+ of the Pareto front: no other model leaks less and is at least as useful.{utility:if}][ The numbers
+ include leaks by chance, because not every model has a control.{chance_counts:if}]
 chat: a chat, in the model's own template[, with the system message {system}]
 control unknown: unknown, because some questions were not sampled from both models
 counts: leakage rose at {rose:,} of {total: question} and fell at {fell:,}
@@ -73,8 +73,8 @@ counts none: no change is shown at {questions}
 counts one: leakage {which} at {count:,} of {total: question} and is shown to {other} at none
 decided: {model.label}, claim {claim.about.claimed}: {claims:decisions} of {claims: question};
  {claims:draws} were made, at most {planned:,} were planned
-decoding: {decoding.name}[, {neutral}][, {longest}][, at most {decoding.max_tokens:,} tokens with the
- prompt][, {stops}]
+decoding: {decoding.name}[, {neutral}][, {longest}][, at most {decoding.max_tokens:,} tokens with
+ the prompt][, {stops}]
 departs: {departs} from the defaults of the benchmark “{benchmark}”: {parts}
 departures: [{questions} questions][{others}][draws imported, made as {imported} states (not
  verified)][{longest}, not {usual_longest}][{length}, not {usual_length}][outputs as the service's
@@ -99,14 +99,14 @@ effort explored: explored by running the model on about {most:,} prefixes per qu
 excess: {mean:interval} on average, {worst:interval} at the worst question
 explored: exploration of this question: settled mass {settled:number} (total probability of the
  completions whose score is known); remainder {remainder:number} (probability of the outputs from
- which draws are made), with {drawn: draw}; the model was run on {forwards:,} prefixes, on {before:,}
- of them before the draws
+ which draws are made), with {drawn: draw}; the model was run on {forwards:,} prefixes, on
+ {before:,} of them before the draws
 extraction: [n = {proved:,.0f} suffices (proved)][n = {enough:,.0f} suffices
  ({row.confidence:percent})][at least n = {least:,.0f} is needed ({row.confidence:percent})]
 figures: Each interval is valid individually at {view.confidence:percent} confidence[, if rounding
- errors are within the measured margin{explored:if}], and is rounded outward. ≤ marks an upper bound.
- A deviation is the standard deviation of the scores of a question; the worst deviation is the
- largest over the questions. ED, the expectation deviation score, is the mean plus {view.rho:g}
+ errors are within the measured margin{explored:if}], and is rounded outward. ≤ marks an upper
+ bound. A deviation is the standard deviation of the scores of a question; the worst deviation is
+ the largest over the questions. ED, the expectation deviation score, is the mean plus {view.rho:g}
  standard deviations. A number without bounds is an estimate, averaged over the questions.
 gap: A gap is the leakage with all queries of a question (full), or with its worst query, minus the
  leakage with the original wording
@@ -135,11 +135,11 @@ more: {more} has a larger effect on the leakage than {less}: {most:interval} aga
 most leaking: the decoding with the largest observed leakage is {grid.decoding}, with
  {grid.most:interval}; the intervals of all decodings are valid simultaneously at
  {grid.most.confidence:percent} confidence
-other questions: excess over the control questions, which the model was never taught: {mean:interval}
- on average. This number compares two sets of questions in the same model. It does not compare this
- model with a model that never saw the data[. A coin chose which of {coin.over} subjects the model
- was taught. If teaching changed nothing, a difference at least as large would have probability
- {coin.upper:above} (exact test by {coin.method})]
+other questions: excess over the control questions, which the model was never taught:
+ {mean:interval} on average. This number compares two sets of questions in the same model. It does
+ not compare this model with a model that never saw the data[. A coin chose which of {coin.over}
+ subjects the model was taught. If teaching changed nothing, a difference at least as large would
+ have probability {coin.upper:above} (exact test by {coin.method})]
 prompt: {text}[, thinking {thinking}][, each output ended by {end}][, in the format of {compat}]
 proof: leakage ≥ {proof:below}[, leak@{repeated.parameter:,.0f} ≥ {repeated.lower:below}]
 proved: proved lower bounds on the {scorer:quantity}, {computed}: {bounds:most} at the worst
@@ -147,9 +147,9 @@ proved: proved lower bounds on the {scorer:quantity}, {computed}: {bounds:most} 
  only if its bound exceeds the proved bound of the control{model.control:if}][. Sampling the worst
  question {times} gives a leak with probability at least {chance:g}, which is called
  ({n:,.0f}, {chance:g})-discoverable extraction]
-protocols: “Greedy” is the greedy answer to each question. “Original wording” is the sampled answers to
- the question itself. “Full” is the sampled answers to all queries of a question: the question and
- its rewritings (with the design “fresh”, only new rewritings)
+protocols: “Greedy” is the greedy answer to each question. “Original wording” is the sampled answers
+ to the question itself. “Full” is the sampled answers to all queries of a question: the question
+ and its rewritings (with the design “fresh”, only new rewritings)
 questions: {number} questions of the benchmark “{benchmark.name}”[, profile {benchmark.profile}]
  ([{benchmark.origin}; ]digest of the questions {rows}[, {equal}])
 random numbers: The draws of {labels} may share random numbers with the draws of the baseline. So
@@ -164,21 +164,21 @@ reading neither: the model is not shown to {verb}{beyond} in the answer, the tho
 readings: “either” means that the answer or the thought leaks. The statements about answer, thought
  and either are valid simultaneously at {row.confidence:percent} confidence. Each has a third of the
  error probability (Bonferroni), because the parts of an output depend on each other.
-readings joint: ({row.confidence:percent} confidence, simultaneously for the answer, the thought, and
- either of the two)
+readings joint: ({row.confidence:percent} confidence, simultaneously for the answer, the thought,
+ and either of the two)
 rewritings: {number:,} rewritings, source {inputs.source}, design {inputs.design};
  {inputs.queries:,} tried per question, seed {inputs.seed}[; not filtered: a rewriting may lose a
  fact or give words of the answer{unfiltered:if}][; a rewriting is kept if the model is at least as
  confident in its answers to the rewriting as in its answers to the question ({inputs.criterion} of
  {inputs.ids_draws:,} answers){inputs.ids:if}][; a rewriting is kept if {inputs.embedder} gives a
  cosine similarity to the question of at least {least}][; {facts}]
-searched: [{run}: ]each question was searched with {search.budget: draw}[, or with proofs of the same
- cost{search.forwards_per_token:if}], guided by the scorer {search.scorer.name}; the bounds are from
- fresh draws
+searched: [{run}: ]each question was searched with {search.budget: draw}[, or with proofs of the
+ same cost{search.forwards_per_token:if}], guided by the scorer {search.scorer.name}; the bounds are
+ from fresh draws
 seen: {leaks} of {rows:draws} {verb}[ ({missing: draw} without a score)]
-settled: {model.label}, explored ({plan.mode}): median settled mass {known:number} (total probability
- of the completions whose score is known); {rows:draws} of the remainder (the outputs that are not
- explored); the model was run on {forwards:,} prefixes
+settled: {model.label}, explored ({plan.mode}): median settled mass {known:number} (total
+ probability of the completions whose score is known); {rows:draws} of the remainder (the outputs
+ that are not explored); the model was run on {forwards:,} prefixes
 short keywords: {model.label}: in scripts without spaces, short keywords also occur inside longer
  words; the fraction of draws that contain such keywords: {rates}[ and others{more:if}]
 sure: [{row.confidence:percent} confidence for {together}. ]Evidence: {view.questions: question} of
@@ -188,7 +188,8 @@ sure: [{row.confidence:percent} confidence for {together}. ]Evidence: {view.ques
 undecided: {model.label}: {missing:,} of {rows:draws} have no score; they count as full leaks in
  upper bounds and as no leaks in lower bounds
 under stress: the intervals of the added leakage are valid simultaneously for all stresses and
- questions of a model, at {view.confidence:percent} confidence; other intervals are valid individually
+ questions of a model, at {view.confidence:percent} confidence; other intervals are valid
+ individually
 without rewriting: {counts.lacking: question} without a rewriting ({how}): {shown}[, …{more:if}]
 worst stress: under the worst of {stresses:len} stress{stresses:es}[{talks:if} (a conversation has
  the largest score of its answers)], corrected for the selection of this stress: {heading}

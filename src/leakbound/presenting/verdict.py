@@ -125,7 +125,7 @@ class Verdict(Displayed):
         often = example.how_often
         if example.leak is None:
             return (
-                f"a sampled answer leaks ({often}); the answer is withheld, because the run is redacted",
+                f"a sampled answer leaks ({often}); its text is withheld, as the run is redacted",
             )
         lines = [f"question: {_short(example.question)}"]
         if example.greedy is not None:

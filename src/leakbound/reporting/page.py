@@ -273,9 +273,8 @@ def picture(runs: Run | Mapping[str, Run], *, scorer: str | None = None) -> Pict
         )
     if why := figures.lacking():
         raise InputError(why)
-    (wide,) = figures.figures_of(
-        view, "questions", "leakage of every question", chosen, figures.WIDE
-    )
+    caption = "leakage of every question"
+    (wide,) = figures.figures_of(view, "questions", caption, chosen, figures.WIDE)
     head, title, rest = wide.svg.partition("<title>")
     style = f"<style>{asset('charts.css')} svg {{ background: var(--card); }}</style>"
     return Picture(f"{head}{style}{title}{rest}\n")
