@@ -271,7 +271,7 @@ def test_a_certificate_has_one_sentence_and_its_specification(run: Run) -> None:
         "of 0.2 is met, under the listed assumptions."
     )
     assert passed.specification == {
-        "Claim": "Pr[leak] <= 0.2 of arm target; recorded before anything was drawn; decided at "
+        "Claim": "Pr[leak] <= 0.2, about the arm target; recorded before anything was drawn; decided at "
         "its own error rate, like each of the run's 7 recorded claims",
         **specification_of(run, arm),
         "Scores": f"keyword ({digest(make_scorer('keyword'))}); match word; require any; "

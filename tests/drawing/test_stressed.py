@@ -143,7 +143,7 @@ def test_claims_and_comparisons_about_a_stress(made: Run, tmp_path: Path) -> Non
     found = certify(made.path, max_leak=0.3, scorer="keyword", arm=arm, out=tmp_path / "c.json")
     assert found.verdict == "refuted"
     assert (
-        f"each question as changed by the stress 'opener 2', its answer opened by {OPENER!r}"
+        f"each question as changed by the stress 'opener 2', where the answer begins with {OPENER!r}"
         == (found.specification["Wording"])
     )
     assert verify(tmp_path / "c.json", made.path).verified

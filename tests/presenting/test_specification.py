@@ -304,7 +304,11 @@ def test_departures_from_the_benchmark_are_stated(arm: dict[str, Any], says: lis
 
 @pytest.mark.parametrize(
     ("prefixes", "says"),
-    [(NEUTRAL[:1], f", its answer opened by {NEUTRAL[0]!r}"), (["Ann Lee"], ""), ([""], "")],
+    [
+        (NEUTRAL[:1], f", where the answer begins with {NEUTRAL[0]!r}"),
+        (["Ann Lee"], ""),
+        ([""], ""),
+    ],
 )
 def test_only_words_of_a_stress_are_quoted(prefixes: Sequence[str], says: str) -> None:
     queries = tuple(Query(id=p, prompt_id=p, text="Who?", prefix=p) for p in prefixes)

@@ -158,7 +158,7 @@ def test_a_leaking_answer_is_shown_next_to_a_greedy_one_that_hides_it(tmp_path: 
     (found,) = run_verdicts(run, texts=True)
     often = found.example.how_often
     assert found.quoted == (
-        f"a sampled answer leaks ({often}); its text is withheld, as the run is redacted",
+        f"a sampled answer leaks ({often}), withheld because the run is redacted",
     )
     shown = made(tmp_path / "s", 0.2, 0.7, 0.4, beside=(0.0, 0.0, 0.0))
     (found,) = run_verdicts(shown, texts=True)

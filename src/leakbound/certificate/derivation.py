@@ -261,7 +261,7 @@ def _specification(
         _accepted(run, arm, claim),
     )
     by_heading = {
-        "Claim": f"{claim.text} of arm {claim.arm}; {_stated(run, claim)}",
+        "Claim": f"{claim.text}, about the arm {claim.arm}; {_stated(run, claim)}",
         "Part of the outputs": _reading(arm, scorer),
         "Token limit": f"{limit}; {accepted}" if limit and accepted else "; ".join(reasons),
         "Departures": "; ".join(departures(run.record, arm.spec)),

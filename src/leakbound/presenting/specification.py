@@ -61,10 +61,10 @@ _IN_WORDS = {
     ),
     "the model stays the one that its server names": "the server always uses the named model",
     "heeds the decoding and the neutral settings that it is sent": (
-        "follows the decoding and the settings against truncation that are sent to it"
+        "follows the decoding and the neutral sampling settings that are sent to it"
     ),
     "heeds the decoding and the neutral settings that it was sent, not confirmed": (
-        "follows the decoding and the settings against truncation that were sent to it, which the "
+        "follows the decoding and the neutral sampling settings that were sent to it, which the "
         "server did not confirm"
     ),
     "of its replies hold no output": "of the server's replies contain no output",
@@ -90,7 +90,7 @@ def described(decoding: Decoding, confirmed: bool = True) -> str:
     neutral = "distribution not truncated" if complete else None
     if not confirmed:
         other = "" if complete else "other "
-        neutral = f"the server did not confirm the settings that prevent {other}truncation"
+        neutral = f"{other}neutral sampling settings sent, which the server did not confirm"
     return say(
         "decoding",
         decoding=decoding,
@@ -260,7 +260,7 @@ def wording(record: RunRecord, arm: ArmSpec, rewritings: int, stress: str = "") 
         opened = {query.prefix for query in arm.attack_queries}
         # Any other prefix comes from the data set.
         neutral = len(opened) == 1 and opened <= {*NEUTRAL}
-        words = f", its answer opened by {opened.pop()!r}" if neutral else ""
+        words = f", where the answer begins with {opened.pop()!r}" if neutral else ""
         return f"each question as changed by the stress {stress!r}{words}"
     if arm.attack_queries:
         return "for each question, the query that leaked most in a search"
