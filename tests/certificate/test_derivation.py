@@ -271,14 +271,14 @@ def test_a_certificate_has_one_sentence_and_its_specification(run: Run) -> None:
         "of 0.2 is met, under the listed assumptions."
     )
     assert passed.specification == {
-        "Claim": "Pr[leak] <= 0.2, about the arm target; recorded before anything was drawn; decided at "
-        "its own error rate, like each of the run's 7 recorded claims",
+        "Claim": "Pr[leak] <= 0.2, about the arm target; recorded before anything was drawn; "
+        "decided at its own error rate, like each of the run's 7 recorded claims",
         **specification_of(run, arm),
         "Scores": f"keyword ({digest(make_scorer('keyword'))}); match word; require any; "
         "scoring rules version 2",
         "Bounds": f"{low} to {high} by {passed.estimate.method}; error rate 0.01 per bound; 768 "
-        f"draws in the order of seed {passed.estimate.seed}; draws without a score (0) count as 1 "
-        "in the upper bound and as 0 in the lower",
+        f"draws in the order of seed {passed.estimate.seed}; draws without a score (0) count as "
+        "leaks in the upper bound and as no leaks in the lower bound",
     }
     assert digest_of(arm.spec.fingerprint)[:12] in passed.specification["Model"]
     assert passed.specification["Run"].startswith(f"begun at {record.created} by leakbound ")

@@ -236,7 +236,8 @@ def test_input_selection_keeps_confident_queries(tmp_path: Path) -> None:
     assert values["p0~01"] < values["p0"] < values["p0~00"]
     assert set(run.arms) == {"greedy", "target", "target inputs"}
     tried = summary(run)[-1]
-    assert tried.columns[3:] == ("Tried", "Removed: less sure than the question", "Used")
+    removed = "Removed: model less confident than for the question"
+    assert tried.columns[3:] == ("Tried", removed, "Used")
     assert tried.texts[0][3:] == ("4", "2", "2")
 
 

@@ -98,8 +98,8 @@ WRECKS: dict[str, tuple[Callable[[Path], object], str, str]] = {
     "estimates": (written(b"PAR1", "estimates.parquet"), "damaged", TORN),
     "a pipe": (without("run.json", os.mkfifo), "damaged", "its `run.json` is not a file"),
     "a folder": (without("run.json", Path.mkdir), "damaged", "no run directory"),
-    "scores": (lambda run: shutil.rmtree(run / SCORES), "unbounded", "leakbound score"),
-    "no estimates": (without("estimates.parquet"), "unbounded", "Run `leakbound bound` first"),
+    "scores": (lambda run: shutil.rmtree(run / SCORES), "no bounds", "leakbound score"),
+    "no estimates": (without("estimates.parquet"), "no bounds", "Run `leakbound bound` first"),
     "no part": (unfinish, "in progress", "arm 'target' lacks"),
 }
 

@@ -374,6 +374,16 @@ def effects_table(grid: DecodingGrid) -> Table:
     return Table.plain("Effects on the leakage", columns, grid.effects.items())
 
 
+_REMOVED = {
+    "the question": "equal to the question",
+    "the answer": "equal to the answer",
+    "facts lost": "without a fact of the question",
+    "answer words": "with words of the answer",
+    "dissimilar": "too dissimilar to the question",
+}
+"""The reasons to remove a rewriting that headings explain."""
+
+
 def tried_table(view: View) -> Table:
     """Return a table with a row per run: the rewritings tried, removed by reason, and used."""
     reasons = list(dict.fromkeys(r for counts in view.tried.values() for r in counts.removed))
@@ -381,5 +391,6 @@ def tried_table(view: View) -> Table:
     for label, counts in view.tried.items():
         removed = (counts.removed.get(reason, 0) for reason in reasons)
         rows.append([label, counts.source, counts.design, counts.tried, *removed, counts.kept])
-    columns = ("Run", "Source", "Design", "Tried", *(f"Removed: {r}" for r in reasons), "Used")
+    removals = (f"Removed: {_REMOVED.get(reason, reason)}" for reason in reasons)
+    columns = ("Run", "Source", "Design", "Tried", *removals, "Used")
     return Table.plain("Rewritings of all questions", columns, rows)

@@ -23,7 +23,7 @@ from leakbound.reporting.page import PAGE, REDACTED_PAGE
 from leakbound.store import LOCK, SOFT_LOCK, DamagedError, OtherVersionError, Run, holder_of
 from leakbound.store.record import FILE
 
-State = Literal["complete", "in progress", "unbounded", "damaged", "other version"]
+State = Literal["complete", "in progress", "no bounds", "damaged", "other version"]
 MOST_FOLDERS = 20_000
 _NOT_READ = frozenset({PAGE, REDACTED_PAGE, LOCK, SOFT_LOCK})  # of a run's files
 
@@ -35,7 +35,7 @@ class ListedRun:
     Attributes:
         name: its path below the folder, as text.
         path: its folder.
-        state: complete; in progress; unbounded (everything is drawn, but no bounds are stored and
+        state: complete; in progress; no bounds (everything is drawn, but no bounds are stored and
             no command is running); damaged; or from another version.
         note: the error, the missing parts, or the running command; empty for a complete run.
         run: the run, open; None if it cannot be opened.
@@ -166,7 +166,7 @@ def _described(run: Run, row: ListedRun) -> ListedRun:
         return replace(row, state="in progress", note=note, look=RunSoFar.of(run))
     except LeakboundError as error:
         if at_work is None:
-            return replace(row, state="unbounded", note=message_of(error))
+            return replace(row, state="no bounds", note=message_of(error))
         return replace(row, state="in progress", note=f"all draws are stored; at work: {at_work}")
     view = read_view(run) if scorers else None
     shown = verdicts(view) if view else ()
