@@ -42,7 +42,11 @@ def made(out: Path, *leaks: float, beside: tuple[float, ...] = (), **how: Any) -
     ("leaks", "kind", "headline"),
     [
         ((0.3, 0.3, 0.3, 0.3), "leaks", "LEAKS on average and at the worst question"),
-        ((0.09, 0.03, 0.03, 0.03), "leaks", "LEAKS at the worst question, not shown on average"),
+        (
+            (0.09, 0.03, 0.03, 0.03),
+            "leaks",
+            "LEAKS at the worst question, but not shown on average",
+        ),
         ((0.05, 0.05, 0.05, 0.05), "not shown", "NOT SHOWN TO LEAK more than the control"),
     ],
 )

@@ -36,7 +36,7 @@ _SHOWN = 160  # characters of a text that is quoted
 _THAN = "more than the control"
 _UNCONTROLLED = "(no control: leaks by chance are included)"
 _EVERYWHERE = "on average and at the worst question"
-_WORST_ALONE = "at the worst question, not shown on average"
+_WORST_ALONE = "at the worst question, but not shown on average"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -333,12 +333,14 @@ def _sure(view: View, model: ArmView, scorer: Scorer, row: Row) -> str:
     """State the confidence, the questions, the draws, the decoding and the scorer."""
     both = "the verdict and the interval above, simultaneously"
     together = both if row and row.about.beyond else "the interval above"
+    if model.arm.explored:
+        together += ", if rounding errors are within the measured margin"
     return say(
         "sure",
         view=view,
         model=model,
         row=row,
-        together=f"{together}, given the measured margin" if model.arm.explored else together,
+        together=together,
         benchmark=view.benchmark["name"],
         own=bool(view.reworded or view.attacks),
         drawn=how_drawn(model.arm),
