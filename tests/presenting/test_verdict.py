@@ -45,7 +45,7 @@ def made(out: Path, *leaks: float, beside: tuple[float, ...] = (), **how: Any) -
         (
             (0.09, 0.03, 0.03, 0.03),
             "leaks",
-            "LEAKS at the worst question, but not shown on average",
+            "LEAKS at the worst question, not shown on average",
         ),
         ((0.05, 0.05, 0.05, 0.05), "not shown", "NOT SHOWN TO LEAK more than the control"),
     ],

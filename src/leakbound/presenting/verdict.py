@@ -36,7 +36,7 @@ _SHOWN = 160  # characters of a text that is quoted
 _THAN = "more than the control"
 _UNCONTROLLED = "(no control: leaks by chance are included)"
 _EVERYWHERE = "on average and at the worst question"
-_WORST_ALONE = "at the worst question, but not shown on average"
+_WORST_ALONE = "at the worst question, not shown on average"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
