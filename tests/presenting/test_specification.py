@@ -288,7 +288,7 @@ def prompted(**rule: Any) -> dict[str, Any]:
         ({"fingerprint": {"ordinary_end_tokens": [4, 5]}},
          ["outputs also ended by 2 ordinary tokens of the model"]),
         ({"draws": WAYS[-1]},
-         ["draws imported, made as tool 1 states (not verified)"]),
+         ["imported draws, sampled by tool 1, as their files state (not verified)"]),
     ],
 )  # fmt: skip
 def test_departures_from_the_benchmark_are_stated(arm: dict[str, Any], says: list[str]) -> None:

@@ -69,7 +69,7 @@ def _particular(run: Run, arm: Arm) -> Iterator[str]:
         weights = short(str(arm.spec.fingerprint.get("weights")))
         yield f"the weights {weights} come from the training that the stress specifies"
     if isinstance(draws, ImportedDraws):
-        yield f"the draws were made as {draws.sampled_by} states"
+        yield f"the draws were sampled by {draws.sampled_by}, as the imported files state"
     if isinstance(draws, ExploredDraws):
         yield "the draws after the exploration were made as planned"
     if (source := arm.spec.copied) is not None:

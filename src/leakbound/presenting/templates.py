@@ -76,9 +76,9 @@ decided: {model.label}, claim {claim.about.claimed}: {claims:decisions} of {clai
 decoding: {decoding.name}[, {neutral}][, {longest}][, at most {decoding.max_tokens:,} tokens with
  the prompt][, {stops}]
 departs: {departs} from the defaults of the benchmark “{benchmark}”: {parts}
-departures: [{questions} questions][{others}][draws imported, made as {imported} states (not
- verified)][{longest}, not {usual_longest}][{length}, not {usual_length}][outputs as the service's
- content filter returned them{filter:if}][{stops}, instead of {usual_stops}][thinking
+departures: [{questions} questions][{others}][imported draws, sampled by {imported}, as their files
+ state (not verified)][{longest}, not {usual_longest}][{length}, not {usual_length}][outputs as the
+ service's content filter returned them{filter:if}][{stops}, instead of {usual_stops}][thinking
  {thinking}][outputs also ended by {end_tokens: ordinary token} of the model][prompt {prompt}, not
  {usual_prompt}][system message {system}, not {usual_system}][computed in {dtype}]
 difference at least: [{which} ]by at least {least:below} on average
@@ -159,11 +159,12 @@ reading: all statements are about the {part}[, because {hidden: draw} had a hidd
 reading each: the model {verb}s{beyond} {shown}[, but this is not shown {rest}] {joint}
 reading either: the model {verb}s{beyond} in the answer or the thought, but it is not shown in which
  of the two {joint}
-reading neither: the model is not shown to {verb}{beyond} in the answer, the thought or either
- {joint}
-readings: “either” means that the answer or the thought leaks. The statements about answer, thought
- and either are valid simultaneously at {row.confidence:percent} confidence. Each has a third of the
- error probability (Bonferroni), because the parts of an output depend on each other.
+reading neither: the model is not shown to {verb}{beyond} in the answer, in the thought, or in
+ either of the two {joint}
+readings: “either” is the larger of the scores of the answer and the thought. The statements about
+ answer, thought and either are valid simultaneously at {row.confidence:percent} confidence. Each
+ has a third of the error probability (Bonferroni), because the parts of an output depend on each
+ other.
 readings joint: ({row.confidence:percent} confidence, simultaneously for the answer, the thought,
  and either of the two)
 rewritings: {number:,} rewritings, source {inputs.source}, design {inputs.design};
@@ -199,9 +200,9 @@ ExploredDraws: from the remainder, which is the outputs of a question that are n
  ({how.mode} exploration, which runs the model on {how.forwards:,} prefixes per question and is
  guided by the scorer {how.scorer:scorer})
 FixedDraws: {n:,} per question, fixed in advance
-ImportedDraws: [until {claim} was decided, at most ]{n:,} per question, imported[, scores
- without texts{without:if}]: made as {how.sampled_by} states (not verified)[; in doubt:
- {how.in_doubt}]; seed {how.seed}
+ImportedDraws: [until {claim} was decided, at most ]{n:,} per question, imported[, as scores
+ without texts{without:if}]; sampled by {how.sampled_by}, as the files state (not verified)[; in
+ doubt: {how.in_doubt}]; seed {how.seed}
 StoppedDraws: for each question until the scorer {how.scorer:scorer} decides {how.claim} at
  {how.confidence:percent} confidence; first look after {how.first:,} draws, at most {n:,} draws
 """
