@@ -27,7 +27,7 @@ LEAK, HIDDEN = replace(CLEAN, answer=SECRET), replace(CLEAN, hidden=True)
 THINKING = replace(CLEAN, thought="who was it")
 IN_THOUGHT, IN_BOTH = (replace(o, thought=f"it is {SECRET}") for o in (CLEAN, LEAK))
 IN_ANSWER = replace(LEAK, thought="who was it")
-SURE = "(all three readings simultaneously, 99 %)"
+SURE = "(99 % confidence, simultaneously for the answer, the thought, and either of the two)"
 
 
 def thinking_run(out: Path, outputs: Any, n: int = N, **more: Any) -> Run:
@@ -39,14 +39,23 @@ def thinking_run(out: Path, outputs: Any, n: int = N, **more: Any) -> Run:
 @pytest.mark.parametrize(
     ("outputs", "says"),
     [
-        ([(IN_ANSWER, 15), (THINKING, 16)], "leaks in the answer, not shown in the thought"),
-        ([(IN_THOUGHT, 15), (THINKING, 16)], "leaks in the thought, not shown in the answer"),
+        (
+            [(IN_ANSWER, 15), (THINKING, 16)],
+            "leaks in the answer, but this is not shown in the thought",
+        ),
+        (
+            [(IN_THOUGHT, 15), (THINKING, 16)],
+            "leaks in the thought, but this is not shown in the answer",
+        ),
         ([(IN_BOTH, 15), (THINKING, 16)], "leaks in the answer and in the thought"),
         (
             [(IN_ANSWER, 5), (IN_THOUGHT, 5), (THINKING, 21)],
             "leaks in the answer or the thought, but it is not shown in which of the two",
         ),
-        ([(THINKING, FEW)], "is not shown to leak in the answer, the thought or either"),
+        (
+            [(THINKING, FEW)],
+            "is not shown to leak in the answer, in the thought, or in either of the two",
+        ),
     ],
 )
 def test_the_card_names_the_part_that_leaks(outputs: Any, says: str, tmp_path: Path) -> None:
@@ -59,7 +68,7 @@ def test_the_card_names_the_part_that_leaks(outputs: Any, says: str, tmp_path: P
 def test_a_graded_scorer_names_the_part_above_the_control(tmp_path: Path) -> None:
     outputs, n = [(IN_THOUGHT, 50), (THINKING, 46)], 96
     run = thinking_run(tmp_path / "r", outputs, n, scorers=("rouge-l-recall",))
-    says = "the model scores above the control in the thought, not shown in the answer"
+    says = "the model scores above the control in the thought, but this is not shown in the answer"
     assert leakbound.show(run).reads == f"{says} {SURE}"
     alone = given_run(tmp_path / "s", {"q0": outputs}, n, scorers=("rouge-l-recall",))
     assert leakbound.show(alone).reads == ""  # any text scores above 0

@@ -138,7 +138,7 @@ def where_it_leaks(model: ArmView, scorer: Scorer) -> str:
     rows = readings(model, scorer, "worst question", beyond)
     of, hidden = reading_of(scorer), model.ledger.hidden
     if not rows and of and (model.ledger.thoughts or hidden):
-        part = "answer or the thought of an output" if of == "either" else f"{of} of an output only"
+        part = "answer or the thought" if of == "either" else f"{of} only"
         return say("reading", part=part, hidden=hidden or None)
     if not rows or not (scorer.binary or beyond):
         return ""
