@@ -177,7 +177,7 @@ def test_no_verdict_where_a_question_was_not_drawn(tmp_path: Path) -> None:
     found = leakbound.load(tmp_path / "r").verdict
     assert (found.kind, found.number) == ("unknown", None)
     assert found.headline == "NO VERDICT 1 question could not be sampled"
-    assert found.sure.startswith("Evidence: 2 questions of the benchmark b")
+    assert found.sure.startswith("Evidence: 2 questions of the benchmark “b”")
 
 
 def test_the_certificate_of_the_run(tmp_path: Path) -> None:
@@ -207,5 +207,7 @@ def test_greedy_answers_have_no_verdict(tmp_path: Path) -> None:
 def test_departures_are_in_one_line(tmp_path: Path) -> None:
     cut = Decoding(max_new_tokens=8, stop=("QZX",))
     found = made(tmp_path / "r", 0.0, 0.0, decodings=(cut,), beside=(0.0, 0.0)).verdict
-    says = "departs from b's defaults: ended by 'QZX', in place of no stop string"
+    says = (
+        "departs from the defaults of the benchmark “b”: ended by 'QZX', instead of no stop string"
+    )
     assert found.departures == says

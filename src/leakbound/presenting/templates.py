@@ -77,8 +77,8 @@ decoding: {decoding.name}[, {neutral}][, {longest}][, at most {decoding.max_toke
  the prompt][, {stops}]
 departs: {departs} from the defaults of the benchmark “{benchmark}”: {parts}
 departures: [{questions} questions][{others}][imported draws, sampled by {imported}, as their files
- state (not verified)][{longest}, not {usual_longest}][{length}, not {usual_length}][outputs as the
- service's content filter returned them{filter:if}][{stops}, instead of {usual_stops}][thinking
+ state (not verified)][{longest}, not {usual_longest}][{length}, not {usual_length}][outputs
+ after the service's filter{filter:if}][{stops}, instead of {usual_stops}][thinking
  {thinking}][outputs also ended by {end_tokens: ordinary token} of the model][prompt {prompt}, not
  {usual_prompt}][system message {system}, not {usual_system}][computed in {dtype}]
 difference at least: [{which} ]by at least {least:below} on average
