@@ -121,7 +121,7 @@ def test_a_later_claim_states_what_it_shares_alpha_with(run: Run) -> None:
     made = leakbound.certify(run, max_leak=0.42, **PLAIN)
     stated = made.specification["Claim"]
     assert "; stated after drawing; decided by one of 2 statements that are valid" in stated
-    assert "one on the mean and one on the worst question for each of these arms" in stated
+    assert "one is about the mean and one about the worst question: target by keyword" in stated
     assert "the arms (target) and scorers (keyword) were chosen" in made.assumes[1]
 
 

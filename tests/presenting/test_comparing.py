@@ -220,7 +220,9 @@ def test_every_form_has_the_same_figures(runs: Mapping[str, Run], tmp_path: Path
     paths = [shutil.copytree(runs[old].path, tmp_path / new) for old, new in names.items()]
     (verdict,) = compare(paths).verdicts
     assert verdict.sentence.startswith("b&c leaks LESS than a_1: by at least 0.")
-    assert verdict.sentence.endswith(f"at 2 of 3 questions and {NO_RISE} (99 %, simultaneously).")
+    assert verdict.sentence.endswith(
+        f"at 2 of 3 questions and {NO_RISE} (99 % confidence, simultaneously)."
+    )
     assert done("compare", *paths).out.startswith(f"{verdict.sentence}\n\n")
     markdown = done("compare", *paths, "--format", "markdown").out
     assert markdown.startswith(r"b&c leaks LESS than a\_1: by")
@@ -301,7 +303,7 @@ def test_a_verdict_states_only_what_is_shown(
     rows += [] if mean is None else [difference(None, mean)]
     assert change(rows) == kind
     shown = difference_sentence("after", "before", rows, binary=True, confidence=0.99)
-    assert shown == f"{SAYS[kind]}: {sentence} (99 %, simultaneously)."
+    assert shown == f"{SAYS[kind]}: {sentence} (99 % confidence, simultaneously)."
 
 
 def test_an_end_at_0_shows_nothing() -> None:

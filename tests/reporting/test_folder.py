@@ -96,7 +96,7 @@ WRECKS: dict[str, tuple[Callable[[Path], object], str, str]] = {
     "version": (changed(format=1), "other version", "has format 1 of leakbound"),
     "no questions": (without("prompts.parquet"), "damaged", "prompts.parquet"),
     "estimates": (written(b"PAR1", "estimates.parquet"), "damaged", TORN),
-    "a pipe": (without("run.json", os.mkfifo), "damaged", "its `run.json` is not a file"),
+    "a pipe": (without("run.json", os.mkfifo), "damaged", "`run.json` of this run is not a file"),
     "a folder": (without("run.json", Path.mkdir), "damaged", "no run directory"),
     "scores": (lambda run: shutil.rmtree(run / SCORES), "no bounds", "leakbound score"),
     "no estimates": (without("estimates.parquet"), "no bounds", "Run `leakbound bound` first"),
@@ -184,8 +184,8 @@ def test_links_that_lead_out_are_not_followed(shelf: Path, tmp_path: Path) -> No
     assert {name: row.state for name, row in listed.items()} == {
         "full": "complete", "linked": "damaged", "npo/run": "damaged"
     }  # fmt: skip
-    assert "its `arms` is a link to a folder" in listed["npo/run"].note
-    assert "its `run.json` is a link" in listed["linked"].note
+    assert "`arms` of this run is a link to a folder" in listed["npo/run"].note
+    assert "`run.json` of this run is a link" in listed["linked"].note
     assert listed["linked"].run is None
     assert notes == ["`way out` was not searched, because it links out of the folder."]
 

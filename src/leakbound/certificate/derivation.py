@@ -281,8 +281,8 @@ def _stated(run: Run, claim: LeakClaim) -> str:
         return f"recorded before anything was drawn; decided at its own error rate{others}"
     return (
         f"stated after drawing; decided by one of {2 * len(claim.among)} statements that are valid "
-        f"simultaneously at {stats.percent(claim.confidence)} confidence: one on the mean and one "
-        "on the worst question for each of these arms and scorers: "
+        f"simultaneously at {stats.percent(claim.confidence)} confidence; for each of these arms "
+        "and scorers, one is about the mean and one about the worst question: "
         f"{'; '.join(f'{arm} by {scorer}' for arm, scorer in claim.among)}"
     )
 

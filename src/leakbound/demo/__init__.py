@@ -207,8 +207,8 @@ class Finding:
         sampled = (
             f"NPO's greedy answer to {self.question} does not leak, but NPO's sampled answers leak "
             f"with probability at least {below(self.lower)}. The control, which never saw the "
-            f"answer, leaks with at most {above(self.upper)} ({percent(CONFIDENCE)}, jointly over "
-            "all questions)."
+            f"answer, leaks with probability at most {above(self.upper)} ({percent(CONFIDENCE)} "
+            "confidence, simultaneously for all questions)."
             if self.question
             else "No question with a clean greedy answer is shown to leak more than the control."
         )

@@ -85,7 +85,7 @@ def difference_sentence(
         which, least = (more, mean.lower) if mean.lower > 0 else (less, -mean.upper)
         extent = say("difference at least", which=kind == "mixed" and which, least=least)
     counts = _counts(list(map(moved, others)))
-    return f"{says}: {extent}; {counts} ({percent(confidence)}, simultaneously)."
+    return f"{says}: {extent}; {counts} ({percent(confidence)} confidence, simultaneously)."
 
 
 def mean_and_others(

@@ -116,8 +116,8 @@ inconsistent: inconsistent: for {question}, a leakage ≥ {proof:below} is prove
 judged: {model.label}, mean leak probability, corrected for the judge's errors: {row:interval}, by
  {row.method}
 leaked: {model.label}: at least one of {n: draw} leaked at {count} of {rows: question}[; the greedy
- answer leaked at {greedy}][; the expected fraction of questions at which at least one of {n: draw}
- leaks is the mean leak@{n}: {share:stated}]
+ answer leaked at {greedy: question}][; the expected fraction of questions at which at least one of
+ {n: draw} leaks is the mean leak@{n}: {share:stated}]
 left out: {texts.left_out: more distinct completion} ({texts.left_out_draws: draw}[, known
  probability {mass:number}]) {are} not shown.
 limit: the {scorer:quantity} is shown to be below {claim.about.constant:g} at {holds:,} of

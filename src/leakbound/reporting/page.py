@@ -31,8 +31,8 @@ from leakbound.store import Redaction, Run, write_text
 from leakbound.text.shown import many, number, tied, visible
 
 TERMS = {
-    r"leak@\d": "leak@k is the expected largest score of k answers. If n draws of a question are "
-    "fewer than 4 k (n/k < 4), there are only bounds and no estimate.",
+    r"leak@\d": "leak@k is the expected largest score of k answers. An estimate needs at least 4 k "
+    "draws of a question (n/k ≥ 4); with fewer draws there are only bounds.",
 }
 """Definitions, by the pattern of the headings that use the term."""
 
