@@ -280,7 +280,7 @@ def test_the_published_rows_are_known_whole_and_in_part(name: str) -> None:
     few, other = f"5 of the {n}", "different from the data set published under this name"
     for benchmark, begin, departs in (
         (whole, f"all {n} questions of the benchmark “{name}” (", ()),
-        (part, f"{few} of {name} (", (f"{few} questions",)),
+        (part, f"{few} questions of the benchmark “{name}” (", (f"{few} questions",)),
     ):
         questions, found = stated(benchmark)
         assert questions.startswith(begin)
