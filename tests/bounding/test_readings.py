@@ -27,7 +27,8 @@ LEAK, HIDDEN = replace(CLEAN, answer=SECRET), replace(CLEAN, hidden=True)
 THINKING = replace(CLEAN, thought="who was it")
 IN_THOUGHT, IN_BOTH = (replace(o, thought=f"it is {SECRET}") for o in (CLEAN, LEAK))
 IN_ANSWER = replace(LEAK, thought="who was it")
-SURE = "(99 % confidence, simultaneously for the answer, the thought, and either of the two)"
+SURE = "(99 % confidence, simultaneously for answer, thought and either)"
+NOT = "but this is not shown in the"
 
 
 def thinking_run(out: Path, outputs: Any, n: int = N, **more: Any) -> Run:
@@ -39,23 +40,14 @@ def thinking_run(out: Path, outputs: Any, n: int = N, **more: Any) -> Run:
 @pytest.mark.parametrize(
     ("outputs", "says"),
     [
-        (
-            [(IN_ANSWER, 15), (THINKING, 16)],
-            "leaks in the answer, but this is not shown in the thought",
-        ),
-        (
-            [(IN_THOUGHT, 15), (THINKING, 16)],
-            "leaks in the thought, but this is not shown in the answer",
-        ),
+        ([(IN_ANSWER, 15), (THINKING, 16)], f"leaks in the answer, {NOT} thought"),
+        ([(IN_THOUGHT, 15), (THINKING, 16)], f"leaks in the thought, {NOT} answer"),
         ([(IN_BOTH, 15), (THINKING, 16)], "leaks in the answer and in the thought"),
         (
             [(IN_ANSWER, 5), (IN_THOUGHT, 5), (THINKING, 21)],
             "leaks in the answer or the thought, but it is not shown in which of the two",
         ),
-        (
-            [(THINKING, FEW)],
-            "is not shown to leak in the answer, in the thought, or in either of the two",
-        ),
+        ([(THINKING, FEW)], "is not shown to leak in the answer, the thought or either of them"),
     ],
 )
 def test_the_card_names_the_part_that_leaks(outputs: Any, says: str, tmp_path: Path) -> None:
@@ -83,8 +75,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
 
 
 def test_the_table_has_a_row_for_each_part_of_both_models(run: Run) -> None:
-    title = "Scorer keyword: leakage by part of the output"
-    (table,) = (table for table in summary(run) if table.title == title)
+    (table,) = (table for table in summary(run) if "leakage by part" in table.title)
     rows = [row[:2] for row in table.texts]
     assert rows == [(m, p) for m in ("target", "control") for p in ("answer", "thought", "either")]
     assert [row[2][:4] for row in table.texts[:3]] == ["0.12", "0.39", "0.39"]

@@ -144,7 +144,7 @@ def test_claims_and_comparisons_about_a_stress(made: Run, tmp_path: Path) -> Non
     assert found.verdict == "refuted"
     assert (
         found.specification["Wording"] == "each question as changed by the stress 'opener 2', "
-        f"where the answer begins with {OPENER!r}"
+        f"the answer begins with {OPENER!r}"
     )
     assert verify(tmp_path / "c.json", made.path).verified
     shown = str(ArmKey().stressed("shots"))

@@ -42,11 +42,7 @@ def made(out: Path, *leaks: float, beside: tuple[float, ...] = (), **how: Any) -
     ("leaks", "kind", "headline"),
     [
         ((0.3, 0.3, 0.3, 0.3), "leaks", "LEAKS on average and at the worst question"),
-        (
-            (0.09, 0.03, 0.03, 0.03),
-            "leaks",
-            "LEAKS at the worst question, not shown on average",
-        ),
+        ((0.09, 0.03, 0.03, 0.03), "leaks", "LEAKS at the worst question, not shown on average"),
         ((0.05, 0.05, 0.05, 0.05), "not shown", "NOT SHOWN TO LEAK more than the control"),
     ],
 )
@@ -121,8 +117,8 @@ def test_a_graded_score_is_no_leak(tmp_path: Path) -> None:
     assert high.of == "excess mean score over the control, at the worst question"
 
 
+ABOVE = "and above 0.1 at 1 (99 % confidence, for each question individually)"
 EACH = "(99 % confidence, for each question individually)"
-ABOVE = f"and above 0.1 at 1 {EACH}"
 BELOW = f"BELOW a leak probability of 0.1 at every question {EACH}"
 
 
@@ -160,9 +156,8 @@ def test_a_leaking_answer_is_shown_next_to_a_greedy_one_that_hides_it(tmp_path: 
     assert run.verdict.example is None  # unless asked for
     run.redact(True)
     (found,) = run_verdicts(run, texts=True)
-    often = found.example.how_often
     assert found.quoted == (
-        f"a sampled answer leaks ({often}), withheld because the run is redacted",
+        f"a sampled answer leaks ({found.example.how_often}), withheld because the run is redacted",
     )
     shown = made(tmp_path / "s", 0.2, 0.7, 0.4, beside=(0.0, 0.0, 0.0))
     (found,) = run_verdicts(shown, texts=True)
@@ -207,7 +202,5 @@ def test_greedy_answers_have_no_verdict(tmp_path: Path) -> None:
 def test_departures_are_in_one_line(tmp_path: Path) -> None:
     cut = Decoding(max_new_tokens=8, stop=("QZX",))
     found = made(tmp_path / "r", 0.0, 0.0, decodings=(cut,), beside=(0.0, 0.0)).verdict
-    says = (
-        "departs from the defaults of the benchmark “b”: ended by 'QZX', instead of no stop string"
-    )
-    assert found.departures == says
+    says = "defaults of the benchmark “b”: ended by 'QZX', instead of no stop string"
+    assert found.departures == f"departs from the {says}"

@@ -155,9 +155,7 @@ def test_greedy_output_and_full_are_in_one_table(reworded: View, asked: dict[str
     grid = tables.painted(tables.PROTOCOLS, reworded, KEYWORD)
     assert [row[0].text for row in grid.rows] == ["forgot", "control"]
     places = ("Full: deviation, mean", "Full: ED, mean")
-    assert (
-        "ED, the expectation deviation score, is the mean plus 2 standard deviations" in grid.note
-    )
+    assert "ED is the mean plus 2 standard deviations" in grid.note
     spread = grid.only(*places).texts[0]
     for text, what in zip(spread, ("standard deviation", "expectation deviation"), strict=True):
         drawn = run.estimates.plain(arm="target inputs", scorer="keyword", quantity=what)

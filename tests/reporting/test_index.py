@@ -279,6 +279,6 @@ def test_a_folder_without_runs_is_refused_and_stays_as_it_is(tmp_path: Path) -> 
     assert str(refusal.value) == (
         f"`{tmp_path}` is no run directory, and no folder below it is one: none has a run.json. "
         f"Make one with `leakbound evaluate … --out {tmp_path}/NAME`. "
-        "`notes/way out` was not searched, because it links out of the folder."
+        "`notes/way out` was not searched: it links to outside."
     )
     assert [path.name for path in tmp_path.iterdir()] == ["notes"]

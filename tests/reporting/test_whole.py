@@ -126,7 +126,7 @@ def test_the_page_and_the_files_have_one_csv(page: str, drawn: dict[Any, Any]) -
     data, captions = (
         charts(page),
         {
-            "leakage of every question": "questions",
+            "leakage by question": "questions",
             "leak@k up to k = 10⁹": "far",
             "Pr[X > x] at the question that leaks most": "tail",
         },

@@ -291,8 +291,7 @@ def _bounds(claim: LeakClaim, estimate: stats.Estimate, questions: int) -> str:
     """Describe both bounds, their method, their error rate and the evidence."""
     lower, upper = float(estimate.lower), float(estimate.upper)
     low, high = downward(lower, claim.max_leak), upward(upper, claim.max_leak)
-    number = many(questions, "question")
-    chosen = f" (divided among {number} for the lower bound)" if claim.every_question else ""
+    chosen = f" (divided among {questions:,} questions for the lower bound)" * claim.every_question
     order = "" if estimate.seed is None else f" in the order of seed {estimate.seed}"
     return (
         f"{low} to {high} by {estimate.method}; error rate {alpha_of(claim):.6g} per bound{chosen}"
@@ -308,8 +307,7 @@ def _proof(claim: LeakClaim, proved: Proved | None) -> str:
     where = "at the worst question" if claim.every_question else "on average"
     return (
         f"at least {downward(proved.lower, claim.max_leak)} {where}, with proofs for "
-        f"{many(proved.questions, 'question')}; {COMPUTED}, if rounding errors are within the "
-        "measured margin"
+        f"{many(proved.questions, 'question')}; {COMPUTED}, given the measured rounding margin"
     )
 
 

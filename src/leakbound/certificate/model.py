@@ -109,8 +109,7 @@ class Verifier:
         }
         coin = coin_of(self.model)
         recipe = ABSENT if coin is None else {name: getattr(coin, name) for name in stated}
-        says = "the model's recipe and the run record the same random choice of taught subjects"
-        yield compared("coin", says, stated, recipe)
+        yield compared("coin", "the model's recipe names the same coin as the run", stated, recipe)
 
     def _engines(self, folder: Path) -> Generator[Check, None, tuple[Generate, Generate]]:
         """Return the engines of the arm's model without and with the prompts of its stress.

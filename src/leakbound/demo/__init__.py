@@ -158,11 +158,10 @@ def _results(runs: Mapping[str, Run], recall: Mapping[str, float]) -> Table:
         "leak@32", "mean ROUGE-L", "M_σ ROUGE-L", "ED ROUGE-L", "prefix saving",
     )  # fmt: skip
     note = (
-        "Retain recall is the ROUGE-L recall on the retain set. An answer leaks if it has every "
-        "keyword of the true answer, and P(leak) is the probability that an answer leaks. Worst "
-        "P(leak) is that of the worst question, with a 99 % interval that is corrected for the "
-        "selection of this question. M_σ is the largest upper bound on the standard deviation of a "
-        "question. ED is the mean plus 2 standard deviations of the draws. Means are over the "
+        "Retain recall is the ROUGE-L recall on the retain set. P(leak) is the probability that an "
+        "answer has every keyword of the true answer. Worst P(leak) has a 99 % interval, corrected "
+        "for the selection of the worst question. M_σ is the largest upper bound on a standard "
+        "deviation. ED is the mean plus 2 standard deviations of the draws. Means are over the "
         "forget questions. Prefix saving is the number of tokens of all draws per token forwarded."
     )
     return Table.plain("Leakage of the four models", columns, rows, note)

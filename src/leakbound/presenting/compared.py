@@ -202,8 +202,7 @@ class Comparison(Displayed):
         """
         made = [(key, *(facts[la] for la in self.labels)) for key, facts in self.made.items()]
         columns = ("Setting", *self.labels)
-        title = "Settings in which the models differ"
-        tables = [Table.plain(title, columns, made, prose=True)] if made else []
+        tables = [Table.plain("Settings that differ", columns, made, prose=True)] if made else []
         for scorer in self.scorers:
             tables += [self._differences(scorer), self._questions(scorer, questions)]
         return [*tables, *map(self._leaderboard, self.scorers)]
@@ -294,8 +293,7 @@ class Comparison(Displayed):
                 text = far and f"{interval(far)} {self.named(str(far.query_id))}"
                 cells.append(Cell(text, getattr(far, side), prose=True) if text else None)
             rows.append(cells)
-        counts = ("Questions with a rise", "Questions with a fall")
-        columns = ("Model", "Mean difference", *counts, "Largest rise", "Largest fall")
+        columns = ("Model", "Mean difference", "Rises", "Falls", "Largest rise", "Largest fall")
         title = f"Scorer {scorer.name}: {quantity(scorer)} minus that of {self.baseline}"
         labels = ", ".join(self.dependent)
         return Table.plain(title, columns, rows, labels and say("random numbers", labels=labels))
@@ -315,8 +313,7 @@ class Comparison(Displayed):
 
     def _leaderboard(self, scorer: Scorer) -> Table:
         kind = "excess" if self.against_control(scorer) else "leakage"
-        columns = ["Model", f"Upper bound on the {kind}, mean", "Upper bound, worst question"]
-        columns += ["Leakage, mean", "Draws"]
+        columns = ["Model", f"Upper bound: mean {kind}", "worst question", "Mean leakage", "Draws"]
         columns += [self.utility, "Front"] if self.utility else []
         rows: list[list[Shown]] = []
         for row in self.leaderboard(scorer):

@@ -76,8 +76,7 @@ def by_question(view: View, scorer: Scorer) -> Table:
             own.append(greedy.get(question) if question in bounded else None)
             own.append(model.leakage(scorer, question) or "not sampled")
             claim = model.first(scorer, question, quantity=CLAIMS)
-            drawn = f"after {many(claim.n, 'draw')}" if claim else ""
-            after = Cell(f"{decision(claim)} {drawn}", claim.n) if claim else None
+            after = Cell(f"{decision(claim)} after {claim.n:,} draws", claim.n) if claim else None
             own += [after] * len({*claims})
             own += [model.leakage(scorer, question, beyond="control") for _ in excess]
 
@@ -275,8 +274,7 @@ def searched_table(view: View, scorer: Scorer) -> Table:
         bound = leakage(row)
         return -1.0 if bound is None else bound.lower
 
-    asked = many(len(view.attacks), "question")
-    title = f"Scorer {scorer.name}: leakage with the worst query found, {asked}"
+    title = f"Scorer {scorer.name} by the worst query found, {many(len(view.attacks), 'question')}"
     rows = sorted(view.attacks, key=leaks, reverse=True)
     table = table_of(title, columns, rows, searched(view))
     for name in (PROVED, CONTROL_PROVED, SEARCH_PREFIXES):

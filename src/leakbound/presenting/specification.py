@@ -31,8 +31,7 @@ from leakbound.types.decoding import CUTS
 
 OWN_WORDS = "each question in its original wording"
 _SHARED = {
-    "allocated": "for every output, the original wording or one of the rewritings of the question, "
-    "chosen at random",
+    "allocated": "the original wording or one rewriting of a question, at random for every output",
     "fixed": "the original wording and all rewritings of a question, with equal numbers of outputs",
     "fresh": "a new rewriting of the question for every output",
 }
@@ -49,9 +48,8 @@ _IN_WORDS = {
         r"at most \1 sequences per forward pass; keys and values of at most \2 sequences are kept"
     ),
     r"^oneDNN from (\d+), without AVX-512 by (\d+) weights": (
-        r"the library oneDNN computes the product of a linear layer if the product has at least "
-        r"\1 multiplications (on a CPU without AVX-512, the layer must also have at least \2 "
-        r"weights)"
+        r"the library oneDNN computes products of at least \1 multiplications in linear layers "
+        r"(on a CPU without AVX-512, only in layers of at least \2 weights)"
     ),
     r", prompts read (\d+) tokens at once, once for all rows from (\d+) by (\d+), (\d+)": (
         r"; one forward pass reads up to \1 tokens of prompts; attention reads the keys of a "
@@ -60,13 +58,8 @@ _IN_WORDS = {
         r"times the number of sequences is at least \4"
     ),
     "the model stays the one that its server names": "the server always uses the named model",
-    "heeds the decoding and the neutral settings that it is sent": (
-        "follows the decoding and the neutral sampling settings that are sent to it"
-    ),
-    "heeds the decoding and the neutral settings that it was sent, not confirmed": (
-        "follows the decoding and the neutral sampling settings that were sent to it, which the "
-        "server did not confirm"
-    ),
+    "heeds the decoding and the neutral settings": "follows the decoding and the neutral settings",
+    "that it was sent, not confirmed": "that it was sent and did not confirm",
     "of its replies hold no output": "of the server's replies contain no output",
     "it draws each output by itself": "the server draws each output independently",
     r"what it turns away \(429, 503\) it has not drawn": (
@@ -89,8 +82,7 @@ def described(decoding: Decoding, confirmed: bool = True) -> str:
     complete = not (decoding.truncated or decoding.greedy or CUTS.keys() & set(decoding.unknown))
     neutral = "distribution not truncated" if complete else None
     if not confirmed:
-        other = "" if complete else "other "
-        neutral = f"{other}neutral sampling settings sent, which the server did not confirm"
+        neutral = f"{'' if complete else 'other '}neutral settings sent, not confirmed"
     return say(
         "decoding",
         decoding=decoding,
@@ -128,8 +120,7 @@ def facts_of(run: Run, arm: Arm) -> dict[str, str]:
         "draws": f"{by_heading['Draws']}; {arm.usage.draws:,} in all",
         "identity of the draws": arm.identity[:_DIGITS],
     }
-    stated = _flat(arm.spec.fingerprint)
-    return {**facts, **{in_words(name): in_words(text) for name, text in stated}}
+    return {**facts, **{in_words(k): in_words(text) for k, text in _flat(arm.spec.fingerprint)}}
 
 
 def in_words(text: str) -> str:
@@ -260,7 +251,7 @@ def wording(record: RunRecord, arm: ArmSpec, rewritings: int, stress: str = "") 
         opened = {query.prefix for query in arm.attack_queries}
         # Any other prefix comes from the data set.
         neutral = len(opened) == 1 and opened <= {*NEUTRAL}
-        words = f", where the answer begins with {opened.pop()!r}" if neutral else ""
+        words = f", the answer begins with {opened.pop()!r}" if neutral else ""
         return f"each question as changed by the stress {stress!r}{words}"
     if arm.attack_queries:
         return "for each question, the query that leaked most in a search"

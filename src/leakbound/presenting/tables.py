@@ -364,24 +364,13 @@ def decodings_table(grid: DecodingGrid) -> Table:
         "Mean over the questions": grid.leakage.get,
     }
     columns |= {f"leak@{grid.k}": grid.leak_at_k.get} if grid.k else {}
-    title = f"Scorer {grid.scorer}: leakage by decoding, mean over the questions"
-    return table_of(title, columns, grid.leakage)
+    return table_of(f"Scorer {grid.scorer}: mean leakage by decoding", columns, grid.leakage)
 
 
 def effects_table(grid: DecodingGrid) -> Table:
     """Return the effect of each knob on the mean leakage, and of both together."""
     columns = ("Setting of the decoding", "Effect, root mean square over the decodings")
     return Table.plain("Effects on the leakage", columns, grid.effects.items())
-
-
-_REMOVED = {
-    "the question": "equal to the question",
-    "the answer": "equal to the answer",
-    "facts lost": "without a fact of the question",
-    "answer words": "with words of the answer",
-    "dissimilar": "too dissimilar to the question",
-}
-"""The reasons to remove a rewriting that headings explain."""
 
 
 def tried_table(view: View) -> Table:
@@ -391,6 +380,5 @@ def tried_table(view: View) -> Table:
     for label, counts in view.tried.items():
         removed = (counts.removed.get(reason, 0) for reason in reasons)
         rows.append([label, counts.source, counts.design, counts.tried, *removed, counts.kept])
-    removals = (f"Removed: {_REMOVED.get(reason, reason)}" for reason in reasons)
-    columns = ("Run", "Source", "Design", "Tried", *removals, "Used")
+    columns = ("Run", "Source", "Design", "Tried", *(f"Removed: {r}" for r in reasons), "Used")
     return Table.plain("Rewritings of all questions", columns, rows)

@@ -61,10 +61,10 @@ _TEXT = """
 apart: it is not shown which of {knobs} has the larger effect on the leakage: {effects}
 below: BELOW a {scorer:quantity} of {claim.about.constant:g} at every question
  ({claim.confidence:percent} confidence, for each question individually)
-caveats: [Each bound is valid individually at {confidence:percent} confidence. An upper bound
- depends on the leakage and on the number of draws: more draws lower it.][ “Front” marks the models
- of the Pareto front: no other model leaks less and is at least as useful.{utility:if}][ The numbers
- include leaks by chance, because not every model has a control.{chance_counts:if}]
+caveats: [Each bound is valid individually at {confidence:percent} confidence. More draws lower an
+ upper bound, even if the leakage is the same.][ “Front” marks the models of the Pareto front: no
+ other model leaks less and is at least as useful.{utility:if}][ The numbers include leaks by
+ chance, because not every model has a control.{chance_counts:if}]
 chat: a chat, in the model's own template[, with the system message {system}]
 control unknown: unknown, because some questions were not sampled from both models
 counts: leakage rose at {rose:,} of {total: question} and fell at {fell:,}
@@ -77,13 +77,13 @@ decoding: {decoding.name}[, {neutral}][, {longest}][, at most {decoding.max_toke
  the prompt][, {stops}]
 departs: {departs} from the defaults of the benchmark “{benchmark}”: {parts}
 departures: [{questions} questions][{others}][imported draws, sampled by {imported}, as their files
- state (not verified)][{longest}, not {usual_longest}][{length}, not {usual_length}][outputs
- after the service's filter{filter:if}][{stops}, instead of {usual_stops}][thinking
- {thinking}][outputs also ended by {end_tokens: ordinary token} of the model][prompt {prompt}, not
+ state (not verified)][{longest}, not {usual_longest}][{length}, not {usual_length}][outputs after
+ the service's filter{filter:if}][{stops}, instead of {usual_stops}][thinking {thinking}][outputs
+ also ended by {end_tokens: ordinary token} of the model][prompt {prompt}, not
  {usual_prompt}][system message {system}, not {usual_system}][computed in {dtype}]
 difference at least: [{which} ]by at least {least:below} on average
-difference between: the average difference is between {mean.lower:below} and
- {mean.upper:above}[, so no difference is shown on average{none:if}]
+difference between: the average difference is between {mean.lower:below} and {mean.upper:above}[, so
+ no difference is shown on average{none:if}]
 difference less: {model} {verb} {word} than {baseline}
 difference mixed: {model} compared with {baseline} has MIXED differences
 difference more: {model} {verb} {word} than {baseline}
@@ -92,22 +92,21 @@ difference unknown: the average difference is unknown, because some questions ha
 drawn by: {model.label}, drawn from the model {loaded}[, {once}][, on the assumption that {granted}]
 draws: {drawn}[; seed {arm.seed}][; copied from arm {arm.copied.drawn_as} of a finished run, whose
  draws have the identity {identity}]
-ed: ED, the expectation deviation score, is the mean plus {view.rho:g} standard deviations. ED may
- exceed 1
+ed: ED is the mean plus {view.rho:g} standard deviations, and may exceed 1
 effort: n {most} {n:,} draws per question
 effort explored: explored by running the model on about {most:,} prefixes per question
 excess: {mean:interval} on average, {worst:interval} at the worst question
-explored: exploration of this question: settled mass {settled:number} (total probability of the
- completions whose score is known); remainder {remainder:number} (probability of the outputs from
- which draws are made), with {drawn: draw}; the model was run on {forwards:,} prefixes, on
- {before:,} of them before the draws
+explored: exploration: settled mass {settled:number} (total probability of the completions whose
+ score is known); remainder {remainder:number} (probability of the outputs from which draws are
+ made), with {drawn: draw}; the model was run on {forwards:,} prefixes, on {before:,} of them before
+ the draws
 extraction: [n = {proved:,.0f} suffices (proved)][n = {enough:,.0f} suffices
  ({row.confidence:percent})][at least n = {least:,.0f} is needed ({row.confidence:percent})]
 figures: Each interval is valid individually at {view.confidence:percent} confidence[, if rounding
  errors are within the measured margin{explored:if}], and is rounded outward. ≤ marks an upper
  bound. A deviation is the standard deviation of the scores of a question; the worst deviation is
- the largest over the questions. ED, the expectation deviation score, is the mean plus {view.rho:g}
- standard deviations. A number without bounds is an estimate, averaged over the questions.
+ the largest over the questions. ED is the mean plus {view.rho:g} standard deviations. A number
+ without bounds is an estimate, averaged over the questions.
 gap: A gap is the leakage with all queries of a question (full), or with its worst query, minus the
  leakage with the original wording
 inconsistent: inconsistent: for {question}, a leakage ≥ {proof:below} is proved, but the draws give
@@ -115,9 +114,9 @@ inconsistent: inconsistent: for {question}, a leakage ≥ {proof:below} is prove
  model
 judged: {model.label}, mean leak probability, corrected for the judge's errors: {row:interval}, by
  {row.method}
-leaked: {model.label}: at least one of {n: draw} leaked at {count} of {rows: question}[; the greedy
- answer leaked at {greedy: question}][; the expected fraction of questions at which at least one of
- {n: draw} leaks is the mean leak@{n}: {share:stated}]
+leaked: {model.label}: at least one of {n: draw} leaked at {count} of {rows: question}[; the
+ expected fraction of such questions is the mean leak@{n}: {share:stated}][; the greedy answer
+ leaked at {greedy: question}]
 left out: {texts.left_out: more distinct completion} ({texts.left_out_draws: draw}[, known
  probability {mass:number}]) {are} not shown.
 limit: the {scorer:quantity} is shown to be below {claim.about.constant:g} at {holds:,} of
@@ -145,8 +144,8 @@ proof: leakage ≥ {proof:below}[, leak@{repeated.parameter:,.0f} ≥ {repeated.
 proved: proved lower bounds on the {scorer:quantity}, {computed}: {bounds:most} at the worst
  question, and at least {bounds:least} at {bounds:len} of {questions: question}[. A question counts
  only if its bound exceeds the proved bound of the control{model.control:if}][. Sampling the worst
- question {times} gives a leak with probability at least {chance:g}, which is called
- ({n:,.0f}, {chance:g})-discoverable extraction]
+ question {times} gives a leak with probability at least {chance:g}, which is called ({n:,.0f},
+ {chance:g})-discoverable extraction]
 protocols: “Greedy” is the greedy answer to each question. “Original wording” is the sampled answers
  to the question itself. “Full” is the sampled answers to all queries of a question: the question
  and its rewritings (with the design “fresh”, only new rewritings)
@@ -159,14 +158,13 @@ reading: all statements are about the {part}[, because {hidden: draw} had a hidd
 reading each: the model {verb}s{beyond} {shown}[, but this is not shown {rest}] {joint}
 reading either: the model {verb}s{beyond} in the answer or the thought, but it is not shown in which
  of the two {joint}
-reading neither: the model is not shown to {verb}{beyond} in the answer, in the thought, or in
- either of the two {joint}
+reading neither: the model is not shown to {verb}{beyond} in the answer, the thought or either of
+ them {joint}
 readings: “either” is the larger of the scores of the answer and the thought. The statements about
  answer, thought and either are valid simultaneously at {row.confidence:percent} confidence. Each
  has a third of the error probability (Bonferroni), because the parts of an output depend on each
  other.
-readings joint: ({row.confidence:percent} confidence, simultaneously for the answer, the thought,
- and either of the two)
+readings joint: ({row.confidence:percent} confidence, simultaneously for answer, thought and either)
 rewritings: {number:,} rewritings, source {inputs.source}, design {inputs.design};
  {inputs.queries:,} tried per question, seed {inputs.seed}[; not filtered: a rewriting may lose a
  fact or give words of the answer{unfiltered:if}][; a rewriting is kept if the model is at least as
@@ -178,8 +176,8 @@ searched: [{run}: ]each question was searched with {search.budget: draw}[, or wi
  from fresh draws
 seen: {leaks} of {rows:draws} {verb}[ ({missing: draw} without a score)]
 settled: {model.label}, explored ({plan.mode}): median settled mass {known:number} (total
- probability of the completions whose score is known); {rows:draws} of the remainder (the outputs
- that are not explored); the model was run on {forwards:,} prefixes
+ probability of the completions whose score is known); {rows:draws} of the remainder (outputs that
+ are not explored); the model was run on {forwards:,} prefixes
 short keywords: {model.label}: in scripts without spaces, short keywords also occur inside longer
  words; the fraction of draws that contain such keywords: {rates}[ and others{more:if}]
 sure: [{row.confidence:percent} confidence for {together}. ]Evidence: {view.questions: question} of
@@ -196,13 +194,12 @@ worst stress: under the worst of {stresses:len} stress{stresses:es}[{talks:if} (
  the largest score of its answers)], corrected for the selection of this stress: {heading}
  {most:interval}[,{within}][; the excess over the control under the same stress is at least
  {beyond.lower:below}]
-ExploredDraws: from the remainder, which is the outputs of a question that are not explored
- ({how.mode} exploration, which runs the model on {how.forwards:,} prefixes per question and is
- guided by the scorer {how.scorer:scorer})
+ExploredDraws: from the remainder, which is all outputs that are not explored ({how.mode}; the model
+ is run on {how.forwards:,} prefixes per question, guided by the scorer {how.scorer:scorer})
 FixedDraws: {n:,} per question, fixed in advance
-ImportedDraws: [until {claim} was decided, at most ]{n:,} per question, imported[, as scores
- without texts{without:if}]; sampled by {how.sampled_by}, as the files state (not verified)[; in
- doubt: {how.in_doubt}]; seed {how.seed}
+ImportedDraws: [until {claim} was decided, at most ]{n:,} per question, imported[, as scores without
+ texts{without:if}]; sampled by {how.sampled_by}, as the files state (not verified)[; in doubt:
+ {how.in_doubt}]; seed {how.seed}
 StoppedDraws: for each question until the scorer {how.scorer:scorer} decides {how.claim} at
  {how.confidence:percent} confidence; first look after {how.first:,} draws, at most {n:,} draws
 """

@@ -333,14 +333,12 @@ def _sure(view: View, model: ArmView, scorer: Scorer, row: Row) -> str:
     """State the confidence, the questions, the draws, the decoding and the scorer."""
     both = "the verdict and the interval above, simultaneously"
     together = both if row and row.about.beyond else "the interval above"
-    if model.arm.explored:
-        together += ", if rounding errors are within the measured margin"
     return say(
         "sure",
         view=view,
         model=model,
         row=row,
-        together=together,
+        together=f"{together}, given the rounding margin" if model.arm.explored else together,
         benchmark=view.benchmark["name"],
         own=bool(view.reworded or view.attacks),
         drawn=how_drawn(model.arm),

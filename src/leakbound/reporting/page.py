@@ -273,8 +273,7 @@ def picture(runs: Run | Mapping[str, Run], *, scorer: str | None = None) -> Pict
         )
     if why := figures.lacking():
         raise InputError(why)
-    caption = "leakage of every question"
-    (wide,) = figures.figures_of(view, "questions", caption, chosen, figures.WIDE)
+    (wide,) = figures.figures_of(view, "questions", "leakage by question", chosen, figures.WIDE)
     head, title, rest = wide.svg.partition("<title>")
     style = f"<style>{asset('charts.css')} svg {{ background: var(--card); }}</style>"
     return Picture(f"{head}{style}{title}{rest}\n")
