@@ -313,7 +313,7 @@ class Comparison(Displayed):
 
     def _leaderboard(self, scorer: Scorer) -> Table:
         kind = "excess" if self.against_control(scorer) else "leakage"
-        columns = ["Model", f"Upper bound: mean {kind}", "worst question", "Mean leakage", "Draws"]
+        columns = ["Model", f"Upper bound: mean {kind}", "Worst question", "Mean leakage", "Draws"]
         columns += [self.utility, "Front"] if self.utility else []
         rows: list[list[Shown]] = []
         for row in self.leaderboard(scorer):
