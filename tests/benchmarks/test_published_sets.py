@@ -277,14 +277,14 @@ def test_the_published_rows_are_known_whole_and_in_part(name: str) -> None:
         for limit in (None, 5)
     )
     n = len(whole.prompts)
-    few, other = f"5 of the {n}", "rows that differ from the rows published under this name"
+    few, other = f"5 of the {n}", "different from the data set published under this name"
     for benchmark, begin, departs in (
-        (whole, f"all {n} of {name} (", ()),
-        (part, f"{few} of {name} (", (f"{few} questions",)),
+        (whole, f"all {n} questions of the benchmark “{name}” (", ()),
+        (part, f"{few} questions of the benchmark “{name}” (", (f"{few} questions",)),
     ):
         questions, found = stated(benchmark)
         assert questions.startswith(begin)
-        assert questions.endswith(", equal to the published rows)")
+        assert questions.endswith(", equal to the published data set)")
         assert found == departs
     changed = replace(whole.prompts[0], answer="I do not know.")
     questions, found = stated(replace(whole, prompts=(changed, *whole.prompts[1:])))

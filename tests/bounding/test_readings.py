@@ -27,7 +27,8 @@ LEAK, HIDDEN = replace(CLEAN, answer=SECRET), replace(CLEAN, hidden=True)
 THINKING = replace(CLEAN, thought="who was it")
 IN_THOUGHT, IN_BOTH = (replace(o, thought=f"it is {SECRET}") for o in (CLEAN, LEAK))
 IN_ANSWER = replace(LEAK, thought="who was it")
-SURE = "(all three readings simultaneously, 99 %)"
+SURE = "(99 % confidence, simultaneously for answer, thought and either)"
+NOT = "but this is not shown in the"
 
 
 def thinking_run(out: Path, outputs: Any, n: int = N, **more: Any) -> Run:
@@ -39,14 +40,14 @@ def thinking_run(out: Path, outputs: Any, n: int = N, **more: Any) -> Run:
 @pytest.mark.parametrize(
     ("outputs", "says"),
     [
-        ([(IN_ANSWER, 15), (THINKING, 16)], "leaks in the answer, not shown in the thought"),
-        ([(IN_THOUGHT, 15), (THINKING, 16)], "leaks in the thought, not shown in the answer"),
+        ([(IN_ANSWER, 15), (THINKING, 16)], f"leaks in the answer, {NOT} thought"),
+        ([(IN_THOUGHT, 15), (THINKING, 16)], f"leaks in the thought, {NOT} answer"),
         ([(IN_BOTH, 15), (THINKING, 16)], "leaks in the answer and in the thought"),
         (
             [(IN_ANSWER, 5), (IN_THOUGHT, 5), (THINKING, 21)],
             "leaks in the answer or the thought, but it is not shown in which of the two",
         ),
-        ([(THINKING, FEW)], "is not shown to leak in the answer, the thought or either"),
+        ([(THINKING, FEW)], "is not shown to leak in the answer, the thought or either of them"),
     ],
 )
 def test_the_card_names_the_part_that_leaks(outputs: Any, says: str, tmp_path: Path) -> None:
@@ -59,11 +60,11 @@ def test_the_card_names_the_part_that_leaks(outputs: Any, says: str, tmp_path: P
 def test_a_graded_scorer_names_the_part_above_the_control(tmp_path: Path) -> None:
     outputs, n = [(IN_THOUGHT, 50), (THINKING, 46)], 96
     run = thinking_run(tmp_path / "r", outputs, n, scorers=("rouge-l-recall",))
-    says = "the model scores above the control in the thought, not shown in the answer"
+    says = "the model scores above the control in the thought, but this is not shown in the answer"
     assert leakbound.show(run).reads == f"{says} {SURE}"
     alone = given_run(tmp_path / "s", {"q0": outputs}, n, scorers=("rouge-l-recall",))
     assert leakbound.show(alone).reads == ""  # any text scores above 0
-    assert len([table for table in summary(alone) if table.title.startswith("Leakage by")]) == 1
+    assert len([table for table in summary(alone) if "leakage by part" in table.title]) == 1
 
 
 @pytest.fixture(scope="module")
@@ -74,12 +75,12 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
 
 
 def test_the_table_has_a_row_for_each_part_of_both_models(run: Run) -> None:
-    (table,) = (table for table in summary(run) if table.title == "Leakage by output part, keyword")
+    (table,) = (table for table in summary(run) if "leakage by part" in table.title)
     rows = [row[:2] for row in table.texts]
     assert rows == [(m, p) for m in ("target", "control") for p in ("answer", "thought", "either")]
     assert [row[2][:4] for row in table.texts[:3]] == ["0.12", "0.39", "0.39"]
     assert all(row[4] == "–" for row in table.texts[3:])
-    assert "answer, thought and either are valid simultaneously, 99 %" in table.note
+    assert "answer, thought and either are valid simultaneously at 99 %" in table.note
     estimates = [row.to_dict() for row in run.estimates]
     named = {row["estimand"] for row in estimates if row["family"] == "readings"}
     assert "excess leak probability in the thought, largest of 1" in named

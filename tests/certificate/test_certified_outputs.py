@@ -45,7 +45,7 @@ def test_a_question_that_was_mostly_cut_leaves_a_claim_open(tmp_path: Path) -> N
     (why,) = made.reasons
     assert "cut 50.4 % of the outputs of 'q1'" in why
     assert "--accept-cut" in why
-    assert made.specification["Limit"] == why
+    assert made.specification["Token limit"] == why
     assert "is undecided because outputs were cut short, under" in made.sentence
 
 
@@ -53,7 +53,7 @@ def test_half_of_a_question_cut_decides(tmp_path: Path) -> None:
     """The certificate states its ledger and its rule."""
     made = claimed(cut_run(tmp_path / "r", N // 2))
     assert (made.verdict, made.reasons) == ("pass", ())
-    assert "Limit" not in made.specification
+    assert "Token limit" not in made.specification
     complete, cut = 3 * N // 2, N // 2
     assert made.ledger == {**made.ledger, "draws": 2 * N, "cut": cut, "complete": complete}
     counted = f"{2 * N} draws: {complete} complete, {cut} cut (25.0 %)"
@@ -64,7 +64,7 @@ def test_half_of_a_question_cut_decides(tmp_path: Path) -> None:
 def test_a_limit_that_is_accepted_is_stated(tmp_path: Path) -> None:
     made = claimed(cut_run(tmp_path / "r", N - 2), accept_cut=True)
     assert made.verdict == "pass"
-    assert made.specification["Limit"].endswith("accepted by the claim")
+    assert made.specification["Token limit"].endswith("accepted by the claim")
     assert "leaks in the first 3 tokens, " in made.sentence
     assert "cut (49.6 %)" in made.specification["Outputs"]
 
@@ -73,7 +73,7 @@ def test_a_limit_that_a_published_protocol_sets_is_accepted(tmp_path: Path) -> N
     task = benchmark("q0", "q1", name="muse:mine-verbmem")
     made = claimed(cut_run(tmp_path / "r", N, task=task))
     assert made.verdict == "pass"
-    assert made.specification["Limit"].endswith("set by the published protocol")
+    assert made.specification["Token limit"].endswith("set by the published protocol")
     shorter = replace(task.decoding, max_new_tokens=2)
     other = claimed(cut_run(tmp_path / "s", N, task=task, decodings=(shorter,)))
     assert other.verdict == "inconclusive"
@@ -120,7 +120,7 @@ def test_a_certificate_states_the_part_that_was_read(
     run = given_run(tmp_path / "r", outputs, N, scorers=(scorer,))
     made = claimed(run)
     assert (made.verdict, made.reasons) == ("pass", ())
-    stated = made.specification.get("Reading")
+    stated = made.specification.get("Part of the outputs")
     assert (stated is None) == (reading is None)
     assert reading is None or reading in stated
     assert ("in the answer" in made.claim.text) == (output.hidden and scorer == "keyword")

@@ -121,7 +121,7 @@ def test_a_later_claim_states_what_it_shares_alpha_with(run: Run) -> None:
     made = leakbound.certify(run, max_leak=0.42, **PLAIN)
     stated = made.specification["Claim"]
     assert "; stated after drawing; decided by one of 2 statements that are valid" in stated
-    assert "simultaneously at 99 %: on the mean and the worst question of target by" in stated
+    assert "one is about the mean and one about the worst question: target by keyword" in stated
     assert "the arms (target) and scorers (keyword) were chosen" in made.assumes[1]
 
 
@@ -271,14 +271,14 @@ def test_a_certificate_has_one_sentence_and_its_specification(run: Run) -> None:
         "of 0.2 is met, under the listed assumptions."
     )
     assert passed.specification == {
-        "Claim": "Pr[leak] <= 0.2 of arm target; recorded before anything was drawn; decided at "
-        "its own error rate, like each of the run's 7 recorded claims",
+        "Claim": "Pr[leak] <= 0.2, about the arm target; recorded before anything was drawn; "
+        "decided at its own error rate, like each of the run's 7 recorded claims",
         **specification_of(run, arm),
         "Scores": f"keyword ({digest(make_scorer('keyword'))}); match word; require any; "
         "scoring rules version 2",
         "Bounds": f"{low} to {high} by {passed.estimate.method}; error rate 0.01 per bound; 768 "
-        f"draws in the order of seed {passed.estimate.seed}; draws without a score (0) count as 1 "
-        "in the upper bound and as 0 in the lower",
+        f"draws in the order of seed {passed.estimate.seed}; draws without a score (0) count as "
+        "leaks in the upper bound and as no leaks in the lower bound",
     }
     assert digest_of(arm.spec.fingerprint)[:12] in passed.specification["Model"]
     assert passed.specification["Run"].startswith(f"begun at {record.created} by leakbound ")
@@ -287,7 +287,7 @@ def test_a_certificate_has_one_sentence_and_its_specification(run: Run) -> None:
     low = downward(float(refuted.estimate.lower), 0.1)
     says = f"at least {low} for the worst of these 3 questions: the claimed limit of 0.1 is "
     assert says in refuted.sentence
-    says = "error rate 0.01 per bound (divided by 3 for the lower bound); "
+    says = "error rate 0.01 per bound (divided among 3 questions for the lower bound); "
     assert says in refuted.specification["Bounds"]
     unsure = leakbound.certify(run, max_leak=0.1, out=run.path / "unsure.json", **PLAIN).sentence
     assert unsure.startswith("With 98 % confidence, ")

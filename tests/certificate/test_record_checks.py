@@ -64,7 +64,7 @@ def test_a_run_as_it_was_made_has_no_fault(run: Run) -> None:
         "the model was given the questions of the run",
         "the number of draws follows the recorded plan",
         "every planned output is present and classified correctly",
-        "no two events of a question share an output",
+        "no explored or proved output counts twice",
     ]
 
 
@@ -152,7 +152,7 @@ def test_questions_given_in_other_words(run: Run) -> None:
     first, second, third = run.queries
     other = replace(second, text="Say nothing.")
     assert faults(asking(run, first, other, third))["queries"] == (
-        "question 2 was given to the model in other words than those of the run"
+        "the model was given other words for question 2 than those of the run"
     )
     assert faults(asking(run, first, second))["queries"] == (
         "2 questions were sampled, but the run has 3"
@@ -274,7 +274,7 @@ def test_shares_that_do_not_follow_from_the_design(rewritten: Run) -> None:
     arm = planned(arm, shares=shares, seed=1)
     assert faults(run, arm)["plan"] == "the draws have seed 1, but the rewritings have seed 0"
     assert faults(run, planned(run.arms["target"], shares=shares))["plan"] == (
-        "draws are shared among queries in an arm of the original questions"
+        "an arm of the original questions has draws that were divided among rewritings"
     )
 
 
@@ -292,8 +292,8 @@ def test_a_plan_that_leakbound_does_not_make(run: Run) -> None:
         found.append(faults(run, planned(arm, **{name: value}))["plan"])
     assert found == [
         "the draws have no seed",
-        "other texts were sampled in an arm of the original questions",
-        "draws must be imported or have a recorded model; the record has both or neither",
+        "an arm of the original questions has draws for other texts",
+        "the record must have either imported draws or a model that drew, but not both",
     ]
 
 
@@ -418,8 +418,8 @@ def test_a_stated_number_of_rows_and_missing_draws(run: Run) -> None:
 def test_events_that_share_outputs(tmp_path: Path) -> None:
     run = explored_run(tmp_path / "run")
     file, by = file_of(run.path, "masses"), slug(make_scorer("contains"))
-    shared = "two events of 'p0' share outputs, so these count twice"
-    contradict = "an event of 'p0' has an end and a finish that contradict each other"
+    shared = "two explored sets of outputs of 'p0' overlap: they count twice"
+    contradict = "an explored output of 'p0' has a contradictory record of its end"
     whole = file.read_bytes()
     changes: list[tuple[Callable[[Rows], None], str]] = [
         (lambda rows: rows.append(dict(rows[0])), shared),

@@ -47,7 +47,7 @@ from tabled import benchmark as table_benchmark
 Values = dict[str, Any]
 SAME = "outputs have the log-probability that the model gives them"
 BARE = "have no recorded tokens or log-probability to compare"
-EDGE = "are at the edge of the truncation and were not compared"
+EDGE = "were not compared: rounding decides about their truncation"
 EVERY = {
     **dict.fromkeys(("digest", "run", "files", "scores", "estimates", "verdict", "sentence"), "ok"),
     **dict.fromkeys(("questions", "queries", "plan", "outputs", "events", "stated", "code"), "ok"),
@@ -719,7 +719,7 @@ def test_parts_are_chosen_by_chance_of_the_verifier(arm: Arm) -> None:
 def test_each_part_is_drawn_as_it_was(arm: Arm) -> None:
     """Under its own keys, and compared with all that is stored of it but forced answers."""
     found = Redrawing(arm, "q2", excused=2)
-    assert "6 splits within the margin of an edge)" in check(arm, found, 1).says
+    assert "rounding explains 6 differences)" in check(arm, found, 1).says
     assert sorted(query_id for query_id, *_ in found.asked) == ["q0", "q1", "q2"]
     assert {(draws.sizes, draws.purpose, n) for _, draws, n in found.asked} == {
         ((600,), "score:target:canned", 600)

@@ -115,9 +115,7 @@ def test_another_model(run: Run, stressed: Path) -> None:
     assert {name: check.status for name, check in found.items()} == wanted
     (difference,) = found["before"].differences
     assert difference.where == "weights"
-    assert found["before"].says == (
-        "the model before the stress is the model that was sampled without stress"
-    )
+    assert found["before"].says == ("the named model is the model that was sampled without stress")
     assert found["texts"].says == "under round:int4, the texts are as recorded"
 
 

@@ -36,12 +36,12 @@ def test_a_verdict_is_an_exit_status_with_each_condition(
     for text in (*named.split("|"), digest, "Publish it separately"):
         assert text in result.out
     for row in (
-        "Wording +each in its original wording",
+        "Wording +each question in its original wording",
         "Scores +keyword .*",
         "Assumption +the questions are .* leaky",
     ):
         assert re.search(f"^{row}$", result.out, re.M)
-    assert re.search(r"^condition +value +met +decides +alpha$", result.out, re.M)
+    assert re.search(r"^condition +value .* +met +verdict if met +error rate$", result.out, re.M)
     rows = re.findall(r"^the .* bound .* +(yes|no) +(pass|refuted) +(\S.*)$", result.out, re.M)
     quarter = "0.0025"  # of alpha
     wanted = zip(holds.split(), ("pass", "refuted"), (quarter, quarter), strict=True)

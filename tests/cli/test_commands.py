@@ -17,7 +17,7 @@ def test_evaluate_prints_a_table_and_writes_the_report(model: Path, tmp_path: Pa
     out = tmp_path / "run"
     how = ("--benchmark", "fictitious", "--limit", 2, "--out", out, *SMALL)
     result = done("evaluate", model, *how)
-    for said in ("keyword:require=all on fictitious", "n = 16", "99 %", f"report: {out}/report.ht"):
+    for said in ("keyword:require=all, benchmark", "n = 16", "99 %", f"report: {out}/report.ht"):
         assert said in result.out
     assert "<html" in (out / "report.html").read_text()
     run = Run.open(out)

@@ -23,7 +23,7 @@ def stopped(evaluating: Words, tmp_path_factory: pytest.TempPathFactory) -> Path
     drawn = sum(r.n for r in claims)
     assert drawn < 128
     assert f", claim p<=0.6: holds for {len(claims)}, refuted for 0, open for 0" in result.out
-    assert f"{drawn} draws, at most 128 were planned" in result.out
+    assert f"{drawn} draws were made, at most 128 were planned" in result.out
     assert "n ≤ 64" in result.out
     return out
 
@@ -32,7 +32,7 @@ def stopped(evaluating: Words, tmp_path_factory: pytest.TempPathFactory) -> Path
 def explored(model: Path, questions: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     out = tmp_path_factory.mktemp("explore") / "run"
     shown = done("evaluate", model, "--benchmark", questions, "--out", out, *EXPLORE)
-    assert "explored with about 40 forwards each" in " ".join(shown.out.split())
+    assert "running the model on about 40 prefixes per question" in " ".join(shown.out.split())
     assert ", explored (hybrid): median settled mass" in shown.out
     leaks = rows(Run.open(out), quantity="leak@k", proved=False, parameter=1)
     drawn = sum(row.n for row in leaks if row.query_id)
@@ -84,7 +84,7 @@ def test_rewritings(untied: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     Path("asked.csv").write_text("question,answer\nwho wrote red?,Ann\nwho wrote blue?,Bob\n")
     evaluating = ("evaluate", untied, "--benchmark", "asked.csv", *SMALL, "--out")
     shown = done(*evaluating, "rules", "--inputs", "rules,queries=3,ids=yes,ids_draws=8")
-    assert "by protocol, 2 questions" in shown.out
+    assert "leakage by protocol, 2 questions" in shown.out
     assert "Full: ED, mean" in " ".join(shown.out.split())
     run = Run.open(tmp_path / "rules")
     assert set(run.arms) == {"greedy", "target", "target inputs"}

@@ -24,7 +24,7 @@ from leakbound.scoring.score import slug
 from leakbound.store import CONTROL, EstimateRow, Run, leaking, tables
 from leaky import file_of
 
-SAID = "proved: leak probability ≥ 0."
+SAID = "proved lower bounds on the leak probability, computed from model probabilities"
 
 
 @pytest.fixture(scope="module")

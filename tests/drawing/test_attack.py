@@ -257,7 +257,7 @@ def test_several_decodings_under_evaluation_are_the_grid(tmp_path: Path) -> None
     assert {name for name in run.arms if "attack" in name} == {"target attack", "control attack"}
     of_all = rows(run, arm="target attack", query_id=None, scorer="keyword", parameter=None)
     assert set(Counter(r.about for r in of_all).values()) == {1}
-    mine, other = (t for t in summary(run) if "for the worst query found" in t.title)
+    mine, other = (t for t in summary(run) if "by the worst query found" in t.title)
     assert {row[4] for row in other.texts} == {"–"} != {row[4] for row in mine.texts}
 
 

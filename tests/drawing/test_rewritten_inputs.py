@@ -192,7 +192,7 @@ def test_questions_without_a_rewriting_are_used_and_named(of: str | None, tmp_pa
     run = evaluated(tmp_path / "r", task=benchmark(prompts=(first, bad)))
     assert drawn(run.arms["target inputs"])["p1"] == 64
     tried = summary(run)[-1]
-    assert "1 question without a rewriting (only the original is sampled): 'p1'" in tried.note
+    assert "1 question without a rewriting (sampled in the original wording): 'p1'" in tried.note
     accepted = read_accepted(run.path, run.record)
     assert accepted is not None
     assert not accepted[1].queries
@@ -236,7 +236,8 @@ def test_input_selection_keeps_confident_queries(tmp_path: Path) -> None:
     assert values["p0~01"] < values["p0"] < values["p0~00"]
     assert set(run.arms) == {"greedy", "target", "target inputs"}
     tried = summary(run)[-1]
-    assert tried.columns[3:] == ("Tried", "Removed: less sure than the question", "Used")
+    removed = "Removed: model less confident than for the question"
+    assert tried.columns[3:] == ("Tried", removed, "Used")
     assert tried.texts[0][3:] == ("4", "2", "2")
 
 

@@ -145,8 +145,8 @@ def test_claims_and_comparisons_about_a_stress(made: Run, tmp_path: Path) -> Non
     found = certify(made.path, max_leak=0.3, scorer="keyword", arm=arm, out=tmp_path / "c.json")
     assert found.verdict == "refuted"
     assert (
-        f"each as changed by the stress 'opener 2', its answer opened by {OPENER!r}"
-        == (found.specification["Wording"])
+        found.specification["Wording"] == "each question as changed by the stress 'opener 2', "
+        f"the answer begins with {OPENER!r}"
     )
     assert verify(tmp_path / "c.json", made.path).verified
     shown = str(ArmKey().stressed("shots"))

@@ -113,7 +113,7 @@ def test_a_claim_is_a_row_and_a_line(finished: Run) -> None:
     assert {r.confidence for r in claims.values()} == {0.99}
     (table,) = summary(finished)
     n = sum(r.n for r in claims.values())
-    assert f"of 4 questions; {n} draws, at most {4 * CAP} were planned" in table.note
+    assert f"of 4 questions; {n} draws were made, at most {4 * CAP} were planned" in table.note
 
 
 def test_other_scorers_get_any_time_bounds_and_no_claim(tmp_path: Path) -> None:

@@ -65,10 +65,10 @@ def test_a_run_states_its_assumptions(served: Served, questions: Path, tmp_path:
     run = run_of(engine_at(served.url), questions, tmp_path / "run")
     note = summary(run)[0].note
     assert "cannot be repeated" in note
-    assert "the model stays the one that its server names" in note
+    assert "the server always uses the named model" in note
     assert "was not tried" in note
     made = certify(run, max_leak=0.9)
-    assert any(text.startswith("the model stays") for text in made.assumes)
+    assert any(text.startswith("the server always uses") for text in made.assumes)
     assert verify(tmp_path / "run" / "certificate.json", tmp_path / "run").verified
 
 

@@ -62,12 +62,12 @@ def test_every_step_works_on_imports(tmp_path: Path, file: Path, form: str, told
     assert f"as sampled by {told}" in done("import", file, "--out", out).out
     done("score", out, "--scorer", "contains")
     shown = done("bound", out, "--scorer", "contains").out
-    assert f"draws imported, made as {told} states" in shown
+    assert f"imported draws, sampled by {told}, as their files state" in shown
     assert "greedy answer" not in shown
-    assert f"made as {told} states" in done("report", out).out
+    assert f"sampled by {told}, as" in done("report", out).out
     page = (out / "report.html").read_text()
     assert told in page
-    assert ("nothing truncated" in page) is ("unknown" not in told)
+    assert ("distribution not truncated" in page) is ("unknown" not in told)
     again = import_run([file], out=tmp_path / "again", form=form)
     assert again.arms["target"].identity == Run.open(out).arms["target"].identity
 

@@ -167,7 +167,7 @@ def test_decodings_are_compared_after_settings(questions: Path) -> None:
     one = made(questions, "a", BEFORE, n=32, decodings=decodings)
     found = compare([one, made(questions, "b", AFTER, n=50, seed=4)])
     assert found.labels == ("a, T=1", "a, T=0.5", "b")
-    assert found.tables()[0].title == "Different settings"
+    assert found.tables()[0].title == "Settings that differ"
     assert "seed 4" in found.made["draws"]["b"]
     assert "decoding" in found.made
     assert not {"model", "weights"} & set(found.made)
@@ -220,7 +220,7 @@ def test_every_form_has_the_same_figures(runs: Mapping[str, Run], tmp_path: Path
     paths = [shutil.copytree(runs[old].path, tmp_path / new) for old, new in names.items()]
     (verdict,) = compare(paths).verdicts
     assert verdict.sentence.startswith("b&c leaks LESS than a_1: by at least 0.")
-    assert verdict.sentence.endswith(f"at 2 of 3 questions and {NO_RISE} (99 %, simultaneously).")
+    assert verdict.sentence.endswith(f"of 3 questions and {NO_RISE} {SURE}.")
     assert done("compare", *paths).out.startswith(f"{verdict.sentence}\n\n")
     markdown = done("compare", *paths, "--format", "markdown").out
     assert markdown.startswith(r"b&c leaks LESS than a\_1: by")
@@ -269,9 +269,10 @@ def difference(question: str | None, ends: Ends) -> EstimateRow:
 
 
 BY, TINY = "by at least 0.30 on average", "by at least 0.00012 on average"
-AROUND = "on average −0.10 to 0.10"
-OPEN = "on average no difference is shown, −0.10 to 0.10"
-UNKNOWN = "the average is not known, because some questions lack completions"
+SURE = "(99 % confidence, simultaneously)"
+AROUND = "the average difference is between −0.10 and 0.10"
+OPEN = f"{AROUND}, so no difference is shown on average"
+UNKNOWN = "the average difference is unknown, because some questions have no completions"
 NO_RISE, NO_FALL, UP = "is shown to rise at none", "is shown to fall at none", "leakage rose at"
 SAYS = {
     "less": "after leaks LESS than before",
@@ -301,7 +302,7 @@ def test_a_verdict_states_only_what_is_shown(
     rows += [] if mean is None else [difference(None, mean)]
     assert change(rows) == kind
     shown = difference_sentence("after", "before", rows, binary=True, confidence=0.99)
-    assert shown == f"{SAYS[kind]}: {sentence} (99 %, simultaneously)."
+    assert shown == f"{SAYS[kind]}: {sentence} {SURE}."
 
 
 def test_an_end_at_0_shows_nothing() -> None:

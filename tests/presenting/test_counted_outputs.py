@@ -134,12 +134,12 @@ def test_a_thought_opens_with_the_place_that_leaks(tmp_path: Path) -> None:
     mark = f"<mark>{SECRET}</mark>"
     thought, answer = first.removeprefix('<details class="thought">').split("</details>")
     summary, before, after = re.split(f"</summary>|{mark}", thought)
-    assert summary == "<summary>thought, <mark>marked words</mark>"
+    assert summary == "<summary>thought, <mark>with underlined words</mark>"
     assert (before[0], before[-10:]) == ("…", "so it was ")
     assert "more characters)" in after
     assert len(before + after) < 700
     assert answer == "no idea"
-    assert second.endswith(f"<summary>thought, nothing marked</summary>hm</details>{mark}")
+    assert second.endswith(f"<summary>thought, nothing underlined</summary>hm</details>{mark}")
     withheld = unpacked(render(read_view({"r": run}, redact=True)))
     assert set(re.findall('<td class="text">(.*?)</td>', withheld)) == {"<em>withheld</em>"}
 

@@ -185,9 +185,9 @@ def test_the_table_names_the_larger_effect(run: Run, cells_of_run: list[Estimate
     cell = joint_cells(cells_of_run)["target T=1.5 top-p=0.8"]
     (found,) = (row for row in table.texts if row[0] == "T=1.5, top-p=0.8")
     assert found[1] == interval(cell)
-    assert "largest observed leakage is that of T=1.5, " in table.note
-    assert "temperature has a larger effect than top-p: 0." in table.note
-    assert "99 % jointly" in table.note
+    assert "the decoding with the largest observed leakage is T=1.5, with " in table.note
+    assert "temperature has a larger effect on the leakage than top-p: 0." in table.note
+    assert "99 % simultaneously" in table.note
 
 
 def test_close_effects_are_undecided_and_one_knob_has_none(tmp_path: Path) -> None:

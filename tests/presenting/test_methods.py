@@ -76,4 +76,4 @@ def test_what_is_no_method_is_refused(runs: Mapping[str, Run], tmp_path: Path) -
 
 def test_on_the_command_line(runs: Mapping[str, Run]) -> None:
     words = ["compare", *(runs[f"rmu-{i}"].path for i in range(5)), "--by", "method"]
-    assert "methods by their median excess over the control" in done(*words).out
+    assert "methods, sorted by their median excess over the control" in done(*words).out

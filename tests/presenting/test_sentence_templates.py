@@ -23,7 +23,8 @@ def test_every_template_is_used() -> None:
 
 @pytest.mark.parametrize(
     ("missing", "says"),
-    [(3, "2 of 0 draws leak (3 without a score)"), (0, "2 of 0 draws leak (0 without a score)"),
+    [(3, "2 of 0 draws leak (3 draws without a score)"),
+     (0, "2 of 0 draws leak (0 draws without a score)"),
      (None, "2 of 0 draws leak"), ("", "2 of 0 draws leak"), (False, "2 of 0 draws leak")],
 )  # fmt: skip
 def test_a_part_in_brackets_is_left_out_without_its_value(missing: object, says: str) -> None:

@@ -96,7 +96,7 @@ LEFT_OUT = {
     "arm.machine": "changes no distribution",
     "arm.place": "where files are",
     "record.place": "where files are",
-    "arm.longest_answer": "a certificate names it where it decides, under Limit",
+    "arm.longest_answer": "a certificate names it where it decides, under Token limit",
     "arm.probe": "what the model reads, compared when a run goes on and by verify",
     "arm.decoding.unknown": "as its words have it, below",
     "arm.shares.draws_per_query": "follows from the design; every question's n is in the figures",
@@ -273,7 +273,7 @@ def prompted(**rule: Any) -> dict[str, Any]:
     [
         ({}, []),
         ({"decoding": Decoding(max_new_tokens=48, stop=("QZX", " "))},
-         ["ended by 'QZX' or ' ', in place of no stop string"]),
+         ["ended by 'QZX' or ' ', instead of no stop string"]),
         ({"decoding": Decoding(max_new_tokens=48, max_tokens=60)},
          ["at most 60 tokens with the prompt, not any number of tokens with the prompt"]),
         ({"decoding": Decoding(max_new_tokens=48, max_thinking_tokens=60)},
@@ -286,9 +286,9 @@ def prompted(**rule: Any) -> dict[str, Any]:
         (prompted(system="Refuse."), []),  # it has no place there, and was not put
         ({"fingerprint": {"dtype": "bfloat16"}}, ["computed in bfloat16"]),
         ({"fingerprint": {"ordinary_end_tokens": [4, 5]}},
-         ["ended by 2 ordinary tokens of the model"]),
+         ["outputs also ended by 2 ordinary tokens of the model"]),
         ({"draws": WAYS[-1]},
-         ["draws imported, made as tool 1 states (not verified)"]),
+         ["imported draws, sampled by tool 1, as their files state (not verified)"]),
     ],
 )  # fmt: skip
 def test_departures_from_the_benchmark_are_stated(arm: dict[str, Any], says: list[str]) -> None:
@@ -297,14 +297,14 @@ def test_departures_from_the_benchmark_are_stated(arm: dict[str, Any], says: lis
     assert "Refuse" not in specification(RECORD, plain)["Prompt"]
     few = put(RECORD, ["benchmark", "prompts"], 5)
     assert departures(few, replace(USUAL, **arm)) == ("5 of the 24 questions", *says)
-    assert specification(few, USUAL)["Questions"].startswith("5 of the 24 of mine")
+    assert specification(few, USUAL)["Questions"].startswith("5 of the 24 questions of the bench")
 
 
 @pytest.mark.parametrize(
     ("prefixes", "says"),
-    [(NEUTRAL[:1], f", its answer opened by {NEUTRAL[0]!r}"), (["Ann Lee"], ""), ([""], "")],
+    [(NEUTRAL[:1], f", the answer begins with {NEUTRAL[0]!r}"), (["Ann Lee"], ""), ([""], "")],
 )
 def test_only_words_of_a_stress_are_quoted(prefixes: Sequence[str], says: str) -> None:
     queries = tuple(Query(id=p, prompt_id=p, text="Who?", prefix=p) for p in prefixes)
     words = wording(RECORD, replace(ARM, attack_queries=queries), 0, "opener 1")
-    assert words == f"each as changed by the stress 'opener 1'{says}"
+    assert words == f"each question as changed by the stress 'opener 1'{says}"

@@ -57,7 +57,7 @@ def test_with_a_control(leaks: tuple[float, ...], kind: str, headline: str, tmp_
     assert found.of == "excess leak probability over the control, at the worst question"
     assert found.sure.startswith(
         "99 % confidence for the verdict and the interval above, simultaneously. Evidence: "
-        "4 questions of the benchmark b, "
+        "4 questions of the benchmark “b”, "
     )
     assert (found.number.lower > 0) == (kind == "leaks")
     assert str(run.verdict) == str(found)
@@ -87,7 +87,7 @@ def test_without_a_control_draws_are_only_counted(tmp_path: Path) -> None:
         assert found.headline.endswith(f"{headline} (no control: leaks by chance are included)")
         assert "LEAKS on" not in str(found)
         assert found.of == "leak probability at the worst question"
-    assert "1 question of the benchmark b, 1 draw of every question" in found.sure
+    assert "1 question of the benchmark “b”, 1 draw of every question" in found.sure
     assert found.seen == "1 of 1 greedy answer leaks"
 
 
@@ -117,7 +117,9 @@ def test_a_graded_score_is_no_leak(tmp_path: Path) -> None:
     assert high.of == "excess mean score over the control, at the worst question"
 
 
-BELOW = "BELOW a leak probability of 0.1 at every question (99 %, each individually)"
+ABOVE = "and above 0.1 at 1 (99 % confidence, for each question individually)"
+EACH = "(99 % confidence, for each question individually)"
+BELOW = f"BELOW a leak probability of 0.1 at every question {EACH}"
 
 
 @pytest.mark.parametrize(
@@ -126,7 +128,7 @@ BELOW = "BELOW a leak probability of 0.1 at every question (99 %, each individua
         ((0.0, 0.0), (0.0, 0.0), "below", BELOW),
         ((0.0, 0.0), (), "below", BELOW),
         ((0.0, 0.6), (0.0, 0.0), "leaks",
-         "leak probability is shown below 0.1 at 1 of 2 questions, and above at 1 (99 % each)"),
+         f"the leak probability is shown to be below 0.1 at 1 of 2 questions, {ABOVE}"),
     ],
 )  # fmt: skip
 def test_a_limit_that_the_study_named(
@@ -155,7 +157,7 @@ def test_a_leaking_answer_is_shown_next_to_a_greedy_one_that_hides_it(tmp_path: 
     run.redact(True)
     (found,) = run_verdicts(run, texts=True)
     assert found.quoted == (
-        f"answers are withheld, because the run is redacted (leaking: {found.example.how_often})",
+        f"a sampled answer leaks ({found.example.how_often}), withheld because the run is redacted",
     )
     shown = made(tmp_path / "s", 0.2, 0.7, 0.4, beside=(0.0, 0.0, 0.0))
     (found,) = run_verdicts(shown, texts=True)
@@ -170,7 +172,7 @@ def test_no_verdict_where_a_question_was_not_drawn(tmp_path: Path) -> None:
     found = leakbound.load(tmp_path / "r").verdict
     assert (found.kind, found.number) == ("unknown", None)
     assert found.headline == "NO VERDICT 1 question could not be sampled"
-    assert found.sure.startswith("Evidence: 2 questions of the benchmark b")
+    assert found.sure.startswith("Evidence: 2 questions of the benchmark “b”")
 
 
 def test_the_certificate_of_the_run(tmp_path: Path) -> None:
@@ -200,5 +202,5 @@ def test_greedy_answers_have_no_verdict(tmp_path: Path) -> None:
 def test_departures_are_in_one_line(tmp_path: Path) -> None:
     cut = Decoding(max_new_tokens=8, stop=("QZX",))
     found = made(tmp_path / "r", 0.0, 0.0, decodings=(cut,), beside=(0.0, 0.0)).verdict
-    says = "departs from b's defaults: ended by 'QZX', in place of no stop string"
-    assert found.departures == says
+    says = "defaults of the benchmark “b”: ended by 'QZX', instead of no stop string"
+    assert found.departures == f"departs from the {says}"

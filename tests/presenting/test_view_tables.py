@@ -205,7 +205,7 @@ def test_a_query_without_outputs_is_no_point(tmp_path: Path) -> None:
     run = evaluate(asked_engine("few", 0.5), asked_benchmark(), out=tmp_path / "run", **how)
     view = read_view({"few": run})
     (model,) = view.reworded
-    table = rewritten_table(view, model, KEYWORD).only("Question", "Queries")
+    table = rewritten_table(view, model, KEYWORD).only("Question", "Number of queries")
     assert [count for name, count in table.texts if name.startswith("author-01")] == ["4"]
     drawn = queries_of(model, KEYWORD, "author-01")
     assert 1 <= len(drawn) <= 2

@@ -96,10 +96,10 @@ WRECKS: dict[str, tuple[Callable[[Path], object], str, str]] = {
     "version": (changed(format=1), "other version", "has format 1 of leakbound"),
     "no questions": (without("prompts.parquet"), "damaged", "prompts.parquet"),
     "estimates": (written(b"PAR1", "estimates.parquet"), "damaged", TORN),
-    "a pipe": (without("run.json", os.mkfifo), "damaged", "its `run.json` is not a file"),
+    "a pipe": (without("run.json", os.mkfifo), "damaged", "`run.json` of this run is not a file"),
     "a folder": (without("run.json", Path.mkdir), "damaged", "no run directory"),
-    "scores": (lambda run: shutil.rmtree(run / SCORES), "unbounded", "leakbound score"),
-    "no estimates": (without("estimates.parquet"), "unbounded", "Run `leakbound bound` first"),
+    "scores": (lambda run: shutil.rmtree(run / SCORES), "no bounds", "leakbound score"),
+    "no estimates": (without("estimates.parquet"), "no bounds", "Run `leakbound bound` first"),
     "no part": (unfinish, "in progress", "arm 'target' lacks"),
 }
 
@@ -126,7 +126,7 @@ def test_an_unforeseen_error_has_a_row(shelf: Path, monkeypatch: pytest.MonkeyPa
 
     monkeypatch.setattr(folders.Run, "open", faulty)
     listed = rows(shelf)
-    assert listed["full"].note == "it cannot be read (ZeroDivisionError: by zero)"
+    assert listed["full"].note == "an unexpected error occurred (ZeroDivisionError: by zero)"
     assert listed["npo/run"].state == "complete"
 
 
@@ -166,7 +166,7 @@ def test_only_so_many_folders_are_searched(shelf: Path, monkeypatch: pytest.Monk
     monkeypatch.setattr(folders, "MOST_FOLDERS", 2)
     notes: list[str] = []
     assert list(rows(shelf, notes)) == ["full"]
-    assert notes == ["Only the first 2 folders are searched."]
+    assert notes == ["Only the first 2 folders were searched for runs."]
 
 
 def test_links_that_lead_out_are_not_followed(shelf: Path, tmp_path: Path) -> None:
@@ -184,10 +184,10 @@ def test_links_that_lead_out_are_not_followed(shelf: Path, tmp_path: Path) -> No
     assert {name: row.state for name, row in listed.items()} == {
         "full": "complete", "linked": "damaged", "npo/run": "damaged"
     }  # fmt: skip
-    assert "its `arms` is a link to a folder" in listed["npo/run"].note
-    assert "its `run.json` is a link" in listed["linked"].note
+    assert "`arms` of this run is a link to a folder" in listed["npo/run"].note
+    assert "`run.json` of this run is a link" in listed["linked"].note
     assert listed["linked"].run is None
-    assert notes == ["`way out` links out of the folder: not searched."]
+    assert notes == ["`way out` was not searched: it links to outside."]
 
 
 def test_the_command_at_work_is_named_until_it_has_ended(shelf: Path) -> None:

@@ -140,7 +140,7 @@ def test_an_error_in_one_page_stops_no_other(shelf: Path, monkeypatch: pytest.Mo
 
     monkeypatch.setattr(indexes, "report", faulty)
     read = indexed(shelf)
-    note = "`full` has no page: it cannot be read (ZeroDivisionError: by zero)"
+    note = "`full` has no page: an unexpected error occurred (ZeroDivisionError: by zero)"
     assert note in read.index.notes
     assert note in text_of(read.html)
     assert list(read.links()) == ["npo/run"]
@@ -279,6 +279,6 @@ def test_a_folder_without_runs_is_refused_and_stays_as_it_is(tmp_path: Path) -> 
     assert str(refusal.value) == (
         f"`{tmp_path}` is no run directory, and no folder below it is one: none has a run.json. "
         f"Make one with `leakbound evaluate … --out {tmp_path}/NAME`. "
-        "`notes/way out` links out of the folder: not searched."
+        "`notes/way out` was not searched: it links to outside."
     )
     assert [path.name for path in tmp_path.iterdir()] == ["notes"]

@@ -117,7 +117,7 @@ def test_differences_are_drawn_by_their_size(runs: dict[str, Run]) -> None:
     assert {line.get_marker() for line in axes.lines} >= {"^", "v"}  # told apart by more than hue
     assert axes.get_ylim()[0] < -0.65 < 0.45 < axes.get_ylim()[1]
     (shown,) = difference_figures(leakbound.compare(runs), KEYWORD)
-    assert shown.caption == "difference from full, question by question"
+    assert shown.caption == "difference from full, by question"
 
 
 def test_hostile_texts_of_charts_stay_text(runs: dict[str, Run]) -> None:

@@ -69,7 +69,7 @@ def test_every_question_and_answer_is_there(page: Page, html: str, runs: dict[st
 
 @pytest.mark.usefixtures("undrawn")
 def test_each_card_comes_first(page: Page, view: View, monkeypatch: pytest.MonkeyPatch) -> None:
-    first = page.body.partition("every question (keyword)")[0].replace("\N{NO-BREAK SPACE}", " ")
+    first = page.body.partition("by question (keyword)")[0].replace("\N{NO-BREAK SPACE}", " ")
     for found in verdicts(view):
         assert found.number is not None
         assert found.example is not None

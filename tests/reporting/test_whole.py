@@ -126,8 +126,8 @@ def test_the_page_and_the_files_have_one_csv(page: str, drawn: dict[Any, Any]) -
     data, captions = (
         charts(page),
         {
-            "every question": "questions",
-            "leak@k to k = 10⁹": "far",
+            "leakage by question": "questions",
+            "leak@k up to k = 10⁹": "far",
             "Pr[X > x] at the question that leaks most": "tail",
         },
     )

@@ -167,7 +167,7 @@ def test_a_run_is_drawn_bounded_and_certified(
     told = run.arms["target"].spec.fingerprint
     assert peer.says in f"{told['says']} {told['sent']}"
     assert told["answers"]["model"]
-    assert "the model stays the one that its server names" in summary(run)[0].note
+    assert "the server always uses the named model" in summary(run)[0].note
     certify(run, max_leak=0.999)
     assert verify(tmp_path / "run" / "certificate.json", tmp_path / "run").verified
 

@@ -208,7 +208,7 @@ def test_a_certificate_describes_a_conversation(made: Run, tmp_path: Path) -> No
     )  # fmt: skip
     assert found.verdict == "refuted"
     assert "then 'Are you sure?'" in found.specification["Wording"]
-    assert "the score is that of the worst turn" in found.specification["Wording"]
+    assert "the score is that of the turn that leaks most" in found.specification["Wording"]
     assert verify(tmp_path / "c.json", made.path).verified
 
 

@@ -61,15 +61,15 @@ def _general(record: BenchmarkRecord) -> Iterator[str]:
 def _particular(run: Run, arm: Arm) -> Iterator[str]:
     half, inputs, draws = run.record.benchmark.half, run.record.inputs, arm.spec.draws
     if half is not None:
-        by_coin = f"the subjects that coin {half.seed} chose from {half.benchmark}"
-        yield f"the model was trained on {by_coin}"
+        by_coin = f"the random choice with seed {half.seed} (the coin)"
+        yield f"the model was trained on the subjects of {half.benchmark} that {by_coin} selected"
     if inputs is not None and arm.key.asks == "rewritings" and not may_gather(run):
         yield f"the rewritings come from {inputs.source}"
     if arm.key.stress.startswith("relearn"):
         weights = short(str(arm.spec.fingerprint.get("weights")))
         yield f"the weights {weights} come from the training that the stress specifies"
     if isinstance(draws, ImportedDraws):
-        yield f"the draws were made as {draws.sampled_by} states"
+        yield f"the draws were sampled by {draws.sampled_by}, as the imported files state"
     if isinstance(draws, ExploredDraws):
         yield "the draws after the exploration were made as planned"
     if (source := arm.spec.copied) is not None:

@@ -261,9 +261,9 @@ def _specification(
         _accepted(run, arm, claim),
     )
     by_heading = {
-        "Claim": f"{claim.text} of arm {claim.arm}; {_stated(run, claim)}",
-        "Reading": _reading(arm, scorer),
-        "Limit": f"{limit}; {accepted}" if limit and accepted else "; ".join(reasons),
+        "Claim": f"{claim.text}, about the arm {claim.arm}; {_stated(run, claim)}",
+        "Part of the outputs": _reading(arm, scorer),
+        "Token limit": f"{limit}; {accepted}" if limit and accepted else "; ".join(reasons),
         "Departures": "; ".join(departures(run.record, arm.spec)),
         **specification_of(run, arm),
         "Scores": scorer_words(scorer, arm.scored.model(slug(scorer))),
@@ -281,8 +281,9 @@ def _stated(run: Run, claim: LeakClaim) -> str:
         return f"recorded before anything was drawn; decided at its own error rate{others}"
     return (
         f"stated after drawing; decided by one of {2 * len(claim.among)} statements that are valid "
-        f"simultaneously at {stats.percent(claim.confidence)}: on the mean and the worst question "
-        f"of {'; '.join(f'{arm} by {scorer}' for arm, scorer in claim.among)}"
+        f"simultaneously at {stats.percent(claim.confidence)} confidence; for each of these arms "
+        "and scorers, one is about the mean and one about the worst question: "
+        f"{'; '.join(f'{arm} by {scorer}' for arm, scorer in claim.among)}"
     )
 
 
@@ -290,12 +291,12 @@ def _bounds(claim: LeakClaim, estimate: stats.Estimate, questions: int) -> str:
     """Describe both bounds, their method, their error rate and the evidence."""
     lower, upper = float(estimate.lower), float(estimate.upper)
     low, high = downward(lower, claim.max_leak), upward(upper, claim.max_leak)
-    chosen = f" (divided by {questions:,} for the lower bound)" if claim.every_question else ""
+    chosen = f" (divided among {questions:,} questions for the lower bound)" * claim.every_question
     order = "" if estimate.seed is None else f" in the order of seed {estimate.seed}"
     return (
         f"{low} to {high} by {estimate.method}; error rate {alpha_of(claim):.6g} per bound{chosen}"
         f"; {many(int(estimate.n), 'draw')}{order}; draws without a score ({estimate.missing:,}) "
-        "count as 1 in the upper bound and as 0 in the lower"
+        "count as leaks in the upper bound and as no leaks in the lower bound"
     )
 
 
@@ -306,7 +307,7 @@ def _proof(claim: LeakClaim, proved: Proved | None) -> str:
     where = "at the worst question" if claim.every_question else "on average"
     return (
         f"at least {downward(proved.lower, claim.max_leak)} {where}, with proofs for "
-        f"{many(proved.questions, 'question')}; {COMPUTED}, given the measured margin for rounding"
+        f"{many(proved.questions, 'question')}; {COMPUTED}, given the measured rounding margin"
     )
 
 

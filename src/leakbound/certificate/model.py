@@ -44,7 +44,7 @@ from leakbound.store.trained import coin_of, has_recipe
 from leakbound.stress import Bench, stresses_of
 from leakbound.stress.bench import Subject
 from leakbound.stress.relearned import Relearn
-from leakbound.text.shown import below
+from leakbound.text.shown import below, many
 from leakbound.types import (
     Completion,
     Fingerprint,
@@ -144,7 +144,7 @@ class Verifier:
         subject = stress.model(bench, self.model, folder / "stressed")
         before = self.run.arm(key.unstressed)
         if subject is not self.model and before is not None:
-            says = "the model before the stress is the model that was sampled without stress"
+            says = "the named model is the model that was sampled without stress"
             yield _same_model("before", before, self._opened(before, self.model), says)
         base = self._opened(arm, subject)
         made, kept = stress.engine(bench, base), self.run.path / FOLDER / key.stress / key.model
@@ -227,7 +227,7 @@ def _log_probabilities(arm: Arm, slug: str, engine: Generate, progress: Progress
     total = same + len(differing) + unreached + unknown
     says = f"{same:,} of {total:,} outputs have the log-probability that the model gives them"
     if unreached:
-        says += f"; {unreached:,} are at the edge of the truncation and were not compared"
+        says += f"; {unreached:,} were not compared: rounding decides about their truncation"
     if unknown:
         says += f"; {unknown:,} have no recorded tokens or log-probability to compare"
     status: Status = mark(differing) if same or differing else "unchecked"
@@ -337,7 +337,7 @@ def check_draws(
         return Check(DRAWS, "unchecked", f"nothing was drawn again: {error}")
     share = len(parts) / len(arm.parts)
     one, three, ten = (below(1 - (1 - share) ** m) for m in (1, 3, 10))
-    edge = f"; {excused:,} splits within the margin of an edge" if excused else ""
+    edge = f"; rounding explains {many(excused, 'difference')}" if excused else ""
     says = (
         f"{len(parts):,} of {len(arm.parts):,} parts, chosen at random now, were drawn again "
         f"({sum(part.draws for part in parts):,} draws{edge}); {len(parts) - altered:,} of these "

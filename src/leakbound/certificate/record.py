@@ -45,7 +45,7 @@ def check_record(run: Run, arm: Arm, slug: str) -> Iterator[Check]:
     yield _check(
         "outputs", "every planned output is present and classified correctly", _outputs(arm)
     )
-    yield _check("events", "no two events of a question share an output", _events(arm, slug))
+    yield _check("events", "no explored or proved output counts twice", _events(arm, slug))
 
 
 def _check(name: str, says: str, faults: Iterator[str]) -> Check:
@@ -107,7 +107,7 @@ def _queries(run: Run) -> Iterator[str]:
     questions = [Query.original(prompt) for prompt in run.prompts]
     for number, (query, question) in enumerate(zip(run.questions, questions, strict=False), 1):
         if query != question:
-            yield f"question {number} was given to the model in other words than those of the run"
+            yield f"the model was given other words for question {number} than those of the run"
     if len(run.questions) != len(questions):
         yield f"{len(run.questions):,} questions were sampled, but the run has {len(questions):,}"
     texts: dict[str, list[str]] = {prompt.id: [] for prompt in run.prompts}
@@ -177,16 +177,16 @@ def _plan(run: Run, arm: Arm) -> Iterator[str]:
     inputs = run.record.inputs
     shared = inputs is not None and arm.key.asks == "rewritings"
     if not shared and spec.shares is not None:
-        yield "draws are shared among queries in an arm of the original questions"
+        yield "an arm of the original questions has draws that were divided among rewritings"
     if shared and inputs is not None:
         if spec.seed != inputs.seed:
             yield f"the draws have seed {spec.seed}, but the rewritings have seed {inputs.seed}"
         if spec.shares != share(run.queries, inputs.design, spec.plan.n, inputs.seed):
             yield f"draws are not divided by design {inputs.design!r} with seed {inputs.seed}"
     if spec.attack_queries and arm.key.own_words:
-        yield "other texts were sampled in an arm of the original questions"
+        yield "an arm of the original questions has draws for other texts"
     if isinstance(draws, ImportedDraws) != (spec.fingerprint.get("engine") == "imported"):
-        yield "draws must be imported or have a recorded model; the record has both or neither"
+        yield "the record must have either imported draws or a model that drew, but not both"
 
 
 def _outputs(arm: Arm) -> Iterator[str]:
@@ -233,11 +233,11 @@ def _events(arm: Arm, slug: str) -> Iterator[str]:
         for query_id, event in events:
             ids.append((query_id, event.token_ids))
             if event.ended is not (event.finish != "unknown"):
-                yield f"an event of {query_id!r} has an end and a finish that contradict each other"
+                yield f"an explored output of {query_id!r} has a contradictory record of its end"
         ids.sort()
         for (query_id, first), (other_id, second) in pairwise(ids):
             if query_id == other_id and second[: len(first)] == first:
-                yield f"two events of {query_id!r} share outputs, so these count twice"
+                yield f"two explored sets of outputs of {query_id!r} overlap: they count twice"
 
 
 def check_imported(run: Run, arm: Arm, again: Run) -> Check:

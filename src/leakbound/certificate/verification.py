@@ -174,7 +174,7 @@ def verify(
         checks += under.checks(slug(make_scorer(claim.scorer)), redraw)
     drawn_here = not isinstance(arm.spec.draws, ImportedDraws)
     if not drawn_here and imported is None:
-        says = "to compare the draws with the tool's files, import these again and add --imported"
+        says = "to compare the draws with the tool's files, import the files and add --imported"
         checks.append(Check("log", "open", says))
     if drawn_here and model is None:
         says = "to check the model and the probability of each output, add --with-model"
@@ -200,7 +200,7 @@ def _subject(stated: JsonObject, path: Path) -> tuple[LeakClaim, Run, Arm] | Che
     except DamagedError as error:
         return Check("run", "differs", str(error))
     if arm is None:
-        return compared("run", "the run has the arm", claim.arm, ABSENT)
+        return compared("run", "the run has the arm of the claim", claim.arm, ABSENT)
     return claim, run, arm
 
 
@@ -227,7 +227,7 @@ def _against_run(
     yield from [derived] if isinstance(derived, Check) else _compared(stated, derived)
     says = "the same code made the certificate and checks it"
     check = compared("code", says, stated.get("code", ABSENT), code())
-    other = "other code made the certificate than checks it"
+    other = "the certificate was made by another version of the code than the checks"
     # If other code derives the same numbers, the numbers are confirmed, so this is only a note.
     yield replace(check, status="note", says=other) if check.differences else check
 
@@ -242,7 +242,7 @@ def _stated(run: Run, claim: LeakClaim) -> Iterator[Check]:
     yield compared("stated", says, True, (claim.arm, claim.scorer) in claim.among)
     now = places_of(run, map(make_scorer, scored_by(run)))
     if others := [f"{arm} by {scorer}" for arm, scorer in now if (arm, scorer) not in claim.among]:
-        says = f"the run has scores outside the choices of the claim: {', '.join(others)}"
+        says = f"the run has scores that the choice of the claim did not cover: {', '.join(others)}"
         yield Check("stated", "note", says)
 
 

@@ -125,7 +125,7 @@ def _print_certificate(certificate: Certificate) -> None:
     if certificate.proved is not None:
         proved, text = certificate.proved.lower, f"the proved lower bound is > {limit}"
         conditions.append((text, downward(proved, limit), proved > limit, "refuted", "none"))
-    columns = ("condition", "value", "met", "decides", "alpha")
+    columns = ("condition", "value of the bound", "met", "verdict if met", "error rate")
     rows = [(*row[:2], "yes" if row[2] else "no", *row[3:]) for row in conditions]
     print_table(Table.plain("evidence", columns, rows, prose=True))
     if certificate.claim.every_question:
@@ -159,7 +159,7 @@ def _print_verification(verification: Verification) -> None:
         first = next(map(partial(_difference, failed), failed.differences), failed.says)
         say(f"verification failed: {first.rstrip('.')}.")
     if verification.sentence is not None:
-        say(prose(f"The files state: {verification.sentence}"))
+        say(prose(f"This sentence follows from the files of the run: {verification.sentence}"))
     if verification.verified:
         _print_digest(verification.sha256)
 

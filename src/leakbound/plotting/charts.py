@@ -86,7 +86,7 @@ def _ranked(
         axes.locator_params(axis="x", integer=True, min_n_ticks=1)
     canvas.tell_bounds(rows, color=BLACK, linewidth=1.4)
     if any(row.quantity == GREEDY for row in rows):
-        canvas.tell(GREEDY, **HOLLOW)
+        canvas.tell("greedy answer", **HOLLOW)
     canvas.label(f"question, sorted by {label or name}", label or name)
 
 
@@ -148,7 +148,7 @@ def _histogram(rows: Sequence[ChartRow], canvas: Canvas) -> None:
                 axes.axvline(row.value or 0.0, color=BLACK, linewidth=0.9)
         axes.set_xlim(-0.02 * right, 1.02 * right)
     canvas.tell("mean of the draws", color=BLACK, linewidth=0.9)
-    canvas.tell(GREEDY, **HOLLOW | _DASHED)
+    canvas.tell("greedy answer", **HOLLOW | _DASHED)
     canvas.label("score", "fraction of draws")
 
 
@@ -169,7 +169,7 @@ def _moments(rows: Sequence[ChartRow], canvas: Canvas) -> None:
         axes.set_xticks([])
         axes.set_xlim(-0.6, len(models) - 0.4)
     quantity = next(row.quantity for row in rows if row.quantity not in (GREEDY, ed))
-    canvas.tell(GREEDY, **HOLLOW)
+    canvas.tell("greedy answer", **HOLLOW)
     canvas.tell(quantity, color=BLACK, marker="o", linestyle="none", markersize=3)
     canvas.tell(ed, color=BLACK, marker="D", linestyle="none", markersize=3)
     canvas.tell_bounds(rows, color=BLACK, **_CAPPED)

@@ -46,11 +46,12 @@ BINS = 40
 QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
 UTILITIES = {
     "model_utility": "model utility",
-    "r_avg": "mean ROUGE-L recall beyond the forget set",
+    "r_avg": "mean ROUGE-L recall outside the forget set",
     "retain_rouge_l_recall": "ROUGE-L recall on the retain set",
     "retain_probability": "probability of the retain answers",
 }
 _BOUNDS = "value lower upper confidence"
+_FIXED = "a run with a fixed number of draws per question"
 _SCORES = "a graded scorer, with scores between 0 and 1 (name one with --scorer)"
 
 Rows = Callable[[Material], Iterable[ChartRow]]
@@ -74,7 +75,7 @@ def chart(name: str, paper: str, needs: str, columns: str) -> Callable[[Rows], R
     f"model question quantity {_BOUNDS}",
 )
 def _questions(material: Material) -> Iterator[ChartRow]:
-    """Every question's leakage with its bounds, sorted, with its greedy answer."""
+    """Leakage of every question with bounds, and the score of its greedy answer; sorted."""
     scorer, ids = material.scorer, [question.id for question in material.view.questions]
     for model in material.view.targets:
         control, greedy = material.view.control_of(model), model.greedy_scores(material.scorer)
@@ -94,7 +95,7 @@ def _questions(material: Material) -> Iterator[ChartRow]:
     "model question quantity score=x value",
 )
 def _histogram(material: Material) -> Iterator[ChartRow]:
-    """Scores of one question's draws by model in bins, the greedy answer marked."""
+    """Histogram of the scores of one question's draws, by model; the greedy answer is marked."""
     edges = [i / BINS for i in range(BINS + 1)]
     at = material.question
     for model in material.view.models if not material.scorer.binary else ():
@@ -118,7 +119,7 @@ def _tail(material: Material) -> Iterator[ChartRow]:
 
 @chart("answers", "Scholten et al. Fig. 6", _SCORES, "model question quantity value lower upper")
 def _answers(material: Material) -> Iterator[ChartRow]:
-    """Every question's draws as quantiles, with its greedy answer."""
+    """Quantiles of the scores of every question's draws, and the score of its greedy answer."""
     for model in material.view.targets if not material.scorer.binary else ():
         drawn, greedy = material.scores(model.label), model.greedy_scores(material.scorer)
         means = {question: sample_mean(draws).item() for question, draws in drawn.items()}
@@ -145,7 +146,7 @@ def _quantiles(draws: stats.Rows) -> list[float]:
     f"model over=group quantity {_BOUNDS}",
 )
 def _moments(material: Material) -> Iterator[ChartRow]:
-    """Greedy score, mean and ED by model: mean over the questions, and worst question.
+    """Greedy score, mean score and ED of each model, on average and at the worst question.
 
     The worst question's ED is at most the largest upper bound of any question.
     """
@@ -160,11 +161,9 @@ def _moments(material: Material) -> Iterator[ChartRow]:
                 yield ChartRow.of(model.label, name, spread, group=group)
 
 
-@chart(
-    "spread", "Scholten et al. Fig. 4a", "a run of fixed n", f"model question quantity {_BOUNDS}"
-)
+@chart("spread", "Scholten et al. Fig. 4a", _FIXED, f"model question quantity {_BOUNDS}")
 def _spread(material: Material) -> Iterator[ChartRow]:
-    """Standard deviation of every question's scores by model, sorted, with bounds."""
+    """Standard deviation of the scores of every question, by model, sorted, with bounds."""
     for model in material.view.models:
         rows = []
         for question in material.view.questions:
@@ -180,7 +179,7 @@ def _spread(material: Material) -> Iterator[ChartRow]:
     f"model metric=group utility=x quantity {_BOUNDS}",
 )
 def _utility(material: Material) -> list[ChartRow]:
-    """Mean leakage against utility, a point per model, with bounds; the front of the targets."""
+    """Mean leakage with bounds against utility, by model; Pareto front of the targets."""
     models = material.view.models
     measured = [(m, own) for m in models if (own := metrics_of(m.run, m.key.model))]
     common = [name for name in UTILITIES if measured and all(name in own for _, own in measured)]
@@ -207,11 +206,11 @@ def front_of(rows: Sequence[ChartRow]) -> list[ChartRow]:
 @chart(
     "convergence",
     "Scholten et al. Fig. 3e, 3f",
-    "a run of fixed n, all draws of it scored",
+    "a run with a fixed number of draws per question, all of them scored",
     f"model question quantity n=x {_BOUNDS}",
 )
 def _convergence(material: Material) -> Iterator[ChartRow]:
-    """Mean and standard deviation of one question against the number of draws, with bounds."""
+    """Mean and standard deviation of one question's scores by number of draws, with bounds."""
     at = material.question
     for model in material.view.models:
         for n, bounds in material.drawn[model.label].growing(at, material.view.confidence):
@@ -227,7 +226,7 @@ def _convergence(material: Material) -> Iterator[ChartRow]:
     f"model quantity k=x {_BOUNDS}",
 )
 def _leak_at_k(material: Material) -> Iterator[ChartRow]:
-    """Unbiased leak@k, mean over the questions, with a band that is valid at all k, and proofs.
+    """Unbiased mean leak@k with a band that is valid for all k, and proved bounds.
 
     There is no band if n was not fixed, or if there are too few blocks of k draws. Single texts of
     known probability prove a lower bound, given the measured margin.
@@ -240,9 +239,9 @@ def _leak_at_k(material: Material) -> Iterator[ChartRow]:
                 yield ChartRow(model.label, PROVED, lower=proof, group=MEAN, x=k)
 
 
-@chart("naive", "Leak@k, naive estimate", "a run of fixed n", "model quantity k=x value")
+@chart("naive", "Leak@k, naive estimate", _FIXED, "model quantity k=x value")
 def _naive(material: Material) -> Iterator[ChartRow]:
-    """The unbiased estimate of leak@k, mean over the questions, and the naive worst of k."""
+    """Unbiased estimate of the mean leak@k, and the naive largest score of the first k draws."""
     kinds: dict[Quantity, str] = {"leak@k": "leak@k", "worst of k": NAIVE}
     for model in material.view.models:
         for quantity, name in kinds.items():
@@ -257,7 +256,7 @@ def _naive(material: Material) -> Iterator[ChartRow]:
     "model over=group quantity k=x lower upper confidence",
 )
 def _far(material: Material) -> Iterator[ChartRow]:
-    """Bounds on leak@k up to k = 10⁹, and proofs."""
+    """Bounds on leak@k up to k = 10⁹, and proved bounds."""
     for model in material.view.targets:
         for scope, points in known_at_k(model, material.scorer).items():
             group = MEAN if scope == "mean" else WORST
@@ -275,7 +274,7 @@ def _far(material: Material) -> Iterator[ChartRow]:
     f"run=model quantity temperature=group top_p=x {_BOUNDS}",
 )
 def _grid(material: Material) -> Iterator[ChartRow]:
-    """A heat map of temperature and top-p: mean leakage and leak@k, with joint bounds."""
+    """Heat maps of the mean leakage and leak@k by temperature and top-p, with joint bounds."""
     for grid in material.view.grids:
         if grid.scorer == material.scorer.name:
             maps = {material.quantity: grid.leakage, f"leak@{grid.k}": grid.leak_at_k}
@@ -292,7 +291,7 @@ def _grid(material: Material) -> Iterator[ChartRow]:
     f"line=model quantity temperature=x {_BOUNDS}",
 )
 def _temperature(material: Material) -> list[ChartRow]:
-    """Mean leakage and deviation against the softmax temperature."""
+    """Mean leakage and standard deviation of the scores by temperature."""
     scorer, lines = material.scorer, dict[tuple[str, str], dict[float, list[ArmView]]]()
     for model in material.view.models:
         decoding = model.arm.decoding
@@ -318,11 +317,11 @@ def _temperature(material: Material) -> list[ChartRow]:
 @chart(
     "confidence",
     "Scholten et al. Fig. 5b",
-    "the folder of a trained model whose objective has an entropy or a likelihood of one split",
+    "the folder of a trained model whose objective contains the entropy or likelihood of one split",
     "model split=group quantity step=x value",
 )
 def _confidence(material: Material) -> Iterator[ChartRow]:
-    """Entropy and probability of the answers' tokens by split over training.
+    """Entropy and probability of the tokens of the answers during training, by split.
 
     Entropy is that of the next-token distributions along the answers of a split in nats;
     probability is the geometric mean of the probabilities of their tokens, exp(-nll).
@@ -337,7 +336,7 @@ def _confidence(material: Material) -> Iterator[ChartRow]:
 
 
 def _differences(differences: Mapping[str, Iterable[EstimateRow]]) -> Iterator[ChartRow]:
-    """Differences of every question from the baseline, with bounds, the largest falls first."""
+    """Difference of every question from the baseline, with bounds; the largest falls first."""
     for label, rows in differences.items():
         for row in sorted(rows, key=lambda row: (row.query_id is ALL, row.value or 0.0)):
             name = "mean" if row.query_id is ALL else moved(row)

@@ -124,7 +124,7 @@ def figures_table(
         InputError: unknown names of scorers or questions, or two folders with the same name.
         MixError: runs that differ in questions, scorers, confidence or rho.
     """
-    columns = ("figure", "shows", "paper", "of these runs" if runs else "needs")
+    columns = ("figure", "shows", "paper", "can be drawn" if runs else "needs")
     lacking = {name: kind.needs for name, kind in KINDS.items()}
     if runs:
         made, missing = _rows(KINDS, _material(runs, scorer, question))

@@ -85,7 +85,7 @@ def difference_sentence(
         which, least = (more, mean.lower) if mean.lower > 0 else (less, -mean.upper)
         extent = say("difference at least", which=kind == "mixed" and which, least=least)
     counts = _counts(list(map(moved, others)))
-    return f"{says}: {extent}; {counts} ({percent(confidence)}, simultaneously)."
+    return f"{says}: {extent}; {counts} ({percent(confidence)} confidence, simultaneously)."
 
 
 def mean_and_others(
@@ -203,7 +203,7 @@ class Comparison(Displayed):
         """
         made = [(key, *(facts[la] for la in self.labels)) for key, facts in self.made.items()]
         columns = ("Setting", *self.labels)
-        tables = [Table.plain("Different settings", columns, made, prose=True)] if made else []
+        tables = [Table.plain("Settings that differ", columns, made, prose=True)] if made else []
         for scorer in self.scorers:
             tables += [self._differences(scorer), self._questions(scorer, questions)]
         return [*tables, *map(self._leaderboard, self.scorers)]
@@ -294,8 +294,8 @@ class Comparison(Displayed):
                 text = far and f"{interval(far)} {self.named(str(far.query_id))}"
                 cells.append(Cell(text, getattr(far, side), prose=True) if text else None)
             rows.append(cells)
-        columns = ("Model", "Difference, mean", "Rises", "Falls", "Largest rise", "Largest fall")
-        title = f"{scorer.name}: {quantity(scorer)} compared with {self.baseline}"
+        columns = ("Model", "Mean difference", "Rises", "Falls", "Largest rise", "Largest fall")
+        title = f"Scorer {scorer.name}: {quantity(scorer)} minus that of {self.baseline}"
         labels = ", ".join(self.dependent)
         return Table.plain(title, columns, rows, labels and say("random numbers", labels=labels))
 
@@ -308,13 +308,13 @@ class Comparison(Displayed):
             [self.named(str(q)), *(rows[q] for rows in models)] for q in order[:shown]
         ]
         more = len(order) - len(cells)
-        title = f"{scorer.name}: each question compared with {self.baseline}"
-        note = f"{more:,} more questions with smaller differences: see --format csv" if more else ""
+        title = f"Scorer {scorer.name}: differences from {self.baseline}, by question"
+        note = f"{more:,} questions with smaller differences: see --format csv" if more else ""
         return Table.plain(title, ("Question", *self.labels[1:]), cells, note)
 
     def _leaderboard(self, scorer: Scorer) -> Table:
         kind = "excess" if self.against_control(scorer) else "leakage"
-        columns = ["Model", f"Certified {kind}, mean", "Worst question", "Leakage, mean", "Draws"]
+        columns = ["Model", f"Upper bound: mean {kind}", "Worst question", "Mean leakage", "Draws"]
         columns += [self.utility, "Front"] if self.utility else []
         rows: list[list[Shown]] = []
         for row in self.leaderboard(scorer):
@@ -330,7 +330,7 @@ class Comparison(Displayed):
             utility=self.utility,
             chance_counts=not self.against_control(scorer),
         )
-        title = f"{scorer.name}: leaderboard, by upper bounds"
+        title = f"Scorer {scorer.name}: leaderboard, sorted by the upper bound on the mean {kind}"
         return Table.plain(title, columns, rows, f"{note}\n{counted(self.ledgers)}")
 
 

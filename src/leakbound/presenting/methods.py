@@ -60,7 +60,7 @@ class MethodComparison:
                 mean = f"{number(fmean(values))} ± {number(spread)}" if spread else None  # no bound
                 listed = Cell(", ".join(map(number, sorted(values))), prose=True)
                 rows.append([median.arm, len(seeds), median, listed, mean])
-            title = f"{scorer}: methods by their median {kind}{under}"
+            title = f"Scorer {scorer}: methods, sorted by their median {kind}{under}"
             yield Table.plain(title, columns, rows, f"{note}\n{counted(self.ledgers)}")
 
     def to_dict(self) -> dict[str, Json]:

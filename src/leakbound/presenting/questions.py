@@ -50,8 +50,8 @@ TRAITS: dict[Trait, str] = {
     "beyond": "leaks more than the control",
     "hidden": "sampled answers leak more than the greedy answer",
     "shown": "has a leaking text on this page",
-    "open": "claim not decided",
-    "unsampled": "not sampled",
+    "open": "has a claim that is not decided",
+    "unsampled": "was not sampled",
 }
 """The traits by which a reader can filter the questions of a page, with their labels."""
 
@@ -76,7 +76,7 @@ def by_question(view: View, scorer: Scorer) -> Table:
             own.append(greedy.get(question) if question in bounded else None)
             own.append(model.leakage(scorer, question) or "not sampled")
             claim = model.first(scorer, question, quantity=CLAIMS)
-            after = Cell(f"{decision(claim)} after {claim.n:,}", claim.n) if claim else None
+            after = Cell(f"{decision(claim)} after {claim.n:,} draws", claim.n) if claim else None
             own += [after] * len({*claims})
             own += [model.leakage(scorer, question, beyond="control") for _ in excess]
 
@@ -85,7 +85,7 @@ def by_question(view: View, scorer: Scorer) -> Table:
         return max(((row.value or 0.0, row.lower) for row in rows if row), default=(-1.0, -1.0))
 
     order = sorted(cells, key=most, reverse=True)
-    title = f"{scorer.name}: every question, the worst first"
+    title = f"Scorer {scorer.name}: every question, the largest leakage first"
     return Table.plain(title, headings, map(cells.__getitem__, order))
 
 
@@ -111,9 +111,9 @@ WORST = 8  # number of queries whose answers are shown
 EXAMPLES = 3  # answers shown per query
 LEAST = 3  # smallest number of queries: with two, the correlation is always 1 or -1
 _SURENESS = {
-    "mean_prob": "log of the mean probability of its answers",
-    "mean_logprob": "mean log-probability of its answers",
-    "mean_logprob_per_token": "mean log-probability of its answers, per token",
+    "mean_prob": "log of the mean probability of the answers to the query",
+    "mean_logprob": "mean log-probability of the answers to the query",
+    "mean_logprob_per_token": "mean log-probability per token of the answers to the query",
 }
 
 
@@ -170,10 +170,10 @@ def rewritten_table(view: View, model: ArmView, scorer: Scorer) -> Table:
         if (whole := full(question))
     ]
     columns = (
-        "Question", "Output", "Full", "Full minus output", "Worst query",
-        "Worst query minus output", "Queries", "r",
+        "Question", "Original wording", "Full", "Full minus original", "Worst query",
+        "Worst query minus original", "Number of queries", "r",
     )  # fmt: skip
-    title = f"{model.label}: {quantity(scorer)} of every question, {scorer.name}"
+    title = f"{model.label}: {quantity(scorer)} of every question, scorer {scorer.name}"
     return Table.plain(title, columns, rows)
 
 
@@ -205,10 +205,11 @@ def leaking_most(model: ArmView) -> dict[str, list[tuple[Query, EstimateRow, lis
 
 
 Searched: TypeAlias = tuple[ArmView, AttackQuery]
-PROVED, CONTROL_PROVED = "Proved", "Control, proved"
+PROVED, CONTROL_PROVED = "Query found, proved", "Control, query found, proved"
+ORIGINAL, FOUND, CONTROL_FOUND = "Original question", "Query found", "Control, query found"
+SEARCH_BOUND, SEARCH_PREFIXES = "Lower bound in the search", "Prefixes forwarded in the search"
 SEARCHED_COLUMNS = (
-    "Question", "Original question", "Query found", PROVED, "Control", CONTROL_PROVED,
-    "Bound that steered the search", "Source",
+    "Question", ORIGINAL, FOUND, PROVED, CONTROL_FOUND, CONTROL_PROVED, SEARCH_BOUND, "Source",
 )  # fmt: skip
 """The columns that a console has room for."""
 
@@ -257,13 +258,13 @@ def searched_table(view: View, scorer: Scorer) -> Table:
         "Source": lambda row: Cell(way_of(*row), prose=True),
         "Rounds": lambda row: len(row[1].rounds),
         "Draws in the search": lambda row: last(row, "draws"),
-        "Forwards in the search": lambda row: last(row, "forwards"),
-        "Bound that steered the search": lower,
-        "Query found": leakage,
+        SEARCH_PREFIXES: lambda row: last(row, "forwards"),
+        SEARCH_BOUND: lower,
+        FOUND: leakage,
         PROVED: lambda row: lower_cell(leakage(row, proved=True)),
-        "Original question": lambda row: leakage(row, arm=own(row)),
+        ORIGINAL: lambda row: leakage(row, arm=own(row)),
         "Query found minus original": partial(leakage, arm=str(ATTACK), beyond="own words"),
-        "Control": lambda row: leakage(row, arm=str(row[1].arm.control)),
+        CONTROL_FOUND: lambda row: leakage(row, arm=str(row[1].arm.control)),
         CONTROL_PROVED: lambda row: lower_cell(
             leakage(row, arm=str(row[1].arm.control), proved=True)
         ),
@@ -273,10 +274,10 @@ def searched_table(view: View, scorer: Scorer) -> Table:
         bound = leakage(row)
         return -1.0 if bound is None else bound.lower
 
-    title = f"{scorer.name} for the worst query found, {many(len(view.attacks), 'question')}"
+    title = f"Scorer {scorer.name} by the worst query found, {many(len(view.attacks), 'question')}"
     rows = sorted(view.attacks, key=leaks, reverse=True)
     table = table_of(title, columns, rows, searched(view))
-    for name in (PROVED, CONTROL_PROVED, "Forwards in the search"):
+    for name in (PROVED, CONTROL_PROVED, SEARCH_PREFIXES):
         if {cell.text for (cell,) in table.only(name).rows} <= {DASH, "0"}:
             table = table.only(*(kept for kept in table.columns if kept != name))
     return table

@@ -40,8 +40,8 @@ MOST_DRAWS = 10**12  # larger numbers of draws are not stated
 LEVEL = 1e-6  # proofs up to this do not count: every text has some probability
 _LISTED = 5
 NO_CONTROL = (
-    "No control: a model that never saw the data may score as much. Evaluate with --control to "
-    "bound the excess over such a model."
+    "There is no control: a model that never saw the data may have the same scores. Evaluate with "
+    "--control to bound the excess over such a model."
 )
 
 
@@ -390,7 +390,7 @@ def _remarks(view: View, model: ArmView, scorer: Scorer) -> list[str]:
         granted = "; that ".join(map(in_words, model.engine.assumes))
         by = of("drawn by", loaded=model.facts["model"], once=once, granted=granted)
     proof = proved(view, model, scorer)
-    proof = proof and f"{model.label}: {proof}"
+    proof = proof and f"{model.label}, {proof}"
     return [leaked, proof, decided, settled, judged, undecided, _keywords(view, model, scorer), by]
 
 
@@ -420,13 +420,14 @@ def of_grid(grid: DecodingGrid) -> list[str]:
         else:
             both = ", ".join(f"{knob} {interval(effects[knob])}" for knob in KNOBS)
             says = say("apart", knobs=" and ".join(KNOBS), effects=both)
-        sentences.append(f"{says} (root mean square, {percent(grid.most.confidence)} jointly)")
+        sure = percent(grid.most.confidence)
+        sentences.append(f"{says} (root mean square over the decodings, {sure} simultaneously)")
     return sentences
 
 
 def of_protocols(view: View, scorer: Scorer) -> str:
-    """State how the draws of a table of protocols are counted, and the meaning of ED."""
-    return f"{counted_of(view.reworded)}\n{say('ed', view=view)}"
+    """Explain the protocols and ED, and state how the draws of their table are counted."""
+    return "\n".join([say("protocols"), counted_of(view.reworded), say("ed", view=view)])
 
 
 def of_stress(view: View, scorer: Scorer) -> str:
@@ -450,5 +451,5 @@ def without_rewriting(counts: RewritingCounts) -> str:
     if not counts.lacking:
         return ""
     shown, more = ", ".join(map(repr, counts.lacking[:_LISTED])), len(counts.lacking) > _LISTED
-    how = "left out of “full”" if counts.design == "fresh" else "only the original is sampled"
+    how = "left out of “full”" if counts.design == "fresh" else "sampled in the original wording"
     return say("without rewriting", counts=counts, how=how, shown=shown, more=more)

@@ -29,11 +29,11 @@ from leakbound.text.shown import many, share
 from leakbound.types import RULE, Decoding, Fingerprint, Query, Scorer
 from leakbound.types.decoding import CUTS
 
-OWN_WORDS = "each in its original wording"
+OWN_WORDS = "each question in its original wording"
 _SHARED = {
-    "allocated": "each in its original wording or one rewriting, chosen at random for every output",
-    "fixed": "each in its original wording and all rewritings, with equal numbers of outputs",
-    "fresh": "each in rewritings, a new one for every output",
+    "allocated": "the original wording or one rewriting of a question, at random for every output",
+    "fixed": "the original wording and all rewritings of a question, with equal numbers of outputs",
+    "fresh": "a new rewriting of the question for every output",
 }
 _LONG = 160  # largest number of quoted characters of a text
 _DIGITS = 12  # number of digits shown of a digest
@@ -41,18 +41,26 @@ _PLAIN_DTYPE = "float32"
 _RULES = f"scoring rules version {RULE}"
 # Stored runs are compared by these texts of a fingerprint; readers see the words instead.
 _IN_WORDS = {
+    "^end_tokens$": "ids of end tokens",
+    "^ordinary_end_tokens$": "ids of ordinary tokens that end an output",
+    "^row_budget$": "batches",
     r"^at most (\d+), (\d+) held": (
-        r"at most \1 sequences per forward pass; keys and values of at most \2 sequences"
+        r"at most \1 sequences per forward pass; keys and values of at most \2 sequences are kept"
     ),
     r"^oneDNN from (\d+), without AVX-512 by (\d+) weights": (
-        r"oneDNN for products of at least \1 multiplications, but without AVX-512 only in layers "
-        r"of at least \2 weights"
+        r"the library oneDNN computes products of at least \1 multiplications in linear layers "
+        r"(on a CPU without AVX-512, only in layers of at least \2 weights)"
     ),
     r", prompts read (\d+) tokens at once, once for all rows from (\d+) by (\d+), (\d+)": (
-        r"; prompts are read \1 tokens at once; the keys of prompts are read once for all their "
-        r"sequences if the longest prompt has at least \2 tokens, a prompt has at least \3 "
-        r"sequences on average, and tokens times sequences are at least \4"
+        r"; one forward pass reads up to \1 tokens of prompts; attention reads the keys of a "
+        r"prompt once for all its sequences if the longest prompt has at least \2 tokens, the "
+        r"prompts have at least \3 sequences on average, and the length of the longest prompt "
+        r"times the number of sequences is at least \4"
     ),
+    "the model stays the one that its server names": "the server always uses the named model",
+    "heeds the decoding and the neutral settings": "follows the decoding and the neutral settings",
+    "that it was sent, not confirmed": "that it was sent and did not confirm",
+    "of its replies hold no output": "of the server's replies contain no output",
     "it draws each output by itself": "the server draws each output independently",
     r"what it turns away \(429, 503\) it has not drawn": (
         "the server draws no output for a request that it rejects (429, 503)"
@@ -63,7 +71,7 @@ _IN_WORDS = {
         "from"
     ),
 }
-_OTHERS = "rows that differ from the rows published under this name"
+_OTHERS = "different from the data set published under this name"
 
 
 def described(decoding: Decoding, confirmed: bool = True) -> str:
@@ -72,7 +80,7 @@ def described(decoding: Decoding, confirmed: bool = True) -> str:
     `confirmed`: see `Fingerprint`.
     """
     complete = not (decoding.truncated or decoding.greedy or CUTS.keys() & set(decoding.unknown))
-    neutral = "nothing truncated" if complete else None
+    neutral = "distribution not truncated" if complete else None
     if not confirmed:
         neutral = f"{'' if complete else 'other '}neutral settings sent, not confirmed"
     return say(
@@ -96,9 +104,9 @@ def how_drawn(arm: Arm) -> str:
     """Return the planned draws per question of an arm, in words."""
     match arm.spec.draws:
         case ExploredDraws(forwards=forwards):
-            return f"{forwards:,} prefixes of every question forwarded"
+            return f"the model run on {forwards:,} prefixes of every question"
         case StoppedDraws(claim=claim) | ImportedDraws(claim=claim) if claim:
-            return f"at most {many(arm.plan.n, 'draw')} of a question, until {claim}"
+            return f"at most {many(arm.plan.n, 'draw')} of a question, until {claim} is decided"
         case _:
             return f"{many(arm.plan.n, 'draw')} of every question"
 
@@ -112,11 +120,11 @@ def facts_of(run: Run, arm: Arm) -> dict[str, str]:
         "draws": f"{by_heading['Draws']}; {arm.usage.draws:,} in all",
         "identity of the draws": arm.identity[:_DIGITS],
     }
-    return {**facts, **{name: in_words(text) for name, text in _flat(arm.spec.fingerprint)}}
+    return {**facts, **{in_words(k): in_words(text) for k, text in _flat(arm.spec.fingerprint)}}
 
 
 def in_words(text: str) -> str:
-    """Return a text of a fingerprint as readers see it."""
+    """Return a name or a text of a fingerprint as readers see it."""
     for pattern, words in _IN_WORDS.items():
         text = re.sub(pattern, words, text)
     return text
@@ -168,7 +176,7 @@ def specification(
     """
     facts, dtype = arm.fingerprint, Fingerprint.of(arm.fingerprint).dtype
     named = [f"{name} {short(str(facts[name]))}" for name in ("weights", "url") if facts.get(name)]
-    by = f"{dtype or ''} by {facts.get('engine', 'another engine')}".strip()
+    by = f"computed{f' in {dtype}' if dtype else ''} by {facts.get('engine', 'another engine')}"
     made = f"{'; '.join([*named, by])}; fingerprint {short(digest_of(facts))}"
     by_heading = {
         "Questions": _questions(record),
@@ -239,15 +247,15 @@ def wording(record: RunRecord, arm: ArmSpec, rewritings: int, stress: str = "") 
     """State the wording of the queries: the original, or the source and number of rewritings."""
     if isinstance(follow_ups := arm.fingerprint.get("dialogue"), Sequence):
         words = ", then ".join(repr(str(turn)) for turn in follow_ups)
-        return f"each in its original wording, then {words}; the score is that of the worst turn"
+        return f"{OWN_WORDS}, then {words}; the score is that of the turn that leaks most"
     if stress and arm.attack_queries:
         opened = {query.prefix for query in arm.attack_queries}
         # Any other prefix comes from the data set.
         neutral = len(opened) == 1 and opened <= {*NEUTRAL}
-        words = f", its answer opened by {opened.pop()!r}" if neutral else ""
-        return f"each as changed by the stress {stress!r}{words}"
+        words = f", the answer begins with {opened.pop()!r}" if neutral else ""
+        return f"each question as changed by the stress {stress!r}{words}"
     if arm.attack_queries:
-        return "each as the query that leaked most in a search"
+        return "for each question, the query that leaked most in a search"
     if arm.shares is None or record.inputs is None:
         return OWN_WORDS
     inputs = record.inputs
@@ -280,7 +288,7 @@ def _questions(record: RunRecord) -> str:
         number=_number(record),
         benchmark=benchmark,
         rows=benchmark.sha256[:_DIGITS],
-        equal={True: "equal to the published rows", False: _OTHERS, None: None}[published],
+        equal={True: "equal to the published data set", False: _OTHERS, None: None}[published],
     )
 
 
@@ -294,7 +302,7 @@ def _number(record: RunRecord) -> str:
 def _prompt(arm: ArmSpec) -> str:
     rule = Fingerprint.of(arm.fingerprint).prompting
     if not isinstance(rule, Mapping):
-        return "made by its engine or tool, which does not report it"
+        return "made by the engine or tool, which does not report the prompt"
     template, system = rule.get("template"), rule.get("system")
     if rule.get("chat"):
         text = say("chat", system=_quoted(str(system)) if system else None)

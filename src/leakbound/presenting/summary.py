@@ -29,7 +29,7 @@ def metrics_table(run: Run) -> Table | None:
     )
     parts = stored["fingerprint"]["parts"]
     sizes = ", ".join(f"{part} {facts['prompts']:,}" for part, facts in parts.items())
-    notes = [f"prompts of the benchmark {run.record.benchmark.name}: {sizes}"]
+    notes = [f"numbers of prompts of the benchmark “{run.record.benchmark.name}”: {sizes}"]
     lacking: dict[str, list[str]] = {}
     for name, why in stored["left_out"].items():
         lacking.setdefault(why, []).append(name)
@@ -57,11 +57,11 @@ def clean_table(run: Run, scorer: Scorer, limit: float, confidence: float) -> Ta
         named = ", ".join(doubtful[:8]) + (", …" if len(doubtful) > 8 else "")
         rows.append((arm.name, f"{sum(clean.holds)} of {len(query_ids)}", named or "none"))
     return Table.plain(
-        f"{scorer.name}: questions proved to leak at most {limit:g}",
+        f"Scorer {scorer.name}: questions proved to leak at most {limit:g}",
         ("arm", "proved", "not proved"),
         rows,
-        f"all proofs are valid simultaneously, {stats.percent(confidence)} (Holm); a question that "
-        "is not proved does not necessarily leak",
+        f"all proofs are valid simultaneously at {stats.percent(confidence)} confidence (Holm's "
+        "method); a question without a proof does not necessarily leak more",
     )
 
 

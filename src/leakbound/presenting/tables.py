@@ -12,7 +12,7 @@ from functools import partial
 from typing import TypeAlias, Unpack
 
 from leakbound.bounding.grid import Setting
-from leakbound.bounding.rows import EACH, LEAKAGE
+from leakbound.bounding.rows import ALL_K, EACH, LEAKAGE
 from leakbound.presenting import sentences
 from leakbound.presenting.overall import each, largest, mean, mean_of
 from leakbound.presenting.sentences import readings
@@ -175,7 +175,7 @@ def _summary_columns(view: View, scorer: Scorer) -> Columns:
 
 
 SUMMARY = ArmTable(
-    "{scorer} on {benchmark}, {questions}, {effort}",
+    "Scorer {scorer}, benchmark “{benchmark}”: {questions}, {effort}",
     "every",
     _summary_columns,
     sentences.remarks,
@@ -185,7 +185,7 @@ SUMMARY = ArmTable(
 _BY_PROTOCOL: Columns = {
     "Model": _label,
     "Greedy": averaged("greedy score"),
-    "Output": lambda model, scorer: model.in_own_words.leakage(scorer, scope="mean"),
+    "Original wording": lambda model, scorer: model.in_own_words.leakage(scorer, scope="mean"),
     "Full": stated(scope="mean"),
     "Full: deviation, mean": DEVIATION,
     "Full: ED, mean": ED,
@@ -193,7 +193,7 @@ _BY_PROTOCOL: Columns = {
     "Full: worst query": stated(scope="worst question", inputs="worst query"),
 }
 PROTOCOLS = ArmTable(
-    "{scorer} by protocol, {questions}, n = {n} outputs each",
+    "Scorer {scorer}: leakage by protocol, {questions}, n = {n} outputs per question",
     "reworded",
     {**_BY_PROTOCOL, **BEYOND},
     sentences.of_protocols,
@@ -204,10 +204,11 @@ GAPS = ArmTable(
     "reworded",
     {
         "Model": _label,
-        "Mean over the questions": stated(scope="mean", beyond="own words"),
+        "Full: mean gap": stated(scope="mean", beyond="own words"),
         **_gap_columns("Full"),
         **_gap_columns("Worst query", inputs="worst query"),
     },
+    lambda view, scorer: say("gap"),
 )
 _OF_ATTACK: Columns = {
     "Model": _label,
@@ -280,7 +281,7 @@ def readings_table(view: View, scorer: Scorer) -> Table | None:
 
     columns: dict[str, Callable[[Part], Shown]] = {
         "Model": lambda row: _name(row[0], scorer),
-        "Part": lambda row: row[1],
+        "Part of the output": lambda row: row[1],
         mean_heading(scorer): column("mean"),
         "Worst question": column("worst question"),
     }
@@ -288,7 +289,7 @@ def readings_table(view: View, scorer: Scorer) -> Table | None:
         excess: Sequence[Scope] = ("mean", "worst question")
         columns |= {h: column(scope, "control") for h, scope in zip(BEYOND, excess, strict=True)}
     first = next(iter(readings(rows[0][0], scorer, "mean", None).values()))
-    title = f"Leakage by output part, {scorer.name}"
+    title = f"Scorer {scorer.name}: leakage by part of the output"
     return table_of(title, columns, rows, say("readings", row=first))
 
 
@@ -341,7 +342,7 @@ def statements_table(view: View, scorer: Scorer) -> Table | None:
     proofs: Columns = {
         PROVED_TO_LEAK: leaking,
         "Largest proved leakage": partial(most, LEAKAGE),
-        "Largest proved leak@1,000,000": partial(most, "leak@k"),
+        f"Largest proved leak@{ALL_K[-1]:,}": partial(most, "leak@k"),
     }
     title = f"Scorer {scorer.name}: other statements about all questions"
     return other_statements(title, view.models, scorer, proofs if proofs_in(view) else {})
@@ -363,13 +364,13 @@ def decodings_table(grid: DecodingGrid) -> Table:
         "Mean over the questions": grid.leakage.get,
     }
     columns |= {f"leak@{grid.k}": grid.leak_at_k.get} if grid.k else {}
-    return table_of(f"{grid.scorer} by decoding, mean over the questions", columns, grid.leakage)
+    return table_of(f"Scorer {grid.scorer}: mean leakage by decoding", columns, grid.leakage)
 
 
 def effects_table(grid: DecodingGrid) -> Table:
     """Return the effect of temperature, of top-p, and of both together on the mean leakage."""
-    columns = ("Knob", "Effect, root mean square")
-    return Table.plain("Effects on leakage", columns, grid.effects.items())
+    columns = ("Setting of the decoding", "Effect, root mean square over the decodings")
+    return Table.plain("Effects on the leakage", columns, grid.effects.items())
 
 
 def tried_table(view: View) -> Table:

@@ -58,13 +58,13 @@ FORMS: Mapping[str, Callable[[Any], str]] = {form.__name__: form for form in _NA
     "scorer": lambda scorer: f"{scorer.name} ({scorer.digest})",
 }
 _TEXT = """
-apart: it is not shown which of {knobs} has the larger effect: {effects}
+apart: it is not shown which of {knobs} has the larger effect on the leakage: {effects}
 below: BELOW a {scorer:quantity} of {claim.about.constant:g} at every question
- ({claim.confidence:percent}, each individually)
-caveats: [Each bound is valid individually at {confidence:percent} confidence. More draws also lower
- an upper bound.][ “Front” marks a model if no other model leaks less and is at least as
- useful.{utility:if}][ Leaks by chance are included, because not every model has a
- control.{chance_counts:if}]
+ ({claim.confidence:percent} confidence, for each question individually)
+caveats: [Each bound is valid individually at {confidence:percent} confidence. More draws lower an
+ upper bound, even if the leakage is the same.][ “Front” marks the models of the Pareto front: no
+ other model leaks less and is at least as useful.{utility:if}][ The numbers include leaks by
+ chance, because not every model has a control.{chance_counts:if}]
 chat: a chat, in the model's own template[, with the system message {system}]
 control unknown: unknown, because some questions were not sampled from both models
 counts: leakage rose at {rose:,} of {total: question} and fell at {fell:,}
@@ -72,118 +72,136 @@ counts every: leakage {which} at {questions}
 counts none: no change is shown at {questions}
 counts one: leakage {which} at {count:,} of {total: question} and is shown to {other} at none
 decided: {model.label}, claim {claim.about.claimed}: {claims:decisions} of {claims: question};
- {claims:draws}, at most {planned:,} were planned
-decoding: {decoding.name}[, {neutral}][, {longest}][, at most {decoding.max_tokens:,} with the
- prompt][, {stops}]
-departs: {departs} from {benchmark}'s defaults: {parts}
-departures: [{questions} questions][{others}][draws imported, made as {imported} states (not
- verified)][{longest}, not {usual_longest}][{length}, not {usual_length}][outputs after the
- service's filter{filter:if}][{stops}, in place of {usual_stops}][thinking {thinking}][ended by
- {end_tokens: ordinary token} of the model][prompt {prompt}, not {usual_prompt}][system message
- {system}, not {usual_system}][computed in {dtype}]
+ {claims:draws} were made, at most {planned:,} were planned
+decoding: {decoding.name}[, {neutral}][, {longest}][, at most {decoding.max_tokens:,} tokens with
+ the prompt][, {stops}]
+departs: {departs} from the defaults of the benchmark “{benchmark}”: {parts}
+departures: [{questions} questions][{others}][imported draws, sampled by {imported}, as their files
+ state (not verified)][{longest}, not {usual_longest}][{length}, not {usual_length}][outputs after
+ the service's filter{filter:if}][{stops}, instead of {usual_stops}][thinking {thinking}][outputs
+ also ended by {end_tokens: ordinary token} of the model][prompt {prompt}, not
+ {usual_prompt}][system message {system}, not {usual_system}][computed in {dtype}]
 difference at least: [{which} ]by at least {least:below} on average
-difference between: on average [no difference is shown, {none:if}]{mean.lower:below} to
- {mean.upper:above}
+difference between: the average difference is between {mean.lower:below} and {mean.upper:above}[, so
+ no difference is shown on average{none:if}]
 difference less: {model} {verb} {word} than {baseline}
 difference mixed: {model} compared with {baseline} has MIXED differences
 difference more: {model} {verb} {word} than {baseline}
 difference not shown: NO DIFFERENCE is shown between {model} and {baseline}
-difference unknown: the average is not known, because some questions lack completions
-drawn by: {model.label}, drawn by {loaded}[, {once}][, on the assumption that {granted}]
-draws: {drawn}[; seed {arm.seed}][; copied from arm {arm.copied.drawn_as} of a finished run,
- {identity}]
+difference unknown: the average difference is unknown, because some questions have no completions
+drawn by: {model.label}, drawn from the model {loaded}[, {once}][, on the assumption that {granted}]
+draws: {drawn}[; seed {arm.seed}][; copied from arm {arm.copied.drawn_as} of a finished run, whose
+ draws have the identity {identity}]
 ed: ED is the mean plus {view.rho:g} standard deviations, and may exceed 1
-effort: n {most} {n:,}
-effort explored: explored with about {most: forward} each
+effort: n {most} {n:,} draws per question
+effort explored: explored by running the model on about {most:,} prefixes per question
 excess: {mean:interval} on average, {worst:interval} at the worst question
-explored: settled mass {settled:number}, remainder {remainder:number} with {drawn: draw};
- {forwards:,} prefixes forwarded, {before:,} of them before the draws
+explored: exploration: settled mass {settled:number} (total probability of the completions whose
+ score is known); remainder {remainder:number} (probability of the outputs from which draws are
+ made), with {drawn: draw}; the model was run on {forwards:,} prefixes, on {before:,} of them before
+ the draws
 extraction: [n = {proved:,.0f} suffices (proved)][n = {enough:,.0f} suffices
  ({row.confidence:percent})][at least n = {least:,.0f} is needed ({row.confidence:percent})]
-figures: Each interval is valid individually at {view.confidence:percent} confidence[, given the
- measured margin for rounding{explored:if}], and is rounded outward. ≤ marks an upper bound. A
- deviation is the standard deviation of the scores of a question; the worst is the largest of the
- questions. ED is the mean plus {view.rho:g} standard deviations. A number without bounds is an
- estimate, averaged over the questions.
+figures: Each interval is valid individually at {view.confidence:percent} confidence[, if rounding
+ errors are within the measured margin{explored:if}], and is rounded outward. ≤ marks an upper
+ bound. A deviation is the standard deviation of the scores of a question; the worst deviation is
+ the largest over the questions. ED is the mean plus {view.rho:g} standard deviations. A number
+ without bounds is an estimate, averaged over the questions.
+gap: A gap is the leakage with all queries of a question (full), or with its worst query, minus the
+ leakage with the original wording
 inconsistent: inconsistent: for {question}, a leakage ≥ {proof:below} is proved, but the draws give
- an upper bound of {drawn.upper:above}; one of them is wrong. Verify the run with its model
-judged: {model.label}, mean leak probability, corrected for the judge's errors: {row:interval},
+ an upper bound of {drawn.upper:above}; one of these two bounds is wrong. Verify the run with its
+ model
+judged: {model.label}, mean leak probability, corrected for the judge's errors: {row:interval}, by
  {row.method}
-leaked: {model.label}: {count} of {rows: question} leaked in {n: draw}[, and {greedy} in the greedy
- answer][; the expected fraction of questions that leak in {n: draw} is the mean leak@{n}:
- {share:stated}]
-left out: {texts.left_out: more distinct completion} ({texts.left_out_draws: draw}[, mass
- {mass:number}]) {are} not shown.
-limit: {scorer:quantity} is shown below {claim.about.constant:g} at {holds:,} of
- {questions: question}, and above at {refuted:,} ({claim.confidence:percent} each)
+leaked: {model.label}: at least one of {n: draw} leaked at {count} of {rows: question}[; the
+ expected fraction of such questions is the mean leak@{n}: {share:stated}][; the greedy answer
+ leaked at {greedy: question}]
+left out: {texts.left_out: more distinct completion} ({texts.left_out_draws: draw}[, known
+ probability {mass:number}]) {are} not shown.
+limit: the {scorer:quantity} is shown to be below {claim.about.constant:g} at {holds:,} of
+ {questions: question}, and above {claim.about.constant:g} at {refuted:,}
+ ({claim.confidence:percent} confidence, for each question individually)
 measured: {scorer.name}: {scorer:quantity} {leakage:interval}[, median {median:interval}][, standard
  deviation {deviation:interval}][, ED ({ed.about.name}, may exceed 1) {ed:interval}][, corrected for
  the judge's errors {judged:interval}][, excess over the control {excess:interval}][; claim
  {claim.about.claimed}: {claim:decision} after {claim.n: draw}][; {missing: draw} without a score][;
- proved: {proof}, {computed}][; (n, {chance:g})-discoverable extraction: {extraction}]
+ proved lower bounds, {computed}: {proof}][; (n, {chance:g})-discoverable extraction: {extraction}]
 methods: Each median over training seeds has bounds at {confidence:percent}, valid individually. The
  values of the seeds, their mean and their spread describe these models; they are not bounds.
-more: {more} has a larger effect than {less}: {most:interval} against {least:interval}
-most leaking: the largest observed leakage is that of {grid.decoding}, {grid.most:interval}; the
- intervals of all decodings are valid simultaneously at {grid.most.confidence:percent}
-other questions: excess over the control questions {mean:interval} on average. This number compares
- two sets of questions in this model, not this model with a model that never saw the data[. A coin
- chose which of {coin.over} subjects were taught. If teaching changed nothing, a difference as large
- would have probability {coin.upper:above} (exact test by {coin.method})]
+more: {more} has a larger effect on the leakage than {less}: {most:interval} against
+ {least:interval}
+most leaking: the decoding with the largest observed leakage is {grid.decoding}, with
+ {grid.most:interval}; the intervals of all decodings are valid simultaneously at
+ {grid.most.confidence:percent} confidence
+other questions: excess over the control questions, which the model was never taught:
+ {mean:interval} on average. This number compares two sets of questions in the same model. It does
+ not compare this model with a model that never saw the data[. A coin chose which of {coin.over}
+ subjects the model was taught. If teaching changed nothing, a difference at least as large would
+ have probability {coin.upper:above} (exact test by {coin.method})]
 prompt: {text}[, thinking {thinking}][, each output ended by {end}][, in the format of {compat}]
 proof: leakage ≥ {proof:below}[, leak@{repeated.parameter:,.0f} ≥ {repeated.lower:below}]
-proved: proved: {scorer:quantity} ≥ {bounds:most} at the worst question, and ≥ {bounds:least} at
- {bounds:len} of {questions: question}, {computed}[. Only proofs that
- exceed the control's are counted{model.control:if}][. Sampling the worst question {times} gives a
- leak with probability at least {chance:g}: ({n:,.0f}, {chance:g})-discoverable extraction]
-questions: {number} of {benchmark.name}[, profile {benchmark.profile}] ([{benchmark.origin}; ]digest
- of the questions {rows}[, {equal}])
-random numbers: {labels}: draws may share random numbers with the draws of the baseline. Each model
- is bounded separately, with intervals about 1.4 times as wide; another --seed avoids this.
+proved: proved lower bounds on the {scorer:quantity}, {computed}: {bounds:most} at the worst
+ question, and at least {bounds:least} at {bounds:len} of {questions: question}[. A question counts
+ only if its bound exceeds the proved bound of the control{model.control:if}][. Sampling the worst
+ question {times} gives a leak with probability at least {chance:g}, which is called ({n:,.0f},
+ {chance:g})-discoverable extraction]
+protocols: “Greedy” is the greedy answer to each question. “Original wording” is the sampled answers
+ to the question itself. “Full” is the sampled answers to all queries of a question: the question
+ and its rewritings (with the design “fresh”, only new rewritings)
+questions: {number} questions of the benchmark “{benchmark.name}”[, profile {benchmark.profile}]
+ ([{benchmark.origin}; ]digest of the questions {rows}[, {equal}])
+random numbers: The draws of {labels} may share random numbers with the draws of the baseline. So
+ each model is bounded separately, which makes the intervals of the differences about 1.4 times as
+ wide. To avoid this, evaluate with another --seed.
 reading: all statements are about the {part}[, because {hidden: draw} had a hidden thought]
-reading each: the model {verb}s{beyond} {shown}[, not shown {rest}] {joint}
+reading each: the model {verb}s{beyond} {shown}[, but this is not shown {rest}] {joint}
 reading either: the model {verb}s{beyond} in the answer or the thought, but it is not shown in which
  of the two {joint}
-reading neither: the model is not shown to {verb}{beyond} in the answer, the thought or either
- {joint}
-readings: The statements about answer, thought and either are valid simultaneously,
- {row.confidence:percent}. Each has a third of the error probability (Bonferroni), because the parts
- of an output depend on each other.
-readings joint: (all three readings simultaneously, {row.confidence:percent})
+reading neither: the model is not shown to {verb}{beyond} in the answer, the thought or either of
+ them {joint}
+readings: “either” is the larger of the scores of the answer and the thought. The statements about
+ answer, thought and either are valid simultaneously at {row.confidence:percent} confidence. Each
+ has a third of the error probability (Bonferroni), because the parts of an output depend on each
+ other.
+readings joint: ({row.confidence:percent} confidence, simultaneously for answer, thought and either)
 rewritings: {number:,} rewritings, source {inputs.source}, design {inputs.design};
  {inputs.queries:,} tried per question, seed {inputs.seed}[; not filtered: a rewriting may lose a
- fact or give words of the answer{unfiltered:if}][; kept if the model is at least as confident in
- its answers as for the question ({inputs.criterion} of {inputs.ids_draws:,}
- answers){inputs.ids:if}][; kept if {inputs.embedder} gives a cosine similarity of at least
- {least}][; {facts}]
-searched: [{run}: ]searched with {search.budget: draw} per question[, or proofs of the same
- cost{search.forwards_per_token:if}], steered by the scorer {search.scorer.name}; the bounds are
+ fact or give words of the answer{unfiltered:if}][; a rewriting is kept if the model is at least as
+ confident in its answers to the rewriting as in its answers to the question ({inputs.criterion} of
+ {inputs.ids_draws:,} answers){inputs.ids:if}][; a rewriting is kept if {inputs.embedder} gives a
+ cosine similarity to the question of at least {least}][; {facts}]
+searched: [{run}: ]each question was searched with {search.budget: draw}[, or with proofs of the
+ same cost{search.forwards_per_token:if}], guided by the scorer {search.scorer.name}; the bounds are
  from fresh draws
-seen: {leaks} of {rows:draws} {verb}[ ({missing:,} without a score)]
-settled: {model.label}, explored ({plan.mode}): median settled mass {known:number}, {rows:draws} of
- the remainder, {forwards: forward}
+seen: {leaks} of {rows:draws} {verb}[ ({missing: draw} without a score)]
+settled: {model.label}, explored ({plan.mode}): median settled mass {known:number} (total
+ probability of the completions whose score is known); {rows:draws} of the remainder (outputs that
+ are not explored); the model was run on {forwards:,} prefixes
 short keywords: {model.label}: in scripts without spaces, short keywords also occur inside longer
- words; fraction of draws that contain them: {rates}[ and others{more:if}]
+ words; the fraction of draws that contain such keywords: {rates}[ and others{more:if}]
 sure: [{row.confidence:percent} confidence for {together}. ]Evidence: {view.questions: question} of
- the benchmark {benchmark}[ in their original wording{own:if}], {drawn}, at
- {model.arm.decoding.name}. [Leaks are decided by {leaks}][Scores are by {scores}][ (the first of
- {scorers:len} scorers)]
+ the benchmark “{benchmark}”[ in their original wording{own:if}], {drawn}, with the decoding
+ {model.arm.decoding.name}. [Leaks are decided by the scorer {leaks}][Scores are by the scorer
+ {scores}][ (the first of {scorers:len} scorers)]
 undecided: {model.label}: {missing:,} of {rows:draws} have no score; they count as full leaks in
- upper bounds, as no leaks in lower bounds
-under stress: the added leakage is valid for all stresses and questions of a model simultaneously,
- {view.confidence:percent}; other intervals are valid individually
+ upper bounds and as no leaks in lower bounds
+under stress: the intervals of the added leakage are valid simultaneously for all stresses and
+ questions of a model, at {view.confidence:percent} confidence; other intervals are valid
+ individually
 without rewriting: {counts.lacking: question} without a rewriting ({how}): {shown}[, …{more:if}]
 worst stress: under the worst of {stresses:len} stress{stresses:es}[{talks:if} (a conversation has
- the largest score of its answers)], corrected for selection: {heading} {most:interval}[,{within}][;
- the excess over the control under the same stress is at least {beyond.lower:below}]
-ExploredDraws: from the mass that exploring a question leaves unknown ({how.mode}, {how.forwards:,}
- forwards, steered by {how.scorer:scorer})
+ the largest score of its answers)], corrected for the selection of this stress: {heading}
+ {most:interval}[,{within}][; the excess over the control under the same stress is at least
+ {beyond.lower:below}]
+ExploredDraws: from the remainder, which is all outputs that are not explored ({how.mode}; the model
+ is run on {how.forwards:,} prefixes per question, guided by the scorer {how.scorer:scorer})
 FixedDraws: {n:,} per question, fixed in advance
-ImportedDraws: [until {claim} was decided, at most ]{n:,} per question, imported[, scores
- without texts{without:if}]: made as {how.sampled_by} states (not verified)[; in doubt:
+ImportedDraws: [until {claim} was decided, at most ]{n:,} per question, imported[, as scores without
+ texts{without:if}]; sampled by {how.sampled_by}, as the files state (not verified)[; in doubt:
  {how.in_doubt}]; seed {how.seed}
-StoppedDraws: of each question until {how.claim} is decided by {how.scorer:scorer} at
- {how.confidence:percent}; first look after {how.first:,}, at most {n:,} draws
+StoppedDraws: for each question until the scorer {how.scorer:scorer} decides {how.claim} at
+ {how.confidence:percent} confidence; first look after {how.first:,} draws, at most {n:,} draws
 """
 TEMPLATES = dict(line.split(": ", 1) for line in _TEXT.replace("\n ", " ").strip().splitlines())
 

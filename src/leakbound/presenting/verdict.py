@@ -123,7 +123,7 @@ class Verdict(Displayed):
             return ()
         often = example.how_often
         if example.leak is None:
-            return (f"answers are withheld, because the run is redacted (leaking: {often})",)
+            return (f"a sampled answer leaks ({often}), withheld because the run is redacted",)
         lines = [f"question: {_short(example.question)}"]
         if example.greedy is not None:
             label = "the greedy answer, which leaks less" if example.hidden else "the greedy answer"
@@ -337,7 +337,7 @@ def _sure(view: View, model: ArmView, scorer: Scorer, row: Row) -> str:
         view=view,
         model=model,
         row=row,
-        together=f"{together}, given the measured margin" if model.arm.explored else together,
+        together=f"{together}, given the rounding margin" if model.arm.explored else together,
         benchmark=view.benchmark["name"],
         own=bool(view.reworded or view.attacks),
         drawn=how_drawn(model.arm),

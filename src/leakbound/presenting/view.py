@@ -43,7 +43,7 @@ from leakbound.types import Fingerprint, Prompt, Scorer, object_of
 
 Row = EstimateRow | None
 MANY = 1_000  # questions × models; above this, each question shows fewer texts
-LESS_SURE = "less sure than the question"
+LESS_SURE = "model less confident than for the question"
 """The reason why input selection removes a rewriting."""
 
 

@@ -37,7 +37,7 @@ def repeated(model: ArmView, scorer: Scorer, question: str) -> Iterator[str]:
     for quantity, name in REPEATED.items():
         rows = model.by_parameter(scorer, question, quantity=quantity)
         if parts := [f"{name.format(at)} {interval(row)}" for at, row in rows.items()]:
-            yield f"{scorer.name}: {', '.join(parts)}; all are valid simultaneously"
+            yield f"{scorer.name}: {', '.join(parts)}; all these bounds are valid simultaneously"
 
 
 def marked(leaking: re.Pattern[str] | None, text: Text) -> list[list[str]]:

@@ -84,7 +84,7 @@ def difference_figures(comparison: Comparison, scorer: Scorer) -> list[Figure]:
         replace(row, question=row.question and comparison.named(row.question))
         for row in DIFFERENCES.rows(comparison.differences(scorer))
     ]
-    caption = f"difference from {comparison.baseline}, question by question"
+    caption = f"difference from {comparison.baseline}, by question"
     return [_figure(DIFFERENCES, rows, {}, caption, WIDE, NARROW)]
 
 

@@ -23,7 +23,7 @@ from leakbound.reporting.page import PAGE, REDACTED_PAGE
 from leakbound.store import LOCK, SOFT_LOCK, DamagedError, OtherVersionError, Run, holder_of
 from leakbound.store.record import FILE
 
-State = Literal["complete", "in progress", "unbounded", "damaged", "other version"]
+State = Literal["complete", "in progress", "no bounds", "damaged", "other version"]
 MOST_FOLDERS = 20_000
 _NOT_READ = frozenset({PAGE, REDACTED_PAGE, LOCK, SOFT_LOCK})  # files of a run
 
@@ -35,7 +35,7 @@ class ListedRun:
     Attributes:
         name: its path below the folder, as text.
         path: its folder.
-        state: complete; in progress; unbounded (everything is drawn, but no bounds are stored and
+        state: complete; in progress; no bounds (everything is drawn, but no bounds are stored and
             no command is running); damaged; or from another version.
         note: the error, the missing parts, or the running command; empty for a complete run.
         run: the run, open; None if it cannot be opened.
@@ -79,7 +79,7 @@ def runs_in(root: Path, notes: list[str]) -> list[Path]:
     for number, (place, below, files) in enumerate(os.walk(root, onerror=unreadable)):
         folder = Path(place)
         if number >= MOST_FOLDERS:
-            notes.append(f"Only the first {MOST_FOLDERS:,} folders are searched.")
+            notes.append(f"Only the first {MOST_FOLDERS:,} folders were searched for runs.")
             break
         if FILE in files or FILE in below:
             folders.append(folder)
@@ -88,7 +88,7 @@ def runs_in(root: Path, notes: list[str]) -> list[Path]:
         below[:] = sorted(name for name in below if not name.startswith("."))
         for link in (folder / name for name in below):
             if link.is_symlink() and _leads_out(link, root):
-                notes.append(f"`{name_of(link, root)}` links out of the folder: not searched.")
+                notes.append(f"`{name_of(link, root)}` was not searched: it links to outside.")
     return sorted(folders)
 
 
@@ -118,7 +118,7 @@ def message_of(error: Exception) -> str:
     """Return an error in one line, with its type if it is not one of ours."""
     text = " ".join(str(error).split())
     ours = isinstance(error, LeakboundError)
-    return text if ours else f"it cannot be read ({type(error).__name__}: {text})"
+    return text if ours else f"an unexpected error occurred ({type(error).__name__}: {text})"
 
 
 def _last_change(folder: Path, root: Path) -> int:
@@ -129,11 +129,11 @@ def _last_change(folder: Path, root: Path) -> int:
             file = Path(place, name)
             if name in _NOT_READ or name.endswith(".partial"):
                 continue
-            shown = f"its `{name_of(file, folder)}`"
+            shown = f"`{name_of(file, folder)}` of this run"
             if file.is_symlink() and (name in below or _leads_out(file, root)):
                 raise InputError(
-                    f"{shown} is a link to a folder or out of this folder, so it is not "
-                    "followed. Replace it by its target."
+                    f"{shown} is a link to a folder, or to a file outside the index's folder. Such "
+                    "a link is not followed. Replace the link by its target."
                 )
             with suppress(FileNotFoundError):  # removed in the meantime
                 status = file.stat()
@@ -165,7 +165,7 @@ def _described(run: Run, row: ListedRun) -> ListedRun:
         return replace(row, state="in progress", note=note, look=RunSoFar.of(run))
     except LeakboundError as error:
         if at_work is None:
-            return replace(row, state="unbounded", note=message_of(error))
+            return replace(row, state="no bounds", note=message_of(error))
         return replace(row, state="in progress", note=f"all draws are stored; at work: {at_work}")
     view = read_view(run) if scorers else None
     shown = verdicts(view) if view else ()

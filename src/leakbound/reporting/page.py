@@ -31,7 +31,8 @@ from leakbound.store import Redaction, Run, write_text
 from leakbound.text.shown import many, number, tied, visible
 
 TERMS = {
-    r"leak@\d": "leak@k: the expected largest score of k answers; no estimate if n/k < 4.",
+    r"leak@\d": "leak@k is the expected largest score of k answers. An estimate needs at least 4 k "
+    "draws of a question (n/k ≥ 4); with fewer draws there are only bounds.",
 }
 """Definitions, by the pattern of the headings that use the term."""
 
@@ -273,7 +274,7 @@ def picture(runs: Run | Mapping[str, Run], *, scorer: str | None = None) -> Pict
         )
     if why := figures.lacking():
         raise InputError(why)
-    (wide,) = figures.figures_of(view, "questions", "every question", chosen, figures.WIDE)
+    (wide,) = figures.figures_of(view, "questions", "leakage by question", chosen, figures.WIDE)
     head, title, rest = wide.svg.partition("<title>")
     style = f"<style>{asset('charts.css')} svg {{ background: var(--card); }}</style>"
     return Picture(f"{head}{style}{title}{rest}\n")
