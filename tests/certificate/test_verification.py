@@ -7,7 +7,7 @@ import json
 import math
 import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import astuple, replace
 from functools import partial
 from pathlib import Path
 from random import Random
@@ -75,7 +75,7 @@ def checked(path: Path, run: Path | None = None) -> Verification:
 
 def failed(found: Verification) -> dict[str, str]:
     return {
-        check.name: f"{check.says} {[(d.where, d.certificate, d.found) for d in check.differences]}"
+        check.name: f"{check.says} {[*map(astuple, check.differences)]}"
         for check in found.checks
         if check.status == "differs"
     }
@@ -525,7 +525,7 @@ def test_an_output_whose_probability_is_known_from_below(drawn: Run) -> None:
         assert found.status == status
     (difference,) = found.differences
     assert difference.where == "output 0 of question 'q0'"
-    assert difference.certificate == pytest.approx(difference.found + 1e-3)
+    assert difference.certificate == pytest.approx(difference.actual + 1e-3)
 
 
 def sha256(text: str) -> str:

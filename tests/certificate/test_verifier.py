@@ -213,7 +213,7 @@ def test_the_longest_reference_answer(run: Run, stressed: Path) -> None:
     arm.spec = replace(arm.spec, longest_answer=longest - 1)
     check = checks(run, arm, model)["limit"]
     assert check.status == "differs"
-    assert [(d.certificate, d.found) for d in check.differences] == [(longest - 1, longest)]
+    assert [(d.certificate, d.actual) for d in check.differences] == [(longest - 1, longest)]
 
 
 @pytest.fixture
@@ -256,7 +256,7 @@ def test_the_coin_of_a_recipe(taught: tuple[Run, Path, Coin]) -> None:
         recipe(model, replace(coin, **other))
         assert (differing().where, differing().certificate) == (name, value)
     recipe(model, None)
-    assert (differing().where, differing().found) == ("", "nothing")
+    assert (differing().where, differing().actual) == ("", "nothing")
     engine = ModelSettings(**ON).open(str(model), TASK)
     assert "coin" not in until("model", run, arm, engine)
     run.record = replace(run.record, benchmark=replace(run.record.benchmark, half=None))

@@ -46,10 +46,11 @@ def test_the_two_sets_differ_in_this_model(others: str, tmp_path: Path) -> None:
     assert 0.3 < row.lower < 0.5 < row.upper < 0.7
     (verdict,) = run_verdicts(run)
     assert verdict.kind == "uncontrolled", "it is no control"
-    assert verdict.beside.startswith("excess over the control questions, which the model was ")
-    assert "does not compare this model with a model that never saw the data" in verdict.beside
-    assert verdict.beside in verdict.lines
-    assert f"target, {verdict.beside}" in summary(run)[0].lead
+    excess = verdict.control_questions
+    assert excess.startswith("excess over the control questions, which the model was ")
+    assert "does not compare this model with a model that never saw the data" in excess
+    assert excess in verdict.lines
+    assert f"target, {excess}" in summary(run)[0].lead
     assert len(Run.open(run.path / OTHERS).questions) == 3
 
 
@@ -117,7 +118,7 @@ def test_a_coin_that_chose_subjects_tests_the_effect_of_teaching(
     (row,) = run.estimates.matching(quantity="randomisation p-value")
     assert (row.value, row.over, row.scope) == (1 / 70, 8, "halves"), "all four leak more"
     (verdict,) = run_verdicts(run)
-    assert verdict.beside.endswith(
+    assert verdict.control_questions.endswith(
         "A coin chose which of 8 subjects the model was taught. If teaching changed nothing, a "
         "difference at least as large would have probability 0.015 (exact test by all 70 choices)"
     )

@@ -94,10 +94,10 @@ def _made_from(
     """Return all that a scorer's estimates depend on; raise InputError if scores are missing."""
     name, calibrated = slug(scorer), read_calibration(run.path, slug(scorer))
     others = other_run(run)
-    arms_beside = {} if others is None else others.arms
-    beside = {k: arm.digests(scorer.name, name) for k, arm in arms_beside.items()}
+    control_arms = {} if others is None else others.arms
+    controls = {k: arm.digests(scorer.name, name) for k, arm in control_arms.items()}
     return {
-        **({"beside": beside} if beside else {}),
+        **({"control questions": controls} if controls else {}),
         "confidence": confidence,
         "rho": run.study.rho,
         "scores": [

@@ -195,10 +195,10 @@ def attack_rows(run: RunEvidence, confidence: float) -> Iterator[EstimateRow]:
         key: [arm for arm in run.arms.values() if replace(arm.arm.key, decoding="") == key]
         for key in (ATTACK, ATTACK.control)
     }
-    target, control = (_found(run, mine) for mine in arms.values())
-    for key, as_found in zip(arms, (target, control), strict=True):
-        if as_found:
-            yield from rows_of(str(key), scorer, ALL, *as_found.together(confidence))
+    target, control = (_attacked(run, mine) for mine in arms.values())
+    for key, drawn in zip(arms, (target, control), strict=True):
+        if drawn:
+            yield from rows_of(str(key), scorer, ALL, *drawn.together(confidence))
     if target and control:
         over = excess_over_questions(target, control, confidence)
         yield from rows_of(str(ATTACK), scorer, ALL, *over, family="excess")
@@ -211,7 +211,7 @@ def attack_rows(run: RunEvidence, confidence: float) -> Iterator[EstimateRow]:
         yield from rows_of(str(ATTACK), scorer, ALL, *made.estimates, family="gaps")
 
 
-def _found(run: RunEvidence, arms: Sequence[Drawn]) -> Drawn | None:
+def _attacked(run: RunEvidence, arms: Sequence[Drawn]) -> Drawn | None:
     """Return the evidence about all questions with the found inputs; None if one has no draws."""
     ids = [query.id for query in run.run.questions]
     rows = joined_rows([arm.draws for arm in arms], ids)

@@ -139,12 +139,12 @@ class Difference:
     Attributes:
         where: the place of the value in the certificate, such as `questions[3].value`.
         certificate: the value in the certificate.
-        found: the value in the run.
+        actual: the value in the run.
     """
 
     where: str
     certificate: Any
-    found: Any
+    actual: Any
 
 
 @dataclass(frozen=True, slots=True)

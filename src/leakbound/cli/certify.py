@@ -170,7 +170,7 @@ def _difference(check: Check, difference: Difference) -> str:
 
     where = f"{check.name}: {difference.where}" if difference.where else check.name
     values = []
-    for value in (difference.certificate, difference.found):
+    for value in (difference.certificate, difference.actual):
         text = ABSENT if value == ABSENT else json.dumps(value, ensure_ascii=False, default=str)
         values.append(text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…")
     return f"{where}: the certificate has {values[0]}, the run gives {values[1]}"

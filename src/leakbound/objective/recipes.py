@@ -23,12 +23,12 @@ QUARTER = 0.25
 """The last block in this fraction of the depth is steered: as published, 7 of 32 and 5 of 24."""
 
 
-def forgetting(lost: str, held: str | None = "nll", /, **defaults: Setting) -> Callable[..., Terms]:
+def forgetting(lost: str, kept: str | None = "nll", /, **defaults: Setting) -> Callable[..., Terms]:
     """Return the recipe of one loss on forget and one on retain.
 
     Args:
         lost: the loss on forget.
-        held: the loss on retain (default: the cross-entropy; None: none).
+        kept: the loss on retain (default: the cross-entropy; None: none).
         defaults: defaults of the recipe's settings, if they differ from the losses' defaults. The
             weights `forget` and `retain` are settings if they are named here, and 1 otherwise.
 
@@ -36,7 +36,7 @@ def forgetting(lost: str, held: str | None = "nll", /, **defaults: Setting) -> C
         The recipe. It has the settings of both losses, the weights, and `reduce`, which applies to
         losses that are means over tokens.
     """
-    losses = {"forget": lost} | ({"retain": held} if held else {})
+    losses = {"forget": lost} | ({"retain": kept} if kept else {})
     settings = {split: keywords(loss_named(loss).function) for split, loss in losses.items()}
     usual: dict[str, Setting] = {
         name: value.default for taken in settings.values() for name, value in taken.items()

@@ -32,7 +32,7 @@ from leakbound.text.shown import DASH, above, below, many, number, share
 from leakbound.types import Scorer
 
 MOST_CHARACTERS = 600  # the largest number of characters shown of a completion
-MOST_ASKED = 2_000  # the same for a question, an answer and any other outside text
+MOST_OTHER = 2_000  # the same for a question, an answer and any other outside text
 MOST_LINE = 240  # the same for a question in a table
 MOST_NAME = 120  # the same for a name in a table or a list
 PARTS: tuple[Of, Of] = ("answer", "thought")

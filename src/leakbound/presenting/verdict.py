@@ -73,7 +73,7 @@ class Verdict(Displayed):
         example: one leaking answer; None if no answer leaks, or texts were not read.
         sure: the confidence, and the statements that it covers.
         stressed: the leakage under the worst stress; empty if there was no stress.
-        beside: the excess over the control questions; empty without control questions.
+        control_questions: the excess over the control questions; empty without control questions.
         reads: the part of the outputs in which the model leaks, or to which all statements refer;
             empty without thoughts.
         departures: the departures from the benchmark's defaults; empty without any.
@@ -95,7 +95,7 @@ class Verdict(Displayed):
     example: LeakingAnswer | None = None
     sure: str = ""
     stressed: str = ""
-    beside: str = ""
+    control_questions: str = ""
     reads: str = ""
     departures: str = ""
     warning: str = ""
@@ -113,7 +113,7 @@ class Verdict(Displayed):
         """The verdict, one sentence per line, without the answers."""
         figure = "" if self.number is None else f"{interval(self.number)} {self.of}"
         first = (self.headline, self.limit, figure, self.reads, self.proved, self.seen)
-        more = (self.outputs, self.warning, self.sure, self.beside, self.stressed)
+        more = (self.outputs, self.warning, self.sure, self.control_questions, self.stressed)
         return tuple(filter(None, [*first, *more, self.departures, self.certificate]))
 
     @property
@@ -231,7 +231,7 @@ def _verdict(view: View, model: ArmView, scorer: Scorer) -> Verdict:
         example=_example(view, model, scorer, row),
         sure=_sure(view, model, scorer, row),
         stressed=sentences.worst_stress(view, model.label, scorer),
-        beside=sentences.over_others(model, scorer),
+        control_questions=sentences.over_others(model, scorer),
         reads=sentences.where_it_leaks(model, scorer),
         departures=sentences.departures(view, model),
         warning=sentences.inconsistent(model, scorer)

@@ -19,7 +19,7 @@ from markupsafe import Markup
 import leakbound
 from leakbound.errors import InputError
 from leakbound.presenting import questions, sentences, tables, templates
-from leakbound.presenting.sentences import MOST_ASKED, clipped
+from leakbound.presenting.sentences import MOST_OTHER, clipped
 from leakbound.presenting.summary import metrics_table
 from leakbound.presenting.table import Table, interval
 from leakbound.presenting.texts import leaking_words
@@ -200,7 +200,7 @@ def _environment() -> Environment:
     def shown(value: Any) -> Any:
         if isinstance(value, Markup):
             return Markup(visible(value))  # markup of ours, around texts that were escaped
-        return visible(clipped(value, MOST_ASKED)) if isinstance(value, str) else value
+        return visible(clipped(value, MOST_OTHER)) if isinstance(value, str) else value
 
     environment = Environment(
         loader=PackageLoader("leakbound", "reporting"),

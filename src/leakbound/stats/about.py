@@ -136,7 +136,7 @@ class About:
             every = f"{_EVERY}, " if self.jointly else f"{self._subject} "
             decoding = "the decoding found" if self.inputs == "as found" else "this decoding"
             return f"{every}under {decoding}{beyond}"
-        queries = f", {_ASKED[self.inputs]}" if self.inputs in _ASKED else ""
+        queries = f", {_QUERIES[self.inputs]}" if self.inputs in _QUERIES else ""
         return f"{self._subject} {self._under}{queries}{beyond}"
 
     @property
@@ -251,7 +251,7 @@ _QUESTION: Mapping[Inputs, str] = {
     "input distribution": "a completion over the input distribution",
     "as found": "the query found for this question,",
 }
-_ASKED: Mapping[Inputs, str] = {
+_QUERIES: Mapping[Inputs, str] = {
     "these queries": "in all their queries",
     "worst query": "each in its worst query",
     "input distribution": "over the input distribution",
