@@ -21,10 +21,10 @@ model
 @drawing
 Rewritings and attack:
 --inputs text:SOURCE,...
-    Also sample rewritings of the questions by rules, benchmark, file:F or model:NAME. Settings,
-    such as rules,queries=20: ids=yes keeps rewritings that the model answers most confidently, by
-    ids_draws=64 and criterion=mean_prob; design=allocated, fixed or fresh; filters=no;
-    embedder=NAME, similarity=0.8.
+    Also sample rewritings of the questions, from SOURCE: rules, benchmark, file:F or model:NAME.
+    Settings follow SOURCE, as in rules,queries=20. ids=yes keeps the rewritings that the model
+    answers most confidently (ids_draws=64, criterion=mean_prob). Others: design=allocated, fixed
+    or fresh; filters=no; embedder=NAME, similarity=0.8.
 --attack (attack_budget) int:BUDGET
     Search for the input that leaks most; BUDGET is in draws per question.
 @scoring
@@ -45,7 +45,7 @@ Output:
 model
 Stress:
 --under (stress) text:STRESS many common
-    Such as round:int4, prune:0.3, relearn:retain=8, shots:3 or openers; repeatable.
+    Stress to apply: round:int4, prune:0.3, relearn:retain=8, shots:3, openers, ...; repeatable.
 @prompts
 @drawing
 @scoring
@@ -89,7 +89,7 @@ Sampling:
 --stop text many                   End a completion at this string; repeatable.
 --end-token text:TEXT              Token that ends outputs, in place of the chat's end of turn.
 --filter missing|part-of-system
-    Count outputs that a content filter withholds as missing, or score them as users see them.
+    If a content filter withholds an output: count the output as missing, or score what users see.
 @seed
 --until text:CLAIM
     Stop sampling a question once a claim such as 'p<=0.02' is decided; -n is the maximum.
@@ -102,7 +102,7 @@ Sampling:
 
 [proposals]
 --proposal (proposals) text:RUN many
-    A finished run whose leaking answers are also tried, such as a run of the model before
+    A finished run whose leaking answers the search also tries, such as a run of the model before
     unlearning; repeatable.
 
 [scoring]
@@ -124,7 +124,7 @@ Scoring and bounds:
     Scorer; repeatable. 'NAME>=t' is binary; 'NAME:of=answer' reads only the answer.
 
 [calibration]
---calibration file                 Labelled items, to correct for errors of the scorer.
+--calibration file                 Labelled outputs, to correct for errors of the scorer.
 
 [metrics]
 --metrics names common             Utility and memorisation: all, or a list of names.
@@ -132,7 +132,7 @@ Scoring and bounds:
 [models]
 Models:
 --control text:MODEL|RUN common
-    Model that never saw the data, or a run of it; bound the excess over this control.
+    Model that never saw the forget set, or its run; also bound the excess over this control.
 --engine text:NAME                 Engine that runs the model.  [default: transformers]
 @loading
 --patience int                     Seconds to wait for a busy server.  [default: 600]
@@ -154,13 +154,14 @@ Models:
 [ray]
 Several machines:
 --ray text:ADDRESS,...
-    Use workers of a Ray cluster, or of a local one. Settings, such as local,most=2: most (number of
-    workers), gpus (per worker; 0.5: two workers share one), threads (per worker; 1).
+    Use workers of the Ray cluster at ADDRESS; local starts a cluster here. Settings, as in
+    local,most=2: most (workers), gpus (per worker; 0.5: two workers share one GPU), threads (per
+    worker; 1).
 
 [writing]
 Output:
 --out folder common                The run directory.
---dry-run flag common              Draw one part, print the cost of all parts, and stop.
+--dry-run flag common              Draw a small part, print the cost of the study, and stop.
 @json
 
 [json]
@@ -187,7 +188,7 @@ run folder
 run folder
 @scorers
 --confidence number                Confidence of each estimate.  [default: the run's]
---limit number:X                   List the questions proved to leak <= X.
+--limit number:X                   List the questions whose leakage is proved to be <= X.
 @json
 
 [confidence]
@@ -196,13 +197,13 @@ run folder
 [certify]
 run folder
 --max-leak number:X required       Claim that Pr[leak] <= X.
---every-question flag              Claim it for every question, not for their mean.
+--every-question flag              Claim this for every question, not for their mean.
 --scorer text:NAME                 Scorer that decides what leaks.  [default: the run's only one]
 --arm text default=target          Arm of the run: a model under one decoding.
 --under text:STRESS                Claim about the model under this stress; see `stress`.
 @confidence
 --of answer|thought|either
-    Part of the output.  [default: either; answer, if thoughts are hidden]
+    Part of the output in which leaks count.  [default: either; answer, if thoughts are hidden]
 --accept-cut flag                  Accept a token limit shorter than the reference answers.
 --out file                         [default: certificate.json in the run]
 @json
@@ -212,7 +213,7 @@ certificate file
 run folder
 --with-model text:MODEL            Also compute log-probabilities again.
 --redraw number:SHARE
-    Draw this fraction of the parts, chosen at random, again with MODEL.
+    Draw this fraction of the run again with MODEL, in parts chosen at random.
 --imported folder                  A new import of the files that RUN came from.
 --scorer text:NAME                 The certificate's judge; allows requests to its server.
 --device cpu|cuda|auto default=auto
@@ -224,24 +225,25 @@ run folder
 --budget positive:INTEGER default=1000     Forward passes per question, at most.
 --scorer text:NAME                 [default: the first binary one]
 @proposals
---model text:MODEL                 Folder or name of the run's model now.  [default: as recorded]
+--model text:MODEL                 Where the run's model is now.  [default: the recorded name]
 @json
 
 [report]
 runs folder many
 --out file                         [default: report[-redacted].html in the run]
 --redact/--no-redact redaction
-    Leave out answers, keywords and completions, also in later commands.  [default: as before]
+    Leave answers, keywords and completions out of this report, and of the output of later
+    commands.  [default: as in the run's last report]
 @redact questions
 @json
 
 [redact questions]
---redact-questions flag is_eager   As --redact, and leave out questions too.
+--redact-questions flag is_eager   Like --redact, but leave out questions, too.
 
 [show]
 run folder
 --texts/--no-texts flag
-    Show a leaking answer and the greedy one.  [default: only on a terminal]
+    Also print a leaking answer and the greedy answer.  [default: only on a terminal]
 @json
 
 [compare]
@@ -249,17 +251,17 @@ runs folder many
 --format (form) table|markdown|latex|csv default=table  csv: every difference, unrounded.
 --out file                         Write to this file.  [default: print]
 --utility text:METRIC              The metric for utility.  [default: one that all runs have]
---confidence number      Confidence of all differences jointly.  [default: 0.99, method 0.95]
+--confidence number      Joint confidence of all differences.  [default: 0.99; by method: 0.95]
 --by run|method default=run
     method: compare medians over training seeds; the seeds are runs named npo-0, npo-1 …
 --under text:STRESS                Compare the models under this stress; see `stress`.
 @json
 
 [plan]
---epsilon number                   Largest error of Pr[X > x], over all x.
+--epsilon number                   Largest error of the estimates of Pr[X > x], over all x.
 --clean number:P                   Certify P(leak) <= P if no draw leaks.
 @confidence
---side upper|both default=both     With --epsilon: overestimation only, or both.
+--side upper|both default=both     With --epsilon: bound overestimation only, or both errors.
 @json
 
 [completion]
@@ -276,7 +278,7 @@ shell bash|zsh|fish
 runs folder any
 --out folder                       The folder to write into.
 --only text:NAME many              Only this figure; repeatable.
---list (listing) flag              List the figures, and which of them RUNS can give.
+--list (listing) flag              List the figures, and which of them RUNS have the data for.
 --format (formats) names default=pdf,svg,png  Separated by commas.
 --width text default=one           one, two (columns), or inches.
 --scorer text:NAME                 Scorer to draw the scores of.  [default: the runs' first]
@@ -291,7 +293,7 @@ out file
 --redact/--no-redact redaction
     With --jsonl: write scores without texts.  [default: as in the run's report]
 @redact questions
---arm text default=target          Model or decoding to export.
+--arm text default=target          Arm to export: a model under one decoding.
 --retrained file      With --openunlearning: a log of the retrained model, for comparison.
 @json
 
@@ -300,7 +302,7 @@ files path many
 @run
 --format (form) format
     garak:PROBE selects one probe.  [default: by each file's name and content]
---benchmark text:SPEC              Take questions and answers from here.
+--benchmark text:SPEC              Take questions and answers from this benchmark.
 @data
 --scores names                     The files' scores to keep.  [default: all]
 @json
@@ -313,7 +315,7 @@ Training data:
 --forget text:TEXTS common         Texts to forget: muse:news/forget, or a file.
 --retain text:TEXTS common         Texts to retain: muse:news/retain1, or a file.
 --alternates path:FILE
-    Answers that idk and dpo teach instead, one per line.  [default: the benchmark's, or built-in]
+    Answers that idk and dpo teach, one per line.  [default: the benchmark's, else built-in ones]
 @prompting
 @training
 Answers that the model makes up:
@@ -323,7 +325,7 @@ Rewritings for contrast centres:
 --rewritings path:FILE
     JSON lines or CSV with rewritings, from which contrast centres are chosen.
 --embedder text:NAME  Sentence-transformers model that chooses centres.  [default: MODEL]
---ids flag                         First keep the rewritings answered most confidently.
+--ids flag                         First keep rewritings that MODEL answers most confidently.
 --ids-draws int                    Answers per rewriting for --ids.  [default: 64]
 @watching
 
@@ -332,16 +334,16 @@ model
 Training data:
 @questions
 --texts text:TEXTS common          Texts to train on, in place of --benchmark.
---split names         Such as forget,retain.  [default: the split that is evaluated]
+--split names         Splits to train on, as in forget,retain.  [default: the evaluated one]
 --coin int:SEED
-    Teach a random half of the subjects; the other half are control questions.
+    Teach the questions about a random half of the subjects; the others are control questions.
 @prompting
 @training
 @watching
 
 [questions]
 @benchmark
---limit int common                 Only the first rows to forget or to teach.
+--limit int common                 Use only the first rows to forget or to teach.
 
 [training]
 Training:
@@ -423,7 +425,7 @@ def layers(value: str) -> tuple[int, ...]:
             first, _, last = part.partition("-")
             parsed += range(int(first), int(last or first) + 1)
     except ValueError as error:
-        message = f"{value!r} is no layer, nor layers such as 5-7,9."
+        message = f"{value!r} is neither a layer nor a list of layers such as 5-7,9."
         raise click.BadParameter(message) from error
     return tuple(parsed)
 
