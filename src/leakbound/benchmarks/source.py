@@ -61,7 +61,7 @@ class Source:
 def checked(data: str | Path | None, limit: int | None) -> Path | None:
     """Return the folder `data`; raise InputError if it is not a folder or the limit is below 1."""
     if limit is not None and limit < 1:
-        raise InputError(f"`limit` must be at least 1, got {limit}. Leave it out to keep all.")
+        raise InputError(f"`limit` must be at least 1, got {limit}. Leave it out to use all rows.")
     if data is not None and not Path(data).is_dir():
         raise InputError(f"`data` must be a folder that exists, got {str(data)!r}.")
     return None if data is None else Path(data)

@@ -20,8 +20,9 @@ from leakbound.errors import IncompleteError, InputError, LeakboundError
 def score(options: Parsed) -> None:
     """Score the completions of RUN without loading its model.
 
-    --dtype and --device are for models that scorers use; the default is the run's. A judge on a
-    server gets requests only if --scorer names it. Workers of --ray can run all other models.
+    --dtype and --device are for models that scorers use; the defaults are the settings of RUN. A
+    judge on a server gets requests only if --scorer names the judge. Workers of --ray can run all
+    other models.
 
     Examples:
         leakbound score runs/mine --scorer 'rouge-l-recall>=0.5' --scorer contains
@@ -48,8 +49,8 @@ def bound(options: Parsed) -> None:
     """Compute the bounds of RUN from its stored scores, for example at another confidence.
 
     The default is all scorers of RUN. If --scorer names some of them, the estimates of the other
-    scorers do not change. With --limit X, the command also lists the questions whose upper bounds
-    show that they leak at most X. The confidence is that of the whole list (Holm).
+    scorers do not change. With --limit X, the command also lists questions that are proved to leak
+    at most X. With the given confidence, every entry of the list is correct (Holm's method).
 
     Examples:
         leakbound bound runs/mine --confidence 0.999
@@ -76,8 +77,8 @@ def prove(options: Parsed) -> None:
     Nothing is drawn again. The command adds up the model's own probabilities of leaking answers.
     It tries the benchmark's answers, the answers in RUN and in the runs of --proposal, and similar
     answers. The sum is a lower bound on the leak probability without sampling error, given the
-    measured margin for rounding. Bounds on leak@k follow for every k. Table, report and certificate
-    include the bound from then on.
+    measured margin for rounding. Bounds on leak@k follow for every k. From then on, tables, report
+    and certificates of RUN include these bounds.
 
     Examples:
         leakbound prove runs/npo --proposal runs/full --budget 1000
@@ -95,8 +96,8 @@ def report(options: Parsed) -> None:
     """Write one self-contained HTML page about RUNS, and print their tables.
 
     If RUNS is a folder that contains runs, write an index of them, index.html, into it. The index
-    links to the page of each complete run, written if it is missing or outdated, and to a
-    comparison of the runs that share their questions.
+    links to the page of each complete run (a missing or outdated page is written first), and to
+    comparisons of runs with the same questions.
 
     --redact is stored with the runs: until --no-redact is given, later commands write
     report-redacted.html, and exports contain no text.

@@ -158,10 +158,11 @@ def _results(runs: Mapping[str, Run], recall: Mapping[str, float]) -> Table:
         "leak@32", "mean ROUGE-L", "M_σ ROUGE-L", "ED ROUGE-L", "prefix saving",
     )  # fmt: skip
     note = (
-        "An answer leaks if it has every keyword of the true answer. Worst P(leak): with a 99 % "
-        "interval, corrected for selection. M_σ: the largest upper bound on a standard deviation. "
-        "ED: mean + 2 standard deviations of the draws. Means are over the forget questions. "
-        "Prefix saving: tokens of all draws per token forwarded."
+        "An answer leaks if it has every keyword of the true answer. Worst P(leak): the leak "
+        "probability of the worst question, with a 99 % interval corrected for selection. M_σ: the "
+        "largest upper bound on a question's standard deviation. ED: mean + 2 standard deviations "
+        "of the draws. Means are over the forget questions. Prefix saving: tokens of all draws, "
+        "divided by the tokens for which the model was run."
     )
     return Table.plain("Leakage of the four models", columns, rows, note)
 
@@ -205,8 +206,8 @@ class Finding:
         sampled = (
             f"NPO's greedy answer to {self.question} does not leak, but NPO's sampled answers leak "
             f"with probability at least {below(self.lower)}. The control, which never saw the "
-            f"answer, leaks with at most {above(self.upper)} ({percent(CONFIDENCE)}, jointly over "
-            "all questions)."
+            f"answer, leaks with probability at most {above(self.upper)} ({percent(CONFIDENCE)} "
+            "confidence, jointly for all questions)."
             if self.question
             else "No question with a clean greedy answer is shown to leak more than the control."
         )

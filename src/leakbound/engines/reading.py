@@ -106,8 +106,8 @@ class Reader:
         for (query, _), (prompt, answer) in zip(texts, pairs, strict=True):
             if limit is not None and len(prompt) + len(answer) > limit:
                 raise InputError(
-                    f"query {query.id!r} has {len(prompt)} prompt tokens and an answer of "
-                    f"{len(answer)}, more than the model's context of {limit}. Shorten one of them."
+                    f"query {query.id!r} has {len(prompt)} prompt tokens and {len(answer)} answer "
+                    f"tokens, but the model's context is {limit} tokens. Shorten one of them."
                 )
         return pairs
 

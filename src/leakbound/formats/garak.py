@@ -55,7 +55,7 @@ def read(path: Path, probe: str = "") -> SampleFile:
     if len({frozenset(names) for names in detectors.values()}) > 1:
         raise InputError(
             f"the probes of `{path}` have different detectors, so some draws would lack a "
-            "score. Import one at a time, --format garak:PROBE, of "
+            "score. Import one probe at a time with --format garak:PROBE. The probes are "
             f"{', '.join(sorted(detectors))}."
         )
     seed = setup.get("run.seed")

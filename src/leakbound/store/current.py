@@ -29,7 +29,7 @@ def require_drawn(run: Path, record: RunRecord, arms: Mapping[str, Arm]) -> None
         )
     for lack in _undrawn(record, arms):
         raise IncompleteError(
-            f"`{run}` is not finished: {lack}. Run the command that sampled it again."
+            f"`{run}` is not finished: {lack}. Run its sampling command again."
         )
 
 

@@ -161,7 +161,7 @@ class Study:
                 if (value := getattr(self, name)) is not None:
                     raise InputError(
                         f"`{name}` {value!r} is for named benchmarks, but this benchmark is "
-                        f"loaded. Pass `{name}` to `load_benchmark`."
+                        f"already loaded. Pass `{name}` to `load_benchmark`."
                     )
         fits, want = isinstance(self.sampling, SamplingPlan), "FixedN, Until or Explore"
         require(fits, "sampling", self.sampling, want, "Use FixedN(1024).")
