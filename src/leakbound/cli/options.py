@@ -154,9 +154,8 @@ Models:
 [ray]
 Several machines:
 --ray text:ADDRESS,...
-    Use workers of the Ray cluster at ADDRESS; local starts a cluster here. Settings, as in
-    local,most=2: most (workers), gpus (per worker; 0.5: two workers share one GPU), threads (per
-    worker; 1).
+    Use workers of a Ray cluster, or of a local one. Settings, as in local,most=2: most (number of
+    workers), gpus (per worker; 0.5: two workers share one GPU), threads (per worker; 1).
 
 [writing]
 Output:
@@ -232,8 +231,7 @@ run folder
 runs folder many
 --out file                         [default: report[-redacted].html in the run]
 --redact/--no-redact redaction
-    Leave answers, keywords and completions out of this report, and of the output of later
-    commands.  [default: as in the run's last report]
+    Leave out answers, keywords and completions, also in later commands.  [default: as last time]
 @redact questions
 @json
 

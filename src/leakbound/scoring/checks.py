@@ -20,9 +20,8 @@ def require_fixed_n(arm: Arm) -> None:
     """Raise InputError if an arm's questions stopped early: n must be fixed in advance."""
     if claim := claim_of(arm.spec.draws):
         raise InputError(
-            f"{arm.place} sampled each question until {claim!r} was decided, but the requested "
-            "result needs a number of draws that was fixed in advance. Sample another run without "
-            "--until."
+            f"{arm.place} sampled each question until {claim!r} was decided, but this result needs "
+            "a number of draws that was fixed in advance. Sample another run without --until."
         )
 
 

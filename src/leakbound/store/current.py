@@ -28,9 +28,7 @@ def require_drawn(run: Path, record: RunRecord, arms: Mapping[str, Arm]) -> None
             "drawn, run `leakbound merge RUN... --out RUN`."
         )
     for lack in _undrawn(record, arms):
-        raise IncompleteError(
-            f"`{run}` is not finished: {lack}. Run its sampling command again."
-        )
+        raise IncompleteError(f"`{run}` is not finished: {lack}. Run its sampling command again.")
 
 
 def require_current(run: Path, arms: Mapping[str, Arm], made_from: Mapping[str, Any]) -> None:
