@@ -241,7 +241,7 @@ class Forgetful(CannedEngine):
 
 def test_parts_that_lost_draws_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(parts, "_require_planned", lambda *_: None)
-    with pytest.raises(MixError, match=r"'p\d' differ from the plan"):
+    with pytest.raises(MixError, match=r"'p\d' are not as planned"):
         until(tmp_path / "s", Forgetful(engine().texts))
 
 

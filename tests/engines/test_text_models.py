@@ -160,7 +160,7 @@ def test_yes_is_weighed_against_no(tmp_path: Path) -> None:
 
 def test_a_yes_no_prompt_is_one_text_that_fits(tmp_path: Path) -> None:
     classifier = open_classifier(f"yes-no:{yes_no_model(tmp_path / 'm')}")
-    with pytest.raises(InputError, match="the whole prompt, got a pair"):
+    with pytest.raises(InputError, match="the whole prompt, got two"):
         classifier.classify([("red", None), ("red", "blue")])
     found = classifier.classify([("red " * 129, None), ("red " * 128, None)])
     assert np.isnan(found).all(axis=1).tolist() == [True, False]

@@ -40,7 +40,7 @@ GREEDY = {"temperature": 0}
         ([[{}], [SCORED]], "one has texts, the other scores only"),
         ([[{}], [{"top_p": 0.5}]], r"`top_p` is None in `.*0.jsonl` and 0.5 in `.*1.jsonl`"),
         ([[{}], [{"model": "z"}]], "`model` is 'unnamed' in .* and 'z' in"),
-        ([[{}], [{"question": "Why?"}]], "1.jsonl` has another question or answer than row 1"),
+        ([[{}], [{"question": "Why?"}]], r"1.jsonl` has the same id .* as row 1"),
         ([[{}], [{}]], "are the same file or copies"),
         ([[GREEDY]], "drawn greedily"),
         ([[{}], [GREEDY | {"id": "x"}]], "have different questions"),

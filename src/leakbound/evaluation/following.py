@@ -178,7 +178,7 @@ class RunSoFar:
     @property
     def state(self) -> str:
         """The progress and the running command, in one line."""
-        at_work = f"running: {self.holder}" if self.holder else "no running command is known"
+        at_work = f"at work: {self.holder}" if self.holder else "no running command is known"
         part = f"slice {self.slice} of a study " if self.slice else ""
         return f"{part}in progress: {self.done}; {at_work}"
 

@@ -166,7 +166,7 @@ def _taken(folder: Path, file: Path) -> BaseFileLock:
         except OSError as error:
             if error.errno not in _NO_LOCKS:
                 raise
-            remedy = f" The file system has no locks: if no command runs any more, remove `{soft}`."
+            remedy = f" The file system has no locks: if that command has ended, remove `{soft}`."
             lock = SoftFileLock(soft, **how)
             lock.acquire(poll_interval=_POLL)
             warnings.warn(
