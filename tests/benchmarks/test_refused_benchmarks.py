@@ -33,7 +33,7 @@ NAMED = [
     ("tofu:forget10", second("forget10_perturbed.json", question="?"), "row 2 .* must match"),
     ("tofu:forget10", second("forget10.json", reply="Me.", answer=...), "'answer', only 'qu"),
     ("tofu:forget50", {}, "no split 'forget50'"),
-    ("tofu", {}, "There is: forget01"),
+    ("tofu", {}, "The choices are: forget01"),
     ("tofu-mini:forget05", {}, "takes no split, got 'forget05'"),
     ("muse:books-privleak", {"hp/privleak/forget.json": ["A b.", "one"]}, "row 2 .* got 'one'"),
     *((spec, {}, "MUSE has no .* news-privleak") for spec in ("muse", "muse:a", "muse:news-b")),

@@ -43,7 +43,7 @@ TABLE = """
 evaluate => Missing argument 'MODEL'
 evaluate m --out out => `--benchmark` is missing
 evaluate m --benchmark fictitious => `--out` is missing
-evalute m => No such command 'evalute'. Did you mean 'evaluate'? There is:
+evalute m => No such command 'evalute'. Did you mean 'evaluate'? The choices are:
 evaluate m --benchmrak fictitious => '--benchmark'
 {E} --temperature abc => --temperature | 'abc' | a number or a percentage
 {E} --temperature 0.12345678,0.12345679 => 'T=0.123457' | equal to six digits

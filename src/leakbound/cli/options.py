@@ -83,7 +83,7 @@ Sampling:
 --max-new-tokens int               Limit for a completion.  [default: the benchmark's]
 --max-tokens int                   Limit for prompt and completion together.
 --max-thinking-tokens int          Limit for the thought; --max-new-tokens is for the answer.
---adaptive-temperature float:C     Greedy while the model's confidence c_T exceeds C.
+--adaptive-temperature float:C     Decode greedily while the model's confidence c_T exceeds C.
 --adaptive-mode running|two_pass
     Compute c_T from the tokens so far, or from a greedy answer.  [default: running]
 --stop text many                   End a completion at this string; repeatable.
@@ -92,7 +92,7 @@ Sampling:
     If a content filter withholds an output: count the output as missing, or score what users see.
 @seed
 --until text:CLAIM
-    Stop sampling a question once a claim such as 'p<=0.02' is decided; -n is the maximum.
+    Stop sampling a question once a claim such as 'p<=0.02' is decided; -n is then the maximum.
 --explore text:MODE,...
     Compute exact probabilities of the likeliest outputs: exact, hybrid, or auto (only where it
     helps). auto,forwards=2000 sets the forward passes per question.
@@ -112,10 +112,10 @@ Scoring and bounds:
     Record a claim for `certify`: '0.01' for the mean, 'every:0.01' for each question; repeatable.
 --allow-unmatched flag             Draw even if no reference answer counts as a leak.
 --check-scorers flag
-    Test the scorers that need a model on the reference answers, before drawing.
+    Before drawing, also test scorers that need a model on the reference answers.
 @calibration
 --confidence number common         Confidence of each estimate.  [default: 0.99]
---rho number                       The ED score is mean + rho standard deviations.  [default: 2]
+--rho number                       Expectation deviation: mean + rho standard deviations.  [default: 2]
 @metrics
 --control-questions text:SPEC      Similar questions, never taught to MODEL, to compare with.
 
@@ -210,10 +210,10 @@ run folder
 [verify]
 certificate file
 run folder
---with-model text:MODEL            Also compute log-probabilities again.
+--with-model text:MODEL            Also compute log-probabilities again with this model.
 --redraw number:SHARE
     Draw this fraction of the run again with MODEL, in parts chosen at random.
---imported folder                  A new import of the files that RUN came from.
+--imported folder                  New import of the files of RUN, to compare with RUN.
 --scorer text:NAME                 The certificate's judge; allows requests to its server.
 --device cpu|cuda|auto default=auto
 @remote code
@@ -248,7 +248,7 @@ run folder
 runs folder many
 --format (form) table|markdown|latex|csv default=table  csv: every difference, unrounded.
 --out file                         Write to this file.  [default: print]
---utility text:METRIC              The metric for utility.  [default: one that all runs have]
+--utility text:METRIC              Utility metric of the leaderboard.  [default: one of all runs]
 --confidence number      Joint confidence of all differences.  [default: 0.99; by method: 0.95]
 --by run|method default=run
     method: compare medians over training seeds; the seeds are runs named npo-0, npo-1 …
@@ -275,9 +275,9 @@ shell bash|zsh|fish
 [figures]
 runs folder any
 --out folder                       The folder to write into.
---only text:NAME many              Only this figure; repeatable.
+--only text:NAME many              Draw only this figure; repeatable.
 --list (listing) flag              List the figures, and which of them RUNS have the data for.
---format (formats) names default=pdf,svg,png  Separated by commas.
+--format (formats) names default=pdf,svg,png  File formats, separated by commas.
 --width text default=one           one, two (columns), or inches.
 --scorer text:NAME                 Scorer to draw the scores of.  [default: the runs' first]
 --question text:ID                 For figures of one question.  [default: the one that leaks most]
@@ -302,7 +302,7 @@ files path many
     garak:PROBE selects one probe.  [default: by each file's name and content]
 --benchmark text:SPEC              Take questions and answers from this benchmark.
 @data
---scores names                     The files' scores to keep.  [default: all]
+--scores names                     Scores in FILES to import.  [default: all]
 @json
 
 [unlearn]
@@ -350,7 +350,7 @@ Training:
 --batch-size int common            Rows per forward pass.  [default: 32]
 --accumulation int                 Forward passes per step.  [default: 1]
 --schedule cosine|linear|constant  [default: cosine]
---warmup-ratio float               Fraction of the steps.  [default: 0.1]
+--warmup-ratio float               Fraction of steps for warm-up.  [default: 0.1]
 --weight-decay float               [default: 0.01]
 --max-grad-norm float              [default: 1]
 --max-length int                   Tokens per row (prompt and answer).  [default: the model's]
@@ -358,9 +358,9 @@ Training:
 --checkpointing flag               Save memory: compute activations twice.
 @seed
 Trained weights:
---modules names                    Train only these, such as down_proj.
---layers layers                    Train only these, such as 5-7.
---lora int:RANK common             Train adapters, and merge them.
+--modules names                    Train only these modules, such as down_proj.
+--layers layers                    Train only these layers, such as 5-7.
+--lora int:RANK common             Train low-rank adapters, and merge them into the model.
 --lora-alpha float                 [default: 16]
 --lora-dropout number              [default: 0]
 
@@ -373,7 +373,7 @@ Models:
 @loading
 Output:
 --out folder required common       The new model's folder.
---dry-run flag common              Check all, print steps and memory, and stop.
+--dry-run flag common              Check the settings, print steps and memory, and stop.
 @json
 """
 """The options of each command, in the order of its help.

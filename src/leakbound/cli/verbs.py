@@ -116,8 +116,8 @@ def report(options: Parsed) -> None:
     if len(runs) == 1 and runs[0].is_dir() and not (runs[0] / FILE).exists():
         if out is not None:
             raise InputError(
-                f"`--out` has no effect: `{runs[0]}` is a folder of runs, and its index is written "
-                "into it. Leave out `--out`, or name runs."
+                f"`--out` has no effect: `{runs[0]}` is a folder of runs, and the index is written "
+                "into this folder. Leave out `--out`, or name runs."
             )
         with progress_bar(not options.as_json) as progress:
             index = write_index(runs[0], redact=redact, progress=progress)

@@ -113,11 +113,11 @@ def reference_notes(
         if stop and len(ids) == len(given):
             raise InputError(
                 f"no reference answer counts as a leak by `{scorer.name}`: {some(ids)}. A model "
-                f"that gives this answer would seem clean. {fix}, or add --allow-unmatched."
+                f"that gives such an answer would seem clean. {fix}, or add --allow-unmatched."
             )
         notes.append(
             f"{_UNMATCHED.format(scorer.name)} in {len(ids):,} of {many(len(given), 'question')}: "
-            f"{some(ids)}. A model that gives this answer seems clean. {fix}."
+            f"{some(ids)}. A model that gives such an answer seems clean. {fix}."
         )
     return tuple(notes)
 
