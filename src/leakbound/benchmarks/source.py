@@ -46,7 +46,7 @@ class Source:
                 return path
         raise InputError(
             f"{self.folder} has no file {hub!r} (its name in {self.repo} on the hub), and none "
-            f"named like {', '.join(local[:3])}. Put one into the folder, or omit `data` to use the hub."
+            f"named like {', '.join(local[:3])}. Add such a file, or omit `data` to use the hub."
         )
 
     def origin(self, path: Path) -> str:

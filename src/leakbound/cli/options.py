@@ -115,7 +115,7 @@ Scoring and bounds:
     Before drawing, also test scorers that need a model on the reference answers.
 @calibration
 --confidence number common         Confidence of each estimate.  [default: 0.99]
---rho number                       Expectation deviation: mean + rho standard deviations.  [default: 2]
+--rho number                       The ED score is mean + rho standard deviations.  [default: 2]
 @metrics
 --control-questions text:SPEC      Similar questions, never taught to MODEL, to compare with.
 
