@@ -102,7 +102,7 @@ def test_an_arm_that_stopped_early_has_any_time_bounds(tmp_path: Path) -> None:
     want = stats.bound(stats.Stopped(rows, 256), side="both")
     np.testing.assert_array_equal([each.lower, each.upper], [want.lower, want.upper])
     (run.path / "arms" / "target" / "looks.json").unlink()
-    with pytest.raises(IncompleteError, match="yet to be decided"):
+    with pytest.raises(IncompleteError, match="not yet decided"):
         evidence_of(load(run.path), "target", make_scorer("keyword"))
 
 

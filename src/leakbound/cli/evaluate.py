@@ -190,7 +190,7 @@ def _print_cost(options: Parsed, study: Study, *, scores: bool) -> None:
     if study.prove is not None:
         say("not counted: the search of --prove, which follows the draws")
     if number := len(ready.study.stress):
-        say(f"not counted: {many(number, 'stressed arm')}, each at this cost plus a changed model")
+        say(f"not counted: {many(number, 'stressed arm')}; each costs as much, plus the stress")
     if study.control_questions:
         say("not counted: the control questions; each costs as much as an evaluated question")
     if isinstance(study.sampling, Until):

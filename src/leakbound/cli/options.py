@@ -89,7 +89,7 @@ Sampling:
 --stop text many                   End a completion at this string; repeatable.
 --end-token text:TEXT              Token that ends outputs, in place of the chat's end of turn.
 --filter missing|part-of-system
-    If a content filter withholds an output: count the output as missing, or score what users see.
+    Count an output as missing if a content filter withholds it, or score it as users see it.
 @seed
 --until text:CLAIM
     Stop sampling a question once a claim such as 'p<=0.02' is decided; -n is then the maximum.
@@ -248,7 +248,7 @@ run folder
 runs folder many
 --format (form) table|markdown|latex|csv default=table  csv: every difference, unrounded.
 --out file                         Write to this file.  [default: print]
---utility text:METRIC              Utility metric of the leaderboard.  [default: one of all runs]
+--utility text:METRIC              Leaderboard's utility metric.  [default: one that all runs have]
 --confidence number      Joint confidence of all differences.  [default: 0.99; by method: 0.95]
 --by run|method default=run
     method: compare medians over training seeds; the seeds are runs named npo-0, npo-1 …

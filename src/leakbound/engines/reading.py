@@ -90,7 +90,7 @@ class Reader:
             if len(answer) < 2:
                 raise InputError(
                     f"the answer of {query.id!r} has only an end token, so its loss has no "
-                    "gradient. Leave it out, or leave the gradient norm out."
+                    "gradient. Leave this answer or the gradient norm out."
                 )
         return [
             self._gradient_norm(query, pair) for (query, _), pair in zip(texts, pairs, strict=True)

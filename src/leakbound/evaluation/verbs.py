@@ -165,7 +165,7 @@ def _others(ready: Prepared) -> Study | None:
     if study.workers is not None:
         raise InputError(
             "`control_questions` need the model in this process, but workers open it elsewhere. "
-            "Leave one of them out, or evaluate the control questions as a separate run."
+            "Leave the workers out, or evaluate the control questions as a separate run."
         )
     data = study.data if task.loaded is None else task.loaded.data
     others = load_benchmark(study.control_questions, data=data)

@@ -208,7 +208,9 @@ def readings(item: Item, kind: Kind) -> tuple[Reading, ...]:
     """Return the readings of the prompt's texts of a kind: at least one."""
     if read := item.readings.get(kind):
         return read
-    raise InputError(f"no {kind} text of this prompt was read. Check that the benchmark has one.")
+    raise InputError(
+        f"the model read no {kind} text of this prompt. Check that the benchmark has one."
+    )
 
 
 def of_answer(measure: Callable[[Reading], float]) -> Measure:

@@ -440,7 +440,7 @@ class Estimates(Displayed, Sequence[EstimateRow]):
         return InputError(
             f"the run has no statement about {meant['quantity']!r}{beyond}, scope "
             f"{meant['scope']!r}, arm {meant.get('arm')!r}, scorer {meant.get('scorer')!r}. "
-            + (f"There is {'; '.join(there)}." if there else empty)
+            + (f"The run has {'; '.join(there)}." if there else empty)
         )
 
 

@@ -285,8 +285,8 @@ class Study:
         try:
             if not isinstance(values, Mapping):
                 raise InputError(
-                    f"a study has fields, got {type(values).__name__} {str(values)[:80]!r}. Write "
-                    "`benchmark: NAME`."
+                    f"a study must have fields, got {type(values).__name__} {str(values)[:80]!r}. "
+                    "Write `benchmark: NAME`."
                 )
             return cls.from_dict(values)
         except InputError as error:
