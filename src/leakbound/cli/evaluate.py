@@ -22,10 +22,10 @@ if TYPE_CHECKING:
 def evaluate(options: Parsed) -> None:
     """Sample and score MODEL's answers to a benchmark, and bound their leakage.
 
-    MODEL is a folder or hub name of a causal language model. The command samples the model's whole
-    output distribution, by default without truncation, and also scores the greedy answers. It
-    writes a run (completions, scores, estimates) and its report into the folder --out. If the
-    command is stopped, the same command resumes.
+    MODEL is a folder or hub name of a causal language model. The command samples the model's output
+    distribution, by default without truncation, and also scores the greedy answers. It writes a run
+    (completions, scores, estimates) and the report of the run into the folder --out. If the command
+    is stopped, the same command resumes.
 
     Examples:
         leakbound evaluate my-model --benchmark tofu:forget10 --out runs/mine
@@ -37,7 +37,7 @@ def evaluate(options: Parsed) -> None:
 
 @opt.command
 def stress(options: Parsed) -> None:
-    """Evaluate MODEL, and again under each stress: is the data still forgotten?
+    """Evaluate MODEL, then again under each stress, to test whether the data stay forgotten.
 
     A stress changes the model or the prompts. The model of --control gets the same changes. Table
     and report show the leakage that each stress adds, the excess over the control under the same

@@ -190,8 +190,8 @@ def compare(options: Parsed) -> None:
     difference in mean leakage and the difference at each question. All bounds on the differences of
     one scorer are valid simultaneously. A leaderboard comes last, with upper bounds on the leakage
     (on the excess, if all runs have a control) and with utility (if --metrics measured it). RUNS
-    must have the same questions. Each decoding of a run counts as a run. --by method compares
-    methods by their median over training seeds.
+    must have the same questions. Each decoding of a run counts as a separate run. --by method
+    compares methods by their median over training seeds.
 
     Examples:
         leakbound compare runs/before runs/after
