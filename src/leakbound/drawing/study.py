@@ -195,6 +195,6 @@ def _require_fitting(evaluation: Evaluation) -> None:
         )
     if study.prove is not None and not evaluation.sampled:
         raise InputError(
-            "`prove` searches for rare leaks under sampled decodings, but the only decoding is "
+            "`prove` searches for rare leaks under sampled decodings, but all decodings are "
             "greedy. Add a temperature above 0."
         )
