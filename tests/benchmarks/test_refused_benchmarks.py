@@ -26,7 +26,7 @@ def people(*subjects: str) -> dict[str, str]:
 
 TWELVE = {"one.txt": "a b  c\nd e f g\th i j k l"}
 NO_ANSWER = {"a.csv": "question,answer\nWho?,\n"}
-TAKES = "takes the seed of a coin and a benchmark"
+TAKES = "takes the seed of --coin and a benchmark"
 NAMED = [
     ("tofu:forget10", second("forget10.json", answer=None), "row 2 of .*10.json' has no 'answ"),
     ("tofu:forget10", second("forget10_perturbed.json", perturbed_answer=[]), "row 2 of .*no"),

@@ -85,7 +85,7 @@ def test_no_claim_is_about_part_of_an_arm(run: Run, tmp_path: Path) -> None:
     shutil.copy(aside, part)
     rewrite(part, lambda rows: rows.__setitem__(slice(None), [rows[0]]))
     score_run(run, scorers_for(["keyword"], run.prompts))
-    with pytest.raises(IncompleteError, match="draws of 1 of its 3 questions"):
+    with pytest.raises(IncompleteError, match="draws for only 1 of the 3 questions"):
         evidence_of(run, "target", keyword)
     with pytest.raises(IncompleteError):
         evaluate(engine(broken=["q1"]), benchmark(), out=tmp_path / "failed", n=16)

@@ -55,7 +55,7 @@ def test_estimates_of_other_scores_are_not_shown(
     mixed = tmp_path / "run"
     done("evaluate", control, *evaluating[2:], mixed)
     shutil.copy(finished / "estimates.parquet", mixed)
-    says = f"the estimates of `{mixed}` were not computed from the scores of 'keyword' that arm"
+    says = f"the estimates of `{mixed}` were not computed from the current scores of"
     for name in SHOW:
         refused(read(name, mixed, tmp_path), says, "leakbound bound")
     assert not (tmp_path / "page.html").exists()

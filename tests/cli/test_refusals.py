@@ -65,7 +65,7 @@ evaluate vllm:m --engine transformers --benchmark {questions} --out out =>
     `vllm:m` names its engine | `--engine transformers`
 {E} --until 'leak<=0.02' => 'leak<=0.02' | mean<=0.1
 {E} --until 'p<=0.02' --explore exact => two sampling plans | 'exact'
-{E} --explore all => `n` 16 has no effect with exploring
+{E} --explore all => `n` 16 has no effect with `--explore`
 evaluate m --benchmark {questions} --out out --explore all =>
     --explore | 'all' | 'exact' | 'hybrid' | 'auto'
 evaluate m --benchmark {questions} --out out --explore exact,forwards=0 =>

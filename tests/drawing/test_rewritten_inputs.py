@@ -410,7 +410,7 @@ def test_an_allocation_is_a_function_of_seed_and_prompt() -> None:
 
 
 def test_a_design_has_a_draw_for_each_query() -> None:
-    with pytest.raises(InputError, match=r"got 4 for 5 of 'p0'\. Raise `n`"):
+    with pytest.raises(InputError, match=r"got n = 4 for 5 queries of 'p0'\. Raise `n`"):
         share(THREE, "fixed", 4, 0)
     with pytest.raises(InputError, match="no rewriting of any question"):
         share(queries_of(1, 1, 1), "fresh", 4, 0)

@@ -197,7 +197,7 @@ def test_a_text_longer_than_the_context_is_refused() -> None:
     fits = TransformersEmbedder(tiny_loaded(context=4), PLAIN)
     assert len(fits.embed(["who wrote red"])) == 1  # with "Question:"
     with pytest.raises(
-        InputError, match=r"at most 4 .* got 4 after 1 of the prompt: 'who wrote red sky'"
+        InputError, match=r"1 tokens of its prompt at most 4, got 4 .*'who wrote red sky'"
     ):
         fits.embed(["who wrote red sky"])
 

@@ -31,7 +31,7 @@ GREEDY = {"temperature": 0}
         ([[{"refused": "no"}]], "'refused' must be true or false, got a text in row 1"),
         ([[{"stop": "x"}]], "'stop' must be a list of texts, got a text in row 1"),
         ([[{}, {"scores": {"h": "good"}}]], "'scores' must be an object of finite .* in row 2"),
-        ([[{}, {"question": "Why?"}]], "row 2 .* another question .* than row 1 .* same id 'a'"),
+        ([[{}, {"question": "Why?"}]], "row 2 .* same id 'a' as row 1 .* another question"),
         ([[{}, {"temperature": 0.5}]], "`temperature` is 1 in row 1 .* and 0.5 in row 2"),
         ([[{}, SCORED]], "row 2 .* has no 'question', only 'id'"),
         ([[SCORED, {}]], "row 1 .* has no 'question', only 'id'"),

@@ -201,9 +201,9 @@ NO_KEYWORDS = ((), ("Ron", " "), ("Ron", "**"), ("\u200b\u00ad", "Ron"))
         ("choice", of_options(choices=(OPTIONS[0], OPTIONS[2])), "with the answer among them"),
         ("choice", of_options(choices=(*OPTIONS, " ")), "not blank"),
         ("choice", Prompt(id="w1", question="Which?", choices=OPTIONS), "needs an answer"),
-        ("edit<=7", SHORT, "is 7 at prompt 'p7'.*Allow fewer"),
-        ("hamming:unit=words<=2", SHORT, "is 2 at prompt 'p7'.*Allow fewer"),
-        ("edit<=7", "Ann Lee", "is 7 at the reference answer"),
+        ("edit<=7", SHORT, "7 at prompt 'p7'.*Allow fewer"),
+        ("hamming:unit=words<=2", SHORT, "2 at prompt 'p7'.*Allow fewer"),
+        ("edit<=7", "Ann Lee", "7 at the reference answer"),
         ("edit<=7", Prompt(id="p8", question="Who?"), "needs an answer, got none at prompt 'p8'"),
     ],
 )  # fmt: skip

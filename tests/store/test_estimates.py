@@ -49,7 +49,7 @@ def test_absent_or_ambiguous_statements_are_refused_with_choices(run: Run) -> No
         (partial(found.where, quantity=("tail", "mean")), "quantity='mean'.* mean leakage, "),
         (partial(found.where, beyond="controls"), "beyond='controls'. Did you mean 'control'"),
         (partial(found.where, query_id=("c", None), quantity="effect"), "query_id='c'.*: a, b\\."),
-        (partial(found.worst, "mean leakage"), "'mean leakage'.* is 'leak probability', arm='targ"),
+        (partial(found.worst, "mean leakage"), "'mean leakage'.* has 'leak probability', arm='t"),
         (partial(found.mean, "leak probability", arm="nobody"), "arm 'nobody'.*arm='control'"),
         (partial(found.each, "leak@k"), "several statements.*`parameter`: 1, 2, 4"),
     ):

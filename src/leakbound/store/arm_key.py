@@ -48,7 +48,7 @@ class ArmKey:
         odd = any(c in "/\\:" or not c.isprintable() for c in text) or "" in text.split(" ")
         if odd or len(text) > _LONGEST:
             raise InputError(
-                f"{text[:_LONGEST]!r} cannot name an arm, because no folder can have this name."
+                f"{text[:_LONGEST]!r} is no name of an arm, because no folder can have this name."
             )
 
     def __str__(self) -> str:
