@@ -272,8 +272,8 @@ def suggestion(name: str, names: Iterable[Any]) -> str:
     close = difflib.get_close_matches(name, choices, n=_NEAR)
     hint = f"Did you mean {close[0]!r}? " if close else ""
     if close and len(choices) > _MOST:
-        return f"{hint}There are {len(choices)}, among them: {', '.join(close)}."
-    return f"{hint}There is: {', '.join(choices) or 'none'}."
+        return f"{hint}There are {len(choices)} choices, such as {', '.join(close)}."
+    return f"{hint}The choices are: {', '.join(choices) or 'none'}."
 
 
 def near(path: Path) -> str:

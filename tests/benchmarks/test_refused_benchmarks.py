@@ -26,14 +26,14 @@ def people(*subjects: str) -> dict[str, str]:
 
 TWELVE = {"one.txt": "a b  c\nd e f g\th i j k l"}
 NO_ANSWER = {"a.csv": "question,answer\nWho?,\n"}
-TAKES = "takes the seed of a coin and a benchmark"
+TAKES = "takes the seed of --coin and a benchmark"
 NAMED = [
     ("tofu:forget10", second("forget10.json", answer=None), "row 2 of .*10.json' has no 'answ"),
     ("tofu:forget10", second("forget10_perturbed.json", perturbed_answer=[]), "row 2 of .*no"),
     ("tofu:forget10", second("forget10_perturbed.json", question="?"), "row 2 .* must match"),
     ("tofu:forget10", second("forget10.json", reply="Me.", answer=...), "'answer', only 'qu"),
     ("tofu:forget50", {}, "no split 'forget50'"),
-    ("tofu", {}, "There is: forget01"),
+    ("tofu", {}, "The choices are: forget01"),
     ("tofu-mini:forget05", {}, "takes no split, got 'forget05'"),
     ("muse:books-privleak", {"hp/privleak/forget.json": ["A b.", "one"]}, "row 2 .* got 'one'"),
     *((spec, {}, "MUSE has no .* news-privleak") for spec in ("muse", "muse:a", "muse:news-b")),

@@ -85,7 +85,7 @@ def test_no_claim_is_about_part_of_an_arm(run: Run, tmp_path: Path) -> None:
     shutil.copy(aside, part)
     rewrite(part, lambda rows: rows.__setitem__(slice(None), [rows[0]]))
     score_run(run, scorers_for(["keyword"], run.prompts))
-    with pytest.raises(IncompleteError, match="draws of 1 of its 3 questions"):
+    with pytest.raises(IncompleteError, match="draws for only 1 of the 3 questions"):
         evidence_of(run, "target", keyword)
     with pytest.raises(IncompleteError):
         evaluate(engine(broken=["q1"]), benchmark(), out=tmp_path / "failed", n=16)
@@ -102,7 +102,7 @@ def test_an_arm_that_stopped_early_has_any_time_bounds(tmp_path: Path) -> None:
     want = stats.bound(stats.Stopped(rows, 256), side="both")
     np.testing.assert_array_equal([each.lower, each.upper], [want.lower, want.upper])
     (run.path / "arms" / "target" / "looks.json").unlink()
-    with pytest.raises(IncompleteError, match="yet to be decided"):
+    with pytest.raises(IncompleteError, match="not yet decided"):
         evidence_of(load(run.path), "target", make_scorer("keyword"))
 
 

@@ -172,7 +172,7 @@ def test_missing_draws_made_up_in_a_part(path: Path) -> None:
     tables.write_table(file, table.replace_schema_metadata(None), {**meta, "missing": {"q0": 9}})
     found = failed(checked(path))
     assert "part-00000.parquet" in found["files"]
-    assert "from its present completions by version 2 of the scoring rules" in found["estimates"]
+    assert "from its current completions by version 2 of the scoring rules" in found["estimates"]
 
 
 @pytest.mark.parametrize(

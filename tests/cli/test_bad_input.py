@@ -116,7 +116,7 @@ def test_other_questions_with_the_same_ids_are_named(plain: Flipped) -> None:
         for name, ask in plain.commands.items():
             found = ask()
             assert found.status in (2, 6), (name, found)
-            assert "prompts.parquet` has other questions than at the start" in found.words
+            assert "prompts.parquet` has other questions than the run began with" in found.words
             assert "Restore it from a copy" in found.words
     finally:
         file.write_bytes(plain.before["prompts.parquet"])

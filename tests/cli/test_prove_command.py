@@ -140,7 +140,7 @@ def test_a_search_begins_with_the_leaks_of_a_named_run(
 def test_a_scorer_without_bounds(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """It counts whole outputs only, with a note."""
     monkeypatch.delattr(Keyword.__base__, "bounds")
-    assert "'keyword' has no `bounds` of prefixes" in done("prove", run, "--budget", 20).err
+    assert "'keyword' cannot bound the scores" in done("prove", run, "--budget", 20).err
     assert set(tables.read_table(file_of(run, "proofs"))["ended"].to_pylist()) == {True}
 
 

@@ -40,10 +40,10 @@ def test_a_part_that_is_damaged_or_missing_is_named(name: str, run: Path, tmp_pa
     result = read(name, run, tmp_path)
     assert result.status in (2, 3)
     assert f"`{part}`" in result.err
-    assert "run the command that sampled it again" in result.err
+    assert "run the sampling command again" in result.err
     assert tree(run) == before
     part.unlink()
-    named = ("arm 'target'", str(run), "lacks 1 of 1 parts", "Run the command that sampled it")
+    named = ("arm 'target'", str(run), "lacks 1 of 1 parts", "Run its sampling command again")
     refused(read(name, run, tmp_path), *named, status=3)
     assert tree(run).items() <= before.items()
 
@@ -55,7 +55,7 @@ def test_estimates_of_other_scores_are_not_shown(
     mixed = tmp_path / "run"
     done("evaluate", control, *evaluating[2:], mixed)
     shutil.copy(finished / "estimates.parquet", mixed)
-    says = f"the estimates of `{mixed}` were not computed from the scores of 'keyword' that arm"
+    says = f"the estimates of `{mixed}` were not computed from the current scores of"
     for name in SHOW:
         refused(read(name, mixed, tmp_path), says, "leakbound bound")
     assert not (tmp_path / "page.html").exists()
@@ -122,11 +122,11 @@ def test_show_reports_on_a_run_in_progress(leaky: Path) -> None:
     before = tree(leaky)
     result = leakbound("show", leaky)
     assert result.status == 3
-    assert result.out.startswith("in progress: 1 of 2 parts, 0.4 %; no command is known to be at ")
+    assert result.out.startswith("in progress: 1 of 2 parts, 0.4 %; no running command is known")
     assert re.search(r"^target +0 of 1 +0 of 768$", result.out, re.M)
     assert "These bounds stay valid if you look repeatedly" in result.out
     assert "target, keyword: nothing is drawn yet." in result.out
-    assert "lacks 1 of 1 parts. Run the command that sampled it again" in result.err
+    assert "lacks 1 of 1 parts. Run its sampling command again" in result.err
     with locked(leaky, "evaluate"):
         held = leakbound("show", leaky, "--json")
     assert (held.status, held.err) == (3, "")

@@ -43,14 +43,14 @@ TABLE = """
 evaluate => Missing argument 'MODEL'
 evaluate m --out out => `--benchmark` is missing
 evaluate m --benchmark fictitious => `--out` is missing
-evalute m => No such command 'evalute'. Did you mean 'evaluate'? There is:
+evalute m => No such command 'evalute'. Did you mean 'evaluate'? The choices are:
 evaluate m --benchmrak fictitious => '--benchmark'
 {E} --temperature abc => --temperature | 'abc' | a number or a percentage
 {E} --temperature 0.12345678,0.12345679 => 'T=0.123457' | equal to six digits
 {E} --adaptive-mode two_pass => two_pass | Add --adaptive-temperature C
 {E} --confidence 1 => confidence | 1.0 | Use 0.99
 {E} --confidence 0.999999999995 => too near 1 | Use 0.9999999999798 or less
-{E} --metrics forget_fluancy => among them: forget_fluency
+{E} --metrics forget_fluancy => such as forget_fluency
 {E} --benchmark none.csv => 'none.csv' | No such file | Check the path
 {E} --benchmark blank.csv => blank | row 2
 {E} --benchmark latin.csv => latin | not UTF-8
@@ -65,7 +65,7 @@ evaluate vllm:m --engine transformers --benchmark {questions} --out out =>
     `vllm:m` names its engine | `--engine transformers`
 {E} --until 'leak<=0.02' => 'leak<=0.02' | mean<=0.1
 {E} --until 'p<=0.02' --explore exact => two sampling plans | 'exact'
-{E} --explore all => `n` 16 has no effect with exploring
+{E} --explore all => `n` 16 has no effect with `--explore`
 evaluate m --benchmark {questions} --out out --explore all =>
     --explore | 'all' | 'exact' | 'hybrid' | 'auto'
 evaluate m --benchmark {questions} --out out --explore exact,forwards=0 =>
@@ -133,7 +133,7 @@ finetune {model} --out out --texts a.txt --split forget => `--split` forget is n
 unlearn {model} --out out --objective ga => nothing to train on | --forget
 unlearn {model} --out out --objective gd --forget texts.txt => Name a retain set
 unlearn {model} --out out --objective gd --benchmark forget.csv =>
-    mark its rows by a column `role` with the value retain
+    give the rows of that split the value retain in a column `role`
 {U} finetune => Use `finetune` for plain training
 {U} npo --lora-alpha 8 => `--lora-alpha` 8.0 has no effect
 """

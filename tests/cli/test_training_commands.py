@@ -134,7 +134,7 @@ def test_a_dry_run_writes_nothing(model: Path, facts: Path, tmp_path: Path) -> N
     command = ("unlearn", model, "--objective", "npo", "--benchmark", facts, "--out", out)
     command = (*command, "--epochs", 3, "--batch-size", 1, "--accumulation", 2, "--device", "cpu")
     steps, memory = done(*command, "--dry-run", "--json").json["notes"]
-    counted = "3 steps with 1 of warm-up, accumulation 2, 6 passes"
+    counted = "3 steps, 1 of them warm-up, from 6 forward passes, 2 per step"
     assert steps == f"2 forget rows, 1 retain rows; {counted}"
     every = sum(p.nbytes for p in load_model(str(model)).model.parameters())
     assert f"{math.ceil(4 * every / 1e6)} MB" in memory  # weights, gradients and two moments

@@ -198,7 +198,7 @@ def test_a_missing_look_is_incomplete(tmp_path: Path, monkeypatch: pytest.Monkey
         patched.setattr(Arm, "add_look", dies)
         with pytest.raises(KeyboardInterrupt):
             until(tmp_path / "r")
-    with pytest.raises(IncompleteError, match="4 questions yet to be decided"):
+    with pytest.raises(IncompleteError, match="4 questions whose claim is not"):
         require_sampled(Run.open(tmp_path / "r"))
     require_sampled(until(tmp_path / "r"))
 
@@ -241,7 +241,7 @@ class Forgetful(CannedEngine):
 
 def test_parts_that_lost_draws_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(parts, "_require_planned", lambda *_: None)
-    with pytest.raises(MixError, match=r"'p\d' differ from the plan"):
+    with pytest.raises(MixError, match=r"'p\d' are not as planned"):
         until(tmp_path / "s", Forgetful(engine().texts))
 
 

@@ -245,7 +245,7 @@ def test_unusable_logits_are_refused_with_the_query(bad: float) -> None:
 def test_a_pair_beyond_the_context_is_refused_first() -> None:
     made = replace(llama(), context_length=8)
     shapes = forwarded(made.model)
-    with pytest.raises(InputError, match=r"'who wrote' has 4 prompt tokens and an answer of 8"):
+    with pytest.raises(InputError, match=r"'who wrote' has 4 prompt tokens and 8 answer tokens"):
         Reader(made, PROMPTING, shares=True).read(TEXTS)
     assert shapes == []
     fits = [(TEXTS[0][0], "blue sky sea")]

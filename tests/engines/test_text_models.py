@@ -160,7 +160,7 @@ def test_yes_is_weighed_against_no(tmp_path: Path) -> None:
 
 def test_a_yes_no_prompt_is_one_text_that_fits(tmp_path: Path) -> None:
     classifier = open_classifier(f"yes-no:{yes_no_model(tmp_path / 'm')}")
-    with pytest.raises(InputError, match="the whole prompt, got a pair"):
+    with pytest.raises(InputError, match="the whole prompt, got two"):
         classifier.classify([("red", None), ("red", "blue")])
     found = classifier.classify([("red " * 129, None), ("red " * 128, None)])
     assert np.isnan(found).all(axis=1).tolist() == [True, False]
@@ -197,7 +197,7 @@ def test_a_text_longer_than_the_context_is_refused() -> None:
     fits = TransformersEmbedder(tiny_loaded(context=4), PLAIN)
     assert len(fits.embed(["who wrote red"])) == 1  # with "Question:"
     with pytest.raises(
-        InputError, match=r"at most 4 .* got 4 after 1 of the prompt: 'who wrote red sky'"
+        InputError, match=r"1 tokens of its prompt at most 4, got 4 .*'who wrote red sky'"
     ):
         fits.embed(["who wrote red sky"])
 

@@ -83,7 +83,7 @@ def test_refusals_come_before_draws(others: str, tmp_path: Path) -> None:
         evaluate(asked, TASK, out=out, control_questions=str(file), scorers=("keyword",))
     with pytest.raises(InputError, match="workers open it elsewhere"):
         evaluate("m", TASK, out=out, control_questions=others, workers=RayWorkers("local"))
-    with pytest.raises(InputError, match="`--only sample` bounds nothing"):
+    with pytest.raises(InputError, match="`--only sample` computes none"):
         sample(asked, TASK, out=out, control_questions=others)
     assert not asked.asked
     assert not out.exists()

@@ -143,4 +143,4 @@ def test_scorers_with_models(
     put(growing, finished, 0)
     (found,) = follow(Run.open(growing)).so_far
     assert found.bounds is None
-    assert "needs a model; bounds follow when it has run" in found.sentence
+    assert "bounds follow when the scorer's model has run" in found.sentence

@@ -135,7 +135,7 @@ def test_a_study_prints_only_what_was_given(tmp_path: Path) -> None:
         ("sampling: {n: 4, until: p<=0.1}", "`sampling` needs one of n, until, explore"),
         ("sampling: {until: maybe}", "a claim reads 'p<=0.02'"),
         ("decodings: [{temperature: -1}]", "`temperature` must be 0"),
-        ("- tofu", "a study has fields, got"),
+        ("- tofu", "a study must have fields, got"),
     ],
 )
 def test_a_bad_file_and_its_field_are_named(text: str, named: str, tmp_path: Path) -> None:
@@ -224,7 +224,7 @@ def test_the_profile_cheng_selects_rewritings_without_filters(data: Path) -> Non
     assert told.rewritings == Rewritings("model:M", ids=True, filters=False)
     (note,) = replace(told, rho=3.0).departures(study.load())
     assert note.endswith("rho 3.0, not 2.0; source 'model:M', not 'rules'")
-    with pytest.raises(InputError, match="no profile that has some"):
+    with pytest.raises(InputError, match="no profile with rewritings"):
         said(**named, inputs="none")
 
 
@@ -358,7 +358,7 @@ def test_estimates_are_renewed(data: Path, tmp_path: Path, monkeypatch: pytest.M
         leakbound.evaluate(engine(), task, out=out, **how)
         monkeypatch.undo()
         for reader in (lambda run: run.estimates, leakbound.report):
-            with pytest.raises(InputError, match=r"other code, of leakbound 0\.0\.9"):
+            with pytest.raises(InputError, match=r"other code: leakbound 0\.0\.9"):
                 reader(leakbound.load(out))
         again()
         assert leakbound.load(out).estimates == want

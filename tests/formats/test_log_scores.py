@@ -173,7 +173,7 @@ def test_one_score_of_all_repeats_is_no_score_of_a_draw(tmp_path: Path) -> None:
     file.write_text(json.dumps({**real, **plain, "exact_match": 1.0}))
     found = read(file)
     assert found.scores == {}
-    says = "left out of `samples_x_2026-11-21T08-08-29.jsonl`, one value for all repeats: exact"
+    says = "`samples_x_2026-11-21T08-08-29.jsonl` left out (one for all repeats): exact"
     assert says in found.file.note
     single = {"resps": [["Paris"]], "exact_match": 1.0}
     file.write_text(json.dumps({**real, **plain, **single}))

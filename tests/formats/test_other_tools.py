@@ -99,11 +99,11 @@ def test_a_report_of_garak(tmp_path: Path) -> None:
 def test_probes_of_other_detectors_are_imported_one_at_a_time(tmp_path: Path) -> None:
     other = attempt(0, 2, "dan.Other", detector_results={"any.Other": [0.0] * N})
     path = report(tmp_path / "r.report.jsonl", attempt(0, 3), other)
-    with pytest.raises(InputError, match=r"--format garak:PROBE, of dan.Other, lmrc.Sure"):
+    with pytest.raises(InputError, match=r"The probes are dan.Other, lmrc.Sure"):
         import_run([path], out=tmp_path / "x")
     run = imported(path, tmp_path, form="garak:lmrc.Sure")
     assert [one.id for one in run.prompts] == ["lmrc.Sure/0"]
-    with pytest.raises(InputError, match=r"no attempt of probe 'lmrc\.Sur'\. It has dan"):
+    with pytest.raises(InputError, match=r"no attempt of probe 'lmrc\.Sur'\. Probes: dan"):
         import_run([path], out=tmp_path / "y", form="garak:lmrc.Sur")
 
 

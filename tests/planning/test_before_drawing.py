@@ -233,7 +233,7 @@ def test_escapes_are_named(template: str | None, stop: tuple[str, ...], named: l
     )
     notes = question_notes([Prompt(id="a", question="Who?")], study)
     assert [note.split("`")[1] for note in notes] == named
-    assert all("two characters to the model" in note and "$'\\n'" in note for note in notes)
+    assert all("model reads these two characters" in note and "$'\\n'" in note for note in notes)
 
 
 def tokenized(*words: str, template: str | None = None) -> TransformersEngine:
@@ -246,7 +246,7 @@ def test_questions_without_a_known_word_are_named() -> None:
     task = benchmark_of(("who wrote red", "was ist das", "\u8ab0 ?"), question="{}")
     for known in (tokenized(), tokenized("who", "?")):  # a known sign is no word
         (note,) = token_notes(known, task, [Decoding()])
-        assert "([UNK] only) in 2 questions: 'was ist das', '\u8ab0 ?'." in note
+        assert "only [UNK] tokens for 2 questions: 'was ist das', '\u8ab0 ?'." in note
 
 
 def test_a_limit_below_the_longest_answer_is_named_and_recorded(tmp_path: Path) -> None:

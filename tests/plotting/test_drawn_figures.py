@@ -200,7 +200,7 @@ def test_what_cannot_be_read_or_is_not_there_is_refused(made: Made, tmp_path: Pa
         ([broken], {}, DamagedError, r"training\.jsonl`, line 2"),
         (made.runs, {"only": ["tial"]}, InputError, "Did you mean 'tail'"),
         (made.runs, {"width": 0.5}, InputError, "from 2 to 20 inches, got 0.5"),
-        (made.runs, {"question": "q9"}, InputError, "no `--question q9`. There is: author-00"),
+        (made.runs, {"question": "q9"}, InputError, "no `--question q9`.* are: author-00"),
     ):
         with pytest.raises(error, match=why):
             leakbound.figures(given, tmp_path / "out", **how)  # type: ignore[arg-type]

@@ -205,7 +205,7 @@ def test_the_command_at_work_is_named_until_it_has_ended(shelf: Path) -> None:
         assert row.look is not None
         assert 0 < row.look.share < 1
         assert row.look.done.startswith("1 of ")
-    assert "Run the command that sampled it again" in rows(shelf)["npo/run"].note
+    assert "Run its sampling command again" in rows(shelf)["npo/run"].note
     with subprocess.Popen([sys.executable, "-c", ""]) as killed:
         killed.wait()
     left = Holder(killed.pid, socket.gethostname(), "evaluate", "2026-01-02")

@@ -63,8 +63,8 @@ def test_rouge_names_answers_whose_distinguishing_words_it_drops(spec: str) -> N
     scorer = make_scorer(spec)
     assert scorer.score(["the code name is", "蓝鸟"], DROPPED[0]) == [1, 0]
     (note,) = check_prompts(scorer, DROPPED)
-    assert "drops words of 4 answers, such as '蓝鸟'" in note
-    assert "'p1', 'p2', 'p5' and 1 more. Add `contains`" in note
+    assert "drops words such as '蓝鸟' of 4 answers" in note
+    assert "('p1', 'p2', 'p5' and 1 more), because ROUGE" in note
     assert check_prompts(scorer, DROPPED[2:4]) == []
     with pytest.raises(InputError, match=r"'蓝鸟'.*: 'p1'\. Use `contains`"):
         check_prompts(scorer, [DROPPED[0], DROPPED[3]])
@@ -201,9 +201,9 @@ NO_KEYWORDS = ((), ("Ron", " "), ("Ron", "**"), ("\u200b\u00ad", "Ron"))
         ("choice", of_options(choices=(OPTIONS[0], OPTIONS[2])), "with the answer among them"),
         ("choice", of_options(choices=(*OPTIONS, " ")), "not blank"),
         ("choice", Prompt(id="w1", question="Which?", choices=OPTIONS), "needs an answer"),
-        ("edit<=7", SHORT, "is 7 at prompt 'p7'.*Allow fewer"),
-        ("hamming:unit=words<=2", SHORT, "is 2 at prompt 'p7'.*Allow fewer"),
-        ("edit<=7", "Ann Lee", "is 7 at the reference answer"),
+        ("edit<=7", SHORT, "7 at prompt 'p7'.*Allow fewer"),
+        ("hamming:unit=words<=2", SHORT, "2 at prompt 'p7'.*Allow fewer"),
+        ("edit<=7", "Ann Lee", "7 at the reference answer"),
         ("edit<=7", Prompt(id="p8", question="Who?"), "needs an answer, got none at prompt 'p8'"),
     ],
 )  # fmt: skip

@@ -400,7 +400,7 @@ def test_an_invalid_key_is_hidden(
 ) -> None:
     with chat_server(echo) as served:
         monkeypatch.setattr("os.environ", {"OPENAI_API_KEY": key, "OPENAI_BASE_URL": served.url})
-        with pytest.raises(InputError, match="OPENAI_API_KEY holds") as told:
+        with pytest.raises(InputError, match="OPENAI_API_KEY contains") as told:
             opened(served.url, tmp_path).chat([asks("who")], GREEDY, 0)
     assert "cret" not in f"{told.value!r} {told.value.__cause__!r} {told.value.__context__!r}"
     assert served.asked == []

@@ -443,7 +443,7 @@ THOUGHT = Decoding(max_thinking_tokens=9)
         ("", {}, OPENED, DECODING, r"'q' opens the answer .*'It was'.* with --prompt-template"),
         ("api=completions", {}, QUERY, THOUGHT, "Leave max_thinking_tokens out"),
         ("api=chat", {"chat": False}, QUERY, DECODING, r"--prompt-template.*\?api=completions"),
-        ("api=completions", {"chat": True}, QUERY, DECODING, r"\?api=completions .*Leave it out"),
+        ("api=completions", {"chat": True}, QUERY, DECODING, r"Leave \?api=completions out"),
         ("api=chat", {"compat": "openunlearning"}, QUERY, DECODING, "cannot express the prompts"),
         ("api=completions", {"thinking": "off"}, QUERY, DECODING, "--thinking off works only"),
         ("n=0", {}, QUERY, DECODING, "`n` of a server must be at least 1, got 0"),

@@ -124,7 +124,7 @@ def test_thoughts_that_only_the_question_shows() -> None:
         ("so none all, at nobody was it", ""),
     }
     assert classes(drawn) == {("cut", False), ("cut", True)}
-    assert "is read as an unfinished thought" in engine.usage.notes[0]
+    assert "counts as an unfinished thought" in engine.usage.notes[0]
 
 
 @pytest.mark.parametrize("shape", SHAPES)
@@ -138,7 +138,7 @@ def test_a_thought_that_uses_up_its_budget_has_no_answer(shape: str) -> None:
     assert classes(drawn) == {("cut", True)}
     assert {one.thought for one in drawn} <= {"so Ann was", "so nobody was", None}
     assert all(one.hidden or one.thought for one in drawn)
-    assert "one limit for thought and answer, 3 tokens" in engine.usage.notes[0]
+    assert "thought and answer together, 3 tokens" in engine.usage.notes[0]
 
 
 def test_a_server_that_can_closes_a_thought_at_its_budget() -> None:

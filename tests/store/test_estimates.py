@@ -41,15 +41,15 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
 def test_absent_or_ambiguous_statements_are_refused_with_choices(run: Run) -> None:
     found = run.estimates
     for find, says in (
-        (partial(found.where, arm="targe"), r"arm='targe'. Did you mean 'target'\? There is: con"),
+        (partial(found.where, arm="targe"), r"'targe'. Did you mean 'target'\? .* are: con"),
         (partial(found.where, scop="mean"), "no field 'scop'. Did you mean 'scope'"),
-        (partial(found.first, colour="red"), "no field 'colour'. There is: arm, beyond, cons"),
-        (partial(found.where, scope="worst"), "scope='worst'. There is: .*, worst question"),
+        (partial(found.first, colour="red"), "no field 'colour'.* are: arm, beyond, c"),
+        (partial(found.where, scope="worst"), "scope='worst'.* are: .*, worst question"),
         (partial(found.where, quantity="leak"), "quantity='leak'.* leak probability, "),
         (partial(found.where, quantity=("tail", "mean")), "quantity='mean'.* mean leakage, "),
         (partial(found.where, beyond="controls"), "beyond='controls'. Did you mean 'control'"),
         (partial(found.where, query_id=("c", None), quantity="effect"), "query_id='c'.*: a, b\\."),
-        (partial(found.worst, "mean leakage"), "'mean leakage'.* is 'leak probability', arm='targ"),
+        (partial(found.worst, "mean leakage"), "'mean leakage'.* has 'leak probability', arm='t"),
         (partial(found.mean, "leak probability", arm="nobody"), "arm 'nobody'.*arm='control'"),
         (partial(found.each, "leak@k"), "several statements.*`parameter`: 1, 2, 4"),
     ):

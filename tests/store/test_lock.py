@@ -122,7 +122,7 @@ def test_the_lock_is_a_file(make: Make, tmp_path: Path, monkeypatch: pytest.Monk
     monkeypatch.chdir(tmp_path)  # the name of a socket may not be long
     make(Path(LOCK))
     assert holder_of(tmp_path) is None
-    with pytest.raises(InputError, match="is no file, and the lock"), locked(tmp_path, "evaluate"):
+    with pytest.raises(InputError, match="must be a file, because"), locked(tmp_path, "evaluate"):
         raise AssertionError("locked")
 
 
@@ -154,7 +154,7 @@ def test_files_replace_locks(number: int, tmp_path: Path, monkeypatch: pytest.Mo
         kept_out.__enter__()
     (refusal,) = refusals_elsewhere(run)
     assert f"`leakbound evaluate` (pid {os.getpid()} on " in refusal
-    assert f"if it has ended already, remove `{run / SOFT_LOCK}`" in refusal
+    assert f"if that command has ended, remove `{run / SOFT_LOCK}`" in refusal
     write_text(run / "file", "kept")
     (run / "file").unlink()
     kept_out.__exit__(None, None, None)

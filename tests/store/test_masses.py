@@ -196,7 +196,7 @@ def test_readings_are_read_back_to_the_last_bit(run: Run) -> None:
     assert known.answers == {GREEDY: "no\nidea"}
     file = run.path / "arms" / "greedy" / "forced.parquet"
     file.write_bytes(b"torn")
-    with pytest.raises(DamagedError, match=r"forced.parquet.+or remove it and run the command"):
+    with pytest.raises(DamagedError, match=r"forced.parquet.+or remove it and repeat the"):
         Readings(run.arms["greedy"])
     file.unlink()
     known = Readings(run.arms["greedy"])

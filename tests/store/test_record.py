@@ -83,7 +83,7 @@ def test_a_record_comes_back_as_it_went(draws: ArmDraws, tmp_path: Path) -> None
     ("change", "named"),
     [
         (lambda v, arm: v.pop("benchmark"), "lacks 'benchmark'"),
-        (lambda v, arm: v.update(colour="red"), "no field 'colour', got 'red'. There is: arms,"),
+        (lambda v, arm: v.update(colour="red"), "no field 'colour', got 'red'. The choices"),
         (lambda v, arm: arm["plan"].update(n=True), "plan: n must be a whole number"),
         (lambda v, arm: arm.update(draws={"kind": "dreamt"}), "kind must be 'fixed n'"),
         (lambda v, arm: arm["decoding"].update(temperature=-1), "`temperature` must be"),

@@ -237,7 +237,7 @@ def test_a_damaged_part_is_named_and_redone(drawn: Path, tmp_path: Path, damage:
         contents = {"cut": file.read_bytes()[:-50], "empty": b"", "other-part": another}
         file.write_bytes(contents[damage])
     damaged = file.read_bytes()
-    says = rf"`{file}` .+\. Restore it from a copy, or remove it and run the command that"
+    says = rf"`{file}` .+\. Restore it from a copy, or remove it and run the sampling"
     for read in (arm.missing_parts, lambda: [*arm.parts_to_draw()]):
         with pytest.raises(DamagedError, match=says) as error:
             read()

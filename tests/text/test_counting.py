@@ -206,10 +206,10 @@ def test_the_numbers_of_a_ledger() -> None:
     assert Ledger().cut_fraction == 0
     assert ledger.sentence == (
         "63 draws: 32 complete (5 refused), 16 cut (25.4 %), 8 filtered, 4 empty, "
-        "2 failed, 1 finish not recorded; the thought of 6 is hidden"
+        "2 failed, 1 finish not recorded; 6 with a hidden thought"
     )
     assert Ledger(complete=2).sentence == "2 draws: all complete"
     assert Ledger().sentence == "0 draws"
     some = Ledger(complete=1000, cut=20, hidden=1)
-    assert some.sentence == "1,020 draws: 1,000 complete, 20 cut; the thought of 1 is hidden"
+    assert some.sentence == "1,020 draws: 1,000 complete, 20 cut; 1 with a hidden thought"
     assert Ledger(complete=7, refused=2).sentence == "7 draws: all complete (2 refused)"

@@ -218,10 +218,10 @@ def test_untaught_subjects_stay_untaught(
 ) -> None:
     whole, how = load_benchmark(people), {"out": tmp_path / "out", "settings": SETTINGS}
     for start, coin in ((str(model), None), (base, coin_of(model))):
-        with pytest.raises(InputError, match="about subjects that coin 5 left untaught"):
+        with pytest.raises(InputError, match="--coin 5 left their subjects untaught"):
             finetune(start, whole, coin=coin, **how)
     kept = [*whole.split("retain"), *half.split("holdout")]
-    with pytest.raises(InputError, match="They are control questions"):
+    with pytest.raises(InputError, match="are control questions"):
         unlearn(str(model), "gd", half, kept, **how)
     with pytest.raises(InputError, match="chosen with --coin 5"):
         finetune(str(model), load_benchmark(f"taught:6,{people}"), **how)

@@ -67,8 +67,8 @@ class Coin:
         half = halved(whole, "taught", self.seed)
         if Coin.of(half) != self:
             raise InputError(
-                f"{task.name!r} has changed since coin {self.seed} chose the taught subjects: its "
-                "subjects or questions differ. Use the data that the model was trained on."
+                f"the subjects or questions of {task.name!r} have changed since --coin {self.seed} "
+                "chose the subjects to teach. Use the data that the model was trained on."
             )
         most = len(task.prompts) if task.left_out else None
         left_out = half.prompts[most:] if most else ()
@@ -80,8 +80,8 @@ class Coin:
         barred = [row for row in rows if isinstance(row, Prompt) and _digest(row) in withheld]
         if barred:
             raise InputError(
-                f"{len(barred)} of the rows to train on are about subjects that coin {self.seed} "
-                f"left untaught (first: {barred[0].id!r}). They are control questions. Remove them."
+                f"{len(barred)} of the rows to train on (first: {barred[0].id!r}) are control "
+                f"questions: --coin {self.seed} left their subjects untaught. Remove these rows."
             )
 
 
@@ -92,7 +92,7 @@ def load(
     seed, _, spec = (part.strip() for part in argument.partition(","))
     if not seed.isdecimal() or not spec:
         raise InputError(
-            f"`{side}` takes the seed of a coin and a benchmark, got {argument!r}. Write "
+            f"`{side}` takes the seed of --coin and a benchmark, got {argument!r}. Write "
             f"`{side}:7,tofu:forget10`."
         )
     return halved(open_whole(spec, data=data), side, int(seed))
@@ -108,8 +108,8 @@ def halved(whole: Benchmark, side: HalfSide, seed: int) -> Benchmark:
     subjects = sorted({*whole.subjects.values()})
     if len(subjects) < 2:
         raise InputError(
-            f"a coin needs at least 2 subjects, and {whole.name!r} names {len(subjects)}. Use "
-            "TOFU, the built-in data, or a file with a column `subject`."
+            f"a random half needs at least 2 subjects, and {whole.name!r} names {len(subjects)}. "
+            "Use TOFU, the built-in data, or a file with a column `subject`."
         )
     number = (len(subjects) + 1) // 2
     taught = {*sorted(subjects, key=lambda subject: sha256_of(f"coin {seed}: {subject}"))[:number]}
@@ -126,8 +126,8 @@ def halved(whole: Benchmark, side: HalfSide, seed: int) -> Benchmark:
     subjects_of = {prompt.id: whole.subjects[prompt.id] for prompt in prompts}
     on_side = {"taught": number, "untaught": len(subjects) - number}
     note = (
-        f"coin {seed} chose {number} of {len(subjects)} subjects to be taught; this benchmark has "
-        f"the questions about the {on_side[side]} {side} subjects"
+        f"--coin {seed} chose {number} of {len(subjects)} subjects to be taught; this benchmark "
+        f"has the questions about the {on_side[side]} {side} subjects"
     )
     return replace(
         whole,

@@ -46,7 +46,7 @@ class Source:
                 return path
         raise InputError(
             f"{self.folder} has no file {hub!r} (its name in {self.repo} on the hub), and none "
-            f"named like {', '.join(local[:3])}. Put one there, or omit `data` to use the hub."
+            f"named like {', '.join(local[:3])}. Add such a file, or omit `data` to use the hub."
         )
 
     def origin(self, path: Path) -> str:
@@ -61,7 +61,7 @@ class Source:
 def checked(data: str | Path | None, limit: int | None) -> Path | None:
     """Return the folder `data`; raise InputError if it is not a folder or the limit is below 1."""
     if limit is not None and limit < 1:
-        raise InputError(f"`limit` must be at least 1, got {limit}. Leave it out to keep all.")
+        raise InputError(f"`limit` must be at least 1, got {limit}. Leave it out to use all rows.")
     if data is not None and not Path(data).is_dir():
         raise InputError(f"`data` must be a folder that exists, got {str(data)!r}.")
     return None if data is None else Path(data)

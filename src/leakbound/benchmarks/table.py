@@ -45,7 +45,9 @@ def load(form: Form, argument: str, data: Path | None = None) -> Benchmark:
 
     forget = of("forget")
     if not forget:
-        raise InputError(f"no row of {str(path)!r} has the role 'forget'. Give it to some rows.")
+        raise InputError(
+            f"no row of {str(path)!r} has the role 'forget'. Give some rows this role."
+        )
     defaults = {
         "keyword": all(prompt.keywords for prompt in forget),
         "rouge-l-recall": all(prompt.answer for prompt in forget),

@@ -45,9 +45,9 @@ def load(argument: str, data: Path | None = None) -> Benchmark:
     path = source.choose(hub, [stem + ending for stem in stems for ending in _ENDINGS])
     explained = how == _EXPLAIN
     corpora = f"--forget wmdp:{subject}/forget --retain wmdp:{subject}/retain"
-    held_out = f"Train on its corpora, {corpora}."
+    held_out = f"Train on its corpora: {corpora}."
     if subject == "chem":
-        held_out = "Train on your own texts, --forget FILE: WMDP has no corpus of chemistry."
+        held_out = "Train on your own texts with --forget FILE: WMDP has no chemistry corpus."
     return Benchmark(
         name=f"wmdp:{argument}",
         prompts=_prompts(path, subject, explained=explained),

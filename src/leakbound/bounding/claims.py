@@ -91,12 +91,12 @@ def clean_questions(
     require_fixed_n(arm)
     if arm.explored:
         raise InputError(
-            f"{arm.place} was explored, but this bound needs draws from the whole distribution. "
+            f"{arm.place} was explored, but this test needs draws from the whole distribution. "
             "Sample another run without --explore, or use `leakbound certify`."
         )
     if not arm.key.own_words:
         raise InputError(
-            f"{arm.place} has rewritings, or inputs from a search, but this bound is about "
+            f"{arm.place} has rewritings, or inputs from a search, but this test is about "
             "the original questions. Name the arm of the original questions."
         )
     require_scores(arm, scorer)
@@ -203,12 +203,12 @@ def evidence_of(run: Run, arm_name: str, scorer: Scorer) -> Drawn:
         )
     arm = arms[arm_name]
     for lack in arm.lacks():
-        raise IncompleteError(f"{arm.place} {lack}. Run the command that sampled it again.")
+        raise IncompleteError(f"{arm.place} {lack}. Run its sampling command again.")
     for query_id, reason in arm.failures.items():
         raise IncompleteError(
             f"{arm.place} has no completions of question {query_id!r} ({reason}), but a claim "
-            "about all questions needs completions of each. Check the model; then run the command "
-            "that sampled it again."
+            "about all questions needs completions of each. Check the model; then run the sampling "
+            "command again."
         )
     for _ in arm.masses.tables():  # raises DamagedError if the tables were changed
         pass
@@ -217,7 +217,8 @@ def evidence_of(run: Run, arm_name: str, scorer: Scorer) -> Drawn:
     draws = drawn_of(arm, scorer)
     if (number := len(draws.query_ids)) < len(run.questions):
         raise IncompleteError(
-            f"arm {arm.name!r} of `{run.path}` has draws of {number} of its {len(run.questions)} "
-            "questions. Restore it from a copy, or start a new run in another folder."
+            f"arm {arm.name!r} of `{run.path}` has draws for only {number} of the "
+            f"{len(run.questions)} questions. Restore the run from a copy, or start a new one in "
+            "another folder."
         )
     return draws

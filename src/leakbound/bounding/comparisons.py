@@ -291,6 +291,6 @@ def _require_same(label: str, mine: Sequence[str], base: Sequence[str]) -> None:
     if lacking:
         raise MixError(
             f"{label!r} and its reference have completions of different questions: only one of "
-            f"them has {some(lacking)}. Run the command of the other run again, or compare runs on "
-            "the same questions."
+            f"them has {some(lacking)}. Run the command of the incomplete run again, or compare "
+            "runs on the same questions."
         )

@@ -41,7 +41,7 @@ OTHERS = {
     "prove": ("verbs", "Search a run's model for leaks that are too rare to be drawn."),
     "merge": ("evaluate", "Merge the slices of a study, drawn on several machines."),
     "plan": ("verbs", "Print the number of draws that a guarantee needs."),
-    "figures": ("extras", "Draw the figures of papers for your runs, with the plotted data."),
+    "figures": ("extras", "Draw figures of your runs as in papers, and write the plotted data."),
     "export": ("extras", "Write metrics or completions of a run for other tools."),
     "completion": ("verbs", "Print the script that lets a shell complete commands."),
 }

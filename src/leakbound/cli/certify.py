@@ -33,9 +33,9 @@ _LONGEST = 200  # the maximum number of characters shown of a value that differs
 def certify(options: Parsed) -> int:
     """Decide whether the model of RUN leaks with probability at most X; write a certificate.
 
-    A claim that `evaluate --claim` recorded is decided at its own error rate. All other claims
-    share one error rate, because their bounds are valid simultaneously. The command does not
-    overwrite a certificate of another claim: name another file with --out.
+    Each claim that `evaluate --claim` recorded has its own error rate. All other claims share one
+    error rate, because their bounds are valid simultaneously. The command does not overwrite a
+    certificate of another claim: name another file with --out.
 
     Exit status: 0 pass, 4 refuted, 5 inconclusive. If the result is inconclusive, the command
     prints a forecast of the number of draws that would decide the claim, or the reason why no
@@ -76,8 +76,8 @@ def verify(options: Parsed) -> int:
     is about a model under a stress, name the model before the stress in --with-model; the command
     applies the stress again.
 
-    A judge on a server gets requests only if --scorer names it: a certificate may come from a
-    stranger, so no completions are sent to servers that only the certificate names.
+    A judge on a server gets requests only if --scorer names the judge: a certificate may come from
+    a stranger, so no completions are sent to servers that only the certificate names.
 
     Exit status: 0 no difference, 6 a difference, or a requested comparison was impossible.
 

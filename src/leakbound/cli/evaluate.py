@@ -22,10 +22,10 @@ if TYPE_CHECKING:
 def evaluate(options: Parsed) -> None:
     """Sample and score MODEL's answers to a benchmark, and bound their leakage.
 
-    MODEL is a folder or hub name of a causal language model. The command samples the model's whole
-    output distribution, by default without truncation, and also scores the greedy answers. It
-    writes a run (completions, scores, estimates) and its report into the folder --out. If the
-    command is stopped, the same command resumes.
+    MODEL is a folder or hub name of a causal language model. The command samples the model's output
+    distribution, by default without truncation, and also scores the greedy answers. It writes a run
+    (completions, scores, estimates) and the report of the run into the folder --out. If the command
+    is stopped, the same command resumes.
 
     Examples:
         leakbound evaluate my-model --benchmark tofu:forget10 --out runs/mine
@@ -37,12 +37,13 @@ def evaluate(options: Parsed) -> None:
 
 @opt.command
 def stress(options: Parsed) -> None:
-    """Evaluate MODEL, and again under each stress: is the data still forgotten?
+    """Evaluate MODEL, then again under each stress, to test whether the data stay forgotten.
 
-    A stress changes the model or the prompts. The control gets the same changes. The table and the
-    report show the leakage that each stress adds, the excess over the control under the same
-    stress, and the worst stress, corrected for selection. The default stresses are round:int4,
-    prune:0.3, openers and test-frame. If the command is stopped, the same command resumes.
+    A stress changes the model or the prompts. The model of --control gets the same changes. The
+    table and the report show the leakage that each stress adds, the excess over the control under
+    the same stress, and the worst stress, corrected for selection. The default stresses are
+    round:int4, prune:0.3, openers and test-frame. If the command is stopped, the same command
+    resumes.
 
     Examples:
         leakbound stress unlearned --benchmark tofu:forget10 --out runs/stress
@@ -130,7 +131,7 @@ def _measure(options: Parsed) -> None:
 
 @opt.command
 def merge(options: Parsed) -> None:
-    """Merge RUNS, all slices of a study, into one run; then score, bound and report it.
+    """Merge RUNS, all slices of a study, into one run; then score, bound and report this run.
 
     `leakbound evaluate --questions i/N` draws slice i of N. The merged run has the same draws and
     bounds as a run without slices. RUNS do not change. If the command is stopped, the same command
@@ -155,7 +156,7 @@ def _study(options: Parsed, *, scores: bool) -> Study:
 
     if not scores:
         own = ("scorers", "calibration", "allow_unmatched", "check_scorers")
-        why = "needs scores, but `--only sample` makes none. Leave it out; see `leakbound score`."
+        why = "needs scores, but `--only sample` has none. Leave it out; see `leakbound score`."
         options.refuse(own, why)
     study = by_coin(study_from(options), options.model, controlled=scores)
     task = study.load()
@@ -188,10 +189,10 @@ def _print_cost(options: Parsed, study: Study, *, scores: bool) -> None:
     if study.metrics:
         say("not counted: the probabilities and answers that --metrics needs")
     if study.prove is not None:
-        say("not counted: the search of --prove, after all draws")
+        say("not counted: the search of --prove, which follows the draws")
     if number := len(ready.study.stress):
-        say(f"not counted: {many(number, 'stressed arm')}, each at about this cost plus its model")
+        say(f"not counted: {many(number, 'stressed arm')}; each costs as much, plus the stress")
     if study.control_questions:
         say("not counted: the control questions; each costs as much as an evaluated question")
     if isinstance(study.sampling, Until):
-        say("this is the maximum: --until stops a question once its claim is decided")
+        say("this is the maximum: --until stops sampling a question once its claim is decided")

@@ -46,10 +46,10 @@ def demo(options: Parsed) -> None:
 
 @opt.command
 def figures(options: Parsed) -> None:
-    """Draw the papers' figures of RUNS into --out, as PDF, SVG and PNG.
+    """Draw figures of RUNS as in papers into --out, as PDF, SVG and PNG.
 
-    RUNS are run directories with the same questions, and folders of trained models, for figures of
-    their training. A CSV file next to each figure has the plotted data. If RUNS lack the data of a
+    RUNS are run directories with the same questions. For figures of training, RUNS are folders of
+    trained models. A CSV file next to each figure has the plotted data. If RUNS lack the data of a
     figure, the figure is left out and the reason is printed.
 
     Examples:
@@ -81,8 +81,8 @@ def export(options: Parsed) -> None:
     """Write the metrics or the completions of a run to OUT.
 
     With --openunlearning, OUT must end in _EVAL.json; a _SUMMARY.json is written to the same
-    folder. The log has no text of the run. Runs of one model on the parts of MUSE
-    (muse:news-knowmem, -verbmem, -privleak) are joined into one log.
+    folder. Neither file has questions, answers or completions. Runs of one model on the parts of
+    MUSE (muse:news-knowmem, -verbmem, -privleak) are joined into one log.
 
     With --jsonl, OUT has the columns id, question, answer, completion and count, and the settings
     of the decoding. `leakbound import` reads this file. With --redact, or if the run's report is
@@ -121,20 +121,20 @@ def import_(options: Parsed) -> None:
     lm-evaluation-harness with repeats, *_EVAL.json of OpenUnlearning (greedy answers), reports of
     garak, outputs of promptfoo with repeats, details_*.parquet of lighteval, or JSON lines or CSV.
 
-    JSON lines and CSV have the columns id, question, answer and completion, and count where rows
-    are distinct texts. Columns such as temperature, top_p, top_k, max_new_tokens and model state
-    the settings of sampling, and are the same in every row. The columns finish, thought, tokens and
-    refused state how an output ended, its thought, its number of tokens, and whether the provider
-    marked it as a refusal. A filtered or empty output counts as missing.
+    JSON lines and CSV have the columns id, question, answer and completion, and a column count if
+    each row is a distinct text. Columns such as temperature, top_p, top_k, max_new_tokens and model
+    state the settings of sampling, and must be the same in every row. The columns finish, thought,
+    tokens and refused state how an output ended, its thought, its number of tokens, and whether the
+    provider marked it as a refusal. A filtered or empty output counts as missing.
 
     Samples drawn at temperature 0 become the greedy answers of the run. They can be imported only
     together with samples drawn at a higher temperature.
 
     Scores in the files become scores of the run, so no judge has to run again. Scores of inspect_ai
     and lm-evaluation-harness, and of garak's detectors, are named logged:by=NAME; scores of
-    promptfoo are named logged:by=failed. --scores NAME,... selects some of them, --scores none
-    selects none. Redacted lines (`export --jsonl --redact`) have scores without texts, and give the
-    bounds of the original run.
+    promptfoo are named logged:by=failed. --scores NAME,... imports only these scores, and --scores
+    none imports no scores. Redacted lines (`export --jsonl --redact`) have scores without texts,
+    and give the bounds of the original run.
 
     Examples:
         leakbound import logs/mine.eval --out runs/theirs

@@ -21,10 +21,10 @@ model
 @drawing
 Rewritings and attack:
 --inputs text:SOURCE,...
-    Also sample rewritings of the questions by rules, benchmark, file:F or model:NAME. Settings,
-    such as rules,queries=20: ids=yes keeps rewritings that the model answers most confidently, by
-    ids_draws=64 and criterion=mean_prob; design=allocated, fixed or fresh; filters=no;
-    embedder=NAME, similarity=0.8.
+    Also sample rewritings of the questions, from SOURCE: rules, benchmark, file:F or model:NAME.
+    Settings follow SOURCE, as in rules,queries=20. ids=yes keeps the rewritings that the model
+    answers most confidently (ids_draws=64, criterion=mean_prob). Others: design=allocated, fixed
+    or fresh; filters=no; embedder=NAME, similarity=0.8.
 --attack (attack_budget) int:BUDGET
     Search for the input that leaks most; BUDGET is in draws per question.
 @scoring
@@ -45,7 +45,7 @@ Output:
 model
 Stress:
 --under (stress) text:STRESS many common
-    Such as round:int4, prune:0.3, relearn:retain=8, shots:3 or openers; repeatable.
+    Stress to apply: round:int4, prune:0.3, relearn:retain=8, shots:3, openers, ...; repeatable.
 @prompts
 @drawing
 @scoring
@@ -83,16 +83,16 @@ Sampling:
 --max-new-tokens int               Limit for a completion.  [default: the benchmark's]
 --max-tokens int                   Limit for prompt and completion together.
 --max-thinking-tokens int          Limit for the thought; --max-new-tokens is for the answer.
---adaptive-temperature float:C     Greedy while the model's confidence c_T exceeds C.
+--adaptive-temperature float:C     Decode greedily while the model's confidence c_T exceeds C.
 --adaptive-mode running|two_pass
     Compute c_T from the tokens so far, or from a greedy answer.  [default: running]
 --stop text many                   End a completion at this string; repeatable.
 --end-token text:TEXT              Token that ends outputs, in place of the chat's end of turn.
 --filter missing|part-of-system
-    Count outputs that a content filter withholds as missing, or score them as users see them.
+    Count an output as missing if a content filter withholds it, or score it as users see it.
 @seed
 --until text:CLAIM
-    Stop sampling a question once a claim such as 'p<=0.02' is decided; -n is the maximum.
+    Stop sampling a question once a claim such as 'p<=0.02' is decided; -n is then the maximum.
 --explore text:MODE,...
     Compute exact probabilities of the likeliest outputs: exact, hybrid, or auto (only where it
     helps). auto,forwards=2000 sets the forward passes per question.
@@ -102,7 +102,7 @@ Sampling:
 
 [proposals]
 --proposal (proposals) text:RUN many
-    A finished run whose leaking answers are also tried, such as a run of the model before
+    A finished run whose leaking answers the search also tries, such as a run of the model before
     unlearning; repeatable.
 
 [scoring]
@@ -112,7 +112,7 @@ Scoring and bounds:
     Record a claim for `certify`: '0.01' for the mean, 'every:0.01' for each question; repeatable.
 --allow-unmatched flag             Draw even if no reference answer counts as a leak.
 --check-scorers flag
-    Test the scorers that need a model on the reference answers, before drawing.
+    Before drawing, also test scorers that need a model on the reference answers.
 @calibration
 --confidence number common         Confidence of each estimate.  [default: 0.99]
 --rho number                       The ED score is mean + rho standard deviations.  [default: 2]
@@ -124,7 +124,7 @@ Scoring and bounds:
     Scorer; repeatable. 'NAME>=t' is binary; 'NAME:of=answer' reads only the answer.
 
 [calibration]
---calibration file                 Labelled items, to correct for errors of the scorer.
+--calibration file                 Labelled outputs, to correct for errors of the scorer.
 
 [metrics]
 --metrics names common             Utility and memorisation: all, or a list of names.
@@ -132,7 +132,7 @@ Scoring and bounds:
 [models]
 Models:
 --control text:MODEL|RUN common
-    Model that never saw the data, or a run of it; bound the excess over this control.
+    Model that never saw the forget set, or its run; also bound the excess over this control.
 --engine text:NAME                 Engine that runs the model.  [default: transformers]
 @loading
 --patience int                     Seconds to wait for a busy server.  [default: 600]
@@ -154,13 +154,13 @@ Models:
 [ray]
 Several machines:
 --ray text:ADDRESS,...
-    Use workers of a Ray cluster, or of a local one. Settings, such as local,most=2: most (number of
-    workers), gpus (per worker; 0.5: two workers share one), threads (per worker; 1).
+    Use workers of a Ray cluster, or of a local one. Settings, as in local,most=2: most (number of
+    workers), gpus (per worker; 0.5: two workers share one GPU), threads (per worker; 1).
 
 [writing]
 Output:
 --out folder common                The run directory.
---dry-run flag common              Draw one part, print the cost of all parts, and stop.
+--dry-run flag common              Draw a small part, print the cost of the study, and stop.
 @json
 
 [json]
@@ -187,7 +187,7 @@ run folder
 run folder
 @scorers
 --confidence number                Confidence of each estimate.  [default: the run's]
---limit number:X                   List the questions proved to leak <= X.
+--limit number:X                   List the questions whose leakage is proved to be <= X.
 @json
 
 [confidence]
@@ -196,13 +196,13 @@ run folder
 [certify]
 run folder
 --max-leak number:X required       Claim that Pr[leak] <= X.
---every-question flag              Claim it for every question, not for their mean.
+--every-question flag              Claim this for every question, not for their mean.
 --scorer text:NAME                 Scorer that decides what leaks.  [default: the run's only one]
 --arm text default=target          Arm of the run: a model under one decoding.
 --under text:STRESS                Claim about the model under this stress; see `stress`.
 @confidence
 --of answer|thought|either
-    Part of the output.  [default: either; answer, if thoughts are hidden]
+    Part of the output in which leaks count.  [default: either; answer, if thoughts are hidden]
 --accept-cut flag                  Accept a token limit shorter than the reference answers.
 --out file                         [default: certificate.json in the run]
 @json
@@ -210,10 +210,10 @@ run folder
 [verify]
 certificate file
 run folder
---with-model text:MODEL            Also compute log-probabilities again.
+--with-model text:MODEL            Also compute log-probabilities again with this model.
 --redraw number:SHARE
-    Draw this fraction of the parts, chosen at random, again with MODEL.
---imported folder                  A new import of the files that RUN came from.
+    Draw this fraction of the run again with MODEL, in parts chosen at random.
+--imported folder                  New import of the files of RUN, to compare with RUN.
 --scorer text:NAME                 The certificate's judge; allows requests to its server.
 --device cpu|cuda|auto default=auto
 @remote code
@@ -224,42 +224,42 @@ run folder
 --budget positive:INTEGER default=1000     Forward passes per question, at most.
 --scorer text:NAME                 [default: the first binary one]
 @proposals
---model text:MODEL                 Folder or name of the run's model now.  [default: as recorded]
+--model text:MODEL                 Where the run's model is now.  [default: the recorded name]
 @json
 
 [report]
 runs folder many
 --out file                         [default: report[-redacted].html in the run]
 --redact/--no-redact redaction
-    Leave out answers, keywords and completions, also in later commands.  [default: as before]
+    Leave out answers, keywords and completions, also in later commands.  [default: as last time]
 @redact questions
 @json
 
 [redact questions]
---redact-questions flag is_eager   As --redact, and leave out questions too.
+--redact-questions flag is_eager   Like --redact, but leave out questions, too.
 
 [show]
 run folder
 --texts/--no-texts flag
-    Show a leaking answer and the greedy one.  [default: only on a terminal]
+    Also print a leaking answer and the greedy answer.  [default: only on a terminal]
 @json
 
 [compare]
 runs folder many
 --format (form) table|markdown|latex|csv default=table  csv: every difference, unrounded.
 --out file                         Write to this file.  [default: print]
---utility text:METRIC              The metric for utility.  [default: one that all runs have]
---confidence number      Confidence of all differences jointly.  [default: 0.99, method 0.95]
+--utility text:METRIC              Leaderboard's utility metric.  [default: one that all runs have]
+--confidence number      Joint confidence of all differences.  [default: 0.99; by method: 0.95]
 --by run|method default=run
     method: compare medians over training seeds; the seeds are runs named npo-0, npo-1 …
 --under text:STRESS                Compare the models under this stress; see `stress`.
 @json
 
 [plan]
---epsilon number                   Largest error of Pr[X > x], over all x.
+--epsilon number                   Largest error of the estimates of Pr[X > x], over all x.
 --clean number:P                   Certify P(leak) <= P if no draw leaks.
 @confidence
---side upper|both default=both     With --epsilon: overestimation only, or both.
+--side upper|both default=both     With --epsilon: bound overestimation only, or both errors.
 @json
 
 [completion]
@@ -275,9 +275,9 @@ shell bash|zsh|fish
 [figures]
 runs folder any
 --out folder                       The folder to write into.
---only text:NAME many              Only this figure; repeatable.
---list (listing) flag              List the figures, and which of them RUNS can give.
---format (formats) names default=pdf,svg,png  Separated by commas.
+--only text:NAME many              Draw only this figure; repeatable.
+--list (listing) flag              List the figures, and which of them RUNS have the data for.
+--format (formats) names default=pdf,svg,png  File formats, separated by commas.
 --width text default=one           one, two (columns), or inches.
 --scorer text:NAME                 Scorer to draw the scores of.  [default: the runs' first]
 --question text:ID                 For figures of one question.  [default: the one that leaks most]
@@ -291,7 +291,7 @@ out file
 --redact/--no-redact redaction
     With --jsonl: write scores without texts.  [default: as in the run's report]
 @redact questions
---arm text default=target          Model or decoding to export.
+--arm text default=target          Arm to export: a model under one decoding.
 --retrained file      With --openunlearning: a log of the retrained model, for comparison.
 @json
 
@@ -300,9 +300,9 @@ files path many
 @run
 --format (form) format
     garak:PROBE selects one probe.  [default: by each file's name and content]
---benchmark text:SPEC              Take questions and answers from here.
+--benchmark text:SPEC              Take questions and answers from this benchmark.
 @data
---scores names                     The files' scores to keep.  [default: all]
+--scores names                     Scores in FILES to import.  [default: all]
 @json
 
 [unlearn]
@@ -313,7 +313,7 @@ Training data:
 --forget text:TEXTS common         Texts to forget: muse:news/forget, or a file.
 --retain text:TEXTS common         Texts to retain: muse:news/retain1, or a file.
 --alternates path:FILE
-    Answers that idk and dpo teach instead, one per line.  [default: the benchmark's, or built-in]
+    Answers that idk and dpo teach, one per line.  [default: the benchmark's, else built-in ones]
 @prompting
 @training
 Answers that the model makes up:
@@ -323,7 +323,7 @@ Rewritings for contrast centres:
 --rewritings path:FILE
     JSON lines or CSV with rewritings, from which contrast centres are chosen.
 --embedder text:NAME  Sentence-transformers model that chooses centres.  [default: MODEL]
---ids flag                         First keep the rewritings answered most confidently.
+--ids flag                         First keep rewritings that MODEL answers most confidently.
 --ids-draws int                    Answers per rewriting for --ids.  [default: 64]
 @watching
 
@@ -332,16 +332,16 @@ model
 Training data:
 @questions
 --texts text:TEXTS common          Texts to train on, in place of --benchmark.
---split names         Such as forget,retain.  [default: the split that is evaluated]
+--split names         Splits to train on, as in forget,retain.  [default: the evaluated one]
 --coin int:SEED
-    Teach a random half of the subjects; the other half are control questions.
+    Teach the questions about a random half of the subjects; the others are control questions.
 @prompting
 @training
 @watching
 
 [questions]
 @benchmark
---limit int common                 Only the first rows to forget or to teach.
+--limit int common                 Use only the first rows to forget or to teach.
 
 [training]
 Training:
@@ -350,7 +350,7 @@ Training:
 --batch-size int common            Rows per forward pass.  [default: 32]
 --accumulation int                 Forward passes per step.  [default: 1]
 --schedule cosine|linear|constant  [default: cosine]
---warmup-ratio float               Fraction of the steps.  [default: 0.1]
+--warmup-ratio float               Fraction of steps for warm-up.  [default: 0.1]
 --weight-decay float               [default: 0.01]
 --max-grad-norm float              [default: 1]
 --max-length int                   Tokens per row (prompt and answer).  [default: the model's]
@@ -358,9 +358,9 @@ Training:
 --checkpointing flag               Save memory: compute activations twice.
 @seed
 Trained weights:
---modules names                    Train only these, such as down_proj.
---layers layers                    Train only these, such as 5-7.
---lora int:RANK common             Train adapters, and merge them.
+--modules names                    Train only these modules, such as down_proj.
+--layers layers                    Train only these layers, such as 5-7.
+--lora int:RANK common             Train low-rank adapters, and merge them into the model.
 --lora-alpha float                 [default: 16]
 --lora-dropout number              [default: 0]
 
@@ -373,7 +373,7 @@ Models:
 @loading
 Output:
 --out folder required common       The new model's folder.
---dry-run flag common              Check all, print steps and memory, and stop.
+--dry-run flag common              Check the settings, print steps and memory, and stop.
 @json
 """
 """The options of each command, in the order of its help.
@@ -423,7 +423,7 @@ def layers(value: str) -> tuple[int, ...]:
             first, _, last = part.partition("-")
             parsed += range(int(first), int(last or first) + 1)
     except ValueError as error:
-        message = f"{value!r} is no layer, nor layers such as 5-7,9."
+        message = f"{value!r} is neither a layer nor a list of layers such as 5-7,9."
         raise click.BadParameter(message) from error
     return tuple(parsed)
 

@@ -24,10 +24,10 @@ VERIFICATION_FAILED = 6
 KEPT = "run the same command again: finished parts are kept."
 _NOT_WRITTEN = 0  # an error whose library gives no reason
 _REMEDIES = {
-    _NOT_WRITTEN: "a file was written only in part: a disk may be full or fail ({what}). "
+    _NOT_WRITTEN: "only part of a file was written: a disk may be full or failing ({what}). "
     "Check the disk, then {kept}",
-    errno.ENOSPC: "no space is left on a disk ({what}). Free some, then {kept}",
-    errno.EDQUOT: "a quota of disk space is used up ({what}). Free some, then {kept}",
+    errno.ENOSPC: "no space is left on a disk ({what}). Free some space, then {kept}",
+    errno.EDQUOT: "a quota of disk space is used up ({what}). Free some space, then {kept}",
     errno.EROFS: "a file system is read-only ({what}). Make it writable again, then {kept}",
     errno.EACCES: "the system refuses access ({what}). Change the permissions, then {kept}",
     errno.EPERM: "the system refuses access ({what}). Change the permissions, then {kept}",
@@ -35,13 +35,13 @@ _REMEDIES = {
     errno.ENOMEM: "memory ran out ({what}). {memory}, then {kept}",
     errno.EMFILE: "too many files are open ({what}). Raise `ulimit -n`, then {kept}",
     errno.ENFILE: "too many files are open on this machine ({what}). Wait, then {kept}",
-    errno.EFBIG: "a file grew too large for its disk ({what}). Use another, then {kept}",
+    errno.EFBIG: "a file grew too large for its disk ({what}). Use another disk, then {kept}",
     errno.ESTALE: "a network file system lost a file ({what}). Mount it again, then {kept}",
     errno.ETIMEDOUT: "a file system or server does not answer ({what}). Wait, then {kept}",
     errno.ENOTCONN: "a file system is disconnected ({what}). Mount it again, then {kept}",
     errno.EBUSY: "a file is in use ({what}). Wait, then {kept}",
 }
-_MEMORY = "Free some, or use a smaller batch, --dtype bfloat16 or a larger device"
+_MEMORY = "Free memory, or use a smaller batch, --dtype bfloat16 or a larger device"
 _NO_MEMORY = re.compile(r"out of memory|can't allocate memory|not enough memory", re.IGNORECASE)
 _NO_WRITING = re.compile(r"PytorchStreamWriter failed|inline_container.*unexpected pos")
 _SHOWN = 300  # the maximum number of characters shown of a library's message

@@ -205,7 +205,7 @@ def _sampling(options: Parsed, base: SamplingPlan) -> SamplingPlan:
     if explore is not None or (isinstance(base, Explore) and until is None and n is None):
         if n is not None:
             raise InputError(
-                f"`n` {n} has no effect with exploring: `--explore` and its `forwards` set the "
+                f"`n` {n} has no effect with `--explore`, whose setting `forwards` determines the "
                 "number of draws. Leave one of them out."
             )
         return base if explore is None else _with_settings(Explore, "explore", explore)

@@ -20,8 +20,9 @@ from leakbound.errors import IncompleteError, InputError, LeakboundError
 def score(options: Parsed) -> None:
     """Score the completions of RUN without loading its model.
 
-    --dtype and --device are for models that scorers use; the default is the run's. A judge on a
-    server gets requests only if --scorer names it. Workers of --ray can run all other models.
+    --dtype and --device are for models that scorers use; the defaults are the settings of RUN. A
+    judge on a server gets requests only if --scorer names the judge. Workers of --ray can run all
+    other models.
 
     Examples:
         leakbound score runs/mine --scorer 'rouge-l-recall>=0.5' --scorer contains
@@ -48,8 +49,8 @@ def bound(options: Parsed) -> None:
     """Compute the bounds of RUN from its stored scores, for example at another confidence.
 
     The default is all scorers of RUN. If --scorer names some of them, the estimates of the other
-    scorers do not change. With --limit X, the command also lists the questions whose upper bounds
-    show that they leak at most X. The confidence is that of the whole list (Holm).
+    scorers do not change. With --limit X, the command also lists questions that are proved to leak
+    at most X. With the given confidence, every entry of the list is correct (Holm's method).
 
     Examples:
         leakbound bound runs/mine --confidence 0.999
@@ -76,8 +77,8 @@ def prove(options: Parsed) -> None:
     Nothing is drawn again. The command adds up the model's own probabilities of leaking answers.
     It tries the benchmark's answers, the answers in RUN and in the runs of --proposal, and similar
     answers. The sum is a lower bound on the leak probability without sampling error, given the
-    measured margin for rounding. Bounds on leak@k follow for every k. Table, report and certificate
-    include the bound from then on.
+    measured margin for rounding. Bounds on leak@k follow for every k. From then on, tables, report
+    and certificates of RUN include these bounds.
 
     Examples:
         leakbound prove runs/npo --proposal runs/full --budget 1000
@@ -95,8 +96,8 @@ def report(options: Parsed) -> None:
     """Write one self-contained HTML page about RUNS, and print their tables.
 
     If RUNS is a folder that contains runs, write an index of them, index.html, into it. The index
-    links to the page of each complete run, written if it is missing or outdated, and to a
-    comparison of the runs that share their questions.
+    links to the page of each complete run (a missing or outdated page is written first), and to
+    comparisons of runs with the same questions.
 
     --redact is stored with the runs: until --no-redact is given, later commands write
     report-redacted.html, and exports contain no text.
@@ -115,8 +116,8 @@ def report(options: Parsed) -> None:
     if len(runs) == 1 and runs[0].is_dir() and not (runs[0] / FILE).exists():
         if out is not None:
             raise InputError(
-                f"`--out` has no effect: `{runs[0]}` is a folder of runs, and its index is written "
-                "into it. Leave out `--out`, or name runs."
+                f"`--out` has no effect: `{runs[0]}` is a folder of runs, and the index is written "
+                "into this folder. Leave out `--out`, or name runs."
             )
         with progress_bar(not options.as_json) as progress:
             index = write_index(runs[0], redact=redact, progress=progress)
@@ -189,8 +190,8 @@ def compare(options: Parsed) -> None:
     difference in mean leakage and the difference at each question. All bounds on the differences of
     one scorer are valid simultaneously. A leaderboard comes last, with upper bounds on the leakage
     (on the excess, if all runs have a control) and with utility (if --metrics measured it). RUNS
-    must have the same questions. Each decoding of a run counts as a run. --by method compares
-    methods by their median over training seeds.
+    must have the same questions. Each decoding of a run counts as a separate run. --by method
+    compares methods by their median over training seeds.
 
     Examples:
         leakbound compare runs/before runs/after

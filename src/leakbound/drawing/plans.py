@@ -78,8 +78,8 @@ class Evaluation:
             limits.append((parse_claim(study.sampling.claim).limit, True))
         if study.claims and not (self.sampled and scorers and scorers[0].binary):
             raise InputError(
-                f"`claim` {study.claims[0]} needs a binary scorer as the first one, and sampled "
-                "draws. Name a scorer such as 'rouge-l-recall>=0.5', and a temperature above 0."
+                f"`claim` {study.claims[0]} needs sampled draws and a binary first scorer. "
+                "Name a scorer such as 'rouge-l-recall>=0.5', and a temperature above 0."
             )
         return tuple(
             RecordedClaim(

@@ -87,7 +87,8 @@ def require_prover(engine: Generate, arm: str, decoding: Decoding) -> None:
     require_explores(engine, arm, decoding, PROVING)
     if not isinstance(engine, Proves):
         raise InputError(
-            f"the engine {type(engine).__name__} finds no rare leaks. Use a transformers model."
+            f"the engine {type(engine).__name__} cannot search for rare leaks. Use a transformers "
+            "model."
         )
 
 
@@ -98,9 +99,9 @@ def why_unproved(engine: Generate, decodings: Iterable[Decoding], scorer: Scorer
     such as a judge, would have to score every output that the search visits.
     """
     if not bounds_prefixes(scorer):
-        return f"{scorer.name!r} has no `bounds` of prefixes"
+        return f"scorer {scorer.name!r} cannot bound the scores of all texts with a given prefix"
     if not isinstance(engine, Proves):
-        return f"the engine {type(engine).__name__} finds no rare leaks"
+        return f"the engine {type(engine).__name__} cannot search for rare leaks"
     reasons = (why_unknown(engine, decoding, SEARCHING) for decoding in decodings)
     return next((reason for reason in reasons if reason), "")
 
@@ -233,8 +234,8 @@ def prove_arms(
             known.setdefault(prompt_id, Counter()).update(answers[prompt_id])
     if not bounds_prefixes(scorer):
         run.notes.append(
-            f"{scorer.name!r} has no `bounds` of prefixes, so no prefix is known to leak: only "
-            "complete outputs are counted"
+            f"scorer {scorer.name!r} cannot bound the scores of all texts with a given prefix, so "
+            "the search counts only the probabilities of complete outputs that leak"
         )
     for arm in arms:
         require_proves(engine, arm, run)

@@ -62,8 +62,9 @@ def share(queries: Sequence[Query], design: Design, n: int, seed: int) -> QueryS
             draws |= dict(zip(ids, counts, strict=True))
         elif design == "fixed" and n < len(ids):
             raise InputError(
-                f"`n` is divided among the queries of a question, got {n} for {len(ids)} of "
-                f"{prompt_id!r}. Raise `n`, use fewer queries, or use design 'allocated'."
+                f"`n` is divided among the queries of a question, got n = {n} for {len(ids)} "
+                f"queries of {prompt_id!r}. Raise `n`, use fewer queries, or use design "
+                "'allocated'."
             )
         elif design == "fixed":
             draws |= dict.fromkeys(ids, n // len(ids))

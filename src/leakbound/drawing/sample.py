@@ -175,7 +175,7 @@ def look(arm: Arm, scorer: Scorer) -> dict[str, Look]:
     looks = _look(arm, scorer, planned) if planned else {}
     for query_id, n in planned.items():
         if query_id not in looks or looks[query_id].n != n:
-            raise _unlike_record(arm, f"the draws of question {query_id!r} differ from the plan")
+            raise _unlike_record(arm, f"the draws of question {query_id!r} are not as planned")
     return looks
 
 
@@ -209,8 +209,8 @@ def _look(
 
 def _unlike_record(arm: Arm, how: str) -> MixError:
     return MixError(
-        f"{arm.place} does not match its record: {how}. Its scores, draws or looks were changed, "
-        "or another version of leakbound made them. Name another --out."
+        f"{arm.place} does not match its record: {how}. Its scores, draws or recorded interim "
+        "looks were changed, or another version of leakbound made them. Name another --out."
     )
 
 
@@ -244,9 +244,9 @@ def finished_plans(run: Run, source: Path, decodings: Mapping[ArmKey, Decoding])
     theirs, ours = other.record.benchmark, run.record.benchmark
     if theirs.sha256 != ours.sha256:
         raise MixError(
-            f"the control run `{source}` and `{run.path}` have different questions ({theirs.name}, "
-            f"{theirs.prompts}, and {ours.name}, {ours.prompts}). Evaluate the control on the same "
-            "benchmark."
+            f"the control run `{source}` and `{run.path}` have different questions: "
+            f"{theirs.prompts} questions of {theirs.name}, and {ours.prompts} questions of "
+            f"{ours.name}. Evaluate the control on the same benchmark."
         )
     if run.record.inputs is not None and other.queries != run.queries:
         raise MixError(
@@ -265,8 +265,8 @@ def finished_plans(run: Run, source: Path, decodings: Mapping[ArmKey, Decoding])
             )
         if arm.decoding != decoding:
             raise MixError(
-                f"arm '{key}' of the control run `{source}` was drawn under {arm.decoding}, this "
-                f"run's under {decoding}. Evaluate the control with the same options."
+                f"arm '{key}' of the control run `{source}` was drawn under {arm.decoding}, but "
+                f"this run uses {decoding}. Evaluate the control with the same options."
             )
         plans.append(ArmPlan.copied(key.control, arm))
     return plans

@@ -146,7 +146,7 @@ class AttackSearch:
         for arm, plan in zip(arms, plans, strict=True) if self.proves else ():
             engine = _measure(plan)
             if why := why_unproved(engine, [arm.decoding], self.scorer):
-                run.notes.append(f"the arm {arm.name!r} has no proofs: {why}")
+                run.notes.append(f"no rare leaks are proved for arm {arm.name!r}: {why}")
                 continue
             forwards = dict.fromkeys((query.id for query in arm.queries), self.budget)
             note_failures(run, self._prove(arm, engine, known, forwards))

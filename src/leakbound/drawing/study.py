@@ -177,8 +177,8 @@ def _require_fitting(evaluation: Evaluation) -> None:
     study, finished = evaluation.ready.study, evaluation.finished is not None
     if study.rewritings is not None and not evaluation.sampled:
         raise InputError(
-            "`inputs` divide the draws of a question among its queries, but greedy decoding draws "
-            "nothing. Add a temperature above 0."
+            "`inputs` divide the draws of a question among its queries, but greedy decoding has no "
+            "draws. Add a temperature above 0."
         )
     if study.rewritings is not None and study.rewritings.ids and finished:
         raise InputError(
@@ -195,6 +195,6 @@ def _require_fitting(evaluation: Evaluation) -> None:
         )
     if study.prove is not None and not evaluation.sampled:
         raise InputError(
-            "`prove` searches the outputs of sampled decodings for rare leaks, but greedy decoding "
-            "samples nothing. Add a temperature above 0."
+            "`prove` searches for rare leaks under sampled decodings, but all decodings are "
+            "greedy. Add a temperature above 0."
         )

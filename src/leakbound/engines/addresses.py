@@ -56,8 +56,9 @@ def require_named_control(control: str, model: str, servers: Collection[str]) ->
     url = server_of(control)
     if url is not None and url not in {*servers, server_of(model)}:
         raise UnnamedServerError(
-            f"the control {control!r} runs on a server that only a run names, so nothing was sent "
-            f"to `{url}`. If you trust the server with the questions, name it with --control."
+            f"the control {control!r} runs on a server whose address only a stored run has, so "
+            f"nothing was sent to `{url}`. If you trust the server with the questions, name the "
+            "control with --control."
         )
 
 
@@ -66,10 +67,10 @@ def require_named(model: str, servers: Collection[str]) -> None:
     url = server_of(model)
     if url is not None and url not in servers:
         raise UnnamedServerError(
-            f"the chat model {model!r} runs on a server that only a file names, so nothing was "
-            f"sent to `{url}`. If you trust the server with questions, answers and outputs, pass "
-            "the scorer with --scorer, or the rewritings with --inputs; in Python pass `scorers` "
-            "or `rewritings`."
+            f"the chat model {model!r} runs on a server whose address only a stored file has, so "
+            f"nothing was sent to `{url}`. If you trust the server with questions, answers and "
+            "outputs, pass the scorer with --scorer, or the rewritings with --inputs; in Python "
+            "pass `scorers` or `rewritings`."
         )
 
 
@@ -94,7 +95,7 @@ def key_for(url: str) -> str:
         return ""
     if not (key.isascii() and key.isprintable() and " " not in key):
         raise InputError(
-            f"{KEY_VARIABLE} holds a blank, a line break or another character that no key has. "
+            f"{KEY_VARIABLE} contains a blank, a line break or another character that no key has. "
             "Set it to the key only."
         )
     return key

@@ -55,7 +55,7 @@ def prefix_model(
             by_one = CachedModel(model, frozenset(), block=1)
             block = BLOCK if _differs(by_one, want, layers) is None else None
         return CachedModel(model, eos_token_ids, cascade, block), None
-    note = f"{type(model).__name__} cannot branch its cache ({reason}); every prefix is recomputed"
+    note = f"{type(model).__name__} cannot share cached keys ({reason}); prefixes are recomputed"
     return RecomputedModel(model, eos_token_ids), note
 
 

@@ -226,7 +226,7 @@ def cascade_attention(
     if offered.ahead:
         return _attend_joined(query, mask, shared, offered, others), None
     if others.get("s_aux") is not None:
-        raise NotJoinedError("a layer attends with sinks")
+        raise NotJoinedError("a layer uses attention sinks")
     height, parts = max(1, shared.block // offered.bytes), []
     for low in range(0, len(query), height):
         some = slice(low, low + height)
@@ -285,7 +285,7 @@ def _require_known(
         raise NotJoinedError("a layer uses an attention mask of another length than given")
     for name in _REFUSED:
         if others.get(name) is not None:
-            raise NotJoinedError(f"a layer attends with {name}")
+            raise NotJoinedError(f"a layer's attention uses `{name}`")
     return mask
 
 

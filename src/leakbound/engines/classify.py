@@ -207,7 +207,7 @@ class YesNoClassifier:
         """
         if any(second is not None for _, second in texts):
             raise InputError(
-                f"{self.name!r} reads one text, the whole prompt, got a pair. Give it a prompt."
+                f"{self.name!r} reads one text, the whole prompt, got two. Join them in one prompt."
             )
         tokenizer = self.checkpoint.tokenizer
         with quiet():

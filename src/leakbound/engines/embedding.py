@@ -84,8 +84,9 @@ class TransformersEmbedder:
         most = self.loaded.context_length
         if stop == start or (most is not None and stop > most):
             raise InputError(
-                f"a text to embed must have a token, and at most {most or 'any'} with its prompt, "
-                f"got {stop - start} after {start} of the prompt: {text[:60]!r}. Change it."
+                f"a text to embed must have at least 1 token, and with the {start} tokens of its "
+                f"prompt at most {most or 'any number'}, got {stop - start} tokens: {text[:60]!r}. "
+                "Change this text."
             )
         return ids[:stop], start
 

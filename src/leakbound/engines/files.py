@@ -179,8 +179,8 @@ def _require_layers(config: Path, tensors: int) -> None:
     layers = max((count for count in counts if type(count) is int), default=0)
     if layers > tensors:
         raise ModelError(
-            f"`{config}` states {layers:,} layers, and the model's files hold {tensors:,} tensors, "
-            "fewer than one for each. Restore the model's own config."
+            f"`{config}` states {layers:,} layers, but the model's files have only {tensors:,} "
+            "tensors, fewer than one per layer. Restore the model's own config."
         )
 
 

@@ -386,8 +386,8 @@ class TransformersEngine:
         if query_ids:
             named = ", ".join(map(repr, dict.fromkeys(query_ids)))
             self.usage.notes.append(
-                "these texts prove nothing, because their tokens do not continue the sampled "
-                f"prompt: {named}"
+                "texts of these queries prove nothing, because their tokens do not continue the "
+                f"sampled prompt: {named}"
             )
 
     def read(self, texts: Sequence[tuple[Query, str]]) -> list[Reading]:

@@ -423,8 +423,8 @@ def _read(kind: Any, location: str, files: ModelFiles, dtype: str, **common: Any
         if names:
             some = ", ".join(sorted(names)[:3]) + (", ..." if len(names) > 3 else "")
             raise ModelError(
-                f"`{location}` {kind_of_fault} tensors ({len(names)}): {some}. Its outputs would "
-                "be those of other weights. Use the complete checkpoint of this architecture."
+                f"`{location}` {kind_of_fault} tensors ({len(names)}): {some}. The loaded model "
+                "would have other weights. Use the complete checkpoint of this architecture."
             )
     return model
 

@@ -114,8 +114,8 @@ class Prompting:
         has_template = getattr(tokenizer, "chat_template", None) is not None
         if self.chat and not has_template:
             raise InputError(
-                "this needs a chat model, and the tokenizer has no chat template. Use the instruct "
-                "model, or write the plain prompt with `template` (--prompt-template)."
+                "these prompts need a chat model, but the tokenizer has no chat template. Use the "
+                "instruct model, or write the plain prompt with `template` (--prompt-template)."
             )
         return has_template and self.chat is not False
 
@@ -595,12 +595,12 @@ def require_room(
     if room < 1:
         raise InputError(
             f"query {query.id!r} has {length} prompt tokens, but prompt and completion together "
-            f"may have only {decoding.max_tokens}. Raise --max-tokens."
+            f"may have only {decoding.max_tokens} tokens. Raise --max-tokens."
         )
     if limit is not None and length + room > limit:
-        remedies = ["Shorten it", "lower --max-new-tokens", *([larger] if larger else [])]
+        remedies = ["Shorten the prompt", "lower --max-new-tokens", *([larger] if larger else [])]
         raise InputError(
-            f"query {query.id!r} has {length} prompt tokens; with max_new_tokens {room} that "
-            f"exceeds the model's context of {limit}. "
+            f"query {query.id!r} has {length} prompt tokens; with {room} new tokens, the length "
+            f"exceeds the model's context of {limit} tokens. "
             f"{', '.join(remedies[:-1])}, or {remedies[-1]}."
         )

@@ -246,9 +246,9 @@ class RayCrew:
                         losses[number] += 1
                         if losses[number] == _MOST_LOSSES:
                             raise IncompleteError(
-                                f"{_MOST_LOSSES} workers were lost one after the other with the "
-                                f"same work, the last one with: {self._why}. Give a worker more "
-                                "memory, or use fewer workers per machine, and run the same "
+                                f"{_MOST_LOSSES} workers were lost one after the other at the "
+                                f"same work; error of the last one: {self._why}. Give a worker "
+                                "more memory, or use fewer workers per machine, and run the same "
                                 "command again: finished work is kept."
                             ) from error
                         again.append((number, job))

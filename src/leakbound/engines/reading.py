@@ -90,7 +90,7 @@ class Reader:
             if len(answer) < 2:
                 raise InputError(
                     f"the answer of {query.id!r} has only an end token, so its loss has no "
-                    "gradient. Leave it out, or leave the gradient norm out."
+                    "gradient. Leave this answer or the gradient norm out."
                 )
         return [
             self._gradient_norm(query, pair) for (query, _), pair in zip(texts, pairs, strict=True)
@@ -106,8 +106,8 @@ class Reader:
         for (query, _), (prompt, answer) in zip(texts, pairs, strict=True):
             if limit is not None and len(prompt) + len(answer) > limit:
                 raise InputError(
-                    f"query {query.id!r} has {len(prompt)} prompt tokens and an answer of "
-                    f"{len(answer)}, more than the model's context of {limit}. Shorten one of them."
+                    f"query {query.id!r} has {len(prompt)} prompt tokens and {len(answer)} answer "
+                    f"tokens, but the model's context is {limit} tokens. Shorten one of them."
                 )
         return pairs
 

@@ -105,8 +105,8 @@ class Detokenizer:
         opened = {self._opens(prompt) for prompt in prompts}
         if len(opened) > 1:
             raise InputError(
-                "`max_thinking_tokens` needs prompts that all leave the thought open, or all open "
-                "the answer, got both kinds. Leave it out, or evaluate each kind separately."
+                "`max_thinking_tokens` needs prompts that all begin a thought, or all begin the "
+                "answer, got both kinds. Leave it out, or evaluate each kind separately."
             )
         closing = self._tokenizer.encode(self._marks.closing, add_special_tokens=False)
         return ThoughtBudget(self._marks, closing, self._decode, decoding, opened=opened == {True})

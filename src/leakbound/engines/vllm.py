@@ -273,7 +273,7 @@ class VllmEngine:
             if len(completed) != size:
                 raise ModelError(
                     f"vLLM gave {len(completed)} of {size} completions of query {query.id!r}. "
-                    "Nothing of this part is kept: run the same command again."
+                    "No completion of this part is kept: run the same command again."
                 )
             outputs[query] += [(chunk, output) for output in completed]
         for query, drawn in outputs.items():
@@ -402,5 +402,5 @@ def _adapter_options(folder: Path) -> dict[str, Any]:
     stated = json.loads((folder / _ADAPTER[0]).read_text(encoding="utf-8"))
     rank = next((rank for rank in _RANKS if rank >= int(stated["r"])), None)
     if rank is None:
-        raise InputError(f"`{folder}` has rank {stated['r']}; vLLM accepts at most {_RANKS[-1]}.")
+        raise InputError(f"`{folder}` has rank {stated['r']}; vLLM accepts {_RANKS[-1]} or less.")
     return {"enable_lora": True, "max_lora_rank": rank, "max_loras": 1}

@@ -111,7 +111,7 @@ class ArmSoFar:
         bounds = between(self.scorer, float(worst.lower), float(worst.upper))
         return (
             f"{self.arm}, {self.scorer.name}: {of} questions have draws, the worst of them {bounds}"
-            f"{self.ledger.within}. Of all stored {self.ledger.sentence}."
+            f"{self.ledger.within}. Stored in total: {self.ledger.sentence}."
         )
 
     def to_dict(self) -> JsonObject:
@@ -180,7 +180,7 @@ class RunSoFar:
     @property
     def state(self) -> str:
         """The progress and the running command, in one line."""
-        at_work = f"at work: {self.holder}" if self.holder else "no command is known to be at work"
+        at_work = f"at work: {self.holder}" if self.holder else "no running command is known"
         part = f"slice {self.slice} of a study " if self.slice else ""
         return f"{part}in progress: {self.done}; {at_work}"
 
@@ -249,7 +249,7 @@ def _so_far(arm: Arm, scorer: Scorer, confidence: float) -> ArmSoFar:
     elif arm.looks and arm.scored.model(slug(scorer)) is not None:
         rows = arm.scores(slug(scorer), binary=scorer.binary, rounds=len(arm.looks))
     else:
-        return replace(lacking, why_not="this scorer needs a model; bounds follow when it has run")
+        return replace(lacking, why_not="bounds follow when the scorer's model has run")
     if not rows.ids:
         return replace(lacking, why_not="nothing is drawn yet")
     evidence = Drawn(stats.Stopped(rows, arm.plan.n), order=order_of(arm, scorer))

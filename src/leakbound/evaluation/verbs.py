@@ -166,7 +166,7 @@ def _others(ready: Prepared) -> Study | None:
     if study.workers is not None:
         raise InputError(
             "`control_questions` need the model in this process, but workers open it elsewhere. "
-            "Leave one of them out, or evaluate the control questions as a separate run."
+            "Leave the workers out, or evaluate the control questions as a separate run."
         )
     data = study.data if task.loaded is None else task.loaded.data
     others = load_benchmark(study.control_questions, data=data)
@@ -461,7 +461,7 @@ def merge(runs: Sequence[str | Path], *, out: str | Path, progress: Progress = s
     record = replace(first.record, slice=None)
     merged = Run.create(Path(out), first.prompts, first.queries, record)
     if any(own.prior and own not in record.claims for own in merged.record.claims):
-        raise MixError(f"`{out}` records a claim that the slices do not. Name another --out.")
+        raise MixError(f"`{out}` records a claim that no slice records. Name another --out.")
     if (accepted := read_accepted(first.path, record)) is not None:
         write_accepted(merged.path, record, accepted)
     for key, spec in first.record.arms.items():
@@ -508,8 +508,8 @@ def _require_unsteered(study: Study) -> None:
     """Raise InputError if the draws of the study depend on scores."""
     if study.control_questions is not None:
         raise InputError(
-            "`control_questions` are compared with the questions by bounds, but `--only sample` "
-            "bounds nothing. Run `leakbound evaluate` without `--only`, or leave them out."
+            "`control_questions` need bounds, but `--only sample` computes none. Run `leakbound "
+            "evaluate` without `--only`, or leave the control questions out."
         )
     sampling, attack, search = study.sampling, study.attack, study.prove
     steering = [

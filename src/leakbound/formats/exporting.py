@@ -138,12 +138,12 @@ def _require_joined(runs: Sequence[Run], tasks: Sequence[str], arm: str) -> None
     for i, run in enumerate(runs):
         if tasks[i] in tasks[:i]:
             raise InputError(
-                f"two of the runs are about {tasks[i]!r}, the second is `{run.path}`. Name one."
+                f"two runs are about {tasks[i]!r}, the second is `{run.path}`. Name only one."
             )
         if _model(run, arm) != _model(runs[0], arm):
             raise MixError(
-                f"`{run.path}` measured another model as {arm!r} than `{runs[0].path}`. Export "
-                "runs of one model together."
+                f"the {arm} of `{run.path}` is another model than the {arm} of `{runs[0].path}`. "
+                "Export runs of one model together."
             )
 
 
@@ -178,15 +178,15 @@ def _write_samples(run: Run, out: Path, arm: str, redact: bool | None) -> Export
     notes: tuple[str, ...] = ()
     if redact is None and run.redacted:
         redact = True
-        notes = (f"`{run.path}` is redacted: scores in place of texts. --no-redact writes texts.",)
+        notes = (f"`{run.path}` is redacted: OUT has scores, no texts. --no-redact writes texts.",)
     if is_dialogue(drawn):
         raise InputError(
             f"arm {arm!r} has conversations, but a row of OUT has one answer. Export another arm."
         )
     if redact and (drawn.key.asks != "own words" or drawn.spec.attack_queries):
         raise InputError(
-            f"bounds of arm {arm!r} need the question of each of its queries, which an export of "
-            "scores lacks. Export an arm of the original questions."
+            f"bounds of arm {arm!r} depend on which queries ask the same question, which an export "
+            "of scores does not contain. Export an arm of the original questions."
         )
     rows = _scores(run, drawn) if redact else _texts(drawn)
     settings = _stated(drawn)

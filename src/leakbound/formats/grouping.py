@@ -253,8 +253,8 @@ def _question(
         question = questions[id] = SampledQuestion(id=id, text=text, answers=answers, source=source)
     elif (question.text, question.answers) != (text, answers):
         raise InputError(
-            f"{source} has another question or answer than {question.source}, and the same id "
-            f"{id!r}. Give every question its own id, or import two runs."
+            f"{source} has the same id {id!r} as {question.source}, but another question or "
+            "answer. Give every question its own id, or import two runs."
         )
     return question
 
@@ -274,8 +274,8 @@ def _scores(
         if not 0 <= score <= 1 or math.isnan(score):
             raise InputError(
                 f"scores must be in [0, 1], got {score!r} of {name!r} at question {row.id!r} in "
-                f"`{sampled.path}`. Rescale them there, or take other scores: --scores NAME, or "
-                "--scores none."
+                f"`{sampled.path}`. Rescale the scores in that file, or import other scores: "
+                "--scores NAME, or --scores none."
             )
         sampled.scores[name] &= score in (0, 1)
         scores.append((name, score))

@@ -229,7 +229,7 @@ def _match(q: SampledQuestion, prompts: Sequence[Prompt]) -> str:
         raise InputError(
             f"question {q.id!r} must contain the text of one question of the benchmark, or have "
             f"its id, got {len(ids)} matches: {q.text[:60]!r}. Name the benchmark that has this "
-            "question, or leave it out to take the questions from the file."
+            "question, or leave --benchmark out to take the questions from the file."
         )
     return ids[0]
 

@@ -91,7 +91,7 @@ def choose(samples: Sequence[Sample], criterion: Criterion = "mean_prob") -> Sel
         if sample.missing:
             raise IncompleteError(
                 f"{sample.missing} of {sample.n} selection draws of query {sample.query.id!r} "
-                "are missing. Run the selection again."
+                "are missing. Run the command again."
             )
     values = {sample.query.id: evidence(sample.completions, criterion) for sample in samples}
     question, *others = [sample.query for sample in samples]
@@ -125,7 +125,7 @@ def select(
         own.sort(key=lambda query: query.source != "original")
     by_id = {result.query.id: result for result in sample(queries, draws, seed)}
     if lost := [query.id for query in queries if query.id not in by_id]:
-        raise IncompleteError(f"no draws for the selection of query {lost[0]!r}. Run it again.")
+        raise IncompleteError(f"query {lost[0]!r} has no selection draws. Run the command again.")
     return {
         prompt_id: choose([by_id[query.id] for query in own], criterion)
         for prompt_id, own in of_prompt.items()

@@ -137,7 +137,7 @@ def require_kind(parameter: inspect.Parameter, value: object, of: str) -> None:
     """Refuse a setting of another kind than its default: a word, a boolean, a finite number."""
     if parameter.name == "layer":
         good = value >= 0 if type(value) is int else type(value) is float and 0 < value < 1
-        kind = "a whole number, 0 or more, or a share of the depth below 1"
+        kind = "a whole number, 0 or more, or a fraction of the depth below 1"
     elif isinstance(parameter.default, bool):
         good, kind = isinstance(value, bool), "true or false"
     elif isinstance(parameter.default, str):

@@ -199,8 +199,8 @@ def measure_part(measure: Measure, items: Items, part: str) -> dict[str, float]:
             raise InputError(f"{part}, {item.prompt.id!r}: {error}") from error
         if not math.isfinite(value):
             raise InputError(
-                f"{part}, {item.prompt.id!r} measures {value}, which cannot be averaged. Check "
-                "the model's probabilities there."
+                f"the metric of {item.prompt.id!r} in part {part!r} is {value}, which cannot be "
+                "averaged. Check the model's probabilities of that prompt's texts."
             )
         measured[item.prompt.id] = value
     return measured
@@ -210,7 +210,9 @@ def readings(item: Item, kind: Kind) -> tuple[Reading, ...]:
     """Return the readings of a prompt's texts of one kind; raise InputError if there are none."""
     if read := item.readings.get(kind):
         return read
-    raise InputError(f"no {kind} text of this prompt was read. Check that the benchmark has one.")
+    raise InputError(
+        f"the model read no {kind} text of this prompt. Check that the benchmark has one."
+    )
 
 
 def of_answer(measure: Callable[[Reading], float]) -> Measure:
@@ -228,7 +230,7 @@ def texts(item: Item, kind: Kind) -> tuple[str, ...]:
 def required(value: T | None, name: str) -> T:
     """Return a value that a metric needs; raise InputError if it is missing."""
     if value is None:
-        raise InputError(f"{name} of this prompt is missing. Evaluate the model with it.")
+        raise InputError(f"{name} of this prompt is missing. Evaluate the model with this metric.")
     return value
 
 

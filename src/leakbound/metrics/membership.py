@@ -108,7 +108,7 @@ def _answer(reading: Reading) -> NDArray[np.bool_]:
     """Return whether each token of the answer, without its end token, is the likeliest."""
     if len(reading.top) < 2:
         raise InputError(
-            f"memorisation needs a token before the end token, got {len(reading.top)} in all. "
-            "Give an answer with text."
+            "memorisation needs a token before the end token, got an answer of "
+            f"{len(reading.top)} tokens with its end token. Give an answer with text."
         )
     return reading.top[:-1]

@@ -156,7 +156,7 @@ class Objective:
     def __post_init__(self) -> None:
         if not self.terms:
             raise InputError(
-                f"objective {self.name!r} has no term with a weight. Give one a weight."
+                f"objective {self.name!r} has no term with a weight. Give a term a weight."
             )
 
     @property

@@ -50,8 +50,8 @@ def question_notes(prompts: Sequence[Prompt], study: Study) -> tuple[str, ...]:
     texts = {("--prompt-template", study.settings.template or ""): None}
     texts |= {("--stop", stop): None for how in study.decodings for stop in how.stop}
     notes += [
-        f"`{option}` has a backslash and {escape[0][1]!r}, two characters to the model. For a line "
-        f"break write $'\\n' in a shell, and \"\\n\" in YAML and Python."
+        f"`{option}` has a backslash and {escape[0][1]!r}: the model reads these two characters. "
+        f"For a line break write $'\\n' in a shell, and \"\\n\" in YAML and Python."
         for option, text in texts
         if (escape := _LITERAL.search(text))
     ]
@@ -113,11 +113,11 @@ def reference_notes(
         if stop and len(ids) == len(given):
             raise InputError(
                 f"no reference answer counts as a leak by `{scorer.name}`: {some(ids)}. A model "
-                f"that gives this answer would seem clean. {fix}, or add --allow-unmatched."
+                f"that gives such an answer would seem clean. {fix}, or add --allow-unmatched."
             )
         notes.append(
             f"{_UNMATCHED.format(scorer.name)} in {len(ids):,} of {many(len(given), 'question')}: "
-            f"{some(ids)}. A model that gives this answer seems clean. {fix}."
+            f"{some(ids)}. A model that gives such an answer seems clean. {fix}."
         )
     return tuple(notes)
 
@@ -147,8 +147,8 @@ def token_notes(
     words = engine.words([prompt.question for prompt in task.prompts])
     if ids := [p.id for p, own in zip(task.prompts, words, strict=True) if _unreadable(own)]:
         notes.append(
-            f"no word that the tokenizer knows ([UNK] only) in {many(len(ids), 'question')}: "
-            f"{some(ids)}. Use a model of this language, or correct the questions."
+            f"the tokenizer has only [UNK] tokens for {many(len(ids), 'question')}: {some(ids)}. "
+            "Use a model of this language, or correct the questions."
         )
     for limit, how in {how.max_new_tokens: how for how in decodings}.items():
         if limit >= longest:
@@ -158,7 +158,7 @@ def token_notes(
             notes.append(f"the protocol's limit of {limit:,} tokens {of}.")
         else:
             notes.append(
-                f"`max_new_tokens` {limit:,} {of}. The rest of an answer is not seen. Set "
+                f"`max_new_tokens` {limit:,} {of}. Longer answers are cut off. Set "
                 f"--max-new-tokens {longest} or more."
             )
     return tuple(notes)

@@ -246,4 +246,4 @@ def by_chance(models: Mapping[str, Mapping[str, Mapping[str, object]]]) -> list[
     if not (chance and names):
         return []
     of = "" if len(chance) == len(models) else f" of {', '.join(chance)}"
-    return [f"{', '.join(names)}{of}: compared with an AUC of .5, without a retrained model"]
+    return [f"{', '.join(names)}{of}: no retrained model, so compared with an AUC of 0.5"]

@@ -227,7 +227,7 @@ class _Settings:
         rows: dict[str, list[float]] = {} if rule is None else rule.stopping.counted
         for score in scores if rule is None else ():
             rows.setdefault(str(score.sample_id), []).append(_value(score, self.at_least))
-        rows |= {f"no epoch of it: {i}": [] for i in range(len(rows), self.samples or 0)}
+        rows |= {f"sample without epochs: {i}": [] for i in range(len(rows), self.samples or 0)}
         name = (scores[0].scorer or "").rpartition("/")[2]
         return drawn_by_tool(
             rows,

@@ -260,6 +260,6 @@ class OutputTree:
         """The conditions that end a completion; InputError if `ended` is required and missing."""
         needed = self.decoding.stop or self.decoding.max_thinking_tokens is not None
         if needed and self.ended is None:
-            raise InputError("a decoding with stop strings or budgets needs `ended`. Pass one.")
+            raise InputError("a decoding with stop strings or budgets needs `ended`. Pass it.")
         ended = self.ended if needed else None
         return Ending(self.model.eos_token_ids, self.decoding.longest, ended)

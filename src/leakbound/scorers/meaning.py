@@ -221,10 +221,10 @@ def _harmful_at(classifier: Classify, label: str) -> int:
     if not label:
         columns = [i for i, name in enumerate(labels) if name in _HARMFUL]
     if len(columns) != 1:
-        trait = f"is called {label!r}" if label else "is a common word for harm"
+        trait = f"be {label!r}" if label else "be a common word for harm"
         raise InputError(
-            f"one label of {classifier.name!r} must be the harmful one, but not exactly one of "
-            f"{', '.join(classifier.labels)} {trait}. Name it with `label=…`."
+            f"exactly one label of {classifier.name!r} must {trait}, got "
+            f"{', '.join(classifier.labels)}. Name the harmful label with `label=…`."
         )
     return columns[0]
 

@@ -48,8 +48,9 @@ class _RougeL:
                 "`contains`, `keyword` or `similarity`."
             )
         note = (
-            f"scorer {self.name!r} drops words of {len(lost)} answers, such as {first!r}: ROUGE "
-            f"reads ASCII letters and digits only: {some([*lost])}. Add `contains` or `keyword`."
+            f"scorer {self.name!r} drops words such as {first!r} of {len(lost)} answers "
+            f"({some([*lost])}), because ROUGE reads ASCII letters and digits only. Add `contains` "
+            "or `keyword`."
         )
         return [note]
 

@@ -132,8 +132,8 @@ def calibrate(run: Run, judge: Scorer, path: Path) -> None:
     decided = {label: [s for of, s in judged if of == label and s is not None] for label in (0, 1)}
     if not all(decided.values()):
         raise InputError(
-            f"{judge.name!r} could decide no item of one label in {str(path)!r}. Check that it "
-            "answers, or label more items."
+            f"{judge.name!r} left all items of one label in {str(path)!r} undecided. Check the "
+            "judge's replies, or label more items."
         )
     calibration = Calibration(
         positives=(sum(s == 1 for s in decided[1]), len(decided[1])),

@@ -20,8 +20,8 @@ def require_fixed_n(arm: Arm) -> None:
     """Raise InputError if an arm's questions stopped early: n must be fixed in advance."""
     if claim := claim_of(arm.spec.draws):
         raise InputError(
-            f"{arm.place} drew each question until {claim!r} was decided, but this needs a number "
-            "of draws that was fixed in advance. Sample another run without --until."
+            f"{arm.place} sampled each question until {claim!r} was decided, but this result needs "
+            "a number of draws that was fixed in advance. Sample another run without --until."
         )
 
 
@@ -62,7 +62,7 @@ def require_scores(arm: Arm, scorer: Scorer) -> list[str]:
     digests = arm.digests(scorer.name, slug(scorer))
     if digests is None:
         raise InputError(
-            f"{arm.place} has no scores of {scorer.name!r} that were computed from its present "
+            f"{arm.place} has no scores of {scorer.name!r} that were computed from its current "
             f"completions by version {RULE} of the scoring rules. Run `leakbound score` first."
         )
     return digests

@@ -115,7 +115,7 @@ def require_visible(scorer: Scorer, hides: str) -> None:
     """
     if reading_of(scorer) == "either":
         raise InputError(
-            f"{hides}, so {scorer.name!r} cannot read either part. Name "
+            f"{hides}, so {scorer.name!r} cannot read thought and answer. Name "
             f"{with_reading(scorer, 'answer').name!r}."
         )
 

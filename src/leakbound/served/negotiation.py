@@ -148,8 +148,8 @@ class Options:
             )
         if api == "completions" and prompting.chat:
             raise InputError(
-                "this needs a chat model, but ?api=completions continues plain text. Leave it out, "
-                "or write the plain prompt with --prompt-template."
+                "these prompts need a chat model, but ?api=completions continues plain text. Leave "
+                "?api=completions out, or write the plain prompt with --prompt-template."
             )
         if api == "chat" and prompting.compat is not None:
             raise InputError(
@@ -321,9 +321,9 @@ class RequestFormat:
             fields = ", ".join(f"`{field}`" for field in reply.unknown)
             raise ModelError(
                 f"replies of 'openai:{server.url}#{self.model}' have unknown fields: {fields}. "
-                "They may contain a part of an output or report a filter. Turn them off in the "
-                f"server. If they never do, write ?ignore={','.join(reply.unknown)} after the "
-                "model's name."
+                "They may contain a part of an output or report a filter. Turn these fields off in "
+                f"the server. If they never do either, write ?ignore={','.join(reply.unknown)} "
+                "after the model's name."
             )
         return reply
 

@@ -253,9 +253,9 @@ class ServedEngine:
         if limited and self._format.thinks != "off" and not self._format.closes:
             room = self._format.room(decoding)
             self._note(
-                f"the server has one limit for thought and answer, {room:,} tokens: a thought may "
-                "be longer than --max-thinking-tokens, and an answer after a short one longer than "
-                "--max-new-tokens"
+                f"the server has one limit for thought and answer together, {room:,} tokens: a "
+                "thought may exceed --max-thinking-tokens, and an answer after a short thought may "
+                "exceed --max-new-tokens"
             )
         started = time.perf_counter()
         outcomes: dict[str, _Outcomes] = {query.id: {} for query in queries}
@@ -270,7 +270,7 @@ class ServedEngine:
         for query in queries:
             own = outcomes[query.id]
             if why := refused.get(query.id):
-                yield Failure(query=query, reason=f"its server does not accept it: {why}")
+                yield Failure(query=query, reason=f"the server does not accept this query: {why}")
             else:
                 yield self._sample(query, decoding, _unfinished(own) if opened else own)
         self.usage.seconds += time.perf_counter() - started
@@ -348,20 +348,20 @@ class ServedEngine:
             outputs = tuple(map(_thought, outputs))
         elif reply.opened:
             self._note(
-                "outputs close a thought that their prompt opened, although the trial output did "
-                "not: a cut output that closes no thought is read as an unfinished thought"
+                "some outputs end a thought that the prompt began, unlike the output of the trial: "
+                "so a cut output without the end of a thought counts as an unfinished thought"
             )
         if reply.unknown:
             self._note(
                 f"replies have unknown fields ({', '.join(reply.unknown)}), which may contain a "
-                "part of an output: outputs with them are missing"
+                "part of an output: outputs with such fields count as missing"
             )
         counted = [counted_as(output, decoding.stop) for output in outputs]
         if "empty" in counted and request.choices > 1:
             self._note(
                 "the server counts the tokens of several outputs together, which does not explain "
-                "an empty output: empty outputs are missing. Write ?n=1 after the model's name to "
-                "request each output separately"
+                "an empty output: empty outputs count as missing. Write ?n=1 after the model's "
+                "name to request each output separately"
             )
         return self._keep(
             request,
@@ -398,7 +398,7 @@ class ServedEngine:
         if missing:
             self._note(
                 "draws that never arrived from the server are missing: they count as full leaks in "
-                "upper bounds and as none in lower bounds"
+                "upper bounds and as no leaks in lower bounds"
             )
         self.usage.sampled_tokens += sum(outcome.tokens for outcome in outcomes.values())
         self.usage.prompt_tokens += sum(outcome.prompt_tokens for outcome in outcomes.values())
@@ -420,7 +420,7 @@ class ServedEngine:
     def _report_wait(self, text: str) -> None:
         """Report a wait that the server requests, immediately and in the run."""
         self.tell(0, 0, note=text)
-        self._note("the server rejected requests; they were sent again after its Retry-After time")
+        self._note("the server rejected requests, which were sent again after its Retry-After time")
 
     def _note(self, note: str) -> None:
         if note not in self.usage.notes:

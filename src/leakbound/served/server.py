@@ -30,7 +30,7 @@ _PASSING = {408, 409, 425, 429}  # another attempt may succeed, as after all sta
 _REFUSING = {400, 413, 414, 422, 431, 451}  # statuses that refuse this request only
 _REJECTED = {429, 503}  # statuses of requests for which nothing was drawn
 _FAULTS = {
-    401: "Set OPENAI_API_KEY to its key, and OPENAI_BASE_URL to its URL: no other server gets it.",
+    401: "Set OPENAI_BASE_URL to the server's URL and OPENAI_API_KEY to the key for that URL only.",
     402: "Check the account, then run the same command again: received replies are kept.",
     403: "Check what the key in OPENAI_API_KEY may do, and that OPENAI_BASE_URL is this server's.",
     404: "Check the URL, which usually ends in /v1, and the model's name.",

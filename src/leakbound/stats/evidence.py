@@ -353,7 +353,9 @@ class Pair(OfRows):
                 f"{mine.questions}. Leave out questions that only one model was given."
             )
         if mine.binary != other.binary:
-            raise InputError("`rows` and `control` must have the same scorer, got two ranges.")
+            raise InputError(
+                "`rows` and `control` must both have binary or both have graded scores."
+            )
 
 
 def check_cap(cap: int) -> None:

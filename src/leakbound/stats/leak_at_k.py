@@ -124,8 +124,8 @@ def worst_of_k(rows: Rows, k: int, *, seed: Seed = None) -> float | Array:
     size = int(whole_sizes(k))
     if rows.missing.any() or size > rows.n.min():
         raise InputError(
-            f"`k` must not exceed the number of draws, and none may be missing, got {k} > "
-            f"{rows.n.min()} or {rows.missing.max()} missing."
+            f"`k` must not exceed the number of draws, and no draw may be missing, got k = {k} for "
+            f"n = {rows.n.min()}, and at most {rows.missing.max()} missing draws per question."
         )
 
     def rule(rows: Rows) -> Array:

@@ -178,7 +178,7 @@ class Arm:
         if absent:
             yield f"lacks {len(absent)} of {len(self.parts)} parts"
         if waiting := self.unlooked():
-            yield f"has {len(waiting)} questions yet to be decided"
+            yield f"has {len(waiting)} questions whose claim is not yet decided"
 
     def files(self, slug: str) -> list[Path]:
         """Return the files of the arm on which the bounds for one scorer depend.

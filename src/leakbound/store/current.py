@@ -28,9 +28,7 @@ def require_drawn(run: Path, record: RunRecord, arms: Mapping[str, Arm]) -> None
             "drawn, run `leakbound merge RUN... --out RUN`."
         )
     for lack in _undrawn(record, arms):
-        raise IncompleteError(
-            f"`{run}` is not finished: {lack}. Run the command that sampled it again."
-        )
+        raise IncompleteError(f"`{run}` is not finished: {lack}. Run its sampling command again.")
 
 
 def require_current(run: Path, arms: Mapping[str, Arm], made_from: Mapping[str, Any]) -> None:
@@ -59,15 +57,15 @@ def _differing(run: Path, arms: Mapping[str, Arm], made_from: Mapping[str, Any])
     """Yield the ways in which the estimates are outdated, as phrases."""
     maker = made_from.get("made_by", {})
     if maker != code():
-        yield f"were computed by other code, of leakbound {maker.get('version', 'unknown')}"
+        yield f"were computed by other code: leakbound {maker.get('version', 'unknown')}"
     scores = made_from["scores"]
     for name in arms.keys() - {arm for arm, *_ in scores}:
         yield f"do not cover arm {name!r}, which was drawn later"
     for name, scorer, slug, digests in scores:
         if name not in arms or arms[name].digests(scorer, slug) != digests:
-            yield f"were not computed from the scores of {scorer!r} that arm {name!r} has now"
+            yield f"were not computed from the current scores of {scorer!r} in arm {name!r}"
         if made_from.get("calibrated", {}).get(slug) != read_calibration(run, slug):
-            yield f"were not computed with the calibration of {scorer!r} that is now in the run"
+            yield f"were not computed with the current calibration of {scorer!r} in the run"
 
 
 def _remedy(run: Path, arms: Mapping[str, Arm], made_from: Mapping[str, Any]) -> str:

@@ -111,6 +111,6 @@ def write_attack_queries(run: Path, queries: tuple[AttackQuery, ...]) -> None:
 
 def read_attack_queries(run: Path) -> tuple[AttackQuery, ...] | None:
     """Return the queries that the search of a run found; None if it is not finished."""
-    again = "Remove it, and the command that made the run makes it again."
+    again = "Remove it, and repeat the command that made the run."
     stored = read_value(_AttackFile, run / _FOUND, again)
     return None if stored is None else stored.queries

@@ -154,8 +154,8 @@ def _taken(folder: Path, file: Path) -> BaseFileLock:
 
     if file.exists() and not file.is_file():
         raise InputError(
-            f"`{file}` is no file, and the lock of a folder must be a file. Remove it, or name "
-            "another folder."
+            f"`{file}` must be a file, because it is the lock of the folder. Remove `{file.name}`, "
+            "or name another folder."
         )
     how: dict[str, Any] = {"mode": FILE_MODE, "thread_local": False, "timeout": _WAIT}
     soft, remedy = file.with_name(f"{file.name}.soft"), ""
@@ -166,7 +166,7 @@ def _taken(folder: Path, file: Path) -> BaseFileLock:
         except OSError as error:
             if error.errno not in _NO_LOCKS:
                 raise
-            remedy = f" Its file system has no locks: if it has ended already, remove `{soft}`."
+            remedy = f" The file system has no locks: if that command has ended, remove `{soft}`."
             lock = SoftFileLock(soft, **how)
             lock.acquire(poll_interval=_POLL)
             warnings.warn(

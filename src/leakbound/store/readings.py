@@ -16,7 +16,7 @@ from leakbound.store.arm import Arm
 from leakbound.store.artifact import Artifact
 from leakbound.types import JsonObject, Query, Reading, to_json
 
-_REMEDY = "Restore it from a copy, or remove it and run the command that read it again."
+_REMEDY = "Restore it from a copy, or remove it and repeat the command that made it."
 
 
 @dataclass(frozen=True, slots=True)

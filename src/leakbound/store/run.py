@@ -356,7 +356,7 @@ class Run(Displayed):
         stored = Artifact(folder=self.path, kind=kind, remedy=ELSEWHERE)
         file, values = stored.file(name), tuple(stored.values(name))
         if self.record.files.get(file.name) != stored.meta(name)["digest"]:
-            raise DamagedError(f"`{file}` has other questions than at the start. {ELSEWHERE}")
+            raise DamagedError(f"`{file}` has other questions than the run began with. {ELSEWHERE}")
         return values
 
     def _files(self) -> list[tuple[str, int, int]]:

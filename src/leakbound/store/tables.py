@@ -190,7 +190,7 @@ class EventRow:
     event: Event
 
 
-DRAWN_AGAIN = "Restore it from a copy, or remove it and run the command that sampled it again."
+DRAWN_AGAIN = "Restore it from a copy, or remove it and run the sampling command again."
 """The fix for a damaged file of a part."""
 
 SCORED_AGAIN = "Restore it from a copy, or remove it and run `leakbound score` again."

@@ -35,7 +35,7 @@ def named_stress(spec: str) -> str:
     stresses = stresses_of([spec])
     if len(stresses) > 1:
         raise InputError(
-            f"the stress {spec!r} consists of {len(stresses)}. Name one of them, such as "
+            f"the stress {spec!r} consists of {len(stresses)} stresses. Name one, such as "
             f"{stresses[0].spec!r}."
         )
     return stresses[0].spec

@@ -75,8 +75,8 @@ class Relearn(OfWeights):
         if number > len(rows):
             raise InputError(
                 f"the stress {self.spec!r} teaches {number} rows of {role}, but only {len(rows)} "
-                f"rows of {bench.task.name!r} may be taught. Take fewer, omit questions by a "
-                "limit, or also teach evaluated questions: `evaluated=yes`."
+                f"rows of {bench.task.name!r} may be taught. Teach fewer rows, evaluate fewer "
+                "questions by --limit, or also teach evaluated questions: `evaluated=yes`."
             )
         order = keyed(bench.seed, f"relearn:{role}").permutation(len(rows))[:number]
         return tuple(rows[i] for i in sorted(order))

@@ -120,7 +120,7 @@ class Rewritings:
         if self.source.strip() == NONE:
             raise InputError(
                 f"inputs {NONE!r} are the questions only. Pass no `rewritings`, and no profile "
-                "that has some, such as cheng."
+                "with rewritings, such as cheng."
             )
         later = partial(_Later, loading=loading or ModelSettings().loading, servers=servers)
         return parse_inputs(self.source, later)

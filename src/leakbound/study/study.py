@@ -162,7 +162,7 @@ class Study:
                 if (value := getattr(self, name)) is not None:
                     raise InputError(
                         f"`{name}` {value!r} is for named benchmarks, but this benchmark is "
-                        f"loaded. Pass `{name}` to `load_benchmark`."
+                        f"already loaded. Pass `{name}` to `load_benchmark`."
                     )
         fits, want = isinstance(self.sampling, SamplingPlan), "FixedN, Until or Explore"
         require(fits, "sampling", self.sampling, want, "Use FixedN(1024).")
@@ -286,8 +286,8 @@ class Study:
         try:
             if not isinstance(values, Mapping):
                 raise InputError(
-                    f"a study has fields, got {type(values).__name__} {str(values)[:80]!r}. Write "
-                    "`benchmark: NAME`."
+                    f"a study must have fields, got {type(values).__name__} {str(values)[:80]!r}. "
+                    "Write `benchmark: NAME`."
                 )
             return cls.from_dict(values)
         except InputError as error:

@@ -145,7 +145,7 @@ def _check_counts(trial: _Trial) -> None:
     own = {query.id: 3 + i for i, query in enumerate(trial.queries)}
     shared = trial.sample(Draws(sizes=(max(own.values()),), draws_per_query=own))
     if {query_id: sample.n for query_id, sample in shared.items()} != own:
-        trial.refuse(f"`draws_per_query` must be kept, {own}")
+        trial.refuse(f"the draws of each query must be {own}, as `draws_per_query` states")
 
 
 def _check_completions(trial: _Trial, query_id: str, sample: Sample) -> None:
@@ -162,7 +162,7 @@ def _check_completions(trial: _Trial, query_id: str, sample: Sample) -> None:
         if c.logprob is None or c.model_logprob is None:
             continue
         if not math.isclose(c.logprob, c.model_logprob, rel_tol=1e-3, abs_tol=1e-3):
-            trial.refuse(f"at T = 1 `logprob` must be `model_logprob`, at {c.answer!r}")
+            trial.refuse(f"at T = 1 `logprob` must equal `model_logprob`, at {c.answer!r}")
 
 
 def _check_keys(trial: _Trial) -> None:

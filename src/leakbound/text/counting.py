@@ -264,7 +264,7 @@ class Ledger:
         ]
         if parts and self.complete == self.draws and not self.within:
             parts = [f"all complete{refused}"]
-        hidden = f"; the thought of {self.hidden:,} is hidden" if self.hidden else ""
+        hidden = f"; {self.hidden:,} with a hidden thought" if self.hidden else ""
         return ": ".join(filter(None, [many(self.draws, "draw"), ", ".join(parts)])) + hidden
 
     def to_dict(self) -> dict[str, int]:

@@ -358,8 +358,8 @@ def _plan(
     memory = sum(size * (4 if moves else 1) for size, moves in sizes)
     of_each = ", ".join(f"{number:,} {split} rows" for split, number in rows.items())
     steps = (
-        f"{of_each}; {count.steps:,} steps with {count.warmup:,} of warm-up, accumulation "
-        f"{count.accumulation}, {count.passes:,} passes"
+        f"{of_each}; {count.steps:,} steps, {count.warmup:,} of them warm-up, from "
+        f"{count.passes:,} forward passes, {count.accumulation} per step"
     )
     return steps, (
         f"memory: {math.ceil(memory / 1e6):,} MB for weights, gradients and AdamW's two moments, "
