@@ -72,8 +72,8 @@ def load_benchmark(
         name, argument = FORMS[Path(spec).suffix.lower()], spec
     if name not in BENCHMARKS and Path(spec).suffix and (hint := near(Path(spec))):
         raise InputError(f"{spec!r} is neither a known benchmark nor a file. {hint}")
-    file = None if name in BENCHMARKS else _with_ending(spec)
-    if file and name not in plug_ins("benchmark"):
+    file = next((file for end in FORMS if Path(file := f"{spec}{end}").is_file()), None)
+    if file and name not in BENCHMARKS and name not in plug_ins("benchmark"):
         raise InputError(f"unknown benchmark {spec!r}. Did you mean the file {file!r}?")
     load = find("benchmark", BENCHMARKS, name)
     loaded = Loaded(
@@ -126,11 +126,6 @@ def _from_anywhere(name: str, spec: str, argument: str, data: Path | None) -> st
     if name not in FORMS.values():
         return spec
     return f"{name}:{Path(argument).resolve()}"
-
-
-def _with_ending(spec: str) -> str | None:
-    """Return an existing file with this name and a known ending; None without one."""
-    return next((file for end in FORMS if Path(file := f"{spec}{end}").is_file()), None)
 
 
 def with_rewritings(prompts: Sequence[Prompt], path: str | Path) -> tuple[Prompt, ...]:

@@ -73,12 +73,10 @@ def _copy(node: Element, into: Element, name: str) -> None:
         if own.get("transform", "").startswith("rotate(-0"):
             del own["transform"]
         for key in _PLACES & own.keys():
-            own[key] = " ".join(_LONG.sub(_tenth, own[key]).split())
+            own[key] = " ".join(
+                _LONG.sub(lambda match: f"{round(float(match[0]), 1):g}", own[key]).split()
+            )
         into = ElementTree.SubElement(into, tag, own)
         into.text = node.text if tag == "text" else None
     for child in node:
         _copy(child, into, name)
-
-
-def _tenth(match: re.Match[str]) -> str:
-    return f"{round(float(match[0]), 1):g}"

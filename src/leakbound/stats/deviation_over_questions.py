@@ -133,7 +133,9 @@ class _Tangents:
 
 def _lower(rows: Rows, level: float, rho: float, most: float, alpha: float) -> float:
     """Bound from below by bets on 1 - z/highest, z = level * mean + rho * sd of a block."""
-    size = _block_size(int(rows.n.min()))
+    n = int(rows.n.min())
+    number = max(FEWEST_BLOCKS, math.isqrt(n // 2))
+    size = n // number if n >= 2 * number else min(n, 2)  # longer blocks have less bias
     if size < 2:
         return 0.0
     blocks, draws = rows.n // size, rows.in_order(missing=np.nan)
@@ -151,9 +153,3 @@ def _steps(draws: int) -> Array:
     """Return a grid as ascending fractions of the largest possible value, finer for more draws."""
     number = int(np.clip(math.ceil(rounds.FINENESS * math.sqrt(draws)), *ENDS))
     return np.arange(1, number, dtype=np.float64) / number
-
-
-def _block_size(n: int) -> int:
-    """Return the block size; a result below 2 means too few draws. Longer blocks have less bias."""
-    number = max(FEWEST_BLOCKS, math.isqrt(n // 2))
-    return n // number if n >= 2 * number else min(n, 2)

@@ -33,25 +33,7 @@ Family = Literal[
     "claim",
     "simultaneous",
 ]
-"""The group of statements that are valid simultaneously with a row, at the row's confidence.
-
-These groups contain statements about one arm and scorer:
-
-- "single": only this statement;
-- "questions": the statements about every question;
-- "excess": the mean and the largest excess over the control;
-- "gaps": the largest gap and the number of gaps;
-- "leak@k": the mean leak@k at several k;
-- "readings": the statements about the answer, about the thought, and about either of them;
-- "claim": one claim that was recorded before its draws. Each bound has the full alpha, because at
-  most one of the two bounds can lead to a wrong decision.
-
-These groups contain statements about one scorer: "grid", about all decodings; "stresses", about all
-effects of stresses; "models", about all differences from a baseline.
-
-The group "simultaneous" contains the mean and the worst question of all arms and all binary scorers
-of a run. So any limit can be judged after the results are known.
-"""
+"""See `EstimateRow.family`."""
 DECIDING: tuple[Family, Family] = ("claim", "simultaneous")
 """The families on which certificates rest."""
 _PLACE = ("arm", "scorer", "query_id")
@@ -108,7 +90,17 @@ class EstimateRow:
         query_id: the id of the query or question; None: the row is about all questions.
         estimate: the estimate, with single numbers. The properties of the row repeat the fields of
             the estimate.
-        family: the group of statements that are valid simultaneously with this row.
+        family: the group of statements that are valid simultaneously with this row, at the row's
+            confidence. Groups about one arm and scorer: "single", only this statement; "questions",
+            the statements about every question; "excess", the mean and the largest excess over the
+            control; "gaps", the largest gap and the number of gaps; "leak@k", the mean leak@k at
+            several k; "readings", the statements about the answer, about the thought, and about
+            either of them; "claim", one claim that was recorded before its draws, each bound at the
+            full alpha, because at most one of the two bounds can lead to a wrong decision. Groups
+            about one scorer: "grid", all decodings; "stresses", all effects of stresses; "models",
+            all differences from a baseline. The group "simultaneous" contains the mean and the
+            worst question of all arms and all binary scorers of a run, so that any limit can be
+            judged after the results are known.
         model, decoding, stress: the model, decoding and stress of the arm; empty in a row about
             several arms.
         reading: the part of an output that the scorer reads; empty if outputs have one text.
