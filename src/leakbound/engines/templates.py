@@ -65,8 +65,7 @@ DATE_STRING = "10 Apr 2025"
 _TODAY = datetime(2025, 4, 10)
 _FORMATS = [f"%{flag}{letter}" for flag in ("", *"-_0^#EO") for letter in ascii_letters]
 _DATES = {form: _TODAY.strftime(form) for form in _FORMATS} | {"%s": "1744243200"}  # in UTC
-# Other templates read the clock. A macro in place of the function of transformers gives them that
-# day, so that a prompt is the same on every day; transformers accepts no function as a setting.
+# Other templates read the clock. A macro in its place makes a prompt the same on every day.
 _CLOCK = "strftime_now"
 _STOPPED = (
     f"{{%- macro {_CLOCK}(format) -%}}"

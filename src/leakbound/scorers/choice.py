@@ -13,8 +13,7 @@ from leakbound.text.keywords import normalise, places
 from leakbound.types import Prompt
 
 _LETTERS = "abcdefghijklmnopqrstuvwxyz"
-# Patterns with one group, the letter. The letter is not an article ("a virus"), the pronoun "I" or
-# part of a word.
+# The one group is the letter, which is not an article, the pronoun "I" or part of a word.
 _STATED = r"(?![ai][ \t]+\w)([{letters}])(?![\w'\u2019-])"
 _LETTER = (
     r"\A\W*([{letters}])(?=[\"'*]*(?:[.):,;]?\s*\Z|[.):,;][\s\"'*]|\s*\n))"  # at the start

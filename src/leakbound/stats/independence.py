@@ -53,9 +53,7 @@ from leakbound.stats.estimate import Array, Counts
 
 Verdict = Literal["no objection", "copies", "not checkable"]
 
-# In low precision the log-probability of a text differs between batch shapes by this much and more.
-# A difference of 1e-3 moves the expectation of a count of 1,024 by 0.03 standard deviations, which
-# is negligible at a level of 1e-9.
+# Rounding of a log-probability in low precision; moves a count of 1,024 by 0.03 deviations.
 ROUNDING = 1e-3
 
 

@@ -6,6 +6,11 @@ to the mean of its component. The paper's selection of inputs (IDS) precedes clu
 settings request it. IDS is algorithm 2 of the paper, implemented in `leakbound.inputs.select`. It
 uses answers of the model before training, at T = 1 without truncation. Centres are chosen once,
 before training, and stored with the trained model.
+
+The priors were chosen for two properties. Among 8 to 21 candidates, two to four synthetic groups
+that are six spreads apart are found, in many dimensions or on a line. Real rewritings, which hardly
+form groups, give one to five components. With more dimensions or narrower components, each
+rewriting becomes a component.
 """
 
 from __future__ import annotations
@@ -33,10 +38,6 @@ from leakbound.unlearning.work_folder import stored_json
 
 CLUSTERED_FROM = 4  # if there are fewer candidates, all are centres
 MOST = 8  # largest number of components and of centres; two to four are typical
-# The priors were chosen for two properties. Among 8 to 21 candidates, two to four synthetic groups
-# that are six spreads apart are found, in many dimensions or on a line. Real rewritings, which
-# hardly form groups, give one to five components. With more dimensions or narrower components, each
-# rewriting becomes a component.
 _DIMENSIONS = 4
 _SPREAD = 0.5  # expected variance of a component, as a fraction of the variance of all candidates
 _MEANS = 0.1  # the prior's precision of the means, in candidates; less allows larger distances
@@ -137,8 +138,7 @@ def _components(points: Array, seed: int) -> tuple[NDArray[np.intp], Array]:
         weight_concentration_prior_type="dirichlet_process",
         degrees_of_freedom_prior=dimensions,
         mean_precision_prior=_MEANS,
-        # scikit-learn divides this prior by the degrees of freedom. scikit-learn's default prior
-        # expects such narrow components that all of them are occupied, for any points.
+        # scikit-learn divides this prior by the degrees of freedom
         covariance_prior=np.full(dimensions, dimensions * _SPREAD * points.var(0, ddof=1).mean()),
         n_init=_STARTS,
         max_iter=500,
