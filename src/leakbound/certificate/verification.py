@@ -228,7 +228,7 @@ def _against_run(
     says = "the same code made the certificate and checks it"
     check = compared("code", says, stated.get("code", ABSENT), code())
     other = "the certificate was made by another version of the code than the checks"
-    # If other code derives the same numbers, the numbers are confirmed, so this is only a note.
+    # Other code that derives the same numbers confirms them, so this is only a note.
     yield replace(check, status="note", says=other) if check.differences else check
 
 

@@ -71,7 +71,7 @@ class TransformersEmbedder:
             rows = [torch.tensor(ids) for ids, _ in batch]
             ids = pad_sequence(rows, batch_first=True).to(model.device)
             mask = pad_sequence([*map(torch.ones_like, rows)], batch_first=True).to(model.device)
-            # The output head is left out, because logits over a vocabulary take most of the memory.
+            # The output head is left out: logits over a vocabulary take most of the memory.
             output = model.base_model(input_ids=ids, attention_mask=mask)
             hidden = output.last_hidden_state.float()
             means += [hidden[i, start : len(ids)].mean(0) for i, (ids, start) in enumerate(batch)]

@@ -53,7 +53,7 @@ _COLDEST = 0.01  # vLLM raises lower temperatures above 0 to this temperature
 _LARGER = "raise max_model_len after the `?`"
 _ADAPTER = ("adapter_config.json", "adapter_model.safetensors")
 _RANKS = (8, 16, 32, 64, 128, 256, 512)  # ranks of adapters that vLLM accepts
-# Options for the layout of the work on the machine, which change the distribution only by rounding.
+# Options for the layout on the machine, which change the distribution only by rounding.
 _LAYOUT = (
     "tensor_parallel_size",
     "pipeline_parallel_size",

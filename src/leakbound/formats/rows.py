@@ -110,7 +110,7 @@ def is_number(value: object) -> TypeGuard[float]:
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
-# RuntimeError: an archive that is encrypted, or compressed by a method unknown to zipfile.
+# RuntimeError: an archive that is encrypted or compressed by an unknown method.
 _FAULTS = (LookupError, TypeError, AttributeError, ValueError, ArithmeticError, RuntimeError,
            EOFError, zipfile.BadZipFile, zlib.error, struct.error, pa.ArrowException)  # fmt: skip
 

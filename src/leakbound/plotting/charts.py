@@ -203,8 +203,7 @@ def _tail(rows: Sequence[ChartRow], canvas: Canvas) -> None:
     """Draw tails with bands, which are valid between the points because a tail never rises."""
     (axes,) = canvas.panels()
     for mine in by(rows, "model").values():
-        # between two points, the tail is at most the left upper bound, and at least the right lower
-        # one
+        # between two points, the tail is between the right lower and the left upper one
         after = [*mine[1:], replace(mine[-1], x=1.0, lower=0.0)]
         steps = [
             replace(one, x=at.x, lower=other.lower)

@@ -155,7 +155,7 @@ _BATCH = 2**16  # rows that are converted in one batch, because Python values ta
 _KEPT = 32  # the largest number of tables in memory
 _UNCHANGED = set[tuple[Path, tuple[int, ...]]]()
 """Files, with their state, whose digest was found correct and is not computed again."""
-# Errors that damaged bytes may raise in pyarrow, or in code that uses the values read from them.
+# Errors that damaged bytes may raise in pyarrow or later.
 _UNREADABLE = (
     pa.ArrowException, OSError, ValueError, LookupError, TypeError, AttributeError, OverflowError,
     MemoryError, RecursionError,

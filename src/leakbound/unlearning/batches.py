@@ -126,8 +126,7 @@ class Assembly:
         """
         ranges = sorted([*batch.rows.values(), *batch.others.values()], key=lambda rows: rows.start)
         counts = torch.split(batch.places.sum(dim=1), [len(inside) for inside in ranges])
-        # `split` returns views and needs one gradient in the backward pass; indexing would copy
-        # twice.
+        # `split` returns views and needs one gradient; indexing would copy twice.
         pieces = torch.split(logits, [int(count.sum()) for count in counts])
         picked = _Picked(batch, dict(zip(ranges, pieces, strict=True)))
         return {split: self._inputs(split, picked, hidden, head) for split in batch.rows}
