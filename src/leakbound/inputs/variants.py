@@ -139,7 +139,7 @@ def variants(space: Space, number: int, seed: int, fits: Fits) -> tuple[Variant,
     """
     axes = (space.texts, space.shots, space.openers, space.decodings)
     places = list(product(*(range(len(axis)) for axis in axes)))[1:]
-    # A variant is first with a probability proportional to its weight (Efraimidis & Spirakis 2006).
+    # A variant is first with probability proportional to its weight (Efraimidis & Spirakis 2006).
     weights = [prod(1 / (len(a) - 1) for a, at in zip(axes, p, strict=True) if at) for p in places]
     waits = keyed(seed, f"variants:{space.texts[0].prompt_id}").exponential(size=len(places))
     chosen = [space.variant((0, 0, 0, 0))]

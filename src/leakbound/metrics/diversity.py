@@ -16,7 +16,7 @@ from leakbound.errors import InputError
 ORDERS = 4
 _Grams = Counter[tuple[str, ...]]
 
-# The tokenisation of mteval-v13a, sacrebleu's default: punctuation is split off, except the dots
+# Tokenisation of mteval-v13a (default of sacrebleu): punctuation is split off, except the dots
 # and commas of a number.
 _JOINED = (("<skipped>", ""), ("-\n", ""), ("\n", " "))
 _ENTITIES = (("&quot;", '"'), ("&amp;", "&"), ("&lt;", "<"), ("&gt;", ">"))

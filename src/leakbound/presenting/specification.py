@@ -52,10 +52,8 @@ _IN_WORDS = {
         r"(on a CPU without AVX-512, only in layers of at least \2 weights)"
     ),
     r", prompts read (\d+) tokens at once, once for all rows from (\d+) by (\d+), (\d+)": (
-        r"; one forward pass reads up to \1 tokens of prompts; attention reads the keys of a "
-        r"prompt once for all its sequences if the longest prompt has at least \2 tokens, the "
-        r"prompts have at least \3 sequences on average, and the length of the longest prompt "
-        r"times the number of sequences is at least \4"
+        r"; one forward pass reads up to \1 tokens of prompts; sequences share one read of a "
+        r"prompt's keys from \2 tokens, \3 sequences per prompt, and \4 tokens times sequences"
     ),
     "the model stays the one that its server names": "the server always uses the named model",
     "heeds the decoding and the neutral settings": "follows the decoding and the neutral settings",

@@ -421,7 +421,7 @@ def _within(lump: Lump, u: Floats, decoding: Decoding, margin: float) -> Starts:
     after = next_distribution(lump.logits[None], decoding, confidence_of([stem]), margin)
     others = after.logprob.clone()
     others[0, lump.children] = -math.inf
-    # log-probabilities serve as logits at T = 1; without some tokens they are renormalised
+    # log-probabilities serve as logits at T = 1
     picks = pick(others, Decoding(), np.zeros(len(u), dtype=np.int64), u, (np.zeros(1), depth))
     tokens, counts = (x.tolist() for x in np.unique(picks.tokens, return_counts=True))
     steps = after.at(np.zeros(len(tokens), dtype=np.int64), np.array(tokens))
