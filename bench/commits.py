@@ -153,10 +153,10 @@ def child(job: Row) -> None:
                 status = int(ended.code or 0)
         if status not in ((0, 4, 5) if command[0] == "certify" else (0,)):
             raise SystemExit(f"`leakbound {' '.join(command)}` ended with status {status}")
-        found: list[Row] = [{"place": "exit status", "value": status}]
+        got: list[Row] = [{"place": "exit status", "value": status}]
         with suppress(json.JSONDecodeError):
-            found += statements(json.loads(printed.getvalue() if command[0] != "certify" else "[]"))
-        rows |= keyed(f"--json of {command[0]} {number}", found)
+            got += statements(json.loads(printed.getvalue() if command[0] != "certify" else "[]"))
+        rows |= keyed(f"--json of {command[0]} {number}", got)
     for file in sorted(Path().glob(f"{job['study']}*/run.json")):
         run = leakbound.load(file.parent)
         arms = {str(name): arm for name, arm in run.arms.items()}
@@ -164,10 +164,10 @@ def child(job: Row) -> None:
             name: " ".join(str(getattr(arm.decoding, setting, "")) for setting in SETTINGS)
             for name, arm in arms.items()
         }
-        found = [row.to_dict() | {"decoding": how.get(row.arm)} for row in run.estimates]
+        got = [row.to_dict() | {"decoding": how.get(row.arm)} for row in run.estimates]
         for name, arm in arms.items():
-            found.append({"quantity": "order key", "arm": name, "value": str(order_key(arm))})
-        rows |= keyed(file.parent.name, found)
+            got.append({"quantity": "order key", "arm": name, "value": str(order_key(arm))})
+        rows |= keyed(file.parent.name, got)
     keep(Path(f"{job['study']}.json"), rows)
 
 
@@ -199,16 +199,16 @@ def statements(document: Any, place: str = "") -> Iterator[Row]:
 
 def keyed(source: str, rows: Iterable[Row]) -> Rows:
     """Key rows by what they are about; further ones about the same are marked."""
-    found: Rows = {}
+    got: Rows = {}
     for row in (row for row in rows if row.get("family") not in ("claim", "simultaneous")):
         about = [name for name in ("place", *ABOUT) if name != "decoding" or source[:6] != "--json"]
         words = [source, *(row.get(name) for name in about)]
         key = " | ".join(str(word) for word in words if word not in (None, "", False))
-        while key in found:
+        while key in got:
             key += " again"
         kept = {name: row.get(name) for name in (*ABOUT, *NUMBERS, "over")}
-        found[key] = kept | {"method": row.get("method") or ""}
-    return found
+        got[key] = kept | {"method": row.get("method") or ""}
+    return got
 
 
 def started(folder: Path, study: str, checkout: Path, commands: object) -> subprocess.Popen[bytes]:
@@ -273,8 +273,8 @@ def main() -> int:
     print(f"{'together':10}{time.monotonic() - begun:6.1f} s, {processor:.0f} s of CPU")
     for reason, count in allowed.most_common():
         print(f"allowed, {count:,} times: {reason}")
-    for study, found in others.items():
-        for difference in found:
+    for study, got in others.items():
+        for difference in got:
             print(f"DIFFERS {study}: {difference}")
     keep(given.json, {"allowed": allowed, "others": others})
     return int(any(others.values()))

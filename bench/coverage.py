@@ -148,7 +148,7 @@ def of_draws(row: Theorem) -> bool:
 
 def of_one_question() -> Bounded:
     """Every theorem about the draws of one question, by each of its methods."""
-    found: Bounded = {judge: (judged(*rates), lambda law: law.p) for judge, rates in JUDGES.items()}
+    got: Bounded = {judge: (judged(*rates), lambda law: law.p) for judge, rates in JUDGES.items()}
     for row in filter(of_draws, LISTED):
         quantity, truth = TRUTHS[row.reading]
         for binary in (True, False) if row.binary is None else (row.binary,):
@@ -156,12 +156,12 @@ def of_one_question() -> Bounded:
             for method in (None, "paper") if row.paper else (None,):
                 title = ", ".join(filter(None, (own.name, method)))
                 of_law = (lambda law, of=truth: of(law.coin)) if binary else truth
-                found[title] = called(own, quantity, method), of_law
+                got[title] = called(own, quantity, method), of_law
     blocks = next(row for row in LISTED if row.name == "draws: leak@k, graded")
     for k in (2, 8, 32):  # one k has its own bounds
         truth = partial(Law.leak_at, k=np.array([k]))
-        found[f"leak@{k}, that k"] = called(blocks, leak_at(k)), truth
-    return found
+        got[f"leak@{k}, that k"] = called(blocks, leak_at(k)), truth
+    return got
 
 
 CONBO: Bounded = {
@@ -394,15 +394,15 @@ def independence() -> int:
         for n in (256, 1024) if law.startswith(args.only) else ():
             row: dict[str, Any] = {"law": law, "n": n}
             for times in (1, 2, 4):
-                rng, found = np.random.default_rng([index, n, times]), Counter[str]()
+                rng, got = np.random.default_rng([index, n, times]), Counter[str]()
                 for _ in range(args.trials):
                     drawn, logp = draw(rng, n // times)
                     _, first, counts = np.unique(drawn, return_index=True, return_counts=True)
                     checked = check_independence(times * counts, logp[first])
-                    found["refused"] += checked.verdict == "copies"
-                    found["p < .01"] += min(checked.text, checked.copies, checked.chunks) < 0.01
+                    got["refused"] += checked.verdict == "copies"
+                    got["p < .01"] += min(checked.text, checked.copies, checked.chunks) < 0.01
                 name = "independent" if times == 1 else f"{times} copies"
-                row |= {f"{name}: {what}": found[what] for what in ("refused", "p < .01")}
+                row |= {f"{name}: {what}": got[what] for what in ("refused", "p < .01")}
             rows.append(row)
     report(args.json, rows)
     wrong = [row for row in rows if row["independent: refused"]]  # its level is 1e-9

@@ -80,8 +80,8 @@ class Book:
     def tried(self, part: str, case: str, what: str, outcome: Callable[[], Outcome]) -> None:
         """Try this, unless it was tried."""
         if not self.has(part, case, what):
-            found = outcome()
-            self.add(Row(part, case, what, found.kind, found.why))
+            got = outcome()
+            self.add(Row(part, case, what, got.kind, got.why))
 
     def add(self, row: Row) -> None:
         """Write a line down at once."""
@@ -117,8 +117,8 @@ def kills_and_faults(book: Book, limit: int | None) -> None:
 
 def worst(run: Any, *flip: Any) -> Outcome:
     """Of several commands that read a run with a flipped bit, the one that did worst."""
-    found = [Outcome(kind, f"{by}: {why}") for by, (kind, why) in run.outcomes(*flip)]
-    return min(found, key=lambda outcome: WORST.index(outcome.kind))
+    got = [Outcome(kind, f"{by}: {why}") for by, (kind, why) in run.outcomes(*flip)]
+    return min(got, key=lambda outcome: WORST.index(outcome.kind))
 
 
 def flipped_bits(book: Book, limit: int | None) -> None:
@@ -171,14 +171,14 @@ def tables(rows: list[Row]) -> str:
         "flips": "Flipped bits, by kind of run",
         "hostile": "Hostile files and servers",
     }
-    told = [_table([row for row in rows if row.part != "finished"], lambda row: row.part)]
+    seen = [_table([row for row in rows if row.part != "finished"], lambda row: row.part)]
     for part, title in titles.items():
         if mine := [row for row in rows if row.part == part]:
-            told.append(f"### {title}\n\n{_table(mine, lambda row: row.case)}")
+            seen.append(f"### {title}\n\n{_table(mine, lambda row: row.case)}")
             if part == "faults":
                 by_action = _table(mine, lambda row: row.what.partition(" at ")[0])
-                told.append(f"### Kills and faults, by kind\n\n{by_action}")
-    return "\n".join(["", "\n\n".join(told), ""])
+                seen.append(f"### Kills and faults, by kind\n\n{by_action}")
+    return "\n".join(["", "\n\n".join(seen), ""])
 
 
 def _table(rows: list[Row], name: Callable[[Row], str]) -> str:
@@ -191,8 +191,8 @@ def _table(rows: list[Row], name: Callable[[Row], str]) -> str:
 
 
 def _counts(rows: list[Row]) -> tuple[tuple[str, str], ...]:
-    found = Counter(row.kind for row in rows)
-    return ("tries of each", f"{found.total():,}"), *((k, f"{found[k]:,}") for k in OUTCOMES)
+    got = Counter(row.kind for row in rows)
+    return ("tries of each", f"{got.total():,}"), *((k, f"{got[k]:,}") for k in OUTCOMES)
 
 
 def main() -> int:

@@ -188,10 +188,10 @@ def races(folder: Path, args: Any, scratch: Path) -> Iterator[dict[str, Any]]:
         name = f"{worker}, {rows:,} rows" if rows else worker
         contest, threads = Contest(name, folder, replace(work, rows=rows)), torch.get_num_threads()
         engines = [Engine(name, worker, python)] if python else []
-        found, failed = race(contest, engines, threads, args.rounds, scratch)
+        got, failed = race(contest, engines, threads, args.rounds, scratch)
         for why in failed.values():
             yield {"engine": name, "tokens_s": float("nan"), "forwarded": why}
-        for times in found.values():
+        for times in got.values():
             tokens = sum(len(ids) for each in times.drawn for ids in each)  # of every round
             speed = tokens / median(times.seconds)
             yield {"engine": name, "tokens_s": speed, "forwarded": times.tokens[0]}
@@ -216,7 +216,7 @@ def main() -> None:
     )
     name = torch.cuda.get_device_name() if args.device == "cuda" else args.device
     print(f"{name}, torch {torch.__version__}, {args.dtype}, {args.model or args.shape}\n")
-    found: dict[str, Any] = {"device": name, "steps": [], "races": []}
+    got: dict[str, Any] = {"device": name, "steps": [], "races": []}
     with tempfile.TemporaryDirectory() as scratch:
         for i, sharp in enumerate([1.0] if args.model else args.sharp):
             folder = args.model or Path(scratch, f"sharp-{sharp:g}")
@@ -225,7 +225,7 @@ def main() -> None:
             if not i:
                 laboratory = Laboratory(folder, args.device, args.dtype, args.rounds)
                 made = list(steps(laboratory, args))
-                found["steps"] = made
+                got["steps"] = made
                 print(f"milliseconds\n\n{markdown(made)}")
                 del laboratory
                 if args.device == "cuda":
@@ -233,8 +233,8 @@ def main() -> None:
             print(f"\nlogits × {sharp:g}\n")
             rows = list(races(folder, args, Path(scratch)))
             print(markdown(rows))
-            found["races"] += [{"sharp": sharp} | row for row in rows]
-    keep(args.json, found)
+            got["races"] += [{"sharp": sharp} | row for row in rows]
+    keep(args.json, got)
 
 
 if __name__ == "__main__":

@@ -224,14 +224,14 @@ class Truth:
     @cached_property
     def _laws(self) -> dict[ArmKey, dict[str, Law]]:
         """The answer's distribution by arm and question; arms of several decodings also as one."""
-        found: dict[ArmKey, dict[str, Law]] = {}
+        got: dict[ArmKey, dict[str, Law]] = {}
         for arm in self.run.arms.values():
             law = self.engines[arm.key.model].law
             for key in (arm.key, replace(arm.key, decoding="")):
-                found.setdefault(key, {}).update(
+                got.setdefault(key, {}).update(
                     {query.id: law(query, arm.decoding) for query in arm.queries}
                 )
-        return found
+        return got
 
 
 @cache
@@ -347,13 +347,13 @@ def trained(case: Case, number: int, folder: Path) -> dict[str, Run]:
     task, study = benchmark(case.questions), case.study
     calm = Known.on(f"control {number}", task, [CONTROL])
     control = evaluate(calm, task, out=folder / "control", **study).path
-    found = {}
+    got = {}
     for seed, strength in enumerate(np.random.default_rng(number).choice(STRENGTHS, max(SEEDS))):
         laws = [scaled(law, strength) for law in LAWS]
         model = Known.on(f"target {number} {seed}", task, laws)
         out = folder / f"method-{seed}"
-        found[out.name] = evaluate(model, task, out=out, control=control, **study)
-    return found
+        got[out.name] = evaluate(model, task, out=out, control=control, **study)
+    return got
 
 
 def tally_of_methods(case: Case, numbers: Sequence[int]) -> Tally:
@@ -470,7 +470,7 @@ MODELS = {
 
 def row_of(name: str, runs: int, confidence: float) -> dict[str, Any]:
     """Count how often a verdict on this model errs, and its words."""
-    model, said = MODELS[name], list[Verdict]()
+    model, shown = MODELS[name], list[Verdict]()
     task = benchmark(len(model.target))
     study = Study(task, scorers=("keyword",), confidence=confidence, **model.study)
     for number in range(runs):
@@ -479,16 +479,16 @@ def row_of(name: str, runs: int, confidence: float) -> dict[str, Any]:
         with tempfile.TemporaryDirectory() as folder:
             out = Path(folder, "run")
             run = evaluate(engines["target"], study, out=out, control=engines["control"])
-            said.append(run.verdict)
-    errs = sum(map(model.errs, said))
+            shown.append(run.verdict)
+    errs = sum(map(model.errs, shown))
     return {
         "model": name,
         "runs": runs,
         "errs": errs,
         "p": p_value(errs, runs, 1 - confidence),
-        "LEAKS": sum(one.kind == "leaks" for one in said),
-        "on average": sum(one.where.startswith("on average") for one in said),
-        "BELOW": sum(one.limit.startswith("BELOW") for one in said),
+        "LEAKS": sum(one.kind == "leaks" for one in shown),
+        "on average": sum(one.where.startswith("on average") for one in shown),
+        "BELOW": sum(one.limit.startswith("BELOW") for one in shown),
     }
 
 

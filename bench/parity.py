@@ -75,11 +75,11 @@ def compared(run: Run) -> Iterator[dict[str, Any]]:
 
 def oracle(arm: Arm) -> Oracle:
     """Their evaluation of the model of an arm of greedy answers."""
-    location, asked = arm.spec.model, arm.spec.fingerprint["prompting"]
+    location, wanted = arm.spec.model, arm.spec.fingerprint["prompting"]
     model = AutoModelForCausalLM.from_pretrained(location, dtype="float32").eval()
     tokenizer = AutoTokenizer.from_pretrained(location)
-    template = None if asked["chat"] else asked["template"]
-    if asked["family"] == "llama-2-chat":
+    template = None if wanted["chat"] else wanted["template"]
+    if wanted["family"] == "llama-2-chat":
         template = LLAMA_2_CHAT
     return Oracle(model, tokenizer, arm.decoding.max_new_tokens, template)
 

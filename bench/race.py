@@ -150,12 +150,12 @@ class Ruler:
 
 def read(work: Work, ruler: Ruler, drawn: Drawn, seed: int = 0) -> list[np.ndarray]:
     """Lengths of all draws and log-probabilities of some, of each prompt in turn."""
-    random, found = np.random.default_rng(seed), []
+    random, got = np.random.default_rng(seed), []
     for prompt, draws in zip(work.prompts, drawn, strict=True):
         # Shuffled: the forest gives equal ones together. Rounded: they must tie.
         some = [draws[i] for i in random.permutation(len(draws))[:CHECKED]]
-        found += [np.array([*map(len, draws)]), ruler.of(prompt, some).round(3)]
-    return found
+        got += [np.array([*map(len, draws)]), ruler.of(prompt, some).round(3)]
+    return got
 
 
 def same_law(ours: Sequence[np.ndarray], theirs: Sequence[np.ndarray]) -> list[float]:
@@ -182,7 +182,7 @@ def race(
 ) -> tuple[dict[str, Times], dict[str, str]]:
     """The times of rounds of all engines in turn, and why an engine is left out."""
     work, failed = asdict(contest.work), dict[str, str]()
-    found = {engine.name: Times() for engine in engines}
+    got = {engine.name: Times() for engine in engines}
     with ExitStack() as stack:
         live = {
             engine: stack.enter_context(closing(Process(engine, threads, scratch)))
@@ -201,11 +201,11 @@ def race(
             except RuntimeError as error:
                 failed[engine.name] = str(error)
                 continue
-            times = found[engine.name]
+            times = got[engine.name]
             times.seconds.append(answer["seconds"])
             times.tokens.append(answer["forwarded"] or needed(contest.work, answer["drawn"]))
             times.drawn = times.drawn or answer["drawn"]
-    return {name: times for name, times in found.items() if name not in failed}, failed
+    return {name: times for name, times in got.items() if name not in failed}, failed
 
 
 def needed(work: Work, drawn: Drawn) -> int:
@@ -279,8 +279,8 @@ def main(doc: str | None) -> int:
     rows: list[dict[str, Any]] = []
     with tempfile.TemporaryDirectory() as scratch:
         for contest in contests(args):
-            found, failed = race(contest, engines, args.threads, args.rounds, Path(scratch))
-            rows.append(row(contest, found))
+            got, failed = race(contest, engines, args.threads, args.rounds, Path(scratch))
+            rows.append(row(contest, got))
             for name, why in failed.items():
                 print(f"{name} left out of {contest.label}: {why}")
             print(f"{contest.label}: done", file=sys.stderr, flush=True)

@@ -211,8 +211,8 @@ def rare() -> int:
     rows: list[dict[str, Any]] = []
     for label in args.of:
         engine = TransformersEngine.open(str(paths[label]), prompting_of(task), device="cpu")
-        found = Rare(engine, task, args.questions).rows(args.budgets, args.draws)
-        rows += [{"model": label} | row for row in found]
+        got = Rare(engine, task, args.questions).rows(args.budgets, args.draws)
+        rows += [{"model": label} | row for row in got]
     lead = "fraction of the reference: the leaking draws, or the largest proof"
     report(args.json, rows, lead)
     return 0
@@ -243,15 +243,15 @@ class Rare:
 
     def prover(self, name: str, budget: int) -> tuple[float, int]:
         leads = [(self.queries[name], [self.prompts[name].answer or ""])]
-        (found,) = self.engine.prove(leads, self.decoding, budget, self.ranges)
-        pairs = zip(found.events, found.lows, strict=True)
-        return math.fsum(event.mass * low for event, low in pairs), found.forwards
+        (got,) = self.engine.prove(leads, self.decoding, budget, self.ranges)
+        pairs = zip(got.events, got.lows, strict=True)
+        return math.fsum(event.mass * low for event, low in pairs), got.forwards
 
     def exploration(self, name: str, budget: int) -> tuple[float, int]:
         effort, query = Effort(mode="exact", forwards=budget), self.queries[name]
-        (found,) = self.engine.explore([query], self.decoding, effort, self.ranges)
-        pairs = zip(found.events, self.ranges(query, found.events), strict=True)
-        return math.fsum(event.mass * low for event, (low, _) in pairs), found.forwards
+        (got,) = self.engine.explore([query], self.decoding, effort, self.ranges)
+        pairs = zip(got.events, self.ranges(query, got.events), strict=True)
+        return math.fsum(event.mass * low for event, (low, _) in pairs), got.forwards
 
     def drawn(self, name: str, budget: int) -> tuple[float, int]:
         """The lower bound of the fewest draws, a power of 2, that take the budget."""
@@ -266,7 +266,7 @@ class Rare:
 
     def rows(self, budgets: Sequence[int], draws: int) -> Iterator[dict[str, Any]]:
         """A row per budget and method: of the questions whose reference is 1e-6 or more."""
-        found: dict[tuple[int, str], dict[str, tuple[float, int]]] = {
+        got: dict[tuple[int, str], dict[str, tuple[float, int]]] = {
             (budget, method): {name: call(name, budget) for name in self.queries}
             for budget in budgets
             for method, call in self.methods.items()
@@ -275,12 +275,12 @@ class Rare:
         for name in self.queries:
             hits = self.hits(name, draws, "bench:reference")
             sure = stats.bound(stats.Rows.of_hits(hits, draws), confidence=1 - 1e-6, side="upper")
-            proofs = [each[name][0] for (_, method), each in found.items() if method != DRAWN]
+            proofs = [each[name][0] for (_, method), each in got.items() if method != DRAWN]
             most[name] = max(hits / draws, *proofs)
             if max(proofs) > float(sure.upper):
                 raise SystemExit(f"{name}: {max(proofs)} is proved, but draws allow {sure.upper}")
         counted = [name for name in self.queries if most[name] >= 1e-6]
-        for (budget, method), each in found.items():
+        for (budget, method), each in got.items():
             fractions = [each[name][0] / most[name] for name in counted] or [0.0]
             yield {
                 "budget": budget,
@@ -343,9 +343,9 @@ def training() -> int:
             took[side].append(statistics.median(b - a for a, b in pairwise(ends)))
     ratio = statistics.median(p / o for p, o in zip(took["plain"], took["leakbound"], strict=True))
     apart = max(abs(a - b) / abs(b) for a, b in zip(*losses.values(), strict=True))
-    found = {f"{side}, CPU s a step": statistics.median(each) for side, each in took.items()}
-    found |= {"ratio": ratio, "losses differ by": apart}
-    report(args.json, [found])
+    got = {f"{side}, CPU s a step": statistics.median(each) for side, each in took.items()}
+    got |= {"ratio": ratio, "losses differ by": apart}
+    report(args.json, [got])
     return 0
 
 

@@ -129,7 +129,7 @@ def worst_excess(data: DataSet, *, confidence: float, **how: Any) -> Estimate:
 def differences(data: DataSet, *, confidence: float, **how: Any) -> Estimate:
     """Two models against one baseline: a miss of any bound of a side is one miss."""
     base = data.hits[::-1]
-    found = []
+    got = []
     for hits in (data.hits, np.roll(data.hits, MANY)):
         each = partial(excess_of, *(partial(bound, Rows.of_hits(x, data.n)) for x in (hits, base)))
         means = (
@@ -138,23 +138,23 @@ def differences(data: DataSet, *, confidence: float, **how: Any) -> Estimate:
         both = 1 - 2 * (1 - confidence)
         mean = partial(excess_of, *means)
         made = difference_over_questions(mean, each, len(P), models=2, confidence=both)
-        found += made.estimates
-    lower, upper = (np.concatenate([np.atleast_1d(getattr(x, end)) for x in found]) for end in ENDS)
-    return replace(found[-1], lower=lower, upper=upper)
+        got += made.estimates
+    lower, upper = (np.concatenate([np.atleast_1d(getattr(x, end)) for x in got]) for end in ENDS)
+    return replace(got[-1], lower=lower, upper=upper)
 
 
 def looked_at(data: DataSet, worst: bool, **how: Any) -> Estimate:
     """Questions watched at doubling looks, a miss at any of which is one; or the worst of them."""
-    leaks, found, size = data.scores > 0.5, [], 8
+    leaks, got, size = data.scores > 0.5, [], 8
     while size < 2 * data.n:
         size = min(size, data.n)
         hits = leaks[:, :size].sum(axis=1)
         made = partial(bound, Stopped(Rows.of_hits(hits, size), data.n))
         each = every_question(made, len(EACH), independent=False, **how)
-        found.append(worst_watched(each) if worst else each)
+        got.append(worst_watched(each) if worst else each)
         size *= 2
-    lower, upper = (np.array([getattr(x, end) for x in found]) for end in ENDS)
-    return replace(found[-1], lower=lower.max(axis=0), upper=upper.min(axis=0))
+    lower, upper = (np.array([getattr(x, end) for x in got]) for end in ENDS)
+    return replace(got[-1], lower=lower.max(axis=0), upper=upper.min(axis=0))
 
 
 def far_mean(data: DataSet, **how: Any) -> Estimate:

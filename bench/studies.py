@@ -92,20 +92,20 @@ def commands_of(places: Mapping[str, object]) -> dict[str, list[list[str]]]:
     """
     models = {name: f"{places.get('shared')}/{name}" for name in ("chain", "other", "random")}
     values = {**models, **places, "template": "{question}\n"}
-    found: dict[str, list[list[str]]] = {}
+    got: dict[str, list[list[str]]] = {}
     for line in STUDIES.strip().splitlines():
         if not line.startswith(" "):
             study = line
-            found[study] = []
+            got[study] = []
             continue
         words = [word.replace("OUT", study) for word in line.split()]
         for name, value in values.items():
             words = [word.replace(f"${name}", str(value)) for word in words]
         if line.startswith("  "):
-            found[study][-1] += words
+            got[study][-1] += words
         else:
-            found[study].append(words)
-    return found
+            got[study].append(words)
+    return got
 
 
 def write_shared(folder: Path) -> Path:

@@ -172,14 +172,14 @@ class Lab:
         enough: Callable[[T], bool],
     ) -> tuple[float, dict[str, T]]:
         """The first learning rate whose model is good enough, else the last; and what was found."""
-        found = {}
+        got = {}
         for rate in rates:
             trial = self.folder / "trials" / f"{self.slug(name, 0)}-{rate:g}"
             self.unlearned(name, 0, trial, rate)
-            found[f"{rate:g}"] = measure(trial)
-            if enough(found[f"{rate:g}"]):
+            got[f"{rate:g}"] = measure(trial)
+            if enough(got[f"{rate:g}"]):
                 break
-        return rate, found
+        return rate, got
 
     def _recall(self, prompts: Sequence[Prompt], model: Path) -> float:
         engine = open_engine(str(model), self.prompting, device=self.device)
@@ -296,10 +296,10 @@ def task_of(size: Size, data: Path | None) -> Benchmark:
     if size.whole:
         return task
     queried = task.prompts[size.first :][size.step - 1 :: size.step][: size.questions]
-    found = task if not size.keeps else load_benchmark(size.keeps, data=data)
+    got = task if not size.keeps else load_benchmark(size.keeps, data=data)
     kept: tuple[Prompt, ...] = ()
     if size.utility:
-        retained = found.split("retain")[: size.retained or len(queried)]
+        retained = got.split("retain")[: size.retained or len(queried)]
         kept = tuple(replace(prompt, examples=()) for prompt in retained)
 
     def answered(prompt: Prompt) -> Prompt:
@@ -340,8 +340,8 @@ def distance_apart(
 
     def read(question: str) -> torch.Tensor:
         ids, (start, end) = prompting.locate(loaded.tokenizer, question)
-        found = loaded.model(torch.tensor([ids]), output_hidden_states=True)
-        states: torch.Tensor = found.hidden_states[layer + 1][0, start:end]
+        got = loaded.model(torch.tensor([ids]), output_hidden_states=True)
+        states: torch.Tensor = got.hidden_states[layer + 1][0, start:end]
         return states
 
     far = []

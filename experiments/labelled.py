@@ -59,14 +59,14 @@ def errors(file: Path, label: str = "label", scorers: Sequence[str] = SCORERS) -
         )
         for row in rows
     ]
-    found = []
+    got = []
     for name in scorers:
         scored = [score == 1 for score in score_pairs(make_scorer(name), items)]
         missed = sum(leak and not hit for leak, hit in zip(truth, scored, strict=True))
         mistaken = sum(hit and not leak for leak, hit in zip(truth, scored, strict=True))
         leaks = sum(truth)
-        found.append(Errors(name, (missed, leaks), (mistaken, len(truth) - leaks)))
-    return found
+        got.append(Errors(name, (missed, leaks), (mistaken, len(truth) - leaks)))
+    return got
 
 
 def agreement(file: Path, label: str, second: str) -> tuple[int, int, float]:

@@ -112,9 +112,9 @@ class Board:
         """The board that the command line names."""
 
         def lab(name: str) -> Lab:
-            found = Lab.open(name, options.out / name, options.data, options.base)
-            more = {**found.size.more, **(MORE if name == "builtin" else {})}
-            return replace(found, size=replace(found.size, more=more))
+            got = Lab.open(name, options.out / name, options.data, options.base)
+            more = {**got.size.more, **(MORE if name == "builtin" else {})}
+            return replace(got, size=replace(got.size, more=more))
 
         another = ANOTHER.get(options.size)
         other = None if another is None else lab(another)
@@ -208,13 +208,13 @@ class Board:
         if not names:
             return
         runs = {name: self.runs(name) for name in names}
-        found = {"as it is": self._standing(runs, "")}
+        got = {"as it is": self._standing(runs, "")}
         for part in self.parts:
             own = runs if part is self else {name: part.runs(name) for name in names}
-            found |= {stress: part._standing(own, stress) for stress in part.stresses}
+            got |= {stress: part._standing(own, stress) for stress in part.stresses}
         order = sorted(names, key=lambda name: median(self.at_worst(name)))
         for opener in (False, True):
-            some = {k: each for k, each in found.items() if k.startswith("opener") is opener}
+            some = {k: each for k, each in got.items() if k.startswith("opener") is opener}
             if some:
                 header = ["method", *(name.partition(",")[0] for name in some)]
                 rows = [[self._row(n), *(each[n] for each in some.values())] for n in order]
@@ -274,7 +274,7 @@ class Board:
         A method is on the front, and in colour, if no other method leaks at most as much at worst
         and keeps at least as much, and does better in one of the two (medians over the seeds).
         """
-        found = {
+        got = {
             name: (
                 [self.as_it_is(run) for run in self.runs(name)],
                 self.at_worst(name),
@@ -282,7 +282,7 @@ class Board:
             )
             for name in self.finished()
         }
-        middle = {name: (median(worst), median(kept)) for name, (_, worst, kept) in found.items()}
+        middle = {name: (median(worst), median(kept)) for name, (_, worst, kept) in got.items()}
         order = sorted(middle, key=lambda name: (-middle[name][0], middle[name][1]))
         best = front(middle)
         figure = Figure(figsize=(9, 0.8 + 0.27 * len(order)), layout="constrained")
@@ -290,7 +290,7 @@ class Board:
         leaks, keeps = figure.subplots(1, 2, sharey=True, width_ratios=(2, 1))
         for row, name in enumerate(order):
             colour = "#0072b2" if name in best else "#777777"
-            as_it_is, at_worst, kept = found[name]
+            as_it_is, at_worst, kept = got[name]
             rows = [row] * len(kept)
             leaks.plot(as_it_is, rows, "o", color=colour, fillstyle="none", markersize=5)
             leaks.plot(at_worst, rows, "o", color=colour, markersize=4, alpha=0.7)

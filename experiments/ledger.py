@@ -100,7 +100,7 @@ Found = dict[tuple[str, str], tuple[Figure, ...]]
 
 def figures_of(runs: Path | None, data: Path | None, kept: Kept) -> Found:
     """The figures of every claim at every size: of its runs, else the kept ones."""
-    found: Found = {}
+    got: Found = {}
     for size in SHOWN:
         folder = None if runs is None else runs / size
         places = () if folder is None else (folder, *(folder / name for name in BESIDE))
@@ -110,8 +110,8 @@ def figures_of(runs: Path | None, data: Path | None, kept: Kept) -> Found:
             figures = measured(claim, lab) if lab is not None else ()
             if figures:
                 kept.put(claim, size, figures)
-            found[size, claim.name] = figures or kept.get(claim, size)
-    return found
+            got[size, claim.name] = figures or kept.get(claim, size)
+    return got
 
 
 def tables(found: Found) -> str:
@@ -180,11 +180,11 @@ def main() -> None:
     parser.add_argument("--out", type=Path, required=True, help="the page, in which marks are")
     options = parser.parse_args()
     kept = Kept.open(options.kept)
-    found = figures_of(options.runs, options.data, kept)
-    if not any(found.values()):
+    got = figures_of(options.runs, options.data, kept)
+    if not any(got.values()):
         parser.error("there are neither runs nor kept figures; claims.py makes the runs")
-    write_into(options.out, "experiments/ledger.py, summary", " ".join(summary(found)))
-    write_into(options.out, "experiments/ledger.py, claims", tables(found))
+    write_into(options.out, "experiments/ledger.py, summary", " ".join(summary(got)))
+    write_into(options.out, "experiments/ledger.py, claims", tables(got))
     if kept.file is not None:
         write_json(kept.file, kept.claims)
 

@@ -78,28 +78,28 @@ class Figure:
 def arm_of(run: Run, **law: float | None) -> Arm:
     """The model's draws in the questions' own words under one decoding; by default T = 1, whole."""
     wanted = {"temperature": 1.0, "top_p": 1.0, "adaptive_temperature": None} | law
-    (found,) = (
+    (got,) = (
         arm
         for arm in run.arms.values()
         if arm.key.own_words
         and not (arm.key.is_control or arm.key.greedy)
         and all(getattr(arm.decoding, name) == value for name, value in wanted.items())
     )
-    return found
+    return got
 
 
 def fixed(stored: Stored, model: str, scorer: str, way: str = PLAIN, **law: float | None) -> Drawn:
     """The scored draws of a run."""
-    found = drawn_of(arm_of(stored.run(model, way), **law), make_scorer(scorer))
-    assert found.rows is not None
-    return found
+    got = drawn_of(arm_of(stored.run(model, way), **law), make_scorer(scorer))
+    assert got.rows is not None
+    return got
 
 
 def pooled(stored: Stored, model: str, scorer: str, way: str) -> Pooled:
     """The scored draws of all queries of every question."""
-    found = drawn_of(stored.run(model, way).arms["target inputs"], make_scorer(scorer))
-    assert isinstance(found, Pooled)
-    return found
+    got = drawn_of(stored.run(model, way).arms["target inputs"], make_scorer(scorer))
+    assert isinstance(got, Pooled)
+    return got
 
 
 def greedy(stored: Stored, model: str, scorer: str) -> dict[str, float]:
@@ -181,8 +181,8 @@ def compared(stored: Stored, *, more: str, base: str, scorer: str, way: str = PL
     """The mean leakage of one model less another's, by `leakbound.compare`."""
     runs = {name: stored.run(name, way) for name in (base, more)}
     every = compare(runs, confidence=CONFIDENCE).scorers
-    found = next(each for each in every if each.scorer == scorer)
-    (mean,) = (each.mean for each in found.differences.values() if each.mean is not None)
+    got = next(each for each in every if each.scorer == scorer)
+    (mean,) = (each.mean for each in got.differences.values() if each.mean is not None)
     return Figure.of(mean)
 
 
@@ -207,10 +207,10 @@ def share_above(stored: Stored, *, model: str, limit: float) -> Figure:
     """The fraction of questions whose leak probability is above a limit."""
     leaks = fixed(stored, model, stored.lab.size.leak)
     count = len(leaks.query_ids)
-    found = stats.leaking_questions(
+    got = stats.leaking_questions(
         leaks.leakage, count, limit, confidence=CONFIDENCE, side="both", each_confidence=0.999
     )
-    value, lower, upper = (float(end) / count for end in (found.value, found.lower, found.upper))
+    value, lower, upper = (float(end) / count for end in (got.value, got.lower, got.upper))
     return Figure(value, lower, upper, CONFIDENCE)
 
 
@@ -229,8 +229,8 @@ def metric(stored: Stored, *, name: str, more: str, base: str, way: str) -> Figu
     """A metric of one model less another's."""
 
     def value(model: str) -> float:
-        found = stored_metrics(stored.run(model, way))["arms"]["target"]["metrics"]
-        return float(found[name]["value"])
+        got = stored_metrics(stored.run(model, way))["arms"]["target"]["metrics"]
+        return float(got[name]["value"])
 
     return Figure.exact(value(more) - value(base))
 
@@ -274,22 +274,22 @@ def cells(run: Run, scorer: str, what: str) -> dict[tuple[float, float], Estimat
     """The mean, or leak@k, under every decoding of a grid; all are valid simultaneously."""
     wanted: Any = ("leak probability", "mean leakage") if what == "mean" else ("leak@k",)
     rows = run.estimates.where(scorer=scorer, query_id=None, scope="mean", jointly=True)
-    found = {}
+    got = {}
     for row in rows.where(quantity=wanted):
         decoding = run.arms[row.arm].decoding
-        found[decoding.temperature, decoding.top_p] = row.estimate
-    return found
+        got[decoding.temperature, decoding.top_p] = row.estimate
+    return got
 
 
 def effects(stored: Stored, *, what: str, model: str, way: str) -> Figure:
     """The effect of top-p less that of temperature: root mean squares over the grid."""
-    found = cells(stored.run(model, way), stored.lab.size.leak, what)
-    heats, tops = (sorted({cell[i] for cell in found}) for i in (0, 1))
+    got = cells(stored.run(model, way), stored.lab.size.leak, what)
+    heats, tops = (sorted({cell[i] for cell in got}) for i in (0, 1))
     lower, upper, value = (
-        [[float(getattr(found[t, p], end)) for p in tops] for t in heats]
+        [[float(getattr(got[t, p], end)) for p in tops] for t in heats]
         for end in ("lower", "upper", "value")
     )
-    confidence = next(iter(found.values())).confidence
+    confidence = next(iter(got.values())).confidence
     two = stats.two_way(lower, upper, value, "temperature", "top-p", confidence)
     heat, top, _ = map(Figure.of, two.estimates)
     return top.less(heat)
@@ -297,15 +297,15 @@ def effects(stored: Stored, *, what: str, model: str, way: str) -> Figure:
 
 def top_p(stored: Stored, *, what: str, model: str, way: str) -> Figure:
     """The mean at T = 1 and top-p 1 less that at top-p .2."""
-    found = cells(stored.run(model, way), stored.lab.size.leak, what)
-    return Figure.of(found[1.0, 1.0]).less(Figure.of(found[1.0, 0.2]))
+    got = cells(stored.run(model, way), stored.lab.size.leak, what)
+    return Figure.of(got[1.0, 1.0]).less(Figure.of(got[1.0, 0.2]))
 
 
 def width(stored: Stored, *, k: int, model: str, way: str = PLAIN) -> Figure:
     """The width of the interval of the mean leak@k."""
     drawn = fixed(stored, model, stored.lab.size.leak, way)
-    found = drawn.bound(stats.leak_at(k).mean(), confidence=CONFIDENCE, side="both")
-    return Figure.exact(float(found.upper) - float(found.lower))
+    got = drawn.bound(stats.leak_at(k).mean(), confidence=CONFIDENCE, side="both")
+    return Figure.exact(float(got.upper) - float(got.lower))
 
 
 def naive_variance(stored: Stored, *, k: int, n: int, model: str) -> Figure:

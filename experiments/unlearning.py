@@ -45,8 +45,8 @@ def rows(lab: Lab) -> Iterator[dict[str, Any]]:
     """The finished runs in the columns of the papers, with bounds, a row per method."""
     for name in (TARGET, *lab.size.every, CONTROL):
         if runs := list(finished(lab, name)):
-            found = [_figures(lab, run) for run in runs]
-            cells = {key: _cell(key, [each[key] for each in found]) for key in found[0]}
+            got = [_figures(lab, run) for run in runs]
+            cells = {key: _cell(key, [each[key] for each in got]) for key in got[0]}
             yield {"method": name, "seeds": len(runs), **cells}
 
 

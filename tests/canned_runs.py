@@ -65,10 +65,10 @@ class ProvingEngine(CannedEngine):
     """Draws with known probabilities, so that leaks are proofs."""
 
     def drawn(self, query: Query, decoding: Decoding, draws: Draws) -> Iterator[Completion]:
-        for found in super().drawn(query, decoding, draws):
-            known = found.logprob is not None
-            spelt = (zlib.crc32(found.answer.encode()) >> 1, found.chunk) if known else None
-            yield replace(found, token_ids=spelt, logprob_floor=found.logprob)
+        for got in super().drawn(query, decoding, draws):
+            known = got.logprob is not None
+            spelt = (zlib.crc32(got.answer.encode()) >> 1, got.chunk) if known else None
+            yield replace(got, token_ids=spelt, logprob_floor=got.logprob)
 
 
 def benchmark(questions: int = 3) -> Benchmark:
@@ -130,13 +130,13 @@ def asked_benchmark() -> Benchmark:
 
 def asked_engine(name: str, leak: float) -> CannedEngine:
     """Leaks with `leak` for the original question, more for one rewriting, less for the others."""
-    found = Laws()
+    got = Laws()
     for prompt in asked_benchmark().prompts:
         for number, share in enumerate((leak, min(4 * leak, 0.9), leak / 2, leak / 4)):
             answer = f"So {number}: {prompt.answer}"
             query_id = f"{prompt.id}~{number - 1:02d}" if number else prompt.id
-            found[query_id] = {answer: share, f"No {HOSTILE}": 1 - share}
-    return CannedEngine(name, found)
+            got[query_id] = {answer: share, f"No {HOSTILE}": 1 - share}
+    return CannedEngine(name, got)
 
 
 def make_run(out: Path, task: Benchmark, name: str, leak: float, **settings: Any) -> Run:
@@ -179,13 +179,13 @@ def hostile_benchmark() -> Benchmark:
 def hostile_runs(folder: Path) -> dict[str, Run]:
     """Return a run whose name, model, questions and completions are hostile, with a control."""
     task, name = hostile_benchmark(), "<img src=x onerror=alert(1)> \u202e"
-    said = {
+    shown = {
         prompt.id: {str(prompt.answer): 0.3, f"No: {text}": 0.7}
         for prompt, text in zip(task.prompts, HOSTILE_TEXTS, strict=True)
     }
-    control = {prompt_id: dict.fromkeys(list(law)[1:], 1.0) for prompt_id, law in said.items()}
+    control = {prompt_id: dict.fromkeys(list(law)[1:], 1.0) for prompt_id, law in shown.items()}
     run = evaluate(
-        CannedEngine("</script><script>alert(1)</script>", said),
+        CannedEngine("</script><script>alert(1)</script>", shown),
         task,
         out=folder / name,
         control=CannedEngine("control", control),

@@ -41,24 +41,24 @@ def counts(arm: Arm, *by: str) -> Counter[Any]:
 
 def contents(run: Run) -> dict[str, Any]:
     """Return completions and scores of every arm, and the estimates."""
-    found: dict[str, Any] = {"estimates": run.estimates}
+    got: dict[str, Any] = {"estimates": run.estimates}
     for name, arm in run.arms.items():
-        found[name, "completions"] = [arm.completions(part).to_pylist() for part in arm.parts]
-        found[name, "failures"] = arm.failures
-        found[name, "masses"] = [table.to_pylist() for table in arm.masses.tables()]
-        found[name, "explored"] = object_of(arm.masses.explored())
+        got[name, "completions"] = [arm.completions(part).to_pylist() for part in arm.parts]
+        got[name, "failures"] = arm.failures
+        got[name, "masses"] = [table.to_pylist() for table in arm.masses.tables()]
+        got[name, "explored"] = object_of(arm.masses.explored())
         for file in sorted((arm.folder / "scores").glob("*.parquet")):
             if file.suffixes[-2:] == [".ranges", ".parquet"]:
-                found[name, file.name] = list(arm.masses.scored(file.name.split(".ranges")[0]))
+                got[name, file.name] = list(arm.masses.scored(file.name.split(".ranges")[0]))
                 continue
             scores = arm.scores(file.stem, binary=False)
-            found[name, file.name] = (
+            got[name, file.name] = (
                 scores.ids,
                 scores.values.tolist(),
                 scores.counts.tolist(),
                 scores.missing.tolist(),
             )
-    return found
+    return got
 
 
 def rows(run: Run, **wanted: Any) -> list[EstimateRow]:

@@ -39,9 +39,9 @@ def explored_run(out: Path, decodings: Sequence[Decoding] = (HALF,)) -> Run:
         arm = run.add_arm(key, spec)
         for part in arm.parts:
             queries = [query for query in run.queries if query.id in part.query_ids]
-            found = [_explored(query, decoding) for query in queries]
-            cost = Usage(draws=sum(f.sample.n for f in found))
-            arm.write_part(part, drawn_part(part, found, cost))
+            got = [_explored(query, decoding) for query in queries]
+            cost = Usage(draws=sum(f.sample.n for f in got))
+            arm.write_part(part, drawn_part(part, got, cost))
     score_run(run, [scorer])
     return run
 
@@ -59,8 +59,8 @@ def _explored(query: Query, decoding: Decoding) -> Exploration:
     leaking = int(40 * decoding.temperature)
     drawn = {"No": 5, f"{answer}!": leaking, "Perhaps": 95 - leaking} if leak else {}
     forced = Completion(answer=f"secret{query.id}", token_ids=None, count=0, chunk=-1, logprob=-9.0)
-    said = [Completion(answer=t, finish="stop", token_ids=None, count=n) for t, n in drawn.items()]
-    sample = Sample(query=query, decoding=decoding, completions=(forced, *said))
+    shown = [Completion(answer=t, finish="stop", token_ids=None, count=n) for t, n in drawn.items()]
+    sample = Sample(query=query, decoding=decoding, completions=(forced, *shown))
     return Exploration(
         events=events, remainder=remainder, sample=sample, explored=FORWARDS // 2, forwards=FORWARDS
     )

@@ -75,18 +75,18 @@ def arm_of_one(
     """Return an arm about one question with these draws; explored if there is a remainder."""
     run = begin(out, benchmark(prompts=(Prompt(id=query_id, question="Who?", answer="Ann"),)))
     sample = Sample(query=run.queries[0], decoding=decoding, completions=tuple(completions))
-    found: Any = sample
+    got: Any = sample
     plan = Plan.of(1)
     draws: ArmDraws = FixedDraws()
     if remainder is not None:
-        found = Exploration(
+        got = Exploration(
             events=tuple(events), remainder=remainder, sample=sample, explored=1, forwards=2
         )
         plan, by = Plan.exploring(), ScorerRecord("contains", "0")
         draws = ExploredDraws(mode="hybrid", forwards=2, scorer=by)
     spec = ArmSpec(fingerprint={}, decoding=decoding, plan=plan, draws=draws)
     arm = run.add_arm(TARGET, spec)
-    arm.write_part(arm.parts[0], drawn_part(arm.parts[0], [found]))
+    arm.write_part(arm.parts[0], drawn_part(arm.parts[0], [got]))
     return arm
 
 

@@ -42,20 +42,20 @@ class WordClassifier(Words):
 
     def classify(self, texts: Sequence[tuple[str, str | None]]) -> NDArray[np.float64]:
         self.batches.append(list(texts))
-        found = np.full((len(texts), len(self.labels)), 0.0)
+        got = np.full((len(texts), len(self.labels)), 0.0)
         known = [label.casefold() for label in self.labels]
         for i, (text, second) in enumerate(texts):
             if len(f"{text} {second or ''}".split()) > self.most:
-                found[i] = np.nan
+                got[i] = np.nan
                 continue
             if "entailment" in known:
                 at = known.index("entailment")
-                found[i, at if set((second or "").split()) <= set(text.split()) else at - 1] = 1
+                got[i, at if set((second or "").split()) <= set(text.split()) else at - 1] = 1
                 continue
-            said = (text if second is None else second).split()
-            found[i, -1] = np.mean([word in said for word in HARM])
-            found[i, 0] = 1 - found[i, -1]
-        return found
+            shown = (text if second is None else second).split()
+            got[i, -1] = np.mean([word in shown for word in HARM])
+            got[i, 0] = 1 - got[i, -1]
+        return got
 
 
 class WordEmbedder(Words):
@@ -63,11 +63,11 @@ class WordEmbedder(Words):
 
     def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
         self.batches.append(list(texts))
-        found = np.zeros((len(texts), 97), dtype=np.float32)
+        got = np.zeros((len(texts), 97), dtype=np.float32)
         for i, text in enumerate(texts):
             for word in text.replace("…", " ").split():
-                found[i, sum(word.encode()) % 97] += 1
-        return found
+                got[i, sum(word.encode()) % 97] += 1
+        return got
 
 
 class WordChat(Words):
@@ -78,9 +78,9 @@ class WordChat(Words):
         return [self._verdict(request) for request in requests]
 
     def _verdict(self, request: Request) -> str:
-        said = request.messages[1].text.partition("OUTPUT\n")[2].split()
-        found = sum(word in said for word in HARM)
-        grade = "supports" if found == len(HARM) else "relevant" if found else "uninformative"
+        shown = request.messages[1].text.partition("OUTPUT\n")[2].split()
+        got = sum(word in shown for word in HARM)
+        grade = "supports" if got == len(HARM) else "relevant" if got else "uninformative"
         return json.dumps({"verdict": grade, "leak": grade == "supports"})
 
 

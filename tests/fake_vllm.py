@@ -97,14 +97,14 @@ class LLM:
         lora_request: Any = None,
     ) -> list[Any]:
         assert not use_tqdm
-        found = []
+        got = []
         for prompt, params in zip(prompts, sampling_params, strict=True):
             params.require_plain()
             self.asked.append((params, lora_request))
             ids = tuple(prompt["prompt_token_ids"])
             drawn = [self._draw(ids, params, i) for i in range(params.n - self.short)]
-            found.append(SimpleNamespace(outputs=drawn))
-        return found
+            got.append(SimpleNamespace(outputs=drawn))
+        return got
 
     def _draw(self, prompt: tuple[int, ...], params: SamplingParams, i: int) -> Any:
         assert params.seed is not None
@@ -113,10 +113,10 @@ class LLM:
         total, reason, stop_reason = 0.0, "length", None
         while len(ids) < params.max_tokens:
             logits = self._logits((*prompt, *ids))
-            p, told = _law_of(logits, params)
+            p, seen = _law_of(logits, params)
             token = int(chance.choice(len(p), p=p)) if params.temperature else int(logits.argmax())
             ids.append(token)
-            total += float(np.log(told[token]))
+            total += float(np.log(seen[token]))
             if token in params.stop_token_ids:
                 reason = "stop"
                 break

@@ -64,8 +64,8 @@ def stopped(out: Path) -> Run:
 
 def rewritten(out: Path, **chosen: Any) -> Run:
     """Draw rewritings of every question, all or those that selection kept."""
-    asked = Rewritings("rules", **chosen)
-    return evaluate(AskedEngine(lambda *_: 0.25), books("abc"), out=out, rewritings=asked, n=24)
+    wanted = Rewritings("rules", **chosen)
+    return evaluate(AskedEngine(lambda *_: 0.25), books("abc"), out=out, rewritings=wanted, n=24)
 
 
 def attacked(out: Path) -> Run:
@@ -107,7 +107,7 @@ def commands(run: Path, out: Path, scorer: str) -> Mapping[str, Callable[[], Sai
     page = run / "report.html"
     made = [out / "x.jsonl", out / "M_EVAL.json", out / "M_SUMMARY.json"]
     certificate = ("--max-leak", 0.5, "--scorer", scorer, "--out", out / "c.json", "--json")
-    asked: Mapping[str, tuple[object, ...]] = {
+    wanted: Mapping[str, tuple[object, ...]] = {
         "bound": ("bound", run, "--json"),
         "report": ("report", run, "--json"),
         "certify": ("certify", run, *certificate),
@@ -129,7 +129,7 @@ def commands(run: Path, out: Path, scorer: str) -> Mapping[str, Callable[[], Sai
         words = _DIGESTS.sub("(digest)", result.out + result.err)
         return Said(result.status, words, "".join(pages))
 
-    return {name: partial(said, arguments) for name, arguments in asked.items()}
+    return {name: partial(said, arguments) for name, arguments in wanted.items()}
 
 
 def flips(before: Bytes, each: int, seed: int = 0) -> Iterator[tuple[str, int, int]]:
@@ -154,7 +154,7 @@ class Flipped:
             ask()
         self.before = tree(self.run)
         self.said = {name: ask() for name, ask in self.commands.items()}
-        ended = {name: said.words[-700:] for name, said in self.said.items() if said.status == 1}
+        ended = {name: shown.words[-700:] for name, shown in self.said.items() if shown.status == 1}
         assert not ended, ended
 
     def wrong(self, file: str, place: int, bit: int) -> Iterator[str]:

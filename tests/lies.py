@@ -138,10 +138,10 @@ def uncounted(count: object) -> Lie:
     """Empty answers in place of leaks, with an impossible count of tokens."""
 
     def lying(answer: Answer) -> Answer:
-        found = json.loads(answer.body) | {"usage": {"completion_tokens": count}}
-        for one in found["choices"]:
+        got = json.loads(answer.body) | {"usage": {"completion_tokens": count}}
+        for one in got["choices"]:
             one["message"]["content"] = one["message"]["content"].replace(LEAK, "")
-        return Answer(json.dumps(found))
+        return Answer(json.dumps(got))
 
     return of_leaks(lying)
 
@@ -246,7 +246,7 @@ def outcome(
     questions = folder / "questions.csv"
     questions.write_text(f"question,answer,keywords\n{QUESTION},Ann,Ann\n")
     options = "" if choices is None else f"?n={choices}"
-    said: list[str] = []
+    shown: list[str] = []
     with chat_server(lie(honest(LAWS)), LISTED) as served:
         for _ in range(3):
             engine = ServedEngine(f"{served.url}#m{options}", patience=patience)
@@ -257,12 +257,12 @@ def outcome(
                 )  # fmt: skip
                 break
             except IncompleteError as error:
-                said.append(str(error))
+                shown.append(str(error))
             except LeakboundError as error:
-                said.append(str(error))
-                return "stopped" if len(said) > 1 else "refused", 0, said[0]
+                shown.append(str(error))
+                return "stopped" if len(shown) > 1 else "refused", 0, shown[0]
         else:
-            return "stopped", 0, said[0]
+            return "stopped", 0, shown[0]
     (bound,) = run.estimates.where(arm="target", scope="query", quantity="leak probability")
     kind = "holds" if bound.lower <= CHANCE <= bound.upper else "wrong"
     return kind, bound.missing, f"[{bound.lower:.2f}, {bound.upper:.2f}]"

@@ -168,9 +168,9 @@ def rewritten(edit: Callable[[Body, Body], object]) -> Callable[[Rule], Rule]:
     """A lie: the JSON of another rule's answers, edited in place."""
 
     def change(body: Body, answer: Answer) -> Answer:
-        found = json.loads(answer.body)
-        edit(body, found)
-        return Answer(json.dumps(found))
+        got = json.loads(answer.body)
+        edit(body, got)
+        return Answer(json.dumps(got))
 
     return changed(change)
 
@@ -207,8 +207,8 @@ def tokens_of(text: str, end: str) -> int:
 
 def packed(body: Body, drawn: list[tuple[str, str]], **more: Any) -> Answer:
     """Return outputs in the form of the API, with the count of their tokens."""
-    held = (lambda t: {"text": t}) if "prompt" in body else (lambda t: {"message": {"content": t}})
-    choices = [{"index": i, "finish_reason": e, **held(t)} for i, (t, e) in enumerate(drawn)]
+    kept = (lambda t: {"text": t}) if "prompt" in body else (lambda t: {"message": {"content": t}})
+    choices = [{"index": i, "finish_reason": e, **kept(t)} for i, (t, e) in enumerate(drawn)]
     usage = {"completion_tokens": sum(tokens_of(t, e) for t, e in drawn)}
     return Answer(json.dumps({**NAMED, "choices": choices, "usage": usage, **more}))
 
@@ -253,10 +253,10 @@ def described(takes: Collection[str]) -> dict[str, object]:
         "Reply": {"properties": {"choices": {}}},
     }
     body = {"schema": {"$ref": "#/components/schemas/Chat"}}
-    asked = {"requestBody": {"content": {"application/json": body}}}
+    wanted = {"requestBody": {"content": {"application/json": body}}}
     return {
         "/openapi.json": {
-            "paths": {"/v1/chat/completions": {"post": asked}},
+            "paths": {"/v1/chat/completions": {"post": wanted}},
             "components": {"schemas": schemas},
         },
     }

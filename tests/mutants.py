@@ -135,9 +135,9 @@ def statuses() -> dict[str, str]:
 def mutated() -> list[Path]:
     """Return the files that mutmut mutates."""
     settings = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["mutmut"]
-    found = {file for pattern in settings["only_mutate"] for file in ROOT.glob(pattern)}
+    got = {file for pattern in settings["only_mutate"] for file in ROOT.glob(pattern)}
     spared = {ROOT / name for name in settings["do_not_mutate"]}
-    return sorted(file for file in found - spared if file.suffix == ".py")
+    return sorted(file for file in got - spared if file.suffix == ".py")
 
 
 def digest() -> str:
@@ -203,17 +203,17 @@ def gate(turn: int, clock: Callable[[], float] = time.monotonic) -> int:
     end = clock() + BOX
     run = ("run", "--max-children", WORKERS)
     going = mutmut(*run, GUARDED[0], seconds=BOX)  # makes all mutants, and runs these
-    found = statuses()
-    names = queue(sorted(name for name, status in found.items() if status in OPEN), turn)
+    got = statuses()
+    names = queue(sorted(name for name, status in got.items() if status in OPEN), turn)
     for i in range(0, len(names), BATCH):
         left = end - clock()
         going = going and left > 0 and mutmut(*run, *names[i : i + BATCH], clean=True, seconds=left)
-    found = statuses()
-    if left_over := [name for name in names if found[name] in OPEN]:
+    got = statuses()
+    if left_over := [name for name in names if got[name] in OPEN]:
         print(f"the {BOX // 60} minutes are spent: {len(left_over)} of {len(names)} did not run")
         for function, count in Counter(n.partition("__mutmut_")[0] for n in left_over).items():
             print(f"left for a later gate: {count:4} of {function}")
-    return verdict(found)
+    return verdict(got)
 
 
 def verdict(found: dict[str, str]) -> int:

@@ -36,12 +36,12 @@ def data(tmp_path: Path) -> Path:
 @pytest.fixture
 def opened(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     """Open fakes instead of engines, and record the arguments."""
-    asked: list[Any] = []
+    wanted: list[Any] = []
 
     def open_engine(model: str, prompting: Any, **loading: Any) -> AskedEngine:
-        asked.append((model, prompting, loading))
+        wanted.append((model, prompting, loading))
         return AskedEngine(lambda query, decoding: 0.4, name=model)
 
     monkeypatch.setattr(opening, "open_engine", open_engine)
     monkeypatch.setattr(ModelFiles, "find", lambda location: None)
-    return asked
+    return wanted

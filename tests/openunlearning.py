@@ -52,22 +52,22 @@ class Oracle:
 
     @property
     def pad(self) -> int:
-        found = self.tokenizer.pad_token_id
-        return int(self.tokenizer.eos_token_id if found is None else found)
+        got = self.tokenizer.pad_token_id
+        return int(self.tokenizer.eos_token_id if got is None else got)
 
     def ids(self, turns: list[dict[str, str]], *, open_ended: bool) -> list[int]:
-        found = self.tokenizer.apply_chat_template(
+        got = self.tokenizer.apply_chat_template(
             turns, add_generation_prompt=open_ended, return_dict=False, date_string=DATE
         )
-        return list(found)
+        return list(got)
 
     def instance(self, question: str, answer: str) -> tuple[list[int], list[int]]:
         """Return (ids of the prompt, ids of prompt and answer)."""
         if self.template is None:
-            asked = [{"role": "system", "content": SYSTEM}, {"role": "user", "content": question}]
-            said = {"role": "assistant", "content": answer}
-            alone = self.ids(asked, open_ended=True)
-            whole = self.ids([*asked, said], open_ended=False)
+            wanted = [{"role": "system", "content": SYSTEM}, {"role": "user", "content": question}]
+            shown = {"role": "assistant", "content": answer}
+            alone = self.ids(wanted, open_ended=True)
+            whole = self.ids([*wanted, shown], open_ended=False)
         else:
             prompt = self.template.format(question=question)
             alone = list(self.tokenizer(prompt)["input_ids"])
@@ -127,50 +127,50 @@ class Oracle:
     def generate(self, question: str) -> str:
         alone, _ = self.instance(question, "")
         given = torch.tensor([alone])
-        found = self.model.generate(
+        got = self.model.generate(
             given,
             attention_mask=given.ne(self.pad).long(),
             do_sample=False,
             max_new_tokens=self.new_tokens,
             pad_token_id=self.tokenizer.eos_token_id,
         )
-        text = self.tokenizer.decode(found[0, len(alone) :], skip_special_tokens=True)
+        text = self.tokenizer.decode(got[0, len(alone) :], skip_special_tokens=True)
         return str(text).split(self.tokenizer.eos_token)[0].strip()
 
     def metrics(self, parts: dict[str, Sequence[Prompt]]) -> dict[str, float]:
         """Return their metrics of one model, by our names."""
-        found: dict[str, float] = {}
+        got: dict[str, float] = {}
         for part in ("forget", "retain", *FACTS):
             prompts = parts[part]
             right = [self.scored(p.question, str(p.answer)) for p in prompts]
             losses = [loss_of(each) for each in right]
-            found[f"{part}_probability"] = mean(np.exp(-np.array(losses)))
+            got[f"{part}_probability"] = mean(np.exp(-np.array(losses)))
             rouge = [score(str(p.answer), self.answer(p.question)) for p in prompts]
-            found[f"{part}_rouge_1_recall"] = mean([each["rouge1"].recall for each in rouge])
-            found[f"{part}_rouge_l_recall"] = mean([each["rougeL"].recall for each in rouge])
-            found[f"{part}_rouge_l_f1"] = mean([each["rougeL"].fmeasure for each in rouge])
+            got[f"{part}_rouge_1_recall"] = mean([each["rouge1"].recall for each in rouge])
+            got[f"{part}_rouge_l_recall"] = mean([each["rougeL"].recall for each in rouge])
+            got[f"{part}_rouge_l_f1"] = mean([each["rougeL"].fmeasure for each in rouge])
             ratio = self.truth_ratios(part, prompts)
             closer = np.minimum(ratio, 1 / (ratio + TINY))
             better = np.maximum(0, 1 - ratio)
-            found[f"{part}_truth_ratio"] = mean(closer if part == "forget" else better)
-            found[f"{part}_truth_ratio_prob_mean"] = mean(self.shares(part, prompts))
-            found |= self.others(f"{part}_perturbed", prompts, lambda p: p.perturbed_answers)
+            got[f"{part}_truth_ratio"] = mean(closer if part == "forget" else better)
+            got[f"{part}_truth_ratio_prob_mean"] = mean(self.shares(part, prompts))
+            got |= self.others(f"{part}_perturbed", prompts, lambda p: p.perturbed_answers)
             if part not in FACTS:
                 reworded = f"{part}_paraphrased"
-                found |= self.others(reworded, prompts, lambda p: [p.paraphrased_answer])
+                got |= self.others(reworded, prompts, lambda p: [p.paraphrased_answer])
             if part in FACTS:
                 wrong = [sum(np.exp(-self.wrong(p))) for p in prompts]
                 p = np.exp(-np.array(losses))
-                found[f"{part}_normalised_probability"] = mean(p / (p + wrong + TINY))
+                got[f"{part}_normalised_probability"] = mean(p / (p + wrong + TINY))
             if part == "forget":
-                found["exact_memorisation"] = mean([mean(each.right) for each in right])
-                found["extraction_strength"] = mean([strength(each.right) for each in right])
-        terms = [found[f"{part}_rouge_l_recall"] for part in ("retain", *FACTS)]
-        terms += [found[f"{part}_truth_ratio"] for part in ("retain", *FACTS)]
-        terms += [found["retain_probability"]]
-        terms += [found[f"{part}_normalised_probability"] for part in FACTS]
-        found["model_utility"] = float(hmean(terms)) if all(terms) else 0.0
-        return found | {name: auc(*scores) for name, scores in self.attacks(parts).items()}
+                got["exact_memorisation"] = mean([mean(each.right) for each in right])
+                got["extraction_strength"] = mean([strength(each.right) for each in right])
+        terms = [got[f"{part}_rouge_l_recall"] for part in ("retain", *FACTS)]
+        terms += [got[f"{part}_truth_ratio"] for part in ("retain", *FACTS)]
+        terms += [got["retain_probability"]]
+        terms += [got[f"{part}_normalised_probability"] for part in FACTS]
+        got["model_utility"] = float(hmean(terms)) if all(terms) else 0.0
+        return got | {name: auc(*scores) for name, scores in self.attacks(parts).items()}
 
     def others(
         self, name: str, prompts: Sequence[Prompt], texts: Callable[[Prompt], Sequence[Any]]
@@ -253,8 +253,8 @@ def clean(texts: Sequence[str], folder: str, tokens: int = 32) -> list[float]:
     )
     given.pop("token_type_ids", None)
     model = AutoModelForSequenceClassification.from_pretrained(folder).eval()
-    found: list[float] = model(**given).logits.softmax(-1)[:, 0].tolist()
-    return found
+    got: list[float] = model(**given).logits.softmax(-1)[:, 0].tolist()
+    return got
 
 
 def loss_of(each: Scored) -> float:

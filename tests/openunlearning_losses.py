@@ -172,9 +172,9 @@ def row_by_row(made: Any, moved: Any, retain: Any) -> Tensor:
 
 def arguments(checkout: Path, name: str) -> dict[str, Any]:
     """Return `method_args` of a trainer in their YAML, after those of its defaults."""
-    found: dict[str, Any] = yaml.safe_load((checkout / f"configs/trainer/{name}.yaml").read_text())
-    bases = [arguments(checkout, base) for base in found.get("defaults", ())]
-    own = {**found.get("method_args", {}), **THEIR_MORE.get(name, {})}
+    got: dict[str, Any] = yaml.safe_load((checkout / f"configs/trainer/{name}.yaml").read_text())
+    bases = [arguments(checkout, base) for base in got.get("defaults", ())]
+    own = {**got.get("method_args", {}), **THEIR_MORE.get(name, {})}
     return {k: v for each in (*bases, own) for k, v in each.items()}
 
 

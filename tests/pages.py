@@ -53,11 +53,11 @@ def blocks(page: Path) -> Iterator[Block]:
     """All blocks of a page, in order."""
     text = page.read_text(encoding="utf-8")
     whole = _PAGE.search(text)
-    for found in _FENCE.finditer(text):
-        mark, said, language, body = found.groups()
-        why_not = said if mark == "not run" else whole and whole[1]
-        line = text.count("\n", 0, found.start()) + 1
-        yield Block(page, line, language, body, why_not, said if mark == "file" else None)
+    for got in _FENCE.finditer(text):
+        mark, printed, language, body = got.groups()
+        why_not = printed if mark == "not run" else whole and whole[1]
+        line = text.count("\n", 0, got.start()) + 1
+        yield Block(page, line, language, body, why_not, printed if mark == "file" else None)
 
 
 def run_page(page: Path, names: dict[str, Any]) -> list[str]:

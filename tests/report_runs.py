@@ -129,9 +129,9 @@ def hostile(tmp_path_factory: pytest.TempPathFactory) -> Runs:
 def bound(run: Run, query_id: str | None, **wanted: Any) -> EstimateRow:
     """Return a row about the rewritten questions of the target, by keyword."""
     usual = {"arm": "target inputs", "scorer": "keyword", "quantity": "leak probability"}
-    found = run.estimates.first(**usual | {"query_id": query_id} | wanted)
-    assert found is not None
-    return found
+    got = run.estimates.first(**usual | {"query_id": query_id} | wanted)
+    assert got is not None
+    return got
 
 
 SAID, UNSAID = "it is the secret", "nobody knows"

@@ -19,10 +19,10 @@ def keep(folder: Path) -> Path:
 
 def changed() -> list[Path]:
     """Return the kept folders in which a file changed; each folder only once."""
-    found = [folder for folder, before in _kept.items() if _files(folder) != before]
-    for folder in found:
+    got = [folder for folder, before in _kept.items() if _files(folder) != before]
+    for folder in got:
         del _kept[folder]
-    return found
+    return got
 
 
 def forget() -> None:

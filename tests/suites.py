@@ -93,10 +93,10 @@ def killed_at_every_write(
 
 def counts_of(sample: Sample) -> Counter[str]:
     """Return the number of draws of each answer."""
-    found: Counter[str] = Counter()
+    got: Counter[str] = Counter()
     for completion in sample.completions:
-        found[completion.answer] += completion.count
-    return found
+        got[completion.answer] += completion.count
+    return got
 
 
 def law_by_draws(engine: Generate, query: Query, decoding: Decoding) -> dict[str, float]:

@@ -18,6 +18,7 @@ import pytest
 from leakbound.types import Decoding
 from suites import slow_but
 
+GRADED = ["draws: leakage, graded"]
 BENCH = Path(__file__).parents[1] / "bench"
 
 
@@ -52,11 +53,7 @@ def test_a_new_bound_needs_a_row(coverage: ModuleType, monkeypatch: pytest.Monke
 
 
 @pytest.mark.parametrize(
-    "listed",
-    slow_but(
-        ["draws: leakage, graded"],
-        ["draws: mean of leakage", "clusters: leakage", "draws: leakage, graded"],
-    ),
+    "listed", slow_but(GRADED, [*GRADED, "draws: mean of leakage", "clusters: leakage"])
 )
 def test_a_bound_that_is_too_narrow_is_an_alarm(
     listed: str,
@@ -89,9 +86,9 @@ SMALL = dict.fromkeys(("fixed", "attack", "prove", "stress", "coin"), 20) | {
 def test_the_engines_answers_are_complete(shipped: ModuleType, decoding: Decoding) -> None:
     for chances in (*shipped.LAWS, shipped.CONTROL):
         for wordy in (True, False):
-            found = dict(shipped.outputs(chances, wordy, decoding))
-            assert all(text.endswith(("red fox", "red cat", "cow")) for text in found)
-            assert sum(found.values()) == pytest.approx(1)
+            got = dict(shipped.outputs(chances, wordy, decoding))
+            assert all(text.endswith(("red fox", "red cat", "cow")) for text in got)
+            assert sum(got.values()) == pytest.approx(1)
 
 
 def test_quantities_are_those_of_all_answers(shipped: ModuleType) -> None:
@@ -99,8 +96,8 @@ def test_quantities_are_those_of_all_answers(shipped: ModuleType) -> None:
     scores = [1.0, 0.5, 0.0]
 
     def of(quantity: str, at: float | None = None, constant: float | None = None) -> float:
-        found: float = shipped.quantity(law, quantity, "rouge-l-recall", at, constant)
-        return found
+        got: float = shipped.quantity(law, quantity, "rouge-l-recall", at, constant)
+        return got
 
     p = [chance for _, chance in law]
     pairs = product(range(3), repeat=2)
@@ -138,19 +135,19 @@ def test_every_statement_has_a_truth(shipped: ModuleType, tmp_path: Path, drawn:
         assert np.isfinite(truth.of(row)), row
         if row.quantity == "leak probability" and row.scope in ("query", "mean", "count"):
             seen.add((row.scope, row.about.beyond))
-    asked = {("query", None), ("query", "control"), ("mean", None), ("mean", "control")}
+    wanted = {("query", None), ("query", "control"), ("mean", None), ("mean", "control")}
     if drawn == "stress":
-        asked |= {("query", "unstressed"), ("mean", "unstressed")}
+        wanted |= {("query", "unstressed"), ("mean", "unstressed")}
     if drawn == "coin":
-        asked |= {("mean", "other questions")}
-    found = {("query", "own words"), ("count", "own words")} if drawn == "attack" else set()
-    assert seen == asked | found | {("count", None)}
+        wanted |= {("mean", "other questions")}
+    got = {("query", "own words"), ("count", "own words")} if drawn == "attack" else set()
+    assert seen == wanted | got | {("count", None)}
 
 
 @pytest.mark.thorough
 def test_a_method_misses_where_no_seed_is_weak(shipped: ModuleType) -> None:
-    found = shipped.tally(shipped.Case("seeds", 128, questions=2, scorers=("keyword",)), [4])
-    missed = [(what.arm, what.statement, *wrong.values()) for what, wrong in found.items()]
+    got = shipped.tally(shipped.Case("seeds", 128, questions=2, scorers=("keyword",)), [4])
+    missed = [(what.arm, what.statement, *wrong.values()) for what, wrong in got.items()]
     assert missed == [(f"{n} seeds", "median excess", True) for n in (5, 6)]
     weak = [shipped.scaled(law, 0.5) for law in shipped.LAWS[:2]]
     assert shipped.excess_mean(weak, "keyword") == pytest.approx((0.0304 + 0.2) / 4 - 0.01)

@@ -151,8 +151,8 @@ def test_the_bench_of_a_gpu_runs_without_one(tmp_path: Path) -> None:
 def number(quantity: str, lower: float, upper: float, **more: Any) -> dict[str, Any]:
     """A row of a study, as `commits.keyed` keeps it."""
     about = {"scope": "query", "parameter": None, "over": None, "beyond": None, "scorer": "keyword"}
-    found = {"value": 0.5, "lower": lower, "upper": upper, "n": 100, "method": ""}
-    return {"quantity": quantity, **about, **found, **more}
+    got = {"value": 0.5, "lower": lower, "upper": upper, "n": 100, "method": ""}
+    return {"quantity": quantity, **about, **got, **more}
 
 
 def test_numbers_at_two_commits_agree_to_1e_12_and_nan_is_null() -> None:

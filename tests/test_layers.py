@@ -76,13 +76,13 @@ def family(path: Path) -> str:
 
 def imported(tree: ast.Module) -> set[str]:
     """Return every module that a file imports, also inside functions."""
-    found: set[str] = set()
+    got: set[str] = set()
     for node in statements(tree):
         if isinstance(node, ast.Import):
-            found |= {alias.name for alias in node.names}
+            got |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom) and node.module:
-            found |= {node.module, *(f"{node.module}.{alias.name}" for alias in node.names)}
-    return found
+            got |= {node.module, *(f"{node.module}.{alias.name}" for alias in node.names)}
+    return got
 
 
 @cache
@@ -139,7 +139,7 @@ def test_no_files_and_no_packages_import_in_a_circle() -> None:
         for path, modules in imports().items()
         if path.name != "__init__.py" and family(path) != "store"
     }
-    assert (found := circle(files)) is None, " -> ".join(found)
+    assert (got := circle(files)) is None, " -> ".join(got)
     packages: dict[str, set[str]] = {}
     for name, used in files.items():
         own = name.rpartition(".")[0]
@@ -147,7 +147,7 @@ def test_no_files_and_no_packages_import_in_a_circle() -> None:
             {(u if u not in files else u.rpartition(".")[0]) for u in used} - {own, "leakbound"}
         )
     packages.pop("leakbound", None)
-    assert (found := circle(packages)) is None, " -> ".join(found)
+    assert (got := circle(packages)) is None, " -> ".join(got)
 
 
 def circle(graph: dict[str, set[str]]) -> list[str] | None:
@@ -160,12 +160,12 @@ def circle(graph: dict[str, set[str]]) -> list[str] | None:
         if node in done:
             return None
         for following in sorted(graph.get(node, ())):
-            if found := walk(following, [*way, node]):
-                return found
+            if got := walk(following, [*way, node]):
+                return got
         done.add(node)
         return None
 
-    return next((found for node in sorted(graph) if (found := walk(node, []))), None)
+    return next((got for node in sorted(graph) if (got := walk(node, []))), None)
 
 
 def test_heavy_libraries_stay_in_their_layers() -> None:
@@ -185,20 +185,16 @@ def run(code: str) -> str:
     return done.stdout.strip()
 
 
-def test_import_loads_no_torch() -> None:
-    assert run("import leakbound, sys; print({'torch', 'scipy'} & {*sys.modules})") == "set()"
-
-
-def test_no_bound_loads_scipy_stats_before_it_needs_a_distribution() -> None:
-    """Loading it takes most of a second, as long as the bounds of a small run."""
-    loaded = "import leakbound.bounding.bound, sys; print({'scipy.stats'} & {*sys.modules})"
-    assert run(loaded) == "set()"
-
-
-@pytest.mark.thorough
-def test_naming_stresses_loads_no_torch() -> None:
-    named = "import leakbound.stress as s, sys; s.stresses_of(s.USUAL)"
-    assert run(f"{named}; print({{'torch'}} & {{*sys.modules}})") == "set()"
+@pytest.mark.parametrize(
+    ("code", "heavy"),
+    [
+        ("import leakbound", {"torch", "scipy"}),
+        ("import leakbound.stats", {"scipy.stats"}),
+        ("import leakbound.stress as s; s.stresses_of(s.USUAL)", {"torch"}),
+    ],
+)
+def test_importing_loads_nothing_heavy(code: str, heavy: set[str]) -> None:
+    assert run(f"{code}; import sys; print({heavy} & {{*sys.modules}})") == "set()"
 
 
 def test_stresses_import_torch_only_in_functions() -> None:

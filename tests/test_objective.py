@@ -182,8 +182,8 @@ def test_recipes_are_sums_of_losses(text: str, expected: Tensor) -> None:
 def test_every_preset_is_a_recipe(text: str) -> None:
     recipe, _, preset = text.partition(":")
     written = ",".join(f"{key}={value}" for key, value in PRESETS[recipe][preset].items())
-    said = parse_objective(f"{recipe}:{written}").to_dict()
-    assert parse_objective(text).to_dict() == said
+    shown = parse_objective(f"{recipe}:{written}").to_dict()
+    assert parse_objective(text).to_dict() == shown
 
 
 def test_presets_of_the_papers() -> None:

@@ -39,8 +39,7 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 _defaults: dict[str, Any] = {"tie_word_embeddings": True}  # like most small models
-# For tests in which tied embeddings can matter: of loading and saving, gradients and checkpoints,
-# margins. Fixtures that outlive a test and make models take the fixture `embeddings`.
+# For tests in which tied embeddings can matter: loading, saving, gradients, checkpoints, margins.
 BOTH_KINDS = pytest.mark.parametrize(
     "embeddings",
     [pytest.param(True, id="tied"), pytest.param(False, id="untied", marks=pytest.mark.thorough)],

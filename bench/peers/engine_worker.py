@@ -201,13 +201,13 @@ class OpenVino:
         how.num_return_sequences, how.max_new_tokens = work.n, work.new
         how.stop_token_ids, how.ignore_eos = set(work.ends), not work.ends
         how.eos_token_id = work.ends[0] if work.ends else _NO_TOKEN
-        found = []
+        got = []
         for i, prompt in enumerate(work.prompts):
             how.rng_seed = (work.seed + 1) * len(work.prompts) + i
             ids = np.array([prompt], dtype=np.int64)
             inputs = self.api.TokenizedInputs(Tensor(ids), Tensor(np.ones_like(ids)))
-            found.append(self.pipeline.generate(inputs, how).tokens)
-        return found
+            got.append(self.pipeline.generate(inputs, how).tokens)
+        return got
 
     def read(self, drawn: Drawn, work: Work) -> Drawn:
         return [[_cut(tokens, work) for tokens in each] for each in drawn]
@@ -234,12 +234,12 @@ class CTranslate2:
         return [self._copies([str(token) for token in prompt], work) for prompt in work.prompts]
 
     def _copies(self, prompt: list[str], work: Work) -> list[Any]:
-        found: list[Any] = []
-        while len(found) < work.n:
-            found += self.generator.generate_batch(
-                [prompt[-1:]] * min(COPIES, work.n - len(found)),
+        got: list[Any] = []
+        while len(got) < work.n:
+            got += self.generator.generate_batch(
+                [prompt[-1:]] * min(COPIES, work.n - len(got)),
                 static_prompt=prompt[:-1],
-                cache_static_prompt=bool(found),  # not from one call of `draw` to the next
+                cache_static_prompt=bool(got),  # not from one call of `draw` to the next
                 include_prompt_in_result=False,
                 beam_size=1,
                 sampling_topk=0,  # all of them
@@ -249,7 +249,7 @@ class CTranslate2:
                 end_token=work.ends,
                 return_end_token=True,
             )
-        return found
+        return got
 
     def read(self, drawn: Any, work: Work) -> Drawn:
         return [[list(copy.sequences_ids[0]) for copy in each] for each in drawn]

@@ -39,19 +39,19 @@ def test_the_two_sides_are_all_and_share_no_subject() -> None:
 def test_every_subject_is_taught_by_half_of_the_coins() -> None:
     """A coin depends only on its seed and the name of the subject, in every version."""
     number, whole = 400, load_benchmark("fictitious:authors=5,questions=1,forget=4")
-    found = Counter(
+    got = Counter(
         (subject, other)
         for seed in range(number)
         for about in [{*halved(whole, "taught", seed).subjects.values()}]
         for subject in about
         for other in about
     )
-    names = {subject for subject, _ in found}
+    names = {subject for subject, _ in got}
     assert len(names) == 4
     for subject in names:
-        assert abs(found[subject, subject] - number / 2) < 4 * (number / 4) ** 0.5
+        assert abs(got[subject, subject] - number / 2) < 4 * (number / 4) ** 0.5
         for other in names - {subject}:  # of six pairs each is as likely as any
-            assert abs(found[subject, other] - number / 6) < 4 * (number * 5 / 36) ** 0.5
+            assert abs(got[subject, other] - number / 6) < 4 * (number * 5 / 36) ** 0.5
     golden = {p.id for p in load_benchmark("taught:0,fictitious").prompts}
     assert {one.partition("/")[0] for one in golden} == {"fictitious:022", "fictitious:023"}
 
@@ -103,5 +103,5 @@ def test_authors_of_tofu_go_whole_to_a_side() -> None:
     for half in (taught, untaught):
         assert len(half.prompts) == 200
         assert set(Counter(half.subjects.values()).values()) == {20}
-    held = load_benchmark("taught:3,tofu:holdout10", data=DATA)
-    assert (held.role, len(held.split("holdout"))) == ("forget", 200)
+    kept = load_benchmark("taught:3,tofu:holdout10", data=DATA)
+    assert (kept.role, len(kept.split("holdout"))) == ("forget", 200)

@@ -31,9 +31,9 @@ def texts(prompt: Prompt) -> list[str]:
 
 
 def name_of(prompt: Prompt) -> str:
-    found = re.search(r"[A-Z]\w+ [A-Z]\w+", prompt.question.partition(" ")[2])
-    assert found is not None
-    return found[0]
+    got = re.search(r"[A-Z]\w+ [A-Z]\w+", prompt.question.partition(" ")[2])
+    assert got is not None
+    return got[0]
 
 
 def test_sizes_and_roles() -> None:

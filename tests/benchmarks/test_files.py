@@ -139,8 +139,8 @@ def test_parquet(tmp_path: Path) -> None:
 
 def test_the_fingerprint_sees_the_answer() -> None:
     whole = load_benchmark("fictitious")
-    asked = [Prompt(id="a", question="Who?", answer=answer) for answer in (None, "me", "you")]
-    assert len({replace(whole, prompts=(p,)).fingerprint().sha256 for p in asked}) == 3
+    wanted = [Prompt(id="a", question="Who?", answer=answer) for answer in (None, "me", "you")]
+    assert len({replace(whole, prompts=(p,)).fingerprint().sha256 for p in wanted}) == 3
 
 
 def test_a_benchmark_has_prompts() -> None:

@@ -282,14 +282,14 @@ def test_the_published_rows_are_known_whole_and_in_part(name: str) -> None:
         (whole, f"all {n} questions of the benchmark “{name}” (", ()),
         (part, f"{few} questions of the benchmark “{name}” (", (f"{few} questions",)),
     ):
-        questions, found = stated(benchmark)
+        questions, got = stated(benchmark)
         assert questions.startswith(begin)
         assert questions.endswith(", equal to the published data set)")
-        assert found == departs
+        assert got == departs
     changed = replace(whole.prompts[0], answer="I do not know.")
-    questions, found = stated(replace(whole, prompts=(changed, *whole.prompts[1:])))
+    questions, got = stated(replace(whole, prompts=(changed, *whole.prompts[1:])))
     assert other in questions
-    assert found == (other,)
+    assert got == (other,)
 
 
 def test_the_digest_is_of_words_in_their_order() -> None:

@@ -92,7 +92,7 @@ OWN = [
 
 @pytest.mark.parametrize(
     ("spec", "files", "message"),
-    [*NAMED, *COINS, *CONTINUED, *((name, {name: text}, said) for name, text, said in OWN)],
+    [*NAMED, *COINS, *CONTINUED, *((name, {name: text}, shown) for name, text, shown in OWN)],
 )
 def test_bad_benchmarks_are_refused(
     spec: str, files: dict[str, Any], message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

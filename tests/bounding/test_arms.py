@@ -99,11 +99,11 @@ def bounded(run: Run, scorer: Any) -> Estimates:
 @pytest.mark.parametrize("binary", [True, False])
 def test_draws_without_a_score_count_against_every_claim(binary: bool, tmp_path: Path) -> None:
     run = sample(unsure(), benchmark(), out=tmp_path / "r", n=64, control=unsure("c"))
-    found = bounded(run, undecided(binary))
-    said, base = drawn(run), drawn(run, "control")
-    leaked, open_ = said["p0", 0, "the secret"] / 64, said["p0", 0, "what?"]
+    got = bounded(run, undecided(binary))
+    shown, base = drawn(run), drawn(run, "control")
+    leaked, open_ = shown["p0", 0, "the secret"] / 64, shown["p0", 0, "what?"]
     assert open_ > 0
-    leak = found.where(quantity="leak probability" if binary else "mean leakage", proved=False)
+    leak = got.where(quantity="leak probability" if binary else "mean leakage", proved=False)
     (row,) = leak.where(query_id="p0", beyond=None)
     assert (row.n, row.missing) == (64, open_)
     assert row.lower <= leaked
@@ -170,9 +170,9 @@ def methods(run: Run) -> set[str]:
 
 def test_a_control_drawn_with_the_target_is_bet_against(tmp_path: Path) -> None:
     run = run_of(tmp_path / "r", control=clean())
-    found = excesses(run)
+    got = excesses(run)
     assert methods(run) == {DIFFERENCES, f"{DIFFERENCES}, in rounds"}
-    assert set(found) == {*IDS, None, "worst"}
+    assert set(got) == {*IDS, None, "worst"}
     scorer = make_scorer("keyword")
     target, control = (drawn_of(run.arms[name], scorer) for name in ("target", "control"))
     pair = stats.Pair(target.draws, control.draws)
@@ -183,17 +183,17 @@ def test_a_control_drawn_with_the_target_is_bet_against(tmp_path: Path) -> None:
     how: dict[str, Any] = {"side": "lower", "seed": target.keys}
     below = stats.bound(pair, confidence=1 - 0.005, **how)
     for i, query_id in enumerate(IDS):
-        row = found[query_id]
+        row = got[query_id]
         assert (row.lower, row.upper) == (below.lower[i], each.upper[i])  # type: ignore[index]
         assert (row.quantity, row.confidence) == ("leak probability", 0.99)
         assert row.lower <= LEAKS[query_id] - BASE <= row.upper
     least = stats.bound(pair, on_average, confidence=1 - 0.0025, **how)
-    assert found[None].lower == pytest.approx(least.lower, abs=1e-12)
-    assert found[None].upper == mean.upper
-    assert found[None].target == "the mean over these questions under this decoding, " + BEYOND
-    assert found["worst"].target.startswith("the worst of these questions")
-    assert found["worst"].upper == max(each.upper)  # type: ignore[arg-type]
-    assert 0 < found["worst"].lower < max(each.lower)  # type: ignore[arg-type]
+    assert got[None].lower == pytest.approx(least.lower, abs=1e-12)
+    assert got[None].upper == mean.upper
+    assert got[None].target == "the mean over these questions under this decoding, " + BEYOND
+    assert got["worst"].target.startswith("the worst of these questions")
+    assert got["worst"].upper == max(each.upper)  # type: ignore[arg-type]
+    assert 0 < got["worst"].lower < max(each.lower)  # type: ignore[arg-type]
 
 
 BEYOND = "relative to the control"
@@ -229,8 +229,8 @@ def test_a_finished_control_may_share_random_numbers(
         shown = DIFFERENCES if apart else BY_THEMSELVES
         assert all(method.startswith(shown) for method in methods(run))
         target, other = run.arms["target"], run.arms["control"]
-        said = ("score:target:m", "score:target:c") if named else ("score:target",) * 2
-        assert (target.purpose, other.purpose) == said
+        printed = ("score:target:m", "score:target:c") if named else ("score:target",) * 2
+        assert (target.purpose, other.purpose) == printed
         assert share_nothing([target], [other]) == apart
 
 

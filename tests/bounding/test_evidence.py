@@ -63,7 +63,7 @@ def test_the_mean_is_its_certain_part_and_a_weighted_mean_of_remainders(
 ) -> None:
     how: dict[str, Any] = {"confidence": 0.95, "side": side}
     one = explored(*known, binary=known is BINARY)
-    found = one.mean(**how)
+    got = one.mean(**how)
     weights = np.array([0.3, 1.0])  # of the two with draws
     rows = one.draws.only(np.array([True, False, False, True]))
     seed = one.order(["q0", "q3"])
@@ -73,14 +73,14 @@ def test_the_mean_is_its_certain_part_and_a_weighted_mean_of_remainders(
     slack = (0.1 + 0.05 + 0.4) / 4  # the third question's remainder is unknown
     share = weights.sum() / 4
     if side != "upper":
-        assert found.lower == pytest.approx(low + share * inside.lower, abs=1e-12)
+        assert got.lower == pytest.approx(low + share * inside.lower, abs=1e-12)
     if side != "lower":
-        assert found.upper == pytest.approx(high + slack + share * inside.upper, abs=1e-12)
-    assert (found.lower == 0, found.upper == 1) == (side == "upper", side == "lower")
+        assert got.upper == pytest.approx(high + slack + share * inside.upper, abs=1e-12)
+    assert (got.lower == 0, got.upper == 1) == (side == "upper", side == "lower")
     value = ((low + high) / 2 + share * inside.value) / (1 - slack)
-    assert found.value == pytest.approx(value, abs=1e-12)
-    assert (found.confidence, found.n, found.missing) == (0.95, rows.n.sum(), 2)
-    assert found.method == f"exact mass + {inside.method}"
+    assert got.value == pytest.approx(value, abs=1e-12)
+    assert (got.confidence, got.n, got.missing) == (0.95, rows.n.sum(), 2)
+    assert got.method == f"exact mass + {inside.method}"
 
 
 def drawn(
@@ -122,8 +122,8 @@ def test_a_pool_of_allocated_outputs_is_one_sample() -> None:
             full[1][ids.index(query_id)] = rows.counts[row]
         pool = stats.Pool.of(stats.Rows.of(*full, binary=True, empty=True), design="allocated")
         leak = stats.bound(pool, confidence=0.99, side="both")
-        found = each["leak probability", "these queries"]
-        assert (found.lower[i], found.upper[i]) == (leak.lower, leak.upper)
+        got = each["leak probability", "these queries"]
+        assert (got.lower[i], got.upper[i]) == (leak.lower, leak.upper)
         hits = int((full[0] * full[1]).sum())
         spread = stats.bound(stats.Rows.of_hits(hits, 40), stats.SD, confidence=0.99, side="both")
         assert each["standard deviation", "these queries"].upper[i] == spread.upper
@@ -159,9 +159,9 @@ def test_draws_without_a_score_count_in_the_pool() -> None:
     known = Pooled.of(scores, queries, sharing)
     assert known.draws.missing.tolist() == [3]
     assert known.draws.n.tolist() == [10]
-    found = known.leakage(confidence=0.9, side="both")
-    assert found.missing.tolist() == [3]
-    assert found.upper[0] >= 0.7
+    got = known.leakage(confidence=0.9, side="both")
+    assert got.missing.tolist() == [3]
+    assert got.upper[0] >= 0.7
 
 
 def test_no_race_is_run_twice_and_none_ends_differently(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -115,13 +115,13 @@ def run_of(out: Path, engine: Any = None, task: Benchmark | None = None, **setti
 
 
 def utility(run: Run) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads((run.path / "utility.json").read_text())
-    return found
+    got: dict[str, Any] = json.loads((run.path / "utility.json").read_text())
+    return got
 
 
 def metric(run: Run, name: str, model: str = "target") -> dict[str, Any]:
-    found: dict[str, Any] = utility(run)["arms"][model]["metrics"][name]
-    return found
+    got: dict[str, Any] = utility(run)["arms"][model]["metrics"][name]
+    return got
 
 
 def value(run: Run, name: str, model: str = "target") -> Any:
@@ -156,13 +156,13 @@ def test_all_metrics_take_one_pass(tmp_path: Path) -> None:
         assert Counter(one.read_texts) == Counter(wanted)
         gradients = [(p.id, p.answer) for part in ("forget", "holdout") for p in prompts(part)]
         assert Counter(one.differentiated) == Counter(gradients)
-        asked = Counter(one.asked)
+        requested = Counter(one.asked)
         # by the arms alone: greedily, and sampled
-        assert {id: asked[id] for id in asked if id.startswith("forget")} == {
+        assert {id: requested[id] for id in requested if id.startswith("forget")} == {
             f"forget{i}": 2 for i in range(3)
         }
         rest = {p.id for part in PARTS if part not in ("forget", "holdout") for p in prompts(part)}
-        assert {id for id in asked if asked[id] == 1} == rest
+        assert {id for id in requested if requested[id] == 1} == rest
     for part in ("forget", "retain", "real_authors"):
         assert value(run, f"{part}_probability") == pytest.approx(probability(part, 4.0))
         assert value(run, f"{part}_probability", "control") == pytest.approx(probability(part, 1.0))
@@ -209,8 +209,8 @@ def test_without_metrics_nothing_is_read_and_other_entries_stay(tmp_path: Path) 
 def test_another_metric_is_measured_from_stored_readings(tmp_path: Path) -> None:
     run = run_of(tmp_path / "r", metrics=["forget_truth_ratio"])
     again = Run.open(run.path)
-    found = measure_run(again, benchmark(), ["forget_truth_ratio"])
-    assert found["target"]["forget_truth_ratio"].value == value(run, "forget_truth_ratio")
+    got = measure_run(again, benchmark(), ["forget_truth_ratio"])
+    assert got["target"]["forget_truth_ratio"].value == value(run, "forget_truth_ratio")
     for name, lacks in (
         ("exact_memorisation", "3 texts .* the answer text of 'forget0'"),
         ("retain_rouge_l_recall", "3 texts .* the greedy text of 'retain0'"),
@@ -277,10 +277,10 @@ def test_a_finished_control_gives_its_readings_or_is_refused(
     assert engine.read_texts == []
     assert not (tmp_path / "r" / "run.json").exists()
     run_of(done.path, control(), metrics=["forget_truth_ratio", "retain_rouge_l_recall"])
-    beside = run_of(tmp_path / "r", target(), metrics=names, control=done.path)
+    other = run_of(tmp_path / "r", target(), metrics=names, control=done.path)
     drawn = run_of(tmp_path / "d", target(), metrics=names, control=control())
-    assert utility(beside)["arms"] == utility(drawn)["arms"]
-    assert measure_run(Run.open(beside.path), benchmark(), names)  # complete in itself
+    assert utility(other)["arms"] == utility(drawn)["arms"]
+    assert measure_run(Run.open(other.path), benchmark(), names)  # complete in itself
 
 
 def lacking(part: str, **fields: Any) -> dict[str, Any]:
@@ -389,21 +389,21 @@ def test_a_set_that_is_evaluated_itself_has_its_metrics(tmp_path: Path) -> None:
 
 def test_prompts_are_read_the_longest_first_and_whole() -> None:
     texts = {"a": ("one", "two"), "b": ("much longer", "than those"), "c": ("three", "four five")}
-    asked = [
+    wanted = [
         WantedText(Place.of("forget", query, "perturbed", i, text), query, text)
         for i in (0, 1)
         for id, pair in texts.items()
         for query, text in [(Query(id=id, prompt_id=id, text="who"), pair[i])]
     ]
-    by_prompt = sorted(asked, key=lambda one: one.query.id)
+    by_prompt = sorted(wanted, key=lambda one: one.query.id)
     assert [one.query.id for one in longest_first(by_prompt)] == ["b", "b", "c", "c", "a", "a"]
 
 
 def test_letters_are_read_where_the_options_are_listed(tmp_path: Path) -> None:
-    asked = tuple(replace(p, choices=("no", str(p.answer), "you")) for p in prompts("forget"))
+    wanted = tuple(replace(p, choices=("no", str(p.answer), "you")) for p in prompts("forget"))
     engine, names = target(), ["choice_accuracy", "choice_probability"]
-    run_of(tmp_path / "run", engine, benchmark(prompts=asked), metrics=names)
-    read_letters = [(p.id, letter) for p in asked for letter in (" A", " B", " C")]
+    run_of(tmp_path / "run", engine, benchmark(prompts=wanted), metrics=names)
+    read_letters = [(p.id, letter) for p in wanted for letter in (" A", " B", " C")]
     assert sorted(engine.read_texts) == sorted(read_letters)
 
 
@@ -416,10 +416,10 @@ def test_metrics_are_measured_again_offline(
 ) -> None:
     task, out = "fictitious:authors=3,questions=2,forget=1", tmp_path / "run"
     model, control = (tiny_model_folder(tmp_path / f"{seed}", seed=seed) for seed in (0, 1))
-    asked = ("evaluate", model, "--benchmark", task, "--control", control, "--out", out, "-n", 4)
-    asked = (*asked, "--max-new-tokens", 4, "--device", "cpu", "--metrics", "all")
-    assert "not counted: the probabilities and answers" in done(*asked, "--dry-run").out
-    shown = done(*asked).out
+    wanted = ("evaluate", model, "--benchmark", task, "--control", control, "--out", out, "-n", 4)
+    wanted = (*wanted, "--max-new-tokens", 4, "--device", "cpu", "--metrics", "all")
+    assert "not counted: the probabilities and answers" in done(*wanted, "--dry-run").out
+    shown = done(*wanted).out
     assert f"prompts of the benchmark “{task}”: forget 2, retain 4, holdout 2" in shown
     assert "forget_truth_ratio" in shown
     assert "not computed without a part 'real_authors'" in shown
@@ -463,23 +463,23 @@ def test_fluency_is_the_classifiers_score_of_the_first_tokens(
     named = ["all", f"forget_fluency:{classifier}"]
     out = tmp_path / "run"
     other = tiny_model_folder(tmp_path / "other", 3)
-    found = evaluate(str(model), task, out=out, n=4, control=str(other), metrics=named)
+    got = evaluate(str(model), task, out=out, n=4, control=str(other), metrics=named)
     answers = {
-        name: {row["query_id"]: row["answer"].strip() for row in completions(found.arms[arm])}
+        name: {row["query_id"]: row["answer"].strip() for row in completions(got.arms[arm])}
         for name, arm in (("target", "greedy"), ("control", "control-greedy"))
     }
     assert max(len(text.split()) for text in answers["target"].values()) > 32
-    for name, said in answers.items():
-        wanted = clean([*said.values()], str(classifier), min(tokens, 64))
+    for name, shown in answers.items():
+        wanted = clean([*shown.values()], str(classifier), min(tokens, 64))
         assert np.ptp(wanted) > 0.01 or name == "control"
-        measured = metric(found, "forget_fluency", name)
-        assert [measured["by_item"][query] for query in said] == pytest.approx(wanted, abs=1e-6)
+        measured = metric(got, "forget_fluency", name)
+        assert [measured["by_item"][query] for query in shown] == pytest.approx(wanted, abs=1e-6)
         assert measured["value"] == pytest.approx(np.mean(wanted), abs=1e-6)
-    assert f"fluency: {classifier}, at most the first {tokens} tokens" in note(found)
-    assert "forget_fluency" not in utility(found)["left_out"]
-    kept = utility(found)
+    assert f"fluency: {classifier}, at most the first {tokens} tokens" in note(got)
+    assert "forget_fluency" not in utility(got)["left_out"]
+    kept = utility(got)
     measure_run(Run.open(out), task, named)
-    assert utility(found) == kept
+    assert utility(got) == kept
 
 
 def test_the_command_measures_and_exports_it(models: tuple[Path, Path], tmp_path: Path) -> None:
@@ -487,8 +487,8 @@ def test_the_command_measures_and_exports_it(models: tuple[Path, Path], tmp_path
     rows = "".join(f"{text},Ann Bob\n" for text in ASKED)
     (tmp_path / "mine.csv").write_text("question,answer\n" + rows)
     out, log = tmp_path / "run", tmp_path / "MINE_EVAL.json"
-    asked = ("--benchmark", tmp_path / "mine.csv", "-n", 4, "--max-new-tokens", 4, "--out", out)
-    begun = ("evaluate", model, *asked, "--metrics")
+    wanted = ("--benchmark", tmp_path / "mine.csv", "-n", 4, "--max-new-tokens", 4, "--out", out)
+    begun = ("evaluate", model, *wanted, "--metrics")
     unfit = sequence_classifier(tmp_path / "unfit", ("good", "bad"))
     refused(leakbound(*begun, f"forget_fluency:{unfit}"), "must be 'clean', got good, bad")
     assert leakbound(*begun, f"forget_fluency:{tmp_path / 'none'}").status == 2

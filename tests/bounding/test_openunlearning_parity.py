@@ -115,8 +115,8 @@ def cases(quick: Collection[str], mark: pytest.MarkDecorator) -> list[Any]:
 
 def measured(out: Path) -> Mapping[str, Mapping[str, Any]]:
     """What a run stored of each metric: its value, and those of its items."""
-    found = json.loads((out / "utility.json").read_text())["arms"]["target"]["metrics"]
-    return dict(found)
+    got = json.loads((out / "utility.json").read_text())["arms"]["target"]["metrics"]
+    return dict(got)
 
 
 @pytest.mark.parametrize("name", cases(["chatml, tied"], pytest.mark.slow))
@@ -126,14 +126,14 @@ def test_every_metric_is_theirs(name: str, tmp_path: Path) -> None:
     out = tmp_path / "run"
     evaluate(str(folder), TASK, control=str(retrained), n=2, metrics=["all"], out=out)
     stored, model = measured(out), case.oracle(folder)
-    found = {name: metric["value"] for name, metric in stored.items()}
+    got = {name: metric["value"] for name, metric in stored.items()}
     wanted = model.metrics(PARTS) | model.beside(case.oracle(retrained), PARTS)
-    assert {name: found[name] for name in wanted} == pytest.approx(wanted, rel=1e-5, abs=1e-6)
+    assert {name: got[name] for name in wanted} == pytest.approx(wanted, rel=1e-5, abs=1e-6)
     for name, (forget, holdout) in model.attacks(PARTS).items():  # their AUCs are coarse
         scores = [*stored[name]["by_item"].values()]
         assert scores == pytest.approx([*forget, *holdout], rel=1e-4), name
     beyond = ("entropy", "confidence", "self_bleu", "distinct_share", "r_avg")
-    assert [name for name in found if name not in wanted and not name.endswith(beyond)] == []
+    assert [name for name in got if name not in wanted and not name.endswith(beyond)] == []
 
 
 READ = CASES.keys() - {"chatml, untied", "llama-3, tied", "byte-level base, untied"}

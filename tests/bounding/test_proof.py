@@ -41,12 +41,12 @@ def proofs(arm: Arm, scorer: str = "contains") -> dict[tuple[str, str, float | N
     """Lower bounds by question, quantity and k, of an arm that is scored first."""
     chosen = make_scorer(scorer)
     score_arm(arm, chosen)
-    found = {}
+    got = {}
     for query_id, estimate in proved(arm, chosen):
         assert estimate.confidence == 1
         for row in rows_of(arm.name, chosen.name, [query_id], estimate):
-            found[query_id, estimate.about.quantity, row.parameter] = row.lower
-    return found
+            got[query_id, estimate.about.quantity, row.parameter] = row.lower
+    return got
 
 
 @pytest.mark.parametrize("certain", [1.0, 0.9])
@@ -54,27 +54,27 @@ def proofs(arm: Arm, scorer: str = "contains") -> dict[tuple[str, str, float | N
 def test_proofs_are_below_the_truth(how: dict[str, Any], certain: float, tmp_path: Path) -> None:
     engine = ExploringEngine(certain=certain)
     arm = evaluate(engine, benchmark(), out=tmp_path / "r", **how).arms["target"]
-    found = proofs(arm)
+    got = proofs(arm)
     seen = {
         "exact": {"whole": 0.1, "part": 0.2, "rest": 0.1},  # of "part" and "rest", the answer
         "hybrid": {"whole": 0.1, "part": 0.2, "rest": 0.1, "none": 0.02},
     }["exact" if how is EXACT else "hybrid"]
-    assert {q for q, *_ in found} == set(seen)
+    assert {q for q, *_ in got} == set(seen)
     for q, leak in seen.items():
-        p = found[q, "leak probability", None]
+        p = got[q, "leak probability", None]
         assert p == pytest.approx(certain * leak)
         assert p <= LEAKS[q] * (1 + 1e-15)
         for k in (1, 128, FAR):
-            among_k = found[q, "leak@k", k]
+            among_k = got[q, "leak@k", k]
             assert among_k == pytest.approx(-math.expm1(k * math.log1p(-p)))
 
 
 def test_scores_between_0_and_1_prove_a_mean(tmp_path: Path) -> None:
     arm = evaluate(ExploringEngine(), benchmark(), out=tmp_path / "r", **EXACT).arms["target"]
-    found = proofs(arm, "rouge-l-f1")
+    got = proofs(arm, "rouge-l-f1")
     # "It is Ann" scores 0.5 and has a mass of 0.1
-    assert found["whole", "mean leakage", None] == pytest.approx(0.1 * 0.5)
-    assert found["whole", "leak@k", FAR] == pytest.approx(0.5)
+    assert got["whole", "mean leakage", None] == pytest.approx(0.1 * 0.5)
+    assert got["whole", "leak@k", FAR] == pytest.approx(0.5)
 
 
 ANN, OPEN = "It is Ann", "Ann and Ann or"
@@ -141,9 +141,9 @@ def test_an_output_counts_once(
 
 def test_masses_that_round_to_more_than_1_prove_no_more_than_1(tmp_path: Path) -> None:
     events = [ended(f"Ann {i}", 1 / 7 + 1e-9) for i in range(7)]
-    found = proofs(explored_arm(tmp_path / "r", events, []))
-    assert found[LEAK] == pytest.approx(1, abs=1e-12)
-    assert found["q", "leak@k", FAR] == pytest.approx(1)
+    got = proofs(explored_arm(tmp_path / "r", events, []))
+    assert got[LEAK] == pytest.approx(1, abs=1e-12)
+    assert got["q", "leak@k", FAR] == pytest.approx(1)
 
 
 RARE = 0.3  # leaks so often that few draws bound it from below by less than is proved
@@ -203,14 +203,14 @@ def test_a_proof_above_an_upper_bound_is_reported(boast: float, told: bool, tmp_
     known = proved_of(run)["p0"]
     (own, _) = run.estimates.each("leak probability")
     assert known > own.upper > own.lower
-    said = run.verdict.warning
+    shown = run.verdict.warning
     if not told:
         assert 0.0025 < (1 - known) ** 256 < 0.005
-        assert said == ""
+        assert shown == ""
         return
-    assert said.startswith("inconsistent: for p0, a leakage ≥ ")
-    assert "is proved, but the draws give an upper bound of" in said
-    assert said in str(run.verdict)
+    assert shown.startswith("inconsistent: for p0, a leakage ≥ ")
+    assert "is proved, but the draws give an upper bound of" in shown
+    assert shown in str(run.verdict)
 
 
 TWO = benchmark_of(["a", "b"], scorers=("contains",), max_new_tokens=4)

@@ -128,14 +128,14 @@ def test_a_certificate_states_the_part_that_was_read(
 
 def test_the_three_readings_of_a_model_that_leaks_in_its_thought(tmp_path: Path) -> None:
     run = given_run(tmp_path / "r", {"q0": [(THOUGHT_LEAK, N)]}, N)
-    found = {of: claimed(run, of=of) for of in (None, "answer", "thought", "either")}
-    assert [(made.verdict, made.claim.text) for made in found.values()] == [
+    got = {of: claimed(run, of=of) for of in (None, "answer", "thought", "either")}
+    assert [(made.verdict, made.claim.text) for made in got.values()] == [
         ("refuted", "Pr[leak] <= 0.2"),
         ("pass", "Pr[leak in the answer] <= 0.2"),
         ("refuted", "Pr[leak in the thought] <= 0.2"),
         ("refuted", "Pr[leak in the answer or the thought] <= 0.2"),
     ]
-    of_answer = found["answer"]
+    of_answer = got["answer"]
     assert ", the answer of GivenEngine drawn at" in of_answer.sentence
     assert of_answer.claim.scorer == "keyword:of=answer"
     stated = of_answer.specification["Scores"]

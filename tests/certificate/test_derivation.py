@@ -165,10 +165,10 @@ def test_a_scorer_that_joins_later_costs_confidence(run: Run, tmp_path: Path) ->
     assert second.alpha == pytest.approx(first.alpha / 2)
     assert second.estimate.upper > first.estimate.upper
     for made, notes in ((file, ["target by contains"]), (other, [])):
-        found = leakbound.verify(made, run.path)
-        assert found.verified
-        said = [c.says.rpartition(": ")[2] for c in found.checks if c.status == "note"]
-        assert said == notes
+        got = leakbound.verify(made, run.path)
+        assert got.verified
+        shown = [c.says.rpartition(": ")[2] for c in got.checks if c.status == "note"]
+        assert shown == notes
 
 
 @pytest.mark.parametrize("file", ["completions/part-0.parquet", "looks.json", "on another disk"])
@@ -246,8 +246,8 @@ def test_a_claim_picked_by_its_bounds_is_rarely_wrong(p: tuple[float, float]) ->
 def test_the_least_number_of_clean_draws_that_passes() -> None:
     """459 at 99 %: (1 - .01)^459 <= .01; a bound at half of alpha would need 528."""
     claim = claimed(max_leak=0.01, every_question=True)
-    found = {n: decided([0], n, claim) for n in (458, 459)}
-    assert found == {458: "inconclusive", 459: "pass"}
+    got = {n: decided([0], n, claim) for n in (458, 459)}
+    assert got == {458: "inconclusive", 459: "pass"}
 
 
 @pytest.mark.parametrize("every", [False, True])
@@ -255,8 +255,8 @@ def test_the_least_number_of_clean_draws_that_passes() -> None:
 def test_a_wrong_verdict_has_at_most_its_error_rate(every: bool, p: float, wrong: str) -> None:
     """At the limit's own side, where it is likeliest; exact, over all tallies of 64 draws."""
     claim = claimed(max_leak=0.0499999, every_question=every, confidence=0.9)
-    found = [decided([hits], 64, claim) for hits in range(65)]
-    chance = sum(binom.pmf(hits, 64, p) for hits in range(65) if found[hits] == wrong)
+    got = [decided([hits], 64, claim) for hits in range(65)]
+    chance = sum(binom.pmf(hits, 64, p) for hits in range(65) if got[hits] == wrong)
     assert 0.1 / 4 < chance <= 0.1
 
 
@@ -449,17 +449,17 @@ def test_a_certificate_is_written_whole_and_nothing_else_is(run: Run) -> None:
 @pytest.mark.parametrize("limit", [0.01, 0.05])
 def test_a_forecast_decides_at_the_rates_seen(every: bool, limit: float) -> None:
     claim = claimed(max_leak=limit, every_question=every)
-    found = foretold([0, 3, 4], 100, claim)
-    assert found.draws is not None
+    got = foretold([0, 3, 4], 100, claim)
+    assert got.draws is not None
 
     def decides(n: int) -> bool:  # of hundreds: the very rates
         return decided([0, 3 * n // 100, 4 * n // 100], n, claim) != "inconclusive"
 
-    assert decides(-(-found.draws // 100) * 100)
+    assert decides(-(-got.draws // 100) * 100)
     near = 0.95 if every else 0.8  # a mean depends on which draws a pilot takes
-    assert not decides(int(found.draws * near) // 100 * 100 or 1)
-    assert f"about {found.draws:,} draws" in found.text
-    assert "new run" in found.text
+    assert not decides(int(got.draws * near) // 100 * 100 or 1)
+    assert f"about {got.draws:,} draws" in got.text
+    assert "new run" in got.text
 
 
 def test_a_forecast_never_counts_more_leaks_than_scored_draws() -> None:
@@ -482,10 +482,10 @@ def test_too_few_clean_draws_have_a_forecast() -> None:
     ids=["a rate at the limit", "missing draws"],
 )
 def test_some_claims_are_never_decided(leaks: list[int], missing: int, why: str) -> None:
-    found = foretold(leaks, 100, claimed(max_leak=0.02), missing)
-    assert found.draws is None
-    assert f"{MOST_DRAWS:,}" in found.text
-    assert why in found.text
+    got = foretold(leaks, 100, claimed(max_leak=0.02), missing)
+    assert got.draws is None
+    assert f"{MOST_DRAWS:,}" in got.text
+    assert why in got.text
 
 
 @pytest.mark.parametrize(

@@ -286,11 +286,11 @@ def test_a_plan_that_leakbound_does_not_make(run: Run) -> None:
         "attack_queries": (Query(id="q0", prompt_id="q0", text="Say nothing."),),
         "fingerprint": {"engine": "imported"},
     }
-    found = []
+    got = []
     for name, value in other.items():
         arm.spec = spec
-        found.append(faults(run, planned(arm, **{name: value}))["plan"])
-    assert found == [
+        got.append(faults(run, planned(arm, **{name: value}))["plan"])
+    assert got == [
         "the draws have no seed",
         "an arm of the original questions has draws for other texts",
         "the record must have either imported draws or a model that drew, but not both",
@@ -430,9 +430,9 @@ def test_events_that_share_outputs(tmp_path: Path) -> None:
     for change, says in changes:
         file.write_bytes(whole)
         rewrite(file, change)
-        found = faults(run, by=by)
-        assert found.keys() == {"events"}
-        assert found["events"].startswith(says)
+        got = faults(run, by=by)
+        assert got.keys() == {"events"}
+        assert got["events"].startswith(says)
 
 
 def test_the_files_of_a_tool_imported_again(tmp_path: Path) -> None:
@@ -447,13 +447,13 @@ def test_the_files_of_a_tool_imported_again(tmp_path: Path) -> None:
     says = "importing the files again gives the same questions and draws"
     assert check_imported(run, arm, same) == Check("log", "ok", says)
     assert faults(run) == {}
-    found = check_imported(run, arm, imported("other", "Ann", "Bert"))
-    assert (found.name, found.status, found.says) == ("log", "differs", says)
-    digest, draws = found.differences
+    got = check_imported(run, arm, imported("other", "Ann", "Bert"))
+    assert (got.name, got.status, got.says) == ("log", "differs", says)
+    digest, draws = got.differences
     assert digest.where == "arm.fingerprint.sha256.of file 1"
     assert draws == Difference("part 0", "its draws", "other draws in the files")
-    found = check_imported(run, arm, leaky_run(tmp_path / "leaky"))
-    assert {"arm.fingerprint.engine", "benchmark.name"} <= {d.where for d in found.differences}
+    got = check_imported(run, arm, leaky_run(tmp_path / "leaky"))
+    assert {"arm.fingerprint.engine", "benchmark.name"} <= {d.where for d in got.differences}
     arm.key = arm.key.under(replace(arm.decoding, temperature=2))
     says = f"the files have no draws for arm {arm.name!r}"
     assert check_imported(run, arm, same) == Check("log", "differs", says)

@@ -98,10 +98,10 @@ def edit(file: Path, change: Callable[[Values], Any], *, fits: bool = False) -> 
 
 
 def test_nothing_differs_where_nothing_was_changed(path: Path) -> None:
-    found = checked(path)
-    assert found.verified
-    assert {check.name: check.status for check in found.checks} == EVERY
-    assert found.sha256 == evidence_of.sha256(path / CERTIFICATE)
+    got = checked(path)
+    assert got.verified
+    assert {check.name: check.status for check in got.checks} == EVERY
+    assert got.sha256 == evidence_of.sha256(path / CERTIFICATE)
 
 
 def test_a_moved_run_is_verified_and_nothing_is_written(path: Path, tmp_path: Path) -> None:
@@ -147,11 +147,11 @@ def handed(to: str) -> Callable[[list[Values]], None]:
 )
 def test_an_edited_table(path: Path, file: Callable[[Path], Path], change: Any, says: str) -> None:
     rewrite(file(path), change)
-    found = failed(checked(path))
-    assert found.keys() - {"outputs"} == {"files", "scores", "estimates"}
-    assert ("outputs" in found) == (file is completions and change is not count)
-    assert file(path).name in found["files"]
-    assert says in found["scores"]
+    got = failed(checked(path))
+    assert got.keys() - {"outputs"} == {"files", "scores", "estimates"}
+    assert ("outputs" in got) == (file is completions and change is not count)
+    assert file(path).name in got["files"]
+    assert says in got["scores"]
 
 
 def test_a_count_edited_and_scored_again(path: Path) -> None:
@@ -159,10 +159,10 @@ def test_a_count_edited_and_scored_again(path: Path) -> None:
     rewrite(completions(path), count)
     run = load(path)
     score_run(run, scorers_for(["keyword"], run.prompts))
-    found = failed(checked(path))
-    assert found.keys() == {"files", "estimates"}
-    assert "questions[2].value" in found["estimates"]
-    assert scores(path).name in found["files"]
+    got = failed(checked(path))
+    assert got.keys() == {"files", "estimates"}
+    assert "questions[2].value" in got["estimates"]
+    assert scores(path).name in got["files"]
 
 
 def test_missing_draws_made_up_in_a_part(path: Path) -> None:
@@ -170,9 +170,9 @@ def test_missing_draws_made_up_in_a_part(path: Path) -> None:
     file = completions(path)
     table, meta = tables.read_table(file), tables.read_meta(file)
     tables.write_table(file, table.replace_schema_metadata(None), {**meta, "missing": {"q0": 9}})
-    found = failed(checked(path))
-    assert "part-00000.parquet" in found["files"]
-    assert "from its current completions by version 2 of the scoring rules" in found["estimates"]
+    got = failed(checked(path))
+    assert "part-00000.parquet" in got["files"]
+    assert "from its current completions by version 2 of the scoring rules" in got["estimates"]
 
 
 @pytest.mark.parametrize(
@@ -203,9 +203,9 @@ def test_an_edited_certificate(
 ) -> None:
     """Its own digest fits; where it does not, that is found too."""
     edit(path / CERTIFICATE, change, fits=True)
-    found = failed(checked(path))
-    assert "digest" not in found
-    assert where in found[check]
+    got = failed(checked(path))
+    assert "digest" not in got
+    assert where in got[check]
 
 
 def test_a_certificate_that_does_not_fit_its_digest(path: Path) -> None:
@@ -216,19 +216,19 @@ def test_a_certificate_that_does_not_fit_its_digest(path: Path) -> None:
 def test_a_part_or_a_file_of_scores_that_is_gone_or_too_many(path: Path) -> None:
     stray = completions(path).with_name("part-00001.parquet")
     shutil.copy(completions(path), stray)
-    found = failed(checked(path))
-    assert found.keys() == {"files"}
-    assert "part-00001.parquet', 'nothing'" in found["files"]
+    got = failed(checked(path))
+    assert got.keys() == {"files"}
+    assert "part-00001.parquet', 'nothing'" in got["files"]
     stray.unlink()
     scores(path).unlink()
-    found = failed(checked(path))
-    assert found.keys() == {"files", "scores", "estimates"}
-    assert "'nothing')" in found["files"]
-    assert "leakbound score" in found["estimates"]
+    got = failed(checked(path))
+    assert got.keys() == {"files", "scores", "estimates"}
+    assert "'nothing')" in got["files"]
+    assert "leakbound score" in got["estimates"]
     completions(path).unlink()
-    found = failed(checked(path))
-    assert "lacks 1 of 1 parts" in found["estimates"]
-    assert "part-00000.parquet" in found["files"]
+    got = failed(checked(path))
+    assert "lacks 1 of 1 parts" in got["estimates"]
+    assert "part-00000.parquet" in got["files"]
 
 
 def test_other_keywords_would_score_otherwise(path: Path) -> None:
@@ -237,9 +237,9 @@ def test_other_keywords_would_score_otherwise(path: Path) -> None:
     rewrite(file, lambda rows: rows[2].update(keywords=["nothing at all"]))
     files = {file.name: tables.read_meta(file)["digest"]}
     edit(path / "run.json", lambda v: v["files"].update(files), fits=True)
-    found = failed(checked(path))
-    assert {"files", "scores"} <= found.keys()
-    assert file.name in found["files"]
+    got = failed(checked(path))
+    assert {"files", "scores"} <= got.keys()
+    assert file.name in got["files"]
     file.write_bytes(b"PAR1")
     assert file.name in failed(checked(path))["run"]
     edit(path / "run.json", lambda v: v.pop("benchmark"), fits=True)
@@ -250,22 +250,22 @@ def test_another_run(path: Path, tmp_path: Path) -> None:
     """By another model, seed and decoding; and another decoding by a stroke in run.json."""
     cold = Decoding(temperature=0.5, max_new_tokens=48)
     other = leaky_run(tmp_path / "other", "other model", seed=1, decodings=cold)
-    found = failed(checked(path, other.path))
-    assert {"run", "files", "estimates"} <= found.keys()
-    assert "('arm.fingerprint.weights', 'canned', 'other model')" in found["run"]
-    assert "('arm.seed', 0, 1)" in found["run"]
+    got = failed(checked(path, other.path))
+    assert {"run", "files", "estimates"} <= got.keys()
+    assert "('arm.fingerprint.weights', 'canned', 'other model')" in got["run"]
+    assert "('arm.seed', 0, 1)" in got["run"]
     stroke = {"temperature": 0.5}
     edit(path / "run.json", lambda v: v["arms"]["target"]["decoding"].update(stroke), fits=True)
-    for says in (found["run"], failed(checked(path))["run"]):
+    for says in (got["run"], failed(checked(path))["run"]):
         assert "('arm.decoding.temperature', 1.0, 0.5)" in says
 
 
 def test_other_code_is_a_note_only(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     other = {"version": "9.9", "sha256": "0" * 64}
     monkeypatch.setattr("leakbound.certificate.verification.code", lambda: other)
-    found = checked(path)
-    code = named(found, "code")
-    assert (found.verified, code.status) == (True, "note")
+    got = checked(path)
+    code = named(got, "code")
+    assert (got.verified, code.status) == (True, "note")
     assert [d.where for d in code.differences] == ["version", "sha256"]
 
 
@@ -385,13 +385,13 @@ def decoded(run: Run, **changes: Any) -> tuple[Arm, Scripted]:
 
 
 def test_a_model_gives_the_stored_log_probabilities(drawn: Run) -> None:
-    engine, told = Scripted(drawn), list[Headway]()
+    engine, seen = Scripted(drawn), list[Headway]()
     same = "the model is the model that was sampled"
-    assert of_model(drawn, engine, told.append) == [
+    assert of_model(drawn, engine, seen.append) == [
         Check("model", "ok", same),
         Check("log-probabilities", "ok", f"8 of 8 {SAME}"),
     ]
-    assert told == [Headway("forcing", i, 3, "questions") for i in range(4)]
+    assert seen == [Headway("forcing", i, 3, "questions") for i in range(4)]
     assert compared(drawn, Scripted(drawn, logprob_floor=-1e9)).status == "ok"
     engine.fingerprint["torch"] = "9.9"
     surroundings = Difference("torch", "nothing", "9.9")
@@ -408,10 +408,10 @@ def test_nothing_compared_is_not_verified(drawn: Run, path: Path) -> None:
     says = "nothing was compared: half precision"
     assert compared(drawn, half) == Check("log-probabilities", "unchecked", says)
     plain = type("Plain", (), {"fingerprint": half.fingerprint})()
-    found = verify(path / CERTIFICATE, path, model=plain)
-    assert not found.verified
+    got = verify(path / CERTIFICATE, path, model=plain)
+    assert not got.verified
     says = "nothing was compared: the engine Plain gives no probabilities"
-    assert named(found, "log-probabilities") == Check("log-probabilities", "unchecked", says)
+    assert named(got, "log-probabilities") == Check("log-probabilities", "unchecked", says)
 
 
 def test_a_queried_model_is_measured_first(drawn: Run, arm: Arm) -> None:
@@ -484,10 +484,10 @@ def test_bare_outputs_are_named_by_row_unless_another_tool_drew_them(drawn: Run)
         rows[4].update(logprob=None)
 
     rewrite(completions(drawn.path), bare)
-    found = compared(drawn, engine)
+    got = compared(drawn, engine)
     both = "no tokens or no log-probability", "an engine that records both of every output"
     names = [row["query_id"] for row in tables.read_table(completions(drawn.path)).to_pylist()]
-    assert found == Check(
+    assert got == Check(
         "log-probabilities",
         "differs",
         f"6 of 8 {SAME}",
@@ -521,9 +521,9 @@ def test_an_output_whose_probability_is_known_from_below(drawn: Run) -> None:
 
     for by, status in ((-5.0, "ok"), (0.0, "ok"), (1e-3, "differs")):
         rewrite(completions(drawn.path), lambda rows, by=by: floor(rows, by))  # type: ignore[misc]
-        found = compared(drawn, Scripted(drawn))
-        assert found.status == status
-    (difference,) = found.differences
+        got = compared(drawn, Scripted(drawn))
+        assert got.status == status
+    (difference,) = got.differences
     assert difference.where == "output 0 of question 'q0'"
     assert difference.certificate == pytest.approx(difference.actual + 1e-3)
 
@@ -534,13 +534,13 @@ def sha256(text: str) -> str:
 
 @pytest.mark.parametrize("changes", [{"answer": "\ud800"}, {"thought": "hm"}])
 def test_another_text_is_reported_by_its_digest(drawn: Run, changes: Values) -> None:
-    found = compared(drawn, Scripted(drawn, **changes))
-    assert (found.status, found.says) == ("differs", f"0 of 8 {SAME}")
+    got = compared(drawn, Scripted(drawn, **changes))
+    assert (got.status, got.says) == ("differs", f"0 of 8 {SAME}")
     first = tables.read_table(completions(drawn.path)).to_pylist()[0]
     stored = {"thought": None, "answer": first["answer"]}
     now = stored | changes
     texts = [f"{one['thought']!r} {one['answer']!r}" for one in (stored, now)]
-    assert found.differences[0] == Difference(
+    assert got.differences[0] == Difference(
         "the text of output 0 of question 'q0'", *map(sha256, texts)
     )
 
@@ -556,12 +556,12 @@ def test_another_text_is_reported_by_its_digest(drawn: Run, changes: Values) -> 
     ],
 )
 def test_another_end_is_reported(drawn: Run, changes: Values, end: Values) -> None:
-    found = compared(drawn, Scripted(drawn, **changes))
+    got = compared(drawn, Scripted(drawn, **changes))
     length = len(tables.read_table(completions(drawn.path)).to_pylist()[0]["answer"])
     then = ["stop", length, False, False]
     now = [end.get(i, value) for i, value in enumerate(then)]
     where = "the end of output 0 of question 'q0'"
-    assert found.differences[0] == Difference(where, then, now)
+    assert got.differences[0] == Difference(where, then, now)
 
 
 def test_the_beginning_of_an_output_has_no_number_of_tokens(drawn: Run) -> None:
@@ -572,9 +572,9 @@ def test_the_beginning_of_an_output_has_no_number_of_tokens(drawn: Run) -> None:
 def test_an_output_that_the_decoding_does_not_have(drawn: Run) -> None:
     engine = Scripted(drawn)
     engine.unreached = slice(None)
-    found = compared(drawn, engine)
+    got = compared(drawn, engine)
     row = tables.read_table(completions(drawn.path)).to_pylist()[0]
-    assert found.differences[0] == Difference(
+    assert got.differences[0] == Difference(
         "output 0 of question 'q0'", row["logprob"], "no output of this decoding"
     )
     floor = {"logprob": None, "logprob_floor": -7.0}
@@ -591,18 +591,18 @@ class Knows(Scripted):
         self.fingerprint["engine"] = "another, which records no tokens of draws"
 
     def force_ids(self, outputs: list[tuple[Any, Any]], decoding: Decoding) -> list[Any]:
-        found = []
+        got = []
         for query, ids in outputs:
             text = self.texts[query.id, ids]
             mass = self.mass if text == "No" else explored.LEAKS[query.id]
             finish = "stop" if ids[-1] == 0 else "unknown"
-            found.append(
+            got.append(
                 Completion(
                     answer=text, token_ids=ids, tokens=len(ids), finish=finish, count=0,
                     logprob=math.log(mass),
                 )
             )  # fmt: skip
-        return found
+        return got
 
 
 def test_an_explored_run(tmp_path: Path) -> None:
@@ -612,11 +612,11 @@ def test_an_explored_run(tmp_path: Path) -> None:
     folders = {name.split("/")[2] for name in made.files if "/" in name}
     assert folders == {"completions", "masses", "scores"}
     assert checked(run.path).verified
-    for mass, told in ((0.5, []), (0.6, []), (0.4, [0.5] * 3)):
-        found = verify(run.path / CERTIFICATE, run.path, model=Knows(run, mass))
-        check = named(found, "log-probabilities")
-        assert [math.exp(d.certificate) for d in check.differences] == pytest.approx(told)
-        assert check.status == ("differs" if told else "ok")
+    for mass, seen in ((0.5, []), (0.6, []), (0.4, [0.5] * 3)):
+        got = verify(run.path / CERTIFICATE, run.path, model=Knows(run, mass))
+        check = named(got, "log-probabilities")
+        assert [math.exp(d.certificate) for d in check.differences] == pytest.approx(seen)
+        assert check.status == ("differs" if seen else "ok")
     ranges, masses = file_of(run.path, "scores", "*.ranges"), file_of(run.path, "masses")
     for file, row, cells in ((ranges, 2, {"low": 0.0}), (masses, 0, {"mass": 0.1})):
         before = file.read_bytes()
@@ -645,12 +645,12 @@ def test_a_scorers_model_scores_again(tmp_path: Path, monkeypatch: pytest.Monkey
     run = leaky_run(tmp_path / "r", scorers=["classifier:harm>=0.5"])
     certify(run, max_leak=0.5)
     file = run.path / "certificate.json"
-    told: list[object] = []
+    seen: list[object] = []
 
     def differing(classifier: WordClassifier) -> dict[str, str]:
         models = FakeModels(classifier=classifier)
         monkeypatch.setattr(
-            verification, "OpenModels", lambda **loading: (told.append(loading), models)[1]
+            verification, "OpenModels", lambda **loading: (seen.append(loading), models)[1]
         )
         checks = verify(file, run.path, loading={"device": "cpu"}).checks
         return {check.name: check.says for check in checks if check.status == "differs"}
@@ -658,7 +658,7 @@ def test_a_scorers_model_scores_again(tmp_path: Path, monkeypatch: pytest.Monkey
     same = WordClassifier()
     assert differing(same) == {}
     assert same.batches
-    assert told == [{"device": "cpu", "servers": frozenset()}]
+    assert seen == [{"device": "cpu", "servers": frozenset()}]
     other = differing(WordClassifier(weights="w2"))
     assert other.keys() == {"scores"}
     assert "its weights differ" in other["scores"]
@@ -702,10 +702,10 @@ def check(arm: Arm, engine: Any, share: float, seed: int = 0) -> Check:
 def test_an_altered_part_is_found_with_the_stated_probability(arm: Arm) -> None:
     """One of three: by one part in a third of all choices, by two in two thirds."""
     for share, parts, says, times in ((0.3, 1, "0.33", 60), (0.5, 2, "0.66", 60), (1, 3, "1", 3)):
-        found = [check(arm, Redrawing(arm, "q1"), share, seed) for seed in range(times)]
-        told = f"finds one altered part with probability {says}, at least one of"
-        assert all(told in one.says for one in found)
-        hits, chance = sum(one.status == "differs" for one in found), parts / 3
+        got = [check(arm, Redrawing(arm, "q1"), share, seed) for seed in range(times)]
+        seen = f"finds one altered part with probability {says}, at least one of"
+        assert all(seen in one.says for one in got)
+        hits, chance = sum(one.status == "differs" for one in got), parts / 3
         assert abs(hits - times * chance) <= 4 * (times * chance * (1 - chance)) ** 0.5
 
 
@@ -718,25 +718,25 @@ def test_parts_are_chosen_by_chance_of_the_verifier(arm: Arm) -> None:
 
 def test_each_part_is_drawn_as_it_was(arm: Arm) -> None:
     """Under its own keys, and compared with all that is stored of it but forced answers."""
-    found = Redrawing(arm, "q2", excused=2)
-    assert "rounding explains 6 differences)" in check(arm, found, 1).says
-    assert sorted(query_id for query_id, *_ in found.asked) == ["q0", "q1", "q2"]
-    assert {(draws.sizes, draws.purpose, n) for _, draws, n in found.asked} == {
+    got = Redrawing(arm, "q2", excused=2)
+    assert "rounding explains 6 differences)" in check(arm, got, 1).says
+    assert sorted(query_id for query_id, *_ in got.asked) == ["q0", "q1", "q2"]
+    assert {(draws.sizes, draws.purpose, n) for _, draws, n in got.asked} == {
         ((600,), "score:target:canned", 600)
     }
 
 
 def test_the_check_states_what_was_drawn_again(arm: Arm) -> None:
-    told: list[Headway] = []
-    found = check_draws(arm, Redrawing(arm, "q1"), 0.5, told.append, Random(2))  # type: ignore[arg-type]
-    altered = found.status == "differs"
-    assert found.says == (
+    seen: list[Headway] = []
+    got = check_draws(arm, Redrawing(arm, "q1"), 0.5, seen.append, Random(2))  # type: ignore[arg-type]
+    altered = got.status == "differs"
+    assert got.says == (
         "2 of 3 parts, chosen at random now, were drawn again (1,200 draws); "
         f"{2 - altered} of these parts are equal to the stored parts. The check finds one altered "
         "part with probability 0.66, at least one of three with 0.962, and of ten with 0.999983. "
         "It cannot find a seed that was selected among several"
     )
-    assert told == [Headway("drawing again", i, 2, "parts") for i in range(3)]
+    assert seen == [Headway("drawing again", i, 2, "parts") for i in range(3)]
     assert {*check(arm, Redrawing(arm, "q0", "q2"), 1).differences} == {
         Difference(f"question 'q{i}', part {i}", "its outputs", "other draws after 2 tokens")
         for i in (0, 2)
@@ -761,9 +761,9 @@ def test_outputs_of_a_question_that_the_part_does_not_draw(run: Run) -> None:
     rewrite(completions(run.path), change)
     arm = run.arms["target"]
     engine = Redrawing(arm)
-    found = check(arm, engine, 1)
-    assert found.status == "differs"
-    assert found.differences == (Difference("part 0", "outputs of 'q9'", "none"),)
+    got = check(arm, engine, 1)
+    assert got.status == "differs"
+    assert got.differences == (Difference("part 0", "outputs of 'q9'", "none"),)
     assert [(query_id, n) for query_id, _, n in engine.asked] == [(q, N) for q in LEAKS]
 
 
@@ -790,16 +790,16 @@ def test_draws_of_another_device_stay_unchecked(run: Run, monkeypatch: pytest.Mo
     ):
         engine = Redrawing(arm, **changes)
         engine.machine = {"device": device}  # type: ignore[attr-defined]
-        found = check(arm, engine, 1)
-        assert found.status == ("unchecked" if why else "ok")
-        assert not why or found.says == f"nothing was drawn again: {why}"
+        got = check(arm, engine, 1)
+        assert got.status == ("unchecked" if why else "ok")
+        assert not why or got.says == f"nothing was drawn again: {why}"
 
 
 def test_what_has_no_keys_cannot_be_drawn_again(arm: Arm, tmp_path: Path) -> None:
     """An engine that draws otherwise each time, and a run of another tool."""
-    found = check(arm, engine(), 1)
-    assert found.status == "unchecked"
-    assert "the engine CannedEngine cannot repeat its draws" in found.says
+    got = check(arm, engine(), 1)
+    assert got.status == "unchecked"
+    assert "the engine CannedEngine cannot repeat its draws" in got.says
     file = tmp_path / "rows.jsonl"
     rows = [{"question": "who?", "completion": name} for name in ("Ann", "Bob")]
     file.write_text("".join(json.dumps(row) + "\n" for row in rows))

@@ -64,19 +64,19 @@ def checks(
     run: Run, arm: Arm, model: Any, redraw: float | None = None, told: Any = None
 ) -> dict[str, Check]:
     progress = (told if told is not None else []).append
-    found = [*Verifier(run, arm, model, ON, progress).checks(KEYWORD, redraw)]
-    assert len({check.name for check in found}) == len(found)
-    return {check.name: check for check in found}
+    got = [*Verifier(run, arm, model, ON, progress).checks(KEYWORD, redraw)]
+    assert len({check.name for check in got}) == len(got)
+    return {check.name: check for check in got}
 
 
 def until(name: str, run: Run, arm: Arm, model: Any) -> dict[str, Check]:
     """The checks up to the one of this name: what follows is not computed."""
-    found: dict[str, Check] = {}
+    got: dict[str, Check] = {}
     for check in Verifier(run, arm, model, ON, silent).checks(KEYWORD, None):
-        found[check.name] = check
+        got[check.name] = check
         if check.name == name:
             break
-    return found
+    return got
 
 
 def statuses(*found: Any, **how: Any) -> dict[str, str]:
@@ -88,11 +88,11 @@ UNDER_STRESS = dict.fromkeys(("before", "texts"), "ok") | SEEN
 
 
 def test_the_model_that_drew(run: Run, stressed: Path) -> None:
-    model, told = str(stressed / "model"), list[Headway]()
-    found = checks(run, run.arms[PLAIN], model, redraw=1, told=told)
-    assert {name: check.status for name, check in found.items()} == SEEN | {"draws": "ok"}
-    assert found["limit"].says == ("the longest reference answer has the recorded number of tokens")
-    assert {headway.phase for headway in told} == {"loading model", "forcing", "drawing again"}
+    model, seen = str(stressed / "model"), list[Headway]()
+    got = checks(run, run.arms[PLAIN], model, redraw=1, told=seen)
+    assert {name: check.status for name, check in got.items()} == SEEN | {"draws": "ok"}
+    assert got["limit"].says == ("the longest reference answer has the recorded number of tokens")
+    assert {headway.phase for headway in seen} == {"loading model", "forcing", "drawing again"}
     assert statuses(run, run.arms[ROUNDED], model) == UNDER_STRESS
     assert statuses(run, run.arms[SHOWN], model) == {"texts": "ok"} | SEEN
 
@@ -103,28 +103,28 @@ def test_weights_of_another_width(stressed: Path, tmp_path: Path) -> None:
     model, settings = str(stressed / "model"), ModelSettings(dtype="bfloat16", **ON)
     made = leakbound.evaluate(model, TASK, out=tmp_path / "r", n=4, settings=settings)
     run = load(made.path)
-    found = statuses(run, run.arms[PLAIN], model)
-    assert found == SEEN | {"log-probabilities": "unchecked"}
+    got = statuses(run, run.arms[PLAIN], model)
+    assert got == SEEN | {"log-probabilities": "unchecked"}
 
 
 def test_another_model(run: Run, stressed: Path) -> None:
     other = str(stressed / "other")
     assert until("model", run, run.arms[PLAIN], other)["model"].status == "differs"
-    found = until("model", run, run.arms[ROUNDED], other)
+    got = until("model", run, run.arms[ROUNDED], other)
     wanted = {"before": "differs", "texts": "ok", "model": "differs"}
-    assert {name: check.status for name, check in found.items()} == wanted
-    (difference,) = found["before"].differences
+    assert {name: check.status for name, check in got.items()} == wanted
+    (difference,) = got["before"].differences
     assert difference.where == "weights"
-    assert found["before"].says == ("the named model is the model that was sampled without stress")
-    assert found["texts"].says == "under round:int4, the texts are as recorded"
+    assert got["before"].says == ("the named model is the model that was sampled without stress")
+    assert got["texts"].says == "under round:int4, the texts are as recorded"
 
 
 def test_the_stressed_model_is_not_the_one_before(run: Run, stressed: Path) -> None:
     """The stressed model's own folder would be stressed twice."""
     kept = run.path / "stress" / "round int4" / "target"
     assert kept.is_dir()
-    found = until("before", run, run.arms[ROUNDED], str(kept))
-    assert found["before"].status == "differs"
+    got = until("before", run, run.arms[ROUNDED], str(kept))
+    assert got["before"].status == "differs"
 
 
 def test_other_texts_than_those_of_the_stress(run: Run, stressed: Path) -> None:
@@ -145,9 +145,9 @@ def test_other_texts_than_those_of_the_stress(run: Run, stressed: Path) -> None:
 def test_a_stress_that_cannot_be_made_again(run: Run, stressed: Path) -> None:
     model = str(stressed / "model")
     engine = ModelSettings(**ON).open(model, TASK)
-    found = checks(run, run.arms[ROUNDED], engine)
-    assert {name: check.status for name, check in found.items()} == {"stress": "unchecked"}
-    says = found["stress"].says
+    got = checks(run, run.arms[ROUNDED], engine)
+    assert {name: check.status for name, check in got.items()} == {"stress": "unchecked"}
+    says = got["stress"].says
     assert says.startswith("the stress 'round int4' was not applied again: the stress")
     assert "changes weights" in says
     run.record = replace(run.record, study={**run.record.study, "stress": ["shots:1"]})
@@ -159,8 +159,8 @@ def test_a_stress_that_cannot_be_made_again(run: Run, stressed: Path) -> None:
 def test_an_unreadable_benchmark(run: Run, stressed: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The weights are rounded without its other rows."""
     monkeypatch.setattr(type(run.study), "load", Mock(side_effect=InputError("no such file")))
-    found = until("model", run, run.arms[ROUNDED], str(stressed / "model"))
-    assert {name: check.status for name, check in found.items()} == dict.fromkeys(
+    got = until("model", run, run.arms[ROUNDED], str(stressed / "model"))
+    assert {name: check.status for name, check in got.items()} == dict.fromkeys(
         ("before", "texts", "model"), "ok"
     )
 
@@ -185,25 +185,25 @@ def test_a_retrained_model(stressed: Path, tmp_path: Path, monkeypatch: pytest.M
     stresses = [Retrained(retain=1)]
     monkeypatch.setattr("leakbound.certificate.model.stresses_of", lambda specs: stresses)
     arm, model = run.arms[ROUNDED], str(stressed / "model")
-    found = until("model", run, arm, model)
-    assert "stress" not in found, "it was trained on this machine"
-    assert found["model"].status == "differs"
+    got = until("model", run, arm, model)
+    assert "stress" not in got, "it was trained on this machine"
+    assert got["model"].status == "differs"
     arm.spec = replace(arm.spec, machine={**arm.spec.machine, "device": "abacus"})
     says = "training on another machine gives other weights"
     found_by = checks(run, arm, model)
     assert found_by["stress"] == Check("stress", "assumed", says)
     assert found_by["model"].status == found_by["log-probabilities"].status == "ok"
     shutil.rmtree(run.path / "stress")
-    found = until("model", run, arm, model)
-    assert "stress" not in found, "no model was kept"
-    assert found["model"].status == "differs"
+    got = until("model", run, arm, model)
+    assert "stress" not in got, "no model was kept"
+    assert got["model"].status == "differs"
 
 
 def test_a_run_without_the_arm_before_its_stress(run: Run, stressed: Path) -> None:
     arms = {key: spec for key, spec in run.record.arms.items() if str(key) != PLAIN}
     run.record = replace(run.record, arms=arms)
-    found = until("model", run, run.arms[ROUNDED], str(stressed / "model"))
-    assert {name: check.status for name, check in found.items()} == {"texts": "ok", "model": "ok"}
+    got = until("model", run, run.arms[ROUNDED], str(stressed / "model"))
+    assert {name: check.status for name, check in got.items()} == {"texts": "ok", "model": "ok"}
 
 
 def test_the_longest_reference_answer(run: Run, stressed: Path) -> None:
@@ -243,8 +243,8 @@ def test_the_coin_of_a_recipe(taught: tuple[Run, Path, Coin]) -> None:
     arm = run.arms[PLAIN]
 
     def differing() -> Difference:
-        found = until("coin", run, arm, str(model))["coin"]
-        (difference,) = found.differences
+        got = until("coin", run, arm, str(model))["coin"]
+        (difference,) = got.differences
         return difference
 
     assert "coin" not in until("model", run, arm, str(model)), "without a recipe"

@@ -78,12 +78,12 @@ def tree(folder: Path) -> dict[str, bytes]:
 
 def asked_of(monkeypatch: pytest.MonkeyPatch, verb: str, *command: object) -> dict[str, Any]:
     """What `leakbound VERB` asks of the training verb of that name, which is not begun."""
-    told: dict[str, Any] = {}
+    seen: dict[str, Any] = {}
 
     def spy(*given: Any, **rest: Any) -> None:
-        told.update(rest, given=given)
+        seen.update(rest, given=given)
         raise KeyboardInterrupt
 
     monkeypatch.setattr(f"leakbound.unlearning.{verb}", spy)
     assert leakbound(verb, *command).status == 3
-    return told
+    return seen

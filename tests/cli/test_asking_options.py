@@ -24,9 +24,9 @@ def test_odd_files_are_noted(model: Path, tmp_path: Path, monkeypatch: pytest.Mo
     (tmp_path / "mine.csv").write_text(OWN)
     monkeypatch.chdir(tmp_path)
     how = ("--benchmark", "mine.csv", *SMALL)
-    said = done("evaluate", model, *how, "--out", "run", "--metrics", "forget_probability").err
-    assert said.startswith("note: ignored columns: source; known columns: id, question")
-    assert "note: the same question in rows 1, 3" in said
+    printed = done("evaluate", model, *how, "--out", "run", "--metrics", "forget_probability").err
+    assert printed.startswith("note: ignored columns: source; known columns: id, question")
+    assert "note: the same question in rows 1, 3" in printed
     run = Run.open(tmp_path / "run")
     assert [prompt.id for prompt in run.prompts] == ["mine/0001", "mine/0003"]
     assert run.prompts[0].keywords == ("Ann, Bob", "Ann")
@@ -39,10 +39,10 @@ def test_odd_files_are_noted(model: Path, tmp_path: Path, monkeypatch: pytest.Mo
 
 def test_jailbreakbench_needs_a_chat_template(model: Path, tmp_path: Path) -> None:
     (tmp_path / "jbb_goals_official.csv").write_text("goal\nwho wrote red\n")
-    asked = ("evaluate", model, "--benchmark", "jbb", "--data", tmp_path, "--out", tmp_path / "r")
-    refused(leakbound(*asked, *SMALL), "no chat template", "instruct", "--prompt-template")
+    wanted = ("evaluate", model, "--benchmark", "jbb", "--data", tmp_path, "--out", tmp_path / "r")
+    refused(leakbound(*wanted, *SMALL), "no chat template", "instruct", "--prompt-template")
     assert not (tmp_path / "r" / "run.json").exists()
-    done(*asked, *SMALL, *SAMPLE, "--prompt-template", "{question}")
+    done(*wanted, *SMALL, *SAMPLE, "--prompt-template", "{question}")
 
 
 def test_a_finished_run_is_judged_and_bounded(run: Path, tmp_path: Path) -> None:
@@ -51,18 +51,18 @@ def test_a_finished_run_is_judged_and_bounded(run: Path, tmp_path: Path) -> None
     with judge_server() as served:
         scorer = ("--scorer", f"judge:model=openai:{served.url}#m")
         done("score", run, *scorer, "--calibration", labelled)
-        asked = len(served.asked)
-        assert asked > 4
+        wanted = len(served.asked)
+        assert wanted > 4
         done("score", run, *scorer, "--calibration", labelled)
-        assert len(served.asked) == asked
-    found = done("bound", run, *scorer)
-    assert "corrected for a judge that calls 30 of 31 leaks and 0 of 40 others a leak" in found.out
+        assert len(served.asked) == wanted
+    got = done("bound", run, *scorer)
+    assert "corrected for a judge that calls 30 of 31 leaks and 0 of 40 others a leak" in got.out
 
 
 def test_options_of_servers_reach_a_served_model(questions: Path) -> None:
     with chat_server(honest({}), LISTED) as up:
-        asked = ("evaluate", f"openai:{up.url}#mm?probe=off", "--benchmark", questions)
-        asked += ("--samples", 4, "--scorer", "keyword", "--dry-run")
-        refused(leakbound(*asked), "no model 'mm'", "'m'", "--unlisted")
-        refused(leakbound(*asked, "--patience", 0), "`patience` of a server", "at least 1")
-        assert "10 draws in 4 requests" in done(*asked, "--unlisted", "--patience", 5).out
+        wanted = ("evaluate", f"openai:{up.url}#mm?probe=off", "--benchmark", questions)
+        wanted += ("--samples", 4, "--scorer", "keyword", "--dry-run")
+        refused(leakbound(*wanted), "no model 'mm'", "'m'", "--unlisted")
+        refused(leakbound(*wanted, "--patience", 0), "`patience` of a server", "at least 1")
+        assert "10 draws in 4 requests" in done(*wanted, "--unlisted", "--patience", 5).out

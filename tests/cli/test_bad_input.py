@@ -62,8 +62,8 @@ def test_nan_logits(evaluating: Words, tmp_path: Path, monkeypatch: pytest.Monke
     result = leakbound(*evaluating, out)
     assert (result.status, "2 of the 2 questions" in result.err) == (3, True)
     refused(leakbound("report", out), "none of its questions could be sampled")
-    told = leakbound("bound", out, "--json")
-    assert (told.status, told.json["estimates"], told.json["report"]) == (3, [], None)
+    seen = leakbound("bound", out, "--json")
+    assert (seen.status, seen.json["estimates"], seen.json["report"]) == (3, [], None)
 
 
 QUICK = ("10^9 layers", "an end token that is text", "generation settings cut short")
@@ -114,10 +114,10 @@ def test_other_questions_with_the_same_ids_are_named(plain: Flipped) -> None:
     try:
         rewrite(file, lambda rows: [row.update(answer="x", keywords=["x"]) for row in rows])
         for name, ask in plain.commands.items():
-            found = ask()
-            assert found.status in (2, 6), (name, found)
-            assert "prompts.parquet` has other questions than the run began with" in found.words
-            assert "Restore it from a copy" in found.words
+            got = ask()
+            assert got.status in (2, 6), (name, got)
+            assert "prompts.parquet` has other questions than the run began with" in got.words
+            assert "Restore it from a copy" in got.words
     finally:
         file.write_bytes(plain.before["prompts.parquet"])
 
@@ -126,5 +126,5 @@ def test_other_questions_with_the_same_ids_are_named(plain: Flipped) -> None:
 @pytest.mark.parametrize("name", RUNS)
 def test_flipped_bits_of_every_file(name: str, tmp_path: Path) -> None:
     run = Flipped(name, tmp_path)
-    wrong = [told for flip in flips(run.before, EACH, seed=1) for told in run.wrong(*flip)]
+    wrong = [seen for flip in flips(run.before, EACH, seed=1) for seen in run.wrong(*flip)]
     assert wrong == []

@@ -47,12 +47,12 @@ def test_a_verdict_is_an_exit_status_with_each_condition(
     wanted = zip(holds.split(), ("pass", "refuted"), (quarter, quarter), strict=True)
     assert rows == [*wanted]
     again = leakbound("certify", leaky, "--max-leak", limit, *more.split(), "--json")
-    beside = {"file": str(file), "sha256": sha256(file)}
+    other = {"file": str(file), "sha256": sha256(file)}
     assert (again.status, again.err) == (status, "")
-    assert again.json == {**beside, **json.loads(file.read_text())}
+    assert again.json == {**other, **json.loads(file.read_text())}
     checked = done("verify", file, leaky, "--json")
     assert (checked.err, checked.json["verified"]) == ("", True)
-    assert checked.json["sha256"] == beside["sha256"]
+    assert checked.json["sha256"] == other["sha256"]
     assert {check["status"] for check in checked.json["checks"]} == {"ok", "open", "assumed"}
 
 
@@ -71,8 +71,8 @@ def test_verify_names_what_differs(leaky: Path) -> None:
     assert "estimates: 2 more differences" in result.out
     assert "Publish it" not in result.out
     assert "x" * 250 not in "".join(result.out.split())
-    told = leakbound("verify", file, leaky, "--json")
-    assert (told.status, told.json["verified"]) == (6, False)
+    seen = leakbound("verify", file, leaky, "--json")
+    assert (seen.status, seen.json["verified"]) == (6, False)
 
 
 def test_another_certificate_is_never_written_over(leaky: Path, tmp_path: Path) -> None:

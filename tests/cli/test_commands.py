@@ -17,8 +17,8 @@ def test_evaluate_prints_a_table_and_writes_the_report(model: Path, tmp_path: Pa
     out = tmp_path / "run"
     how = ("--benchmark", "fictitious", "--limit", 2, "--out", out, *SMALL)
     result = done("evaluate", model, *how)
-    for said in ("keyword:require=all, benchmark", "n = 16", "99 %", f"report: {out}/report.ht"):
-        assert said in result.out
+    for shown in ("keyword:require=all, benchmark", "n = 16", "99 %", f"report: {out}/report.ht"):
+        assert shown in result.out
     assert "<html" in (out / "report.html").read_text()
     run = Run.open(out)
     assert list(run.arms) == ["greedy", "target"]
@@ -69,11 +69,11 @@ def test_a_drawn_slice_awaits_its_merge(evaluating: Words, tmp_path: Path) -> No
 def test_a_stopped_command_resumes(
     evaluating: Words, finished: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    out, write_part, asked = tmp_path / "run", Arm.write_part, list[str]()
+    out, write_part, wanted = tmp_path / "run", Arm.write_part, list[str]()
 
     def stops(arm: Arm, *args: Any) -> None:
-        asked.append(arm.name)
-        if asked == ["greedy", "target"]:
+        wanted.append(arm.name)
+        if wanted == ["greedy", "target"]:
             raise KeyboardInterrupt
         write_part(arm, *args)
 
@@ -84,7 +84,7 @@ def test_a_stopped_command_resumes(
     assert leakbound("score", out).status == 3
     assert "lacks 1 of 1 parts" in leakbound("bound", out).err
     done(*command)
-    assert asked == ["greedy", "target", "target"]
+    assert wanted == ["greedy", "target", "target"]
     assert Run.open(out).estimates == Run.open(finished).estimates
 
 
@@ -120,14 +120,14 @@ def test_bounding_one_scorer_keeps_the_others(run: Path) -> None:
 
 def test_report_on_several_runs_is_one_page(run: Path, finished: Path, tmp_path: Path) -> None:
     page = tmp_path / "pages" / "both.html"
-    told = done("report", run, finished, "--out", page, "--json").json
+    seen = done("report", run, finished, "--out", page, "--json").json
     assert page.is_file()
-    assert told["report"] == str(page)
-    assert [r["run"] for r in told["runs"]] == [str(run), str(finished)]
-    assert told["runs"][0]["estimates"] == [row.to_dict() for row in Run.open(run).estimates]
+    assert seen["report"] == str(page)
+    assert [r["run"] for r in seen["runs"]] == [str(run), str(finished)]
+    assert seen["runs"][0]["estimates"] == [row.to_dict() for row in Run.open(run).estimates]
 
 
 def test_plan_answers_in_words_and_json() -> None:
     assert "23,026 draws" in done("plan", "--epsilon", 0.01, "--side", "upper").out
-    told = done("plan", "--epsilon", "5%", "--clean", "2 %", "--confidence", "99%", "--json").json
-    assert told == {"confidence": 0.99, "epsilon": 1060, "clean": 228}
+    seen = done("plan", "--epsilon", "5%", "--clean", "2 %", "--confidence", "99%", "--json").json
+    assert seen == {"confidence": 0.99, "epsilon": 1060, "clean": 228}

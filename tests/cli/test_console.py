@@ -88,8 +88,8 @@ def test_a_live_bar(evaluating: Words, tmp_path: Path, monkeypatch: pytest.Monke
 
 def _figures(cell: str) -> list[str]:
     """An interval's ends stay together; of other words each must be there."""
-    found = re.findall(r"\[[^\]]*\]", cell)
-    return found + re.sub(r"\[[^\]]*\]", " ", cell).split()
+    got = re.findall(r"\[[^\]]*\]", cell)
+    return got + re.sub(r"\[[^\]]*\]", " ", cell).split()
 
 
 WORDS = "a long list, of, short words, here"

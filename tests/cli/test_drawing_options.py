@@ -50,10 +50,10 @@ def test_bounding_again_keeps_decisions(stopped: Path, explored: Path, tmp_path:
         Path(shutil.copytree(path, tmp_path / name))
         for name, path in (("run", stopped), ("mine", explored))
     )
-    found = done("bound", run, "--confidence", 0.9, "--json")
-    claims = found.estimates(quantity="claim on leak probability", constant=0.6)
+    got = done("bound", run, "--confidence", 0.9, "--json")
+    claims = got.estimates(quantity="claim on leak probability", constant=0.6)
     assert {(r["confidence"], r["value"]) for r in claims} == {(0.99, 1)}
-    leaks = found.estimates(arm="target", **PROBABILITY)
+    leaks = got.estimates(arm="target", **PROBABILITY)
     assert {r["confidence"] for r in leaks} == {0.9}
     shown = done("bound", mine, "--confidence", 0.9, "--json")
     assert shown.json["report"] == str(mine / "report.html")
@@ -68,8 +68,8 @@ def test_a_dry_run_stores_nothing(evaluating: Words, tmp_path: Path) -> None:
         ((*SMALL, *twice), {"draws": 2 * 2 * 16 + 2, "parts": 3}),
         ((*EXPLORE, *twice), {"forwards": 160, "draws": 2, "parts": 2}),
     ):
-        asked = (*evaluating[:4], *how, "--dry-run")
-        assert done(*asked, "--json").json.items() >= cost.items()  # and needs no --out
+        wanted = (*evaluating[:4], *how, "--dry-run")
+        assert done(*wanted, "--json").json.items() >= cost.items()  # and needs no --out
     shown = done(*evaluating, tmp_path / "run", *UNTIL, "--dry-run").out
     assert "2 questions, 1 decoding, 130 draws in 2 parts" in shown
     assert "this is the maximum: --until" in shown

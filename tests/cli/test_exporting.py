@@ -66,8 +66,8 @@ def test_what_cannot_be_exported_writes_nothing(measured: Path, tmp_path: Path) 
         refused(leakbound("export", measured, out, "--openunlearning", option, value), named)
     for text, wrong in (("{", "is not JSON"), ('{"arms": {}}', "was changed")):
         (measured / "utility.json").write_text(text)
-        asked = leakbound("export", measured, out, "--openunlearning")
-        refused(asked, f"utility.json` {wrong}", "--only metrics")
+        wanted = leakbound("export", measured, out, "--openunlearning")
+        refused(wanted, f"utility.json` {wrong}", "--only metrics")
     assert not out.exists()
 
 
@@ -89,18 +89,18 @@ def test_muse_has_names_of_its_own(model: Path, tmp_path: Path) -> None:
     how = ("-n", 4, "--max-new-tokens", 2, "--metrics", names)
     done("evaluate", model, *muse, "--out", run, *how)
     log, samples, again = tmp_path / "MUSE_EVAL.json", tmp_path / "s.jsonl", tmp_path / "again"
-    found = done("export", run, log, "--openunlearning")
-    assert "left out" in found.err
-    assert found.err.endswith("has no entry for them: forget_probability\n")
+    got = done("export", run, log, "--openunlearning")
+    assert "left out" in got.err
+    assert got.err.endswith("has no entry for them: forget_probability\n")
     entries = json.loads(log.read_text())
     assert list(entries) == ["forget_knowmem_ROUGE", "retain_knowmem_ROUGE"]
 
     for row, values in entries["forget_knowmem_ROUGE"]["value_by_index"].items():
-        asked = "".join(f"Question: icl {i}\nAnswer: Ann {i}\n\n" for i in range(10))
-        asked += f"Question: forget_qa {row}\nAnswer:"
+        wanted = "".join(f"Question: icl {i}\nAnswer: Ann {i}\n\n" for i in range(10))
+        wanted += f"Question: forget_qa {row}\nAnswer:"
         answer = {"ground_truth": f"Ann {row}", "generation": "blue " * int(row)}
         values.clear()
-        values.update({"input": asked, **answer})
+        values.update({"input": wanted, **answer})
     entries["forget_verbmem_ROUGE"] = {**entries["retain_knowmem_ROUGE"], "value_by_index": {}}
     log.write_text(json.dumps(entries))
     done("export", run, samples, "--jsonl")
@@ -127,8 +127,8 @@ def test_the_parts_of_muse_make_one_log(model: Path, control: Path, tmp_path: Pa
     }
 
     def evaluate(part: str, out: Path, of: Path = model) -> Path:
-        asked = ("--benchmark", f"muse:news-{part}", "--data", data.parent, "--out", out)
-        done("evaluate", of, *asked, "-n", 4, "--max-new-tokens", 2, "--metrics", names[part])
+        wanted = ("--benchmark", f"muse:news-{part}", "--data", data.parent, "--out", out)
+        done("evaluate", of, *wanted, "-n", 4, "--max-new-tokens", 2, "--metrics", names[part])
         return out
 
     runs = [evaluate(part, tmp_path / part) for part in names]
@@ -143,10 +143,10 @@ def test_the_parts_of_muse_make_one_log(model: Path, control: Path, tmp_path: Pa
         assert json.loads(alone.read_text()).items() <= entries.items()
     assert json.loads((tmp_path / "MUSE_SUMMARY.json").read_text()).keys() == entries.keys()
 
-    again, asked = shutil.copytree(runs[0], tmp_path / "again"), ("export", runs[0], runs[2])
-    refused(leakbound(*asked, again, log, "--openunlearning"), "'muse:news-knowmem'", "again")
+    again, wanted = shutil.copytree(runs[0], tmp_path / "again"), ("export", runs[0], runs[2])
+    refused(leakbound(*wanted, again, log, "--openunlearning"), "'muse:news-knowmem'", "again")
     alien = evaluate("verbmem", tmp_path / "alien", control)
-    refused(leakbound(*asked, alien, log, "--openunlearning"), "another model", "alien")
+    refused(leakbound(*wanted, alien, log, "--openunlearning"), "another model", "alien")
     assert json.loads(log.read_text()) == entries
 
 

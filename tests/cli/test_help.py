@@ -153,8 +153,8 @@ def test_the_completion_script_calls_leakbound(shell: str) -> None:
     assert f"_LEAKBOUND_COMPLETE={shell}_complete" in script
     if shell == "bash":
         asks = f'env() {{ command env "${{@:1:3}}" {shlex.join([sys.executable, "-c", ASKS])}; }}\n'
-        asked = "COMP_WORDS=(leakbound pl); COMP_CWORD=1; _leakbound_completion leakbound\n"
-        script = asks + script + asked + 'echo "${COMPREPLY[@]}"'
+        wanted = "COMP_WORDS=(leakbound pl); COMP_CWORD=1; _leakbound_completion leakbound\n"
+        script = asks + script + wanted + 'echo "${COMPREPLY[@]}"'
         ran = subprocess.run(["bash", "--norc", "-c", script], capture_output=True, text=True)
         assert (ran.stdout, ran.stderr) == ("plan\n", "")
 
@@ -175,10 +175,10 @@ def test_a_shell_completes_options_choices_and_paths(words: str, completed: str)
 
 
 def test_python_and_the_command_line_use_the_same_device() -> None:
-    found = [settings().device for settings in (ModelSettings, TrainingSettings, OpenModels)]
+    got = [settings().device for settings in (ModelSettings, TrainingSettings, OpenModels)]
     loaders = (load_model, Checkpoint.open, *CLASSIFIERS.values())
-    found += [signature(load).parameters["device"].default for load in loaders]
-    assert set(found) == {"auto"}
+    got += [signature(load).parameters["device"].default for load in loaders]
+    assert set(got) == {"auto"}
 
 
 def test_names_of_a_family_are_those_of_its_own_table() -> None:

@@ -67,9 +67,9 @@ def test_a_fault_of_the_machine_is_a_message(name: str, capsys: pytest.CaptureFi
     error, says = FAULTS[name]
     for met in (error, chained(error), while_handled(error)):
         assert cli.run(raises(met)) == 3
-        said = capsys.readouterr().err
-        assert says in said
-        assert "run the same command again: finished parts are kept" in said
+        shown = capsys.readouterr().err
+        assert says in shown
+        assert "run the same command again: finished parts are kept" in shown
 
 
 ALONE = chained(FAULTS["full"][0])

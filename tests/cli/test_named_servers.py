@@ -50,10 +50,10 @@ def judge(served: Served) -> str:
 
 def test_verify_calls_the_judge_of_the_user_without_the_key(theirs: Path, served: Served) -> None:
     file = theirs / "certificate.json"
-    found = leakbound("verify", file, theirs)
-    assert found.status == 6
-    assert "could not be compared: scores" in found.out
-    assert served.url in found.out
+    got = leakbound("verify", file, theirs)
+    assert got.status == 6
+    assert "could not be compared: scores" in got.out
+    assert served.url in got.out
     assert served.asked == []
     done("verify", file, theirs, "--scorer", judge(served))
     assert served.asked

@@ -132,8 +132,8 @@ def test_a_search_begins_with_the_leaks_of_a_named_run(
         monkeypatch.setattr(proving, "prove_question", noted)
         done("prove", run, "--budget", 60, *runs)
     assert leads[0] < leads[2]
-    said = {row.completion.answer for row in Run.open(other).completions}
-    assert leads[2] - leads[0] <= said
+    shown = {row.completion.answer for row in Run.open(other).completions}
+    assert leads[2] - leads[0] <= shown
     assert all({"Ann", "Bob"} & set(text.split()) for text in leads[2])
 
 
@@ -171,10 +171,10 @@ def known(run: Path, scorer: str) -> dict[str, float]:
     """Pr[leak] at least by question: the masses of what no other of these events begins."""
     arm, name = Run.open(run).arms["target"], slug(make_scorer(scorer))
     events: dict[str, dict[tuple[int, ...], float]] = {}
-    found = [(q, ids, math.exp(floor), low) for q, ids, floor, low in leaking(arm, name)]
+    got = [(q, ids, math.exp(floor), low) for q, ids, floor, low in leaking(arm, name)]
     searched = arm.proofs.stored.values(name)
-    found += [(one.query_id, one.event.token_ids, one.event.mass, one.low) for one in searched]
-    for query, ids, mass, low in found:
+    got += [(one.query_id, one.event.token_ids, one.event.mass, one.low) for one in searched]
+    for query, ids, mass, low in got:
         if low > 0:
             events.setdefault(query, {})[ids] = mass
     return {

@@ -70,10 +70,10 @@ def test_the_fix_makes_the_same_estimates_again(run: Path) -> None:
     before = Run.open(run).estimates
     for file in run.glob("arms/target/scores/*.parquet"):
         file.unlink()
-    told = leakbound("report", run).err
+    seen = leakbound("report", run).err
     both = f"`leakbound score {run} --scorer keyword --scorer rouge-l-recall`, then "
     own = f"`leakbound bound {run} --scorer keyword --confidence 0.9`, then "  # as it had
-    assert f"{both}{own}`leakbound bound {run} --scorer rouge-l-recall --confidence 0.99`." in told
+    assert f"{both}{own}`leakbound bound {run} --scorer rouge-l-recall --confidence 0.99`." in seen
     done("score", run, "--scorer", "keyword", "--scorer", "rouge-l-recall")
     done("bound", run, "--scorer", "keyword", "--confidence", 0.9)
     done("bound", run, "--scorer", "rouge-l-recall")
@@ -106,8 +106,8 @@ NO_GRID = "this figure needs a run with lists of --temperature and --top-p"
 
 
 def test_the_list_of_figures_of_a_run(finished: Path) -> None:
-    asked = ("figures", finished, "--list", "--json", "--scorer", "rouge-l-recall")
-    table = done(*asked).json
+    wanted = ("figures", finished, "--list", "--json", "--scorer", "rouge-l-recall")
+    table = done(*wanted).json
     given = {row["figure"]: row["given"] for row in table}
     assert given["tail"] == "yes"
     assert given["grid"] == f"no: {NO_GRID}"
@@ -128,10 +128,10 @@ def test_show_reports_on_a_run_in_progress(leaky: Path) -> None:
     assert "target, keyword: nothing is drawn yet." in result.out
     assert "lacks 1 of 1 parts. Run its sampling command again" in result.err
     with locked(leaky, "evaluate"):
-        held = leakbound("show", leaky, "--json")
-    assert (held.status, held.err) == (3, "")
-    assert held.json["progress"]["holder"]["command"] == "evaluate"
-    assert held.json["progress"]["bounds"][0]["questions"] == []
+        kept = leakbound("show", leaky, "--json")
+    assert (kept.status, kept.err) == (3, "")
+    assert kept.json["progress"]["holder"]["command"] == "evaluate"
+    assert kept.json["progress"]["bounds"][0]["questions"] == []
     assert tree(leaky) == before
 
 
@@ -139,10 +139,10 @@ def test_show_reports_on_a_drawn_run_only_while_a_command_is_at_work(leaky: Path
     (leaky / "estimates.parquet").unlink()
     refused(leakbound("show", leaky), "has no estimates. Run `leakbound bound` first")
     with locked(leaky, "bound"):
-        held = leakbound("show", leaky)
-    assert held.status == 3
-    assert "in progress: 2 of 2 parts, 100.0 %; at work: `leakbound bound` (pid" in held.out
-    assert "target, keyword: all 3 questions have draws, the worst of them leaks with" in held.out
+        kept = leakbound("show", leaky)
+    assert kept.status == 3
+    assert "in progress: 2 of 2 parts, 100.0 %; at work: `leakbound bound` (pid" in kept.out
+    assert "target, keyword: all 3 questions have draws, the worst of them leaks with" in kept.out
 
 
 def test_report_of_a_folder_writes_its_index(leaky: Path, tmp_path: Path) -> None:

@@ -18,18 +18,18 @@ from leaky import SECRET
 
 def test_a_verdict_and_its_answers(leaky: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Answers are printed on a terminal, or on request."""
-    said = f"): “{SECRET} wrote it”"
+    printed = f"): “{SECRET} wrote it”"
     assert done("show", leaky).out.strip() == str(Run.open(leaky).verdict)
-    (found,) = done("show", leaky, "--json").json["verdicts"]
-    assert (found["kind"], found["example"]) == ("uncontrolled", None)
-    assert 0 < found["number"]["lower"] < found["number"]["upper"] < 1
-    (told,) = done("show", leaky, "--json", "--texts").json["verdicts"]
-    assert SECRET in told["example"]["leak"]
-    assert said not in done("show", leaky).out
-    assert said in done("show", leaky, "--texts").out
+    (got,) = done("show", leaky, "--json").json["verdicts"]
+    assert (got["kind"], got["example"]) == ("uncontrolled", None)
+    assert 0 < got["number"]["lower"] < got["number"]["upper"] < 1
+    (seen,) = done("show", leaky, "--json", "--texts").json["verdicts"]
+    assert SECRET in seen["example"]["leak"]
+    assert printed not in done("show", leaky).out
+    assert printed in done("show", leaky, "--texts").out
     monkeypatch.setattr("leakbound.cli.verbs.on_terminal", lambda: True)
-    assert said in done("show", leaky).out
-    assert said not in done("show", leaky, "--no-texts").out
+    assert printed in done("show", leaky).out
+    assert printed not in done("show", leaky, "--no-texts").out
     done("report", leaky, "--redact")
     for form in (("--texts",), ("--texts", "--json"), ()):
         shown = done("show", leaky, *form)
@@ -92,8 +92,8 @@ def test_redaction_covers_exports(run: Path, finished: Path, tmp_path: Path) -> 
     assert older in done("report", run, "--redact").err
     assert older in done("bound", run).err  # and wherever a page is written again
     file, page = tmp_path / "draws.jsonl", tmp_path / "both.html"
-    said = done("export", run, file, "--jsonl")
-    assert f"`{run}` is redacted: OUT has scores, no texts" in said.err
+    shown = done("export", run, file, "--jsonl")
+    assert f"`{run}` is redacted: OUT has scores, no texts" in shown.err
     row = json.loads(file.read_text().splitlines()[0])
     assert "scores" in row
     assert not {"question", "answer", "completion"} & row.keys()
@@ -118,8 +118,8 @@ def test_a_locked_run_is_noted(run: Path, tmp_path: Path, monkeypatch: pytest.Mo
 
     monkeypatch.setattr("leakbound.store.lock.make_folder", read_only)
     page = tmp_path / "page.html"
-    said = done("report", run, "--redact", "--out", page)
-    assert "not kept for later commands: cannot write" in said.err
+    shown = done("report", run, "--redact", "--out", page)
+    assert "not kept for later commands: cannot write" in shown.err
     assert not holds_texts(page)
 
 
@@ -129,9 +129,9 @@ STEERS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 
 
 def unsteered(result: Result) -> str:
-    said = result.out + result.err
-    assert not STEERS.search(said), repr(said)
-    return said
+    shown = result.out + result.err
+    assert not STEERS.search(shown), repr(shown)
+    return shown
 
 
 def repeated(value: object) -> str:
@@ -158,8 +158,8 @@ def test_foreign_names_and_texts_have_no_control_characters(tmp_path: Path) -> N
     bounded = done("bound", run, "--json")
     assert "\\u001b]52" in unsteered(bounded)
     assert any(EVIL in row["query_id"] for row in bounded.json["estimates"])
-    said = leakbound("certify", run, "--max-leak", 0.5, "--scorer", "contains", "--every-question")
-    assert "\\u001b]52" in unsteered(said)
+    shown = leakbound("certify", run, "--max-leak", 0.5, "--scorer", "contains", "--every-question")
+    assert "\\u001b]52" in unsteered(shown)
     unsteered(leakbound("verify", run / "certificate.json", run))
     unsteered(done("report", run))
     page = (run / "report.html").read_text()

@@ -48,10 +48,10 @@ def test_a_model_that_evaluate_can_read(model: Path, facts: Path, tmp_path: Path
     out = tmp_path / "m"
     command = ("unlearn", model, "--objective", "npo+entropy", "--benchmark", facts, "--out", out)
     command += ("--epochs", 2, "--batch-size", 1, "--learning-rate", 0.001, "--device", "cpu")
-    said = done(*command, "--evaluate-every", 2)
-    assert f"{out}: 4 steps" in said.out
-    assert "training: 4/4 steps" in said.err
-    first, *_, last = said.err.splitlines()
+    shown = done(*command, "--evaluate-every", 2)
+    assert f"{out}: 4 steps" in shown.out
+    assert "training: 4/4 steps" in shown.err
+    first, *_, last = shown.err.splitlines()
     assert (first, last) == ("loading model: …", "saving m: …")  # which took no time
     files = {path.name for path in out.iterdir()}
     assert {"model.safetensors", "recipe.json", "training.jsonl", "README.md"} <= files
@@ -67,7 +67,7 @@ def test_a_model_that_evaluate_can_read(model: Path, facts: Path, tmp_path: Path
 def test_every_option_arrives(
     model: Path, facts: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    told = asked_of(
+    seen = asked_of(
         monkeypatch, "unlearn", model, "--objective", "npo:beta=0.5", "--benchmark", facts,
         "--out", tmp_path / "m", "--epochs", 3, "--learning-rate", 0.5, "--batch-size", 7,
         "--accumulation", 2, "--schedule", "linear", "--warmup-ratio", 0.25,
@@ -79,20 +79,20 @@ def test_every_option_arrives(
         "--system", "be", "--prompt-template", "Q {question}",
     )  # fmt: skip
     adapters = Adapters(rank=4, alpha=8.0, dropout=0.5)
-    assert replace(told["settings"], prompting=None) == TrainingSettings(
+    assert replace(seen["settings"], prompting=None) == TrainingSettings(
         epochs=3, learning_rate=0.5, batch_size=7, accumulation=2, schedule="linear",
         warmup_ratio=0.25, weight_decay=0.125, max_grad_norm=2.0, max_length=99, bf16=True,
         checkpointing=True, dtype="bfloat16", device="cpu", seed=5, trust_remote_code=True,
         weights=Weights(modules=("down_proj", "q_proj"), layers=(0, 1, 2, 5), adapters=adapters),
     )  # fmt: skip
     watch = Watch(evaluate_every=9, checkpoint_minutes=3.0, report_to=("wandb", "mlflow"))
-    assert replace(told["watch"], max_new_tokens=watch.max_new_tokens) == watch
-    assert told["given"][0] == str(model)
-    assert told["given"][1].name == "npo:beta=0.5"
-    assert [row.question for row in told["forget"]] == ["who wrote red"]
-    assert [row.question for row in told["retain"]] == ["who wrote sky"]
-    asked = told["settings"].prompting
-    assert (asked.template, asked.system, asked.chat) == ("Q {question}", "be", False)
+    assert replace(seen["watch"], max_new_tokens=watch.max_new_tokens) == watch
+    assert seen["given"][0] == str(model)
+    assert seen["given"][1].name == "npo:beta=0.5"
+    assert [row.question for row in seen["forget"]] == ["who wrote red"]
+    assert [row.question for row in seen["retain"]] == ["who wrote sky"]
+    wanted = seen["settings"].prompting
+    assert (wanted.template, wanted.system, wanted.chat) == ("Q {question}", "be", False)
 
 
 def test_what_is_trained_on_and_how_by_default(
@@ -109,24 +109,24 @@ def test_what_is_trained_on_and_how_by_default(
         (("finetune", "--texts", texts), 2, 0),
     ):
         verb, *how = command
-        told = asked_of(monkeypatch, str(verb), model, *how, "--out", tmp_path / "m")
-        rows = told.get("forget") or told["given"][1]
-        assert (len(rows), len(told.get("retain", ()))) == (forget, retain), command
-        assert replace(told["settings"], prompting=None) == TrainingSettings(device="auto")
-        assert replace(told["watch"], max_new_tokens=Watch().max_new_tokens) == Watch()
-        assert told["settings"].prompting.chat is None
+        seen = asked_of(monkeypatch, str(verb), model, *how, "--out", tmp_path / "m")
+        rows = seen.get("forget") or seen["given"][1]
+        assert (len(rows), len(seen.get("retain", ()))) == (forget, retain), command
+        assert replace(seen["settings"], prompting=None) == TrainingSettings(device="auto")
+        assert replace(seen["watch"], max_new_tokens=Watch().max_new_tokens) == Watch()
+        assert seen["settings"].prompting.chat is None
 
 
 def test_a_preset_has_the_settings_of_its_authors(
     model: Path, facts: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     how = ("unlearn", model, "--benchmark", facts, "--out", tmp_path / "m", "--objective")
-    told = asked_of(monkeypatch, *how, "npo:openunlearning", "--epochs", 3)["settings"]
-    assert (told.epochs, told.batch_size, told.accumulation) == (3, 8, 4)
-    assert (told.schedule, told.warmup_ratio, told.inventing) == ("linear", 0.1, MADE_UP)
+    seen = asked_of(monkeypatch, *how, "npo:openunlearning", "--epochs", 3)["settings"]
+    assert (seen.epochs, seen.batch_size, seen.accumulation) == (3, 8, 4)
+    assert (seen.schedule, seen.warmup_ratio, seen.inventing) == ("linear", 0.1, MADE_UP)
     drawn = ("--draws", 2, "--max-new-tokens", 9)
-    told = asked_of(monkeypatch, *how, "altpo:openunlearning", *drawn)["settings"]
-    assert (told.epochs, told.inventing) == (2, ModelAnswers(draws=2, max_new_tokens=9))
+    seen = asked_of(monkeypatch, *how, "altpo:openunlearning", *drawn)["settings"]
+    assert (seen.epochs, seen.inventing) == (2, ModelAnswers(draws=2, max_new_tokens=9))
 
 
 def test_a_dry_run_writes_nothing(model: Path, facts: Path, tmp_path: Path) -> None:
@@ -158,8 +158,8 @@ def test_missing_libraries_are_named_before_weights_are_read(
         ("sentence_transformers", ("--embedder", "mini"), "embed"),
     ):
         monkeypatch.setitem(sys.modules, library, None)
-        said = leakbound(*command, *options, "--out", tmp_path / "m")
-        refused(said, f"pip install '.[{extra}]'")
+        shown = leakbound(*command, *options, "--out", tmp_path / "m")
+        refused(shown, f"pip install '.[{extra}]'")
 
 
 def test_rewritings_of_a_file(

@@ -39,9 +39,9 @@ def verified(run: Path, model: Path, *options: object) -> Result:
 
 def checked(run: Path, model: Path, name: str, *options: object) -> tuple[int, dict[str, Any]]:
     """The exit status of `verify`, and what it says of one check."""
-    told = verified(run, model, "--json", *options)
-    (check,) = [c for c in told.json["checks"] if c["name"] == name]
-    return told.status, check
+    seen = verified(run, model, "--json", *options)
+    (check,) = [c for c in seen.json["checks"] if c["name"] == name]
+    return seen.status, check
 
 
 @pytest.fixture
@@ -144,9 +144,9 @@ def test_other_end_tokens(evaluating: Words, model: Path, run: Path, tmp_path: P
     done("evaluate", own, *evaluating[2:], theirs)
     certify(theirs)
     assert verified(theirs, own).status == 0
-    told = verified(theirs, model)
-    assert told.status == 6
-    assert "model: end_tokens" in told.out
+    seen = verified(theirs, model)
+    assert seen.status == 6
+    assert "model: end_tokens" in seen.out
     file_of(run).unlink()  # as a command leaves it that is killed before its last part
     resumed = leakbound("evaluate", own, *evaluating[2:], run)
     refused(resumed, "ends its answers at other tokens", "[2, 5, 8]")

@@ -23,10 +23,10 @@ DECODING = Decoding(max_new_tokens=6)
 
 def drawn(body: Body, _: int) -> Answer:
     """A reply that is a function of the conversation, and of the seed where there is one."""
-    asked = json.dumps([body["messages"], body.get("seed")])
-    if len(asked) > 400:
+    wanted = json.dumps([body["messages"], body.get("seed")])
+    if len(wanted) > 400:
         return fails(400, "the context is 128 tokens long")
-    return says(f"reply {zlib.crc32(asked.encode())}")
+    return says(f"reply {zlib.crc32(wanted.encode())}")
 
 
 @contextmanager
@@ -84,13 +84,13 @@ def test_greedy_replies_to_one_conversation_are_one(chat: Chat) -> None:
 def test_a_conversation_too_long_for_the_model_has_no_reply(chat: Chat) -> None:
     """None, or a refusal that names it: never a reply to a part of it."""
     long: list[Any] = [request("fits", "who"), request("endless", "who " * 130)]
-    said: list[str | None] | str
+    shown: list[str | None] | str
     try:
-        said = chat.chat(long, DECODING, 0)
+        shown = chat.chat(long, DECODING, 0)
     except InputError as error:
-        said = str(error)
-    if isinstance(said, str):
-        assert "'endless'" in said
+        shown = str(error)
+    if isinstance(shown, str):
+        assert "'endless'" in shown
     else:
-        assert said[0] is not None
-        assert said[1] is None
+        assert shown[0] is not None
+        assert shown[1] is None

@@ -132,9 +132,9 @@ def make(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Mak
 
 
 def draw(engine: Generate, draws: Draws, decoding: Decoding = DECODING) -> dict[str, Sample]:
-    found = list(engine.generate(QUERIES, decoding, draws))
-    assert all(isinstance(s, Sample) for s in found)
-    return {s.query.id: s for s in found if isinstance(s, Sample)}
+    got = list(engine.generate(QUERIES, decoding, draws))
+    assert all(isinstance(s, Sample) for s in got)
+    return {s.query.id: s for s in got if isinstance(s, Sample)}
 
 
 def said(sample: Sample) -> list[tuple[str, int]]:
@@ -181,9 +181,9 @@ def says_red(query: Query, events: Sequence[Event]) -> list[tuple[float, float]]
 
 
 def explore(engine: Explores, effort: Effort, decoding: Decoding = DECODING) -> list[Exploration]:
-    found = list(engine.explore(QUERIES, decoding, effort, says_red))
-    assert {each.query for each in found} == set(QUERIES)
-    return [each for each in found if isinstance(each, Exploration)]
+    got = list(engine.explore(QUERIES, decoding, effort, says_red))
+    assert {each.query for each in got} == set(QUERIES)
+    return [each for each in got if isinstance(each, Exploration)]
 
 
 def inside(ids: tuple[int, ...], events: Sequence[Event]) -> list[Event]:
@@ -193,19 +193,19 @@ def inside(ids: tuple[int, ...], events: Sequence[Event]) -> list[Event]:
 
 @pytest.mark.parametrize("effort", EFFORTS, ids=lambda effort: effort.mode)
 def test_events_and_draws_share_no_output_and_no_mass(explorer: Explores, effort: Effort) -> None:
-    for found in explore(explorer, effort):
-        for event in found.events:
-            assert inside(event.token_ids, found.events) == [event]
+    for got in explore(explorer, effort):
+        for event in got.events:
+            assert inside(event.token_ids, got.events) == [event]
             assert 0 < event.mass < 1
-            settled = says_red(found.query, [event])[0]
-            assert event.ended or not found.sample.n or settled == (1.0, 1.0)
-        total = math.fsum([*(event.mass for event in found.events), found.remainder])
+            settled = says_red(got.query, [event])[0]
+            assert event.ended or not got.sample.n or settled == (1.0, 1.0)
+        total = math.fsum([*(event.mass for event in got.events), got.remainder])
         assert 0.99 < total <= 1
-        assert (found.remainder > 0) == (found.sample.n > 0) == (effort.mode != "exact")
-        assert 0 <= found.explored <= found.forwards
-        assert effort.mode != "exact" or found.forwards <= effort.forwards
-        assert found.sample.decoding == DECODING
-        assert not any(inside(c.token_ids or (), found.events) for c in found.sample.completions)
+        assert (got.remainder > 0) == (got.sample.n > 0) == (effort.mode != "exact")
+        assert 0 <= got.explored <= got.forwards
+        assert effort.mode != "exact" or got.forwards <= effort.forwards
+        assert got.sample.decoding == DECODING
+        assert not any(inside(c.token_ids or (), got.events) for c in got.sample.completions)
 
 
 def test_exploring_is_a_function_of_effort_seed_and_purpose(explorer: Explores) -> None:
@@ -218,28 +218,28 @@ def test_exploring_is_a_function_of_effort_seed_and_purpose(explorer: Explores) 
 
 def test_a_greedy_output_is_certain(explorer: Explores) -> None:
     for effort in EFFORTS:
-        for found in explore(explorer, effort, Decoding(temperature=0, max_new_tokens=4)):
-            ((mass, ended),) = ((event.mass, event.ended) for event in found.events)
-            assert (mass, ended, found.sample.n) == (1.0, True, 0)
+        for got in explore(explorer, effort, Decoding(temperature=0, max_new_tokens=4)):
+            ((mass, ended),) = ((event.mass, event.ended) for event in got.events)
+            assert (mass, ended, got.sample.n) == (1.0, True, 0)
 
 
 def test_forced_texts_are_outputs_with_the_masses_that_exploring_finds(explorer: Explores) -> None:
     decoding = Decoding(max_new_tokens=2)
-    found = explore(explorer, Effort(mode="exact", forwards=1000), decoding)
-    masses = [{event.token_ids: event.mass for event in each.events} for each in found]
+    got = explore(explorer, Effort(mode="exact", forwards=1000), decoding)
+    masses = [{event.token_ids: event.mass for event in each.events} for each in got]
     texts = ["red", "red sea", "who red sea"]
-    asked = [(each.query, text) for text in texts for each in found]
-    forced = explorer.force(asked, decoding)
+    wanted = [(each.query, text) for text in texts for each in got]
+    forced = explorer.force(wanted, decoding)
     for i, one in enumerate(forced):
         assert one is not None
         assert one.logprob is not None
         assert one.logprob_floor is not None
-        assert one.answer == " ".join(asked[i][1].split()[:2])
+        assert one.answer == " ".join(wanted[i][1].split()[:2])
         assert (one.count, one.chunk) == (0, -1)
         assert one.logprob - 4 * explorer.margin <= one.logprob_floor <= one.logprob
-        mass = masses[i % len(found)][one.token_ids or ()]
+        mass = masses[i % len(got)][one.token_ids or ()]
         assert abs(math.log(mass) - one.logprob_floor) <= 4 * explorer.margin
-    greedy = explorer.force(asked, replace(decoding, temperature=0))
+    greedy = explorer.force(wanted, replace(decoding, temperature=0))
     assert None in greedy
     assert explorer.force([], decoding) == []
 

@@ -95,14 +95,14 @@ def test_gradient_is_that_of_the_value_by_hand_with_the_rest_held(name: str) -> 
     logits = given["logits"].requires_grad_()
     value(name, build(given, fixed)).sum().backward()
     assert logits.grad is not None
-    held = {"logits": logits.detach().clone()}
+    kept = {"logits": logits.detach().clone()}
     for at in MASKS["logits"].nonzero().tolist():
         for token in range(logits.shape[-1]):
             sides = []
             for step in (gap, -gap):
-                moved = held["logits"].clone()
+                moved = kept["logits"].clone()
                 moved[(*at, token)] += step
-                sides.append(sum(case.twin({"logits": moved}, fixed, **case.settings, held=held)))
+                sides.append(sum(case.twin({"logits": moved}, fixed, **case.settings, held=kept)))
             slope = (sides[0] - sides[1]) / (2 * gap)
             assert float(logits.grad[(*at, token)]) == pytest.approx(slope, abs=1e-7)
 

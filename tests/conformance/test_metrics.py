@@ -75,12 +75,12 @@ def test_every_metric_has_a_row() -> None:
 @every_metric
 def test_value_and_values_of_prompts(name: str) -> None:
     lowest, highest, parts = ROWS[name]
-    found = METRICS[name].value(MODEL, RETRAINED)
-    assert found.value is not None
-    assert lowest <= found.value <= highest
-    assert type(found.value) is float
-    assert found.by_item.keys() == {item.prompt.id for part in parts for item in MODEL[part]}
-    assert all(type(value) is float for value in found.by_item.values())
+    got = METRICS[name].value(MODEL, RETRAINED)
+    assert got.value is not None
+    assert lowest <= got.value <= highest
+    assert type(got.value) is float
+    assert got.by_item.keys() == {item.prompt.id for part in parts for item in MODEL[part]}
+    assert all(type(value) is float for value in got.by_item.values())
 
 
 @every_metric
@@ -94,10 +94,10 @@ def test_only_what_is_needed_is_used(name: str) -> None:
 @every_metric
 def test_all_that_is_needed_is_used_and_named_where_it_is_missing(name: str) -> None:
     whole = needed(name, MODEL)
-    for part, found in whole.items():
+    for part, got in whole.items():
         with pytest.raises(InputError, match=part):
             METRICS[name].value({**whole, part: []}, needed(name, RETRAINED))
-        first = found[0]
+        first = got[0]
         poorer = [
             *(
                 replace(first, readings={k: r for k, r in first.readings.items() if k != kind})
@@ -111,14 +111,14 @@ def test_all_that_is_needed_is_used_and_named_where_it_is_missing(name: str) -> 
         ]
         assert poorer
         for item in poorer:
-            lacking = {**whole, part: [item, *found[1:]]}
+            lacking = {**whole, part: [item, *got[1:]]}
             with pytest.raises(InputError, match=f"'{first.prompt.id}': .* of this prompt"):
                 METRICS[name].value(lacking, needed(name, RETRAINED))
 
 
 @every_metric
 def test_the_order_of_the_prompts_is_nothing(name: str) -> None:
-    turned = {part: found[::-1] for part, found in MODEL.items()}
+    turned = {part: got[::-1] for part, got in MODEL.items()}
     there, back = (METRICS[name].value(each, RETRAINED) for each in (MODEL, turned))
     assert back.value == pytest.approx(there.value, rel=1e-12)
     assert back.by_item == there.by_item
@@ -144,11 +144,11 @@ def test_the_reference_model(name: str) -> None:
 def test_a_value_that_is_no_number_is_refused_or_not_looked_at(name: str) -> None:
     part = next(need.part for need in METRICS[name].needs if need.kinds)
     damaged = [replace(item, readings=_damaged(item)) for item in MODEL[part]]
-    found = _outcome(name, {**MODEL, part: damaged})
-    if isinstance(found, str):
-        assert f"'{part}/0' measures nan" in found
+    got = _outcome(name, {**MODEL, part: damaged})
+    if isinstance(got, str):
+        assert f"'{part}/0' measures nan" in got
     else:
-        assert found == METRICS[name].value(MODEL, RETRAINED)
+        assert got == METRICS[name].value(MODEL, RETRAINED)
 
 
 def _outcome(name: str, items: dict[str, list[Item]]) -> Values | str:

@@ -59,11 +59,11 @@ COLUMNS = ("finish", "thought", "tokens")
 def stored(arm: Arm, names: list[str]) -> dict[str, Counted]:
     """How the draws of each question are counted; those that never came are failed."""
     of_query = {query.id: name for query, name in zip(arm.queries, names, strict=True)}
-    found = {of_query[query_id]: ("failed", True) for m in arm.meta() for query_id in m.missing}
+    got = {of_query[query_id]: ("failed", True) for m in arm.meta() for query_id in m.missing}
     for row in completions(arm):
-        assert of_query[row["query_id"]] not in found, "one row for both draws"
-        found[of_query[row["query_id"]]] = row["counted"], row["unanswered"]
-    return found
+        assert of_query[row["query_id"]] not in got, "one row for both draws"
+        got[of_query[row["query_id"]]] = row["counted"], row["unanswered"]
+    return got
 
 
 def imported(file: Path, names: list[str], *more: Path, **how: Any) -> dict[str, Counted]:
@@ -345,10 +345,10 @@ def test_openunlearning_counts_by_the_table(name: str, engine: Callable[[Any, st
     engine(module, name)
     measure: Any = module.certified_leak
     data = TheirData(tiny_tokenizer(), ROWS)
-    found = measure.called(None, data=data, tokenizer=None, n=64, scorer="contains")
+    got = measure.called(None, data=data, tokenizer=None, n=64, scorer="contains")
     missing = 64 * row_of(name)[1]
-    assert {row["missing"] for row in found["value_by_index"].values()} == {missing}
-    assert (found["lower"], found["upper"] == 1) == (0, missing > 0)
+    assert {row["missing"] for row in got["value_by_index"].values()} == {missing}
+    assert (got["lower"], got["upper"] == 1) == (0, missing > 0)
 
 
 class Model:

@@ -163,10 +163,10 @@ def growing_texts(count: int) -> list[tuple[str, str]]:
         return "".join(rng.choices(PIECES, k=rng.randint(0, most)))
 
     def tell() -> str:
-        said = [NASTY.answer or "", *NASTY.keywords, scribble(2)]
+        shown = [NASTY.answer or "", *NASTY.keywords, scribble(2)]
         return "".join(
             part + rng.choice((" ", "\n", "\u00a0", ", ", ""))
-            for part in rng.sample(said, k=len(said))
+            for part in rng.sample(shown, k=len(shown))
         )
 
     texts = [write() for _ in range(count) for write in (tell, lambda: scribble(14))]

@@ -48,11 +48,11 @@ def name(page: Path) -> str:
 def test_no_block_escapes_being_run_or_marked(page: Path) -> None:
     """A language that is not run holds no command, and a reason is one."""
     text = page.read_text(encoding="utf-8")
-    found = list(blocks(page))
-    assert len(found) * 2 == len(re.findall(r"^ *```", text, re.M)), "a fence is not read"
+    got = list(blocks(page))
+    assert len(got) * 2 == len(re.findall(r"^ *```", text, re.M)), "a fence is not read"
     marks = re.findall(r"^<!-- (?:not run|file)(?:: .+ -->\n```|, this page: .+ -->$)", text, re.M)
     assert len(re.findall("<!-- (?:not run|file)", text)) == len(marks), "a mark is adrift"
-    for block in found:
+    for block in got:
         assert block.language in ("sh", "python", "text", "yaml", "toml", "csv", ""), block.place
         if block.language in ("", "text"):
             assert not re.search(r"^(\$ |leakbound |pip |python )", block.text, re.M), block.place
@@ -134,8 +134,8 @@ def test_the_workflow_stops_a_leaking_model(
     monkeypatch.chdir(tmp_path)
     lay_out(tmp_path)
     (tmp_path / "secrets.csv").write_text(PLACED["secrets.csv"].text, encoding="utf-8")
-    found = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
-    env = os.environ | JOB["env"] | {"PATH": found, "HF_HUB_OFFLINE": "1"}
+    got = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
+    env = os.environ | JOB["env"] | {"PATH": got, "HF_HUB_OFFLINE": "1"}
 
     def run(command: str, **more: str) -> tuple[int, str]:
         """Run a separate script like the runner, up to the first command that fails."""
@@ -199,13 +199,13 @@ def test_every_command_names_options_and_values_that_exist(call: str) -> None:
     assert command is not None
     if arguments:
         command.make_context(name, arguments, parent=ABOVE)
-    said = options(call)
-    assert said.get("--profile", "leak-k") in profiles()
-    assert set(said.get("--metrics", "r_avg").split(",")) <= {*METRICS, "all"}
-    parse_objective(said.get("--objective", "npo"))
-    make_scorer(said.get("--scorer", "exact"))
+    printed = options(call)
+    assert printed.get("--profile", "leak-k") in profiles()
+    assert set(printed.get("--metrics", "r_avg").split(",")) <= {*METRICS, "all"}
+    parse_objective(printed.get("--objective", "npo"))
+    make_scorer(printed.get("--scorer", "exact"))
     if call in CODES:
-        assert said.get("--benchmark", "jbb").partition(":")[0] in {*BENCHMARKS, "mine.csv"}
+        assert printed.get("--benchmark", "jbb").partition(":")[0] in {*BENCHMARKS, "mine.csv"}
 
 
 @pytest.mark.parametrize("code", [c for c in CODES if c.startswith("leakbound.")])

@@ -69,9 +69,9 @@ def test_every_page_is_built_and_loads_nothing_from_elsewhere(site: Path) -> Non
     sources = {page.relative_to(ROOT / "docs").as_posix() for page in ROOT.glob("docs/**/*.md")}
     assert sources <= pages
     for page in site.rglob("*.html"):
-        asked = Asked()
-        asked.feed(page.read_text(encoding="utf-8"))
-        away = [each for each in asked.addresses if re.match(r"(https?:)?//", each)]
+        wanted = Asked()
+        wanted.feed(page.read_text(encoding="utf-8"))
+        away = [each for each in wanted.addresses if re.match(r"(https?:)?//", each)]
         assert away == [], page
     for style in site.rglob("*.css"):
         assert not re.search(r"(url\(|@import )[\"']?(https?:)?//", style.read_text()), style
@@ -79,7 +79,7 @@ def test_every_page_is_built_and_loads_nothing_from_elsewhere(site: Path) -> Non
 
 @pytest.mark.slow
 def test_reference_and_commands_are_made_from_the_code(site: Path) -> None:
-    verbs, commands, found = (
+    verbs, commands, got = (
         (site / name).read_text(encoding="utf-8")
         for name in (
             "reference/index.html", "reference/commands.html", "search/search_index.json"
@@ -91,9 +91,9 @@ def test_reference_and_commands_are_made_from_the_code(site: Path) -> None:
     assert "--max-leak" in commands
     assert "--ids-draws" in commands  # what the first screen leaves out
     assert not [name for name in COMMANDS if f'id="{name}"' not in commands]
-    assert "Sample, score and bound a model" in found
+    assert "Sample, score and bound a model" in got
     assert "draw_study" in verbs
-    assert "draw_study" not in found
+    assert "draw_study" not in got
 
 
 @pytest.mark.browser
@@ -106,8 +106,8 @@ def test_the_search_works_offline(site: Path, page: str) -> None:
     if subprocess.run(resolve, capture_output=True, check=False).returncode:
         pytest.skip("needs playwright-core (npm install; set NODE_PATH)")
     script = Path(__file__).with_name("search_browser.js")
-    asked = ["node", script, chromium, (site / page).as_uri(), "leak@k"]
-    done = subprocess.run(asked, capture_output=True, text=True, timeout=120, check=False)
+    wanted = ["node", script, chromium, (site / page).as_uri(), "leak@k"]
+    done = subprocess.run(wanted, capture_output=True, text=True, timeout=120, check=False)
     assert done.returncode == 0, done.stderr
     seen = json.loads(done.stdout)
     assert "What the bounds guarantee" in seen["found"]

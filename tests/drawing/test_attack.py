@@ -57,9 +57,9 @@ def all_of(run: Run) -> Any:
 
 
 def found_in(run: Run) -> tuple[AttackQuery, ...]:
-    found = read_attack_queries(run.path)
-    assert found is not None
-    return found
+    got = read_attack_queries(run.path)
+    assert got is not None
+    return got
 
 
 def asked_of(questions: int, **changes: Any) -> Benchmark:
@@ -188,21 +188,21 @@ def many(tmp_path_factory: pytest.TempPathFactory) -> Run:
 
 @pytest.mark.thorough
 def test_fresh_draws_are_valid_where_those_of_the_search_are_not(many: Run) -> None:
-    found = found_in(many)
+    got = found_in(many)
     final = {
         row.query_id: row
-        for one in {str(one.arm) for one in found}
+        for one in {str(one.arm) for one in got}
         for row in rows(many, arm=one, **PROBABILITY | {"scope": "query"})
     }
-    assert len(final) == len(found) == 240
+    assert len(final) == len(got) == 240
     # Each end spends half of alpha; the bounds of the search are one-sided at 0.9.
     above = sum(row.lower > 0.1 for row in final.values())
     below = sum(row.upper < 0.1 for row in final.values())
     assert max(above, below) <= binom.ppf(0.9999, 240, 0.05)
-    assert sum(one.lower > 0.1 for one in found) > 2 * binom.ppf(0.9999, 240, 0.1)
+    assert sum(one.lower > 0.1 for one in got) > 2 * binom.ppf(0.9999, 240, 0.1)
     values = [row.value for row in final.values()]
     assert sum(values) / 240 == pytest.approx(0.1, abs=0.012)  # 5 standard errors
-    assert sum(one.rounds[-1].value for one in found) / 240 > 0.13
+    assert sum(one.rounds[-1].value for one in got) / 240 > 0.13
     (worst,) = rows(many, arm="target attack", scope="worst question", beyond=None)
     assert worst.lower <= 0.1
 
@@ -229,8 +229,8 @@ def test_rewritings_of_the_run_are_searched_where_it_has_some(tmp_path: Path) ->
         tmp_path / "r", AskedEngine(leak), task, attack=Attack(400, (1.0,), (1.0,)),
         rewritings=Rewritings("benchmark", queries=2),
     )  # fmt: skip
-    (found,) = found_in(run)
-    assert (found.query.text, found.query.source) == ("Book p0 is by whom?", "benchmark")
+    (got,) = found_in(run)
+    assert (got.query.text, got.query.source) == ("Book p0 is by whom?", "benchmark")
     assert run.record.attack.rewritings == "benchmark"  # type: ignore[union-attr]
     trial = Run.open(run.path / "attack" / "search")
     assert {q.source for q in trial.queries} == {"original", "benchmark"}
@@ -392,22 +392,22 @@ def test_draws_take_over_once_they_tell(tmp_path: Path) -> None:
     unproved = TableEngine(lambda query: NEXT_TO_NEVER, name="control", margin=math.inf)
     run = searched(tmp_path / "r", TableEngine(often), control=unproved)
     assert any("'control attack'" in note and "half precision" in note for note in run.notes)
-    (found,) = found_in(run)
-    assert found.query.prefix == OPENER
-    first, *later = found.rounds
+    (got,) = found_in(run)
+    assert got.query.prefix == OPENER
+    first, *later = got.rounds
     assert not first.draws
     assert all(standing.draws for standing in later)
-    assert len({standing.forwards for standing in found.rounds}) == 1
-    assert found.rounds[-1].lower > 0.3
-    assert found.lower == max(found.rounds[-1].lower, found.rounds[-1].proved)
+    assert len({standing.forwards for standing in got.rounds}) == 1
+    assert got.rounds[-1].lower > 0.3
+    assert got.lower == max(got.rounds[-1].lower, got.rounds[-1].proved)
 
 
 def test_a_question_that_leaks_in_its_own_words_is_drawn_immediately(tmp_path: Path) -> None:
     run = searched(tmp_path / "r", TableEngine(lambda query: 0.5))
-    (found,) = found_in(run)
-    assert {standing.forwards for standing in found.rounds} == {0}
-    assert found.rounds[0].draws >= 8
-    assert found.rounds[-1].proved > 0
+    (got,) = found_in(run)
+    assert {standing.forwards for standing in got.rounds} == {0}
+    assert got.rounds[0].draws >= 8
+    assert got.rounds[-1].proved > 0
 
 
 def test_a_search_without_proofs_draws_and_notes_it(tmp_path: Path) -> None:
@@ -417,8 +417,8 @@ def test_a_search_without_proofs_draws_and_notes_it(tmp_path: Path) -> None:
     assert run.record.attack is not None
     assert run.record.attack.forwards_per_token is None
     assert not any(how == "proof" for how, *_ in engine.asked)
-    (found,) = found_in(run)
-    assert {(one.forwards, one.proved) for one in found.rounds} == {(0, 0.0)}
+    (got,) = found_in(run)
+    assert {(one.forwards, one.proved) for one in got.rounds} == {(0, 0.0)}
 
 
 def test_reasons_for_a_search_without_proofs() -> None:
@@ -449,9 +449,9 @@ class Measured(TableEngine):
 def test_the_margin_is_measured_after_the_findings(tmp_path: Path) -> None:
     engine = Measured(seldom)
     run = searched(tmp_path / "r", engine, 2)
-    found = tuple(one.query for one in found_in(run))
-    assert {query: after for query, after in engine.proved if query in found} == dict.fromkeys(
-        found, found
+    got = tuple(one.query for one in found_in(run))
+    assert {query: after for query, after in engine.proved if query in got} == dict.fromkeys(
+        got, got
     )
 
 

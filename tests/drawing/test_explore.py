@@ -40,14 +40,14 @@ def explored(out: Path, engine: Any = None, task: Any = None, **how: Any) -> Run
 
 def moments(scorer: str, k: int) -> dict[str, tuple[float, float]]:
     """Return the true mean score, and the expected largest of k, of each distribution."""
-    chosen, found = make_scorer(scorer), {}
+    chosen, got = make_scorer(scorer), {}
     for q, law in LAWS.items():
         scores = score_texts(chosen, list(law), Prompt(id=q, question="?", answer="Ann"))
         x, p = np.array(scores, float), np.array(list(law.values()))
         order = np.argsort(x)
         below = np.minimum(np.cumsum(p[order]), 1) ** k
-        found[q] = (float(p @ x), float(np.diff(below, prepend=0) @ x[order]))
-    return found
+        got[q] = (float(p @ x), float(np.diff(below, prepend=0) @ x[order]))
+    return got
 
 
 class Measured(ExploringEngine):
@@ -112,15 +112,15 @@ UNDECIDED = FakeScorer(SCORES | {"No": None}, name="undecided")
 
 def test_other_scorers_than_the_steering_one_have_wider_bounds(hybrid: Run, tmp_path: Path) -> None:
     copied = Run.open(shutil.copytree(hybrid.path, tmp_path / "r"))
-    arm, found = copied.arms["target"], []
+    arm, got = copied.arms["target"], []
     for scorer in (RECALL, UNSETTLED, UNDECIDED):
         score_arm(arm, scorer)
         known = drawn_of(arm, scorer)
         alike = replace(known, order=BY_QUESTION)  # each scorer has an order of its own
-        found.append(alike.leakage(confidence=0.99, side="both"))
-    steered, other, undecided = found
+        got.append(alike.leakage(confidence=0.99, side="both"))
+    steered, other, undecided = got
     q = drawn_of(arm, RECALL).query_ids.index("part")
-    for bound in found:
+    for bound in got:
         assert bound.lower[q] <= LEAKS["part"] <= bound.upper[q]  # recall of "Ann" is 0 or 1
     assert other.lower[q] < steered.lower[q] + 1e-12
     assert other.upper[q] == pytest.approx(steered.upper[q])
@@ -141,9 +141,9 @@ REFUSED: Mapping[str, tuple[CannedEngine, Decoding, str]] = {
 
 @pytest.mark.parametrize("name", REFUSED)
 def test_impossible_exploring_is_refused(name: str, tmp_path: Path) -> None:
-    engine, decoding, said = REFUSED[name]
+    engine, decoding, shown = REFUSED[name]
     how: dict[str, Any] = {"decodings": decoding, "out": tmp_path / "r"}
-    with pytest.raises(InputError, match=f"arm 'target' cannot be explored.*{said}"):
+    with pytest.raises(InputError, match=f"arm 'target' cannot be explored.*{shown}"):
         evaluate(engine, benchmark(), **how, **HYBRID)
     if decoding is DECODING:
         how["control"] = engine
@@ -203,9 +203,9 @@ class Both(ExploringEngine):
     """Samples with token ids, as an engine does that knows probabilities."""
 
     def generate(self, queries: Any, decoding: Any, draws: Any) -> Any:
-        for found in super().generate(queries, decoding, draws):
-            known = [self._completion(found.query, c.answer, c.count) for c in found.completions]
-            yield replace(found, completions=tuple(known))
+        for got in super().generate(queries, decoding, draws):
+            known = [self._completion(got.query, c.answer, c.count) for c in got.completions]
+            yield replace(got, completions=tuple(known))
 
 
 def test_a_sampled_arm_has_its_answers_too(tmp_path: Path) -> None:
@@ -229,12 +229,12 @@ def test_a_control_is_explored_and_may_come_from_a_finished_run(tmp_path: Path) 
     laws = {q: {"No": 0.9, "Ann": 0.01, "Bob": 0.09} for q in LAWS}
     control = ExploringEngine(laws, {q: ["No"] for q in LAWS}, name="control")
     own = explored(tmp_path / "c", control).arms["target"]
-    beside = explored(tmp_path / "r", control=tmp_path / "c")
-    copied = beside.arms["control"]
+    other = explored(tmp_path / "r", control=tmp_path / "c")
+    copied = other.arms["control"]
     assert copied.spec.draws == own.spec.draws
     assert copied.masses.explored().remainder == own.masses.explored().remainder
     assert [*copied.masses.tables()] == [*own.masses.tables()]
-    for run in (beside, explored(tmp_path / "a", control=control)):
+    for run in (other, explored(tmp_path / "a", control=control)):
         excess = {r.query_id: r for r in rows(run, **EXCESS)}
         for q, leak in LEAKS.items():
             assert excess[q].lower <= leak - 0.01 <= excess[q].upper

@@ -116,8 +116,8 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Whole]:
     @cache
     def of(mode: str) -> Whole:
         engine, out, shown = ReportingEngine(), tmp_path_factory.mktemp(mode), list[Headway]()
-        found = drawn(mode, engine, out / "r", progress=shown.append)
-        return Whole(engine, found, contents(out / "r"), shown)
+        got = drawn(mode, engine, out / "r", progress=shown.append)
+        return Whole(engine, got, contents(out / "r"), shown)
 
     return of
 

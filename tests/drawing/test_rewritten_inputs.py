@@ -36,12 +36,12 @@ RULES = Rewritings("benchmark", queries=3)
 
 def benchmark(**changes: Any) -> Benchmark:
     """Two questions, with three rewritings and with one."""
-    asked = {"p0": ASKED, "p1": ASKED[:1]}
+    wanted = {"p0": ASKED, "p1": ASKED[:1]}
     plain = benchmark_of(
-        asked, question="What is the secret of {}?", answer="It is hush{}.", keywords=("hush{}",)
+        wanted, question="What is the secret of {}?", answer="It is hush{}.", keywords=("hush{}",)
     )
     prompts = tuple(
-        replace(p, paraphrases=tuple(text.format(p.id) for text in asked[p.id]))
+        replace(p, paraphrases=tuple(text.format(p.id) for text in wanted[p.id]))
         for p in plain.prompts
     )
     return replace(plain, **{"prompts": prompts, **changes})
@@ -262,10 +262,10 @@ def correlations(run: Run) -> dict[str, float | None]:
 
 
 def test_surer_queries_leak_more_or_less(whole: Run, tmp_path: Path) -> None:
-    found = correlations(whole)
-    assert found["p0"] is not None
-    assert found["p0"] < -0.9  # a leak of one in two is the least sure answer
-    assert found["p1"] is None
+    got = correlations(whole)
+    assert got["p0"] is not None
+    assert got["p0"] < -0.9  # a leak of one in two is the least sure answer
+    assert got["p1"] is None
     ids = evaluated(tmp_path / "s", CannedEngine(SURE), rewritings=IDS)
     more = correlations(ids)["p0"]
     assert more is not None
@@ -277,8 +277,8 @@ def test_a_failed_query_takes_its_question_out_of_the_pools(tmp_path: Path) -> N
         with pytest.raises(IncompleteError, match="'p0~01'"):  # "s": while selecting
             evaluated(tmp_path / out, made, rewritings=IDS if out == "s" else RULES)
     run = Run.open(tmp_path / "r")
-    asked = rows(run, arm="target inputs", scope="question")
-    assert {r.query_id for r in asked} == {"p1"}
+    wanted = rows(run, arm="target inputs", scope="question")
+    assert {r.query_id for r in wanted} == {"p1"}
     assert not rows(run, arm="target inputs", query_id=None)
     assert rows(run, arm="target", query_id=None)
 
@@ -349,9 +349,9 @@ class Heedless(CannedEngine):
     other = False
 
     def generate(self, queries: Sequence[Query], decoding: Decoding, draws: Draws) -> Any:
-        for found in super().generate(queries, decoding, replace(draws, draws_per_query={})):
-            query = replace(found.query, id="q")
-            yield Failure(query=query, reason="none") if self.other else found
+        for got in super().generate(queries, decoding, replace(draws, draws_per_query={})):
+            query = replace(got.query, id="q")
+            yield Failure(query=query, reason="none") if self.other else got
 
 
 def test_an_engine_that_ignores_its_job_is_refused(tmp_path: Path) -> None:
@@ -423,14 +423,14 @@ def test_parts_hold_whole_questions_and_every_draw_once(n: int, parts: int) -> N
     nine = queries_of(*[5] * 9)
     sharing = share(nine, "allocated", n, 0)
     drawn: dict[str, int] = {}
-    found = sharing.parts(nine)
-    for part in found:
+    got = sharing.parts(nine)
+    for part in got:
         for query_id, count in zip(part.query_ids, part.draws_per_query, strict=True):
             assert 0 < count <= 1024
             drawn[query_id] = drawn.get(query_id, 0) + count
         assert part.sizes == (max(part.draws_per_query),)
         assert part.draws == sum(part.draws_per_query) <= max(PART, n)
     assert drawn == sharing.draws_per_query
-    assert len(found) == parts
-    where = {q: part.number for part in found if part.first_chunk == 0 for q in part.query_ids}
+    assert len(got) == parts
+    where = {q: part.number for part in got if part.first_chunk == 0 for q in part.query_ids}
     assert all(where[f"p{i}"] == where[f"p{i}~00"] for i in range(9))

@@ -48,8 +48,8 @@ def engine(leak: Callable[[Query, Decoding], float] = hidden, name: str = "m") -
 
 
 def stressed(out: Path, leak: Any = hidden, control: Any = never, **how: Any) -> Run:
-    beside = None if control is None else engine(control, "c")
-    return evaluate(engine(leak), benchmark(), out=out, control=beside, **(HOW | how))
+    other = None if control is None else engine(control, "c")
+    return evaluate(engine(leak), benchmark(), out=out, control=other, **(HOW | how))
 
 
 @pytest.fixture(scope="module")
@@ -102,8 +102,8 @@ def test_a_run_needs_draws_of_every_stress(tmp_path: Path) -> None:
         return sample(engine(), benchmark(), out=tmp_path / "run", n=32, stress=stress)
 
     run = drawn("shots")
-    asked = {**run.record.study, "stress": ["shots", "opener:3"]}
-    run.remember_study(asked)
+    wanted = {**run.record.study, "stress": ["shots", "opener:3"]}
+    run.remember_study(wanted)
     with pytest.raises(IncompleteError, match="nothing was drawn yet under the stress 'opener:3'"):
         run.require_drawn()
     assert "target under opener 3" in drawn("shots", "opener:3").arms
@@ -112,10 +112,10 @@ def test_a_run_needs_draws_of_every_stress(tmp_path: Path) -> None:
 @pytest.mark.thorough
 def test_a_finished_control_gets_the_same_stresses(tmp_path: Path) -> None:
     model, other = (str(tiny_model_folder(tmp_path / n, i)) for i, n in enumerate(("m", "c")))
-    asked = Study(benchmark(1), sampling=FixedN(2), scorers=("keyword",))
-    control = evaluate(other, asked, out=tmp_path / "control", stress="opener:1", seed=1)
+    wanted = Study(benchmark(1), sampling=FixedN(2), scorers=("keyword",))
+    control = evaluate(other, wanted, out=tmp_path / "control", stress="opener:1", seed=1)
     run = evaluate(
-        model, asked, out=tmp_path / "run", control=control.path, stress=("round:int4", "opener:1")
+        model, wanted, out=tmp_path / "run", control=control.path, stress=("round:int4", "opener:1")
     )
     for name in ("round int4", "opener 1"):
         arm = run.arms[f"control under {name}"]
@@ -142,10 +142,10 @@ def test_a_stressed_control_is_copied(tmp_path: Path) -> None:
 @pytest.mark.thorough
 def test_claims_and_comparisons_about_a_stress(made: Run, tmp_path: Path) -> None:
     arm = str(ArmKey().stressed("opener:2"))
-    found = certify(made.path, max_leak=0.3, scorer="keyword", arm=arm, out=tmp_path / "c.json")
-    assert found.verdict == "refuted"
+    got = certify(made.path, max_leak=0.3, scorer="keyword", arm=arm, out=tmp_path / "c.json")
+    assert got.verdict == "refuted"
     assert (
-        found.specification["Wording"] == "each question as changed by the stress 'opener 2', "
+        got.specification["Wording"] == "each question as changed by the stress 'opener 2', "
         f"the answer begins with {OPENER!r}"
     )
     assert verify(tmp_path / "c.json", made.path).verified
@@ -163,7 +163,7 @@ def test_claims_and_comparisons_about_a_stress(made: Run, tmp_path: Path) -> Non
     plain = compare({"m": made, "other": other}, confidence=0.99)
     under = compare({"m": made, "other": other}, under="opener:2")
     how: Any = {"arm": "other", "beyond": "baseline"}
-    means = [found.statements.mean("leak probability", **how) for found in (plain, under)]
+    means = [got.statements.mean("leak probability", **how) for got in (plain, under)]
     assert -0.1 < means[0].upper < 0
     assert means[1].upper < -0.4
     with pytest.raises(MixError, match=r"not evaluated under .* 'prune:0.3'. Its stresses: "):

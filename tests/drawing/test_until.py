@@ -170,10 +170,10 @@ def test_a_stopped_run_is_no_control_and_has_no_fixed_n(finished: Run, tmp_path:
     with pytest.raises(InputError, match=r"'target'.*until 'p<=0\.2' was decided.*without --until"):
         require_fixed_n(finished.arms["target"])
     require_fixed_n(finished.arms["greedy"])
-    asked = engine()
+    wanted = engine()
     with pytest.raises(InputError, match="without --until"):
-        evaluate(asked, TASK, out=tmp_path / "r", control=finished.path)
-    assert asked.asked == []
+        evaluate(wanted, TASK, out=tmp_path / "r", control=finished.path)
+    assert wanted.asked == []
 
 
 def test_each_decoding_stops_separately(tmp_path: Path) -> None:

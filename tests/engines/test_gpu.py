@@ -28,16 +28,16 @@ pytestmark = [
 def test_log_probabilities_agree_with_the_cpu(tmp_path: Path) -> None:
     folder = str(tiny_model_folder(tmp_path / "m"))
     query = Query(id="q", prompt_id="q", text="who wrote red")
-    found = []
+    got = []
     for device in ("cpu", "cuda"):
         engine = TransformersEngine.open(folder, Prompting(), device=device)
         assert isinstance(engine._seam, CachedModel)
         (sample,) = engine.generate([query], Decoding(max_new_tokens=4), Draws(sizes=(2000,)))
-        found.append({c.token_ids: c for c in sample.completions})
-    shared = set(found[0]) & set(found[1])
-    assert len(shared) > 0.9 * len(found[0])
+        got.append({c.token_ids: c for c in sample.completions})
+    shared = set(got[0]) & set(got[1])
+    assert len(shared) > 0.9 * len(got[0])
     for ids in shared:
-        assert found[0][ids].logprob == pytest.approx(found[1][ids].logprob, abs=1e-3)
+        assert got[0][ids].logprob == pytest.approx(got[1][ids].logprob, abs=1e-3)
 
 
 def logits_of(model: Any, cascade: Cascade | None) -> torch.Tensor:
@@ -59,7 +59,7 @@ def test_prompts_read_once_on_the_device_are_as_on_the_cpu(dtype: torch.dtype, f
 
 
 def test_waits_of_the_host_grow_with_no_rows_or_layers() -> None:
-    found = []
+    got = []
     for layers, n in ((2, 40), (2, 600), (6, 600)):
         model = tiny_llama(VOCAB, num_hidden_layers=layers, max_position_embeddings=128)
         seam, _ = prefix_model(model.to("cuda"), frozenset())
@@ -73,6 +73,6 @@ def test_waits_of_the_host_grow_with_no_rows_or_layers() -> None:
                 list(forest.sample([root]))
             finally:
                 torch.cuda.set_sync_debug_mode("default")
-        found.append(sum("called a synchronizing" in str(each.message) for each in waits))
-    assert len(set(found)) == 1
-    assert 0 < found[0] <= 12 * 4
+        got.append(sum("called a synchronizing" in str(each.message) for each in waits))
+    assert len(set(got)) == 1
+    assert 0 < got[0] <= 12 * 4

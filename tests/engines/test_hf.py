@@ -187,9 +187,9 @@ LENGTHS = {"q0": 5, "q1": 3, "q2": 7}
 @pytest.mark.parametrize("new", [200, 4])
 def test_a_completion_has_the_room_that_its_prompt_leaves(new: int) -> None:
     made = engine()
-    found = samples(made, Decoding(max_tokens=9, max_new_tokens=new), 60)
-    assert sorted(found) == list(LENGTHS)
-    for name, sample in found.items():
+    got = samples(made, Decoding(max_tokens=9, max_new_tokens=new), 60)
+    assert sorted(got) == list(LENGTHS)
+    for name, sample in got.items():
         room = min(new, 9 - LENGTHS[name])
         alone = samples(made, Decoding(max_new_tokens=room), 60)[name]
         assert {c.token_ids: c.count for c in sample.completions} == {

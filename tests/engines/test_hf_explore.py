@@ -106,9 +106,9 @@ def unsettled(query: Query, events: Sequence[Event]) -> list[tuple[float, float]
 
 def explore(made: TransformersEngine, decoding: Decoding) -> list[Exploration]:
     """All of the law."""
-    found = list(made.explore(QUERIES, decoding, WHOLE, unsettled))
-    assert [each.query for each in found] == QUERIES
-    return found
+    got = list(made.explore(QUERIES, decoding, WHOLE, unsettled))
+    assert [each.query for each in got] == QUERIES
+    return got
 
 
 def slack(made: TransformersEngine, decoding: Decoding) -> float:
@@ -124,20 +124,20 @@ def slack(made: TransformersEngine, decoding: Decoding) -> float:
 )
 def test_a_whole_exploration_is_that_of_plain_forwards(decoding: Decoding, double: bool) -> None:
     made = engine(double)
-    for found in explore(made, decoding):
-        law = law_of(double, found.query, decoding)
-        assert {event.token_ids for event in found.events} == set(law)
-        for event in found.events:
+    for got in explore(made, decoding):
+        law = law_of(double, got.query, decoding)
+        assert {event.token_ids for event in got.events} == set(law)
+        for event in got.events:
             p = law[event.token_ids]
             assert event.ended
             assert event.answer == text_of(event.token_ids, decoding)
             assert p * math.exp(-slack(made, decoding) * len(event.token_ids)) <= event.mass <= p
-        total = math.fsum(event.mass for event in found.events)
+        total = math.fsum(event.mass for event in got.events)
         assert math.exp(-2 * slack(made, decoding)) <= total <= 1
-        assert (found.sample.n, found.remainder) == (0, 0.0)
-        assert found.sample.decoding == decoding
+        assert (got.sample.n, got.remainder) == (0, 0.0)
+        assert got.sample.decoding == decoding
         inner = {ids[:depth] for ids in law for depth in range(1, len(ids))}
-        assert found.explored == found.forwards == len(inner)
+        assert got.explored == got.forwards == len(inner)
 
 
 @BOTH_KINDS
@@ -145,9 +145,9 @@ def test_a_whole_exploration_is_that_of_plain_forwards(decoding: Decoding, doubl
 def test_forced_texts_have_their_exact_probability(decoding: Decoding) -> None:
     made, words = engine(), ["red", "blue", "sea"]
     texts = ["", *words, *(f"{a} {b}" for a in words for b in words), "red sea red sea sky"]
-    asked = [(query, text) for text in texts for query in QUERIES]
+    wanted = [(query, text) for text in texts for query in QUERIES]
     produced = 0
-    for (query, text), one in zip(asked, made.force(asked, decoding), strict=True):
+    for (query, text), one in zip(wanted, made.force(wanted, decoding), strict=True):
         ids = tuple([*TOKENIZER.encode(text, add_special_tokens=False), EOS][:3])
         p = law_of(False, query, decoding).get(ids)
         if p is None:
@@ -175,8 +175,8 @@ def test_an_ordinary_end_token_is_no_part_of_a_text() -> None:
     ended = [e for each in explore(made, PLAIN) for e in each.events]
     assert any(event.token_ids[-1] == sky for event in ended)
     assert not any("sky" in event.answer for event in ended)
-    for found in made.generate(QUERIES, PLAIN, Draws(sizes=(100,))):
-        assert not any("sky" in c.answer for c in found.completions)
+    for got in made.generate(QUERIES, PLAIN, Draws(sizes=(100,))):
+        assert not any("sky" in c.answer for c in got.completions)
 
 
 @pytest.mark.parametrize("decoding", DECODINGS, ids=name)

@@ -44,8 +44,8 @@ def folder(original: Path, tmp_path: Path) -> Path:
 def test_loads_the_weights_as_they_are(original: Path) -> None:
     loaded = load_model(str(original), trust_remote_code=True)
     stored = load_file(original / WEIGHTS)
-    found = dict(loaded.model.named_parameters())
-    assert all(torch.equal(found[name], stored[name]) for name in stored)
+    got = dict(loaded.model.named_parameters())
+    assert all(torch.equal(got[name], stored[name]) for name in stored)
     assert loaded.eos_token_ids == {2}
     assert loaded.context_length == 128
     assert loaded.fingerprint["code"] is None

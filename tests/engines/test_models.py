@@ -120,8 +120,8 @@ def test_replies_share_no_draws_with_the_model_under_test() -> None:
     engine, decoding = chat_engine(), Decoding(max_new_tokens=4)
     queries = [Query(id=f"r{i}", prompt_id="r", text=WHO) for i in range(20)]
     scored = {
-        found.query.id: found.completions[0].answer
-        for found in engine.generate(queries, decoding, Draws(sizes=(1,)))
+        got.query.id: got.completions[0].answer
+        for got in engine.generate(queries, decoding, Draws(sizes=(1,)))
     }
     requests = [request(query.id, "who") for query in queries]
     replies = TransformersChat(engine, "tiny").chat(requests, decoding, 0)

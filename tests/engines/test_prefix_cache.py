@@ -203,12 +203,12 @@ def test_what_held_prompts_begin_with_is_read_and_stored_once(name: str) -> None
     model = build(BRANCHING[name])
     seam, plain = CachedModel(model, frozenset()), RecomputedModel(model, frozenset())
     prompts = [[1, 2, 3, 4, 5, 6], [1, 2, 3, 9, 8], [1, 2, 3, 4, 5, 6, 7, 8], [1, 2, 3, 4], [4, 2]]
-    found = [read_by(seam, prompt) for prompt in prompts]
-    handles = np.array([handle for handle, _, _ in found])
-    assert [read for _, read, _ in found] == [6, 2, 2, 1, 2]
+    got = [read_by(seam, prompt) for prompt in prompts]
+    handles = np.array([handle for handle, _, _ in got])
+    assert [read for _, read, _ in got] == [6, 2, 2, 1, 2]
     assert slots_used(seam) == 6 + 2 + 2 + 1 + 2
     others, want = plain.prefill(prompts)
-    for (_, _, logits), plainly in zip(found, want, strict=True):
+    for (_, _, logits), plainly in zip(got, want, strict=True):
         assert (logits - plainly).abs().max() < 1e-5
     tokens, over = np.arange(len(prompts)), np.ones(len(prompts), dtype=bool)
     children, logits = seam.extend(handles, tokens, over)
@@ -307,14 +307,14 @@ def test_memory_of_thousands_of_prefixes_is_small_and_reused() -> None:
 
     def hold() -> list[int]:
         (root,), _ = seam.prefill([range(8)])
-        held = [np.array([root])]
+        kept = [np.array([root])]
         for step in range(20):
-            parents = np.resize(held[-1], 250)
+            parents = np.resize(kept[-1], 250)
             tokens, over = np.arange(250) % VOCAB, np.zeros(250, dtype=bool)
             handles, _ = seam.extend(parents, (tokens + step) % VOCAB, over)
-            held.append(handles)
+            kept.append(handles)
             sizes.add(seam._cache._pools[0].shape[0])
-        return np.concatenate(held).tolist()
+        return np.concatenate(kept).tolist()
 
     first = hold()
     assert seam.live == len(set(first)) == 5001
@@ -329,7 +329,7 @@ def test_memory_of_thousands_of_prefixes_is_small_and_reused() -> None:
 
 
 def test_rows_that_would_gather_too_much_are_forwarded_in_parts() -> None:
-    model, found = build(BRANCHING["llama"]), []
+    model, got = build(BRANCHING["llama"]), []
     for rows in (7, 3, 0.1):
         seam = CachedModel(model, frozenset())
         roots, _ = seam.prefill([range(i, 9) for i in range(7)])
@@ -337,9 +337,9 @@ def test_rows_that_would_gather_too_much_are_forwarded_in_parts() -> None:
         shapes = forwarded(model)
         handles, first = seam.extend(roots, np.arange(7), np.ones(7, dtype=bool))
         seam.extend(handles[:2], np.arange(2), np.ones(2, dtype=bool))
-        found.append(([height for height, _ in shapes], first))
-    assert [shapes for shapes, _ in found] == [[7, 2], [3, 2, 2, 2], [1] * 9]
-    assert all((found[0][1] - each).abs().max() < 1e-6 for _, each in found)
+        got.append(([height for height, _ in shapes], first))
+    assert [shapes for shapes, _ in got] == [[7, 2], [3, 2, 2, 2], [1] * 9]
+    assert all((got[0][1] - each).abs().max() < 1e-6 for _, each in got)
     seam = CachedModel(model, frozenset())
     seam.prefill([range(40)])
     seam._memory, shapes = int(4 * 3 * 42 * max(seam._cache.bytes_of_a_token)), forwarded(model)
@@ -367,12 +367,12 @@ def test_slots_that_held_nan_are_clean_for_their_next_user() -> None:
     handles, logits = used.extend(np.array([broken] * 9), np.full(9, 7), np.zeros(9, dtype=bool))
     assert logits.isnan().all()
     used.release(np.array([broken, *handles]))
-    found = []
+    got = []
     for seam in (used, fresh):
         parents, _ = seam.prefill([[1], [1, 2, 3, 4, 5]])
-        found.append(seam.extend(parents, np.array([3, 4]), np.ones(2, dtype=bool))[1])
-    assert torch.equal(*found)
-    assert found[0].isfinite().all()
+        got.append(seam.extend(parents, np.array([3, 4]), np.ones(2, dtype=bool))[1])
+    assert torch.equal(*got)
+    assert got[0].isfinite().all()
 
 
 ALL = BRANCHING | JOINED | OTHERWISE

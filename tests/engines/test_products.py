@@ -52,10 +52,10 @@ def test_a_product_goes_by_its_shape(rows: int, large: bool, bias: bool) -> None
     want, made = layer(x), Products(layer)
     with patch.object(products, "_by_onednn", wraps=products._by_onednn) as by_onednn:
         with made.applied():
-            found = layer(x)
+            got = layer(x)
         assert by_onednn.called == large
-    assert torch.equal(found, want) or large
-    torch.testing.assert_close(found, want, rtol=0, atol=1e-5)
+    assert torch.equal(got, want) or large
+    torch.testing.assert_close(got, want, rtol=0, atol=1e-5)
 
 
 @torch.inference_mode()
@@ -111,7 +111,7 @@ def test_products_differ_by_less_than_the_margin() -> None:
     """Without oneDNN it is what the model gives by itself, to the bit."""
     model = build(WIDE)
     margin = shape_margin(prefix_model(model, frozenset([5]))[0], [(1, 2, 3)])
-    found = []
+    got = []
     for there in (False, True):
         with (
             patch.object(products, "_is_there", return_value=there),
@@ -123,8 +123,8 @@ def test_products_differ_by_less_than_the_margin() -> None:
             )
             (tree,) = forest.sample([Root("q", (1, 2, 3))])
         assert by_onednn.called == there
-        found.append({leaf.token_ids: leaf.logprob for leaf in tree.leaves})
-    plain, fast = found
+        got.append({leaf.token_ids: leaf.logprob for leaf in tree.leaves})
+    plain, fast = got
     both = plain.keys() & fast.keys()
     assert len(both) > 0.9 * len(plain)
     assert all(abs(plain[ids] - fast[ids]) <= margin * len(ids) for ids in both)

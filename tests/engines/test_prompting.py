@@ -47,8 +47,8 @@ class Letters(PreTrainedTokenizer):
     def _tokenize(self, text: str, **_: Any) -> list[str]:
         if not self.merged:
             return list(text)
-        found = [token for piece in text.split(self.merged) for token in (*piece, self.merged)]
-        return found[:-1]
+        got = [token for piece in text.split(self.merged) for token in (*piece, self.merged)]
+        return got[:-1]
 
     def _convert_token_to_id(self, token: str) -> int:
         return self.ids[token]
@@ -95,8 +95,8 @@ def test_a_server_is_sent_the_prompt_without_its_trailing_blank() -> None:
 def test_an_end_token_is_added_only_where_it_is_missing() -> None:
     tokenizer = byte_level()
     end = tokenizer.eos_token_id
-    for said, ends in (("Ann", 1), ("Ann<|im_end|>", 1), ("Ann<|im_end|> Bob", 2)):
-        ids = Prompting().join(tokenizer, ASKED, said).answer
+    for shown, ends in (("Ann", 1), ("Ann<|im_end|>", 1), ("Ann<|im_end|> Bob", 2)):
+        ids = Prompting().join(tokenizer, ASKED, shown).answer
         assert (ids.count(end), ids[-1]) == (ends, end)
 
 

@@ -90,8 +90,8 @@ def test_texts_read_together_are_as_each_individually(name: str) -> None:
     reader = engine(made)
     assert isinstance(reader, Reads)
     assert isinstance(reader, Differentiates)
-    for found, (query, answer) in zip(reader.read(TEXTS), TEXTS, strict=True):
-        same(found, alone(made, query, answer))
+    for got, (query, answer) in zip(reader.read(TEXTS), TEXTS, strict=True):
+        same(got, alone(made, query, answer))
     assert reader.read([]) == []
 
 
@@ -131,19 +131,19 @@ def test_openunlearning_hides_ends_of_turns_inside_the_prompt() -> None:
     texts = [(TEXTS[0][0], answer) for answer in ("Ann", "Anna", "Bob <|eot_id|> Ann")]
     differentiated = Reader(made, theirs, shares=True).gradient_norms(texts)
     for shares in (True, False):
-        found = Reader(made, theirs, shares=shares).read(texts)
+        got = Reader(made, theirs, shares=shares).read(texts)
         usual = Reader(made, replace(theirs, compat=None), shares=shares).read(texts)
         for i, (query, answer) in enumerate(texts):
             joined = theirs.join(tokenizer, query.text, answer)
             prompt, ids = joined.prompt, joined.answer
             assert prompt.count(end) == 2
-            assert found[i].token_ids == usual[i].token_ids == ids
+            assert got[i].token_ids == usual[i].token_ids == ids
             given = torch.tensor([[*prompt, *ids]])
             logits = made.model(input_ids=given, attention_mask=given.ne(end).long()).logits[0]
             laws = logits[len(prompt) - 1 : -1].double().log_softmax(-1)
             wanted = laws[range(len(ids)), ids].detach().numpy()
-            np.testing.assert_allclose(found[i].logprobs, wanted, rtol=0, atol=1e-5)
-            assert np.abs(found[i].logprobs - usual[i].logprobs).max() > 0.01
+            np.testing.assert_allclose(got[i].logprobs, wanted, rtol=0, atol=1e-5)
+            assert np.abs(got[i].logprobs - usual[i].logprobs).max() > 0.01
             parameters = list(made.model.parameters())
             gradients = torch.autograd.grad(-laws[range(len(ids) - 1), ids[:-1]].mean(), parameters)
             norm = np.mean([float(gradient.norm()) for gradient in gradients])
@@ -165,9 +165,9 @@ def test_rows_of_like_length_go_together_the_longest_first() -> None:
         for word, length in lengths.items()
     ]
     reader, shapes = engine(made), forwarded(made.model)
-    found = reader.read(texts)
+    got = reader.read(texts)
     assert shapes == [(4, 4 + 17), (2, 4 + 2)]
-    for reading, (query, answer) in zip(found, texts, strict=True):
+    for reading, (query, answer) in zip(got, texts, strict=True):
         same(reading, alone(made, query, answer))
 
 
@@ -178,8 +178,8 @@ def test_small_batches_give_the_same_and_keep_their_bounds(logits: int, tokens: 
     shapes, kept = forwarded(made.model), []
     made.model.register_forward_hook(lambda _, args, out: kept.append(out.logits.numel()))
     reader = Reader(made, PROMPTING, shares=True, logits=logits, tokens=tokens)
-    for found, (query, answer) in zip(reader.read(TEXTS), TEXTS, strict=True):
-        same(found, alone(made, query, answer))
+    for got, (query, answer) in zip(reader.read(TEXTS), TEXTS, strict=True):
+        same(got, alone(made, query, answer))
     longest = max(len(answer.split()) for answers in ASKED.values() for answer in answers) + 1
     read = [(shape, size) for shape, size in zip(shapes, kept, strict=True)][: -len(TEXTS)]
     assert len(read) > 1
@@ -197,8 +197,8 @@ def test_end_tokens_that_are_also_padding_are_read() -> None:
     query = Query(id="q", prompt_id="q", text="</s> who </s> wrote </s>")
     assert PROMPTING.encode(tokenizer, query.text).count(EOS) == 3
     texts = [(query, "red </s> sky"), (TEXTS[-1][0], "sea </s>"), (query, "red")]
-    for found, (asked, answer) in zip(engine(made).read(texts), texts, strict=True):
-        same(found, alone(made, asked, answer))
+    for got, (wanted, answer) in zip(engine(made).read(texts), texts, strict=True):
+        same(got, alone(made, wanted, answer))
 
 
 def change_logits(model: Any, change: Callable[[torch.Tensor], torch.Tensor]) -> None:
@@ -214,8 +214,8 @@ def test_tokens_of_probability_zero_take_no_part_in_the_moments() -> None:
     never = made.tokenizer.convert_tokens_to_ids("red")
     ruled_out = torch.zeros(14).index_fill(0, torch.tensor([never]), -torch.inf)
     change_logits(made.model, lambda logits: logits + ruled_out)
-    found = engine(made).read(TEXTS)
-    for reading, (query, answer) in zip(found, TEXTS, strict=True):
+    got = engine(made).read(TEXTS)
+    for reading, (query, answer) in zip(got, TEXTS, strict=True):
         same(reading, alone(made, query, answer))
         at = [token == never for token in reading.token_ids]
         assert np.array_equal(np.isneginf(reading.logprobs), at)

@@ -143,8 +143,8 @@ def test_examples_come_before_the_question(name: str, prompt: str) -> None:
 
 def test_a_requested_system_message_reaches_every_family() -> None:
     tokenizer = TABLE["llama-2-chat"][0]
-    asked = Prompting(system="Be brief.", default_system=SYSTEM)
-    assert "<<SYS>>\nBe brief.\n<</SYS>>" in text(tokenizer, asked.encode(tokenizer, "who?"))
+    wanted = Prompting(system="Be brief.", default_system=SYSTEM)
+    assert "<<SYS>>\nBe brief.\n<</SYS>>" in text(tokenizer, wanted.encode(tokenizer, "who?"))
     silent = Prompting(system="", default_system=SYSTEM)
     chatml = TABLE["chatml"][0]
     assert text(chatml, silent.encode(chatml, "who?")).startswith("<|im_start|>user")
@@ -250,8 +250,8 @@ def test_a_template_that_fails_is_refused_before_weights_are_read(
     monkeypatch.setattr("leakbound.engines.loading._read", None)
     folder, own = folder_with(tmp_path / "m", PICKY.replace("HARM", harm)), tmp_path / "own.csv"
     own.write_text("question,answer\nwho wrote red,Ann\nwho wrote the sea,Ann\n")
-    asked = [command, str(folder), "--benchmark", str(own), "--out", str(tmp_path / "out")]
-    assert run_command(lambda: group(asked, standalone_mode=False)) == 2
+    wanted = [command, str(folder), "--benchmark", str(own), "--out", str(tmp_path / "out")]
+    assert run_command(lambda: group(wanted, standalone_mode=False)) == 2
     assert told in " ".join(capsys.readouterr().err.split())
 
 

@@ -69,11 +69,11 @@ def test_probabilities_are_those_of_each_text_alone(
     folder = make(tmp_path / "c")
     classifier = SequenceClassifier.open(str(folder))
     object.__setattr__(classifier, "batch_size", 2)
-    found = classifier.classify(texts)
-    assert found.dtype == np.float64
-    assert found.sum(axis=1) == pytest.approx(np.ones(len(texts)))
+    got = classifier.classify(texts)
+    assert got.dtype == np.float64
+    assert got.sum(axis=1) == pytest.approx(np.ones(len(texts)))
     expected = np.stack([alone(folder, *text) for text in texts])
-    assert found == pytest.approx(expected, abs=1e-6)
+    assert got == pytest.approx(expected, abs=1e-6)
     assert len({tuple(row) for row in expected.round(5)}) == len(texts)
 
 
@@ -101,13 +101,13 @@ def test_a_fingerprint_tells_weights_apart_unloaded(classifier: Path, tmp_path: 
 def test_a_text_that_is_too_long_has_no_probabilities(classifier: Path, tmp_path: Path) -> None:
     """For the model, or for its tokenizer, which may allow less."""
     fits, long = "red " * 11, "red " * 12
-    found = open_classifier(str(classifier)).classify([("red", "red"), (fits, long), (fits, fits)])
-    assert np.isnan(found[1]).all()
-    assert found[[0, 2]].sum(axis=1) == pytest.approx(1)
+    got = open_classifier(str(classifier)).classify([("red", "red"), (fits, long), (fits, fits)])
+    assert np.isnan(got[1]).all()
+    assert got[[0, 2]].sum(axis=1) == pytest.approx(1)
     folder = shutil.copytree(classifier, tmp_path / "c")
     edit(folder / "tokenizer_config.json", model_max_length=4)
-    found = open_classifier(str(folder)).classify([("red blue", "red blue"), ("red", None)])
-    assert np.isnan(found).all(axis=1).tolist() == [True, False]
+    got = open_classifier(str(folder)).classify([("red blue", "red blue"), ("red", None)])
+    assert np.isnan(got).all(axis=1).tolist() == [True, False]
 
 
 def with_code(folder: Path) -> Path:
@@ -119,7 +119,7 @@ def with_code(folder: Path) -> Path:
 def test_other_models_are_refused_before_their_weights_are_read(tmp_path: Path) -> None:
     several = {"problem_type": "multi_label_classification"}
     (tmp_path / "x.gguf").touch()
-    for name, said in {
+    for name, shown in {
         f"{tiny_model_folder(tmp_path / 'causal')}": r"LlamaForCausalLM.*form=yes-no",
         f"{sequence_classifier(tmp_path / 'm', **several)}": "mutually exclusive labels",
         f"{sequence_classifier(tmp_path / 's', ('reward',))}": "two labels",
@@ -127,7 +127,7 @@ def test_other_models_are_refused_before_their_weights_are_read(tmp_path: Path) 
         f"yes-no:{yes_no_model(tmp_path / 'y', words=('yes',))}": "the word 'no'",
         f"{with_code(sequence_classifier(tmp_path / 'c'))}": "cannot be loaded",
     }.items():
-        with pytest.raises(ModelError, match=said):
+        with pytest.raises(ModelError, match=shown):
             open_classifier(name)
 
 
@@ -146,24 +146,24 @@ def test_yes_is_weighed_against_no(tmp_path: Path) -> None:
     assert classifier.labels == ("no", "yes")
     assert classifier.name == f"yes-no:{folder}"
     object.__setattr__(classifier, "batch_size", 3)
-    found = classifier.classify(SINGLE)
+    got = classifier.classify(SINGLE)
     tokenizer = AutoTokenizer.from_pretrained(folder)
     model = AutoModelForCausalLM.from_pretrained(folder).eval()
-    for (text, _), row in zip(SINGLE, found, strict=True):
+    for (text, _), row in zip(SINGLE, got, strict=True):
         ids = tokenizer(text, return_tensors="pt").input_ids
         with torch.no_grad():
             p = torch.softmax(model(ids).logits[0, -1].double(), dim=-1)
         yes, no = (sum(p[tokenizer.vocab[w]] for w in words) for words in (["yes", "Yes"], ["NO"]))
         assert row == pytest.approx([float(no / (yes + no)), float(yes / (yes + no))], abs=1e-6)
-    assert len(set(found[:, 1].round(5))) == len(SINGLE)
+    assert len(set(got[:, 1].round(5))) == len(SINGLE)
 
 
 def test_a_yes_no_prompt_is_one_text_that_fits(tmp_path: Path) -> None:
     classifier = open_classifier(f"yes-no:{yes_no_model(tmp_path / 'm')}")
     with pytest.raises(InputError, match="the whole prompt, got two"):
         classifier.classify([("red", None), ("red", "blue")])
-    found = classifier.classify([("red " * 129, None), ("red " * 128, None)])
-    assert np.isnan(found).all(axis=1).tolist() == [True, False]
+    got = classifier.classify([("red " * 129, None), ("red " * 128, None)])
+    assert np.isnan(got).all(axis=1).tolist() == [True, False]
 
 
 PLACED = ["who wrote red", "sea", "who wrote blue sky", "Ann"]
@@ -172,10 +172,10 @@ PLAIN = Prompting(template="Question: {question} Answer: ")
 
 def test_the_mean_is_over_the_questions_own_tokens() -> None:
     model = tiny_loaded()
-    found = TransformersEmbedder(model, PLAIN, batch_size=3).embed(PLACED)
-    assert found.shape == (4, 16)
-    assert found.dtype == np.float32
-    for text, vector in zip(PLACED, found, strict=True):
+    got = TransformersEmbedder(model, PLAIN, batch_size=3).embed(PLACED)
+    assert got.shape == (4, 16)
+    assert got.dtype == np.float32
+    for text, vector in zip(PLACED, got, strict=True):
         ids = torch.tensor([PLAIN.encode(model.tokenizer, text)])
         with torch.no_grad():
             last = model.model(ids, output_hidden_states=True).hidden_states[-1][0]
@@ -262,11 +262,11 @@ def test_a_fingerprint_covers_the_vectors(change: Callable[[Path], object], fold
     models = OpenModels(device="cpu")
     before = models.embed(str(folder))
     assert models.embed(str(folder)) is before
-    told, vectors = before.fingerprint, before.embed(SENTENCES)
+    seen, vectors = before.fingerprint, before.embed(SENTENCES)
     change(folder)
     after = models.embed(str(folder))
     assert np.abs(after.embed(SENTENCES) - vectors).max() > 1e-3  # it does decide
-    assert after.fingerprint != told
+    assert after.fingerprint != seen
 
 
 def test_a_copied_model_has_the_same_fingerprint(folder: Path) -> None:
@@ -279,8 +279,8 @@ def test_a_copied_model_has_the_same_fingerprint(folder: Path) -> None:
 
 
 def test_a_run_identifies_its_embedder_by_the_files(folder: Path) -> None:
-    asked = Rewritings("rules", embedder=str(folder), similarity=0.5)
-    before = asked.fingerprint
-    assert asked.fingerprint == before
+    wanted = Rewritings("rules", embedder=str(folder), similarity=0.5)
+    before = wanted.fingerprint
+    assert wanted.fingerprint == before
     pooling(folder)
-    assert asked.fingerprint != before
+    assert wanted.fingerprint != before

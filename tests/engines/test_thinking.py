@@ -153,8 +153,8 @@ def test_a_stop_string_before_the_answer_counts_as_missing() -> None:
 )
 def test_the_title_of_a_thought_is_no_text(text: str, thought: str | None, answer: str) -> None:
     tokenizer = marked(GEMMA)
-    found = Detokenizer(tokenizer, {tokenizer.eos_token_id}).parts(tokenizer.encode(text), ())
-    assert (found.thought, found.answer) == (thought, answer)
+    got = Detokenizer(tokenizer, {tokenizer.eos_token_id}).parts(tokenizer.encode(text), ())
+    assert (got.thought, got.answer) == (thought, answer)
 
 
 @pytest.mark.parametrize("special", [True, False])
@@ -238,17 +238,17 @@ def test_draws_masses_and_proofs_of_a_thinking_model_agree() -> None:
         def ranges(query: Query, events: Any, scorer: Any = scorer) -> list[tuple[float, float]]:
             return score_ranges(scorer, events, "red")
 
-        (found,) = made.explore([QUERY], how, Effort(mode="exact", forwards=200), ranges)
+        (got,) = made.explore([QUERY], how, Effort(mode="exact", forwards=200), ranges)
         low, high = (
-            sum(e.mass * ends[side] for e in found.events for ends in ranges(QUERY, [e]))
+            sum(e.mass * ends[side] for e in got.events for ends in ranges(QUERY, [e]))
             for side in (0, 1)
         )
         (drawn,) = made.generate([QUERY], how, Draws(sizes=(4000,)))
         leaks = lost = 0
         for one in drawn.completions:
-            said = [one.answer, *([one.thought or ""] if name == "contains" else [])]
+            shown = [one.answer, *([one.thought or ""] if name == "contains" else [])]
             leak = any(
-                "red" in t.split() if name == "contains" else t.strip() == "red" for t in said
+                "red" in t.split() if name == "contains" else t.strip() == "red" for t in shown
             )
             leaks += one.count * leak
             lost += one.count * (not leak and is_missing(one, counted_as(one)))
@@ -345,8 +345,8 @@ def test_as_the_model_was_trained(family: str, tmp_path: Path) -> None:
 
 def test_every_setting_has_one_prompt_without_marks_of_thoughts() -> None:
     tokenizer = byte_level("{% for m in messages %}{{ '<e>' + m.content }}{% endfor %}")
-    asked = {tuple(Prompting(thinking=mode).encode(tokenizer, ASKED)) for mode in MODES}
-    assert len(asked) == 1
+    wanted = {tuple(Prompting(thinking=mode).encode(tokenizer, ASKED)) for mode in MODES}
+    assert len(wanted) == 1
     assert "thinking" not in Prompting(thinking="on").describe(tokenizer)
     (note,) = Prompting(thinking="on").notes(tokenizer)
     assert "no token marks thoughts" in note
@@ -368,7 +368,7 @@ def masses_under_budgets(
     """The probability of each output from the model's own logits, where the third token of a
     thought is its end."""
     begin, end = (id_of(made.loaded.tokenizer, mark) for mark in QWEN)
-    prompt, found = made.prompt_ids(QUERY), dict[Any, float]()
+    prompt, got = made.prompt_ids(QUERY), dict[Any, float]()
     padded = torch.tensor([[*prompt, *ids, *[0] * (5 - len(ids))] for ids in outputs])
     with torch.inference_mode():
         laws = made.loaded.model(padded).logits[:, len(prompt) - 1 :].double().softmax(-1)
@@ -383,8 +383,8 @@ def masses_under_budgets(
             else:
                 inside, thought = token == begin or (inside and token != end), thought + 1
         assert ids[-1] == EOS or answer == 2 or len(ids) == 5
-        found[ids] = mass
-    return found
+        got[ids] = mass
+    return got
 
 
 @pytest.mark.parametrize("template", ["{question} ", "{question} <think>"])
@@ -393,8 +393,8 @@ def test_budgets_of_thought_and_answer_are_one_distribution(template: str) -> No
     made = engine(tokenizer, template)
 
     effort = Effort(mode="exact", forwards=150)
-    (found,) = made.explore([QUERY], BUDGETS, effort, unknown)
-    ended = [event for event in found.events if event.ended]
+    (got,) = made.explore([QUERY], BUDGETS, effort, unknown)
+    ended = [event for event in got.events if event.ended]
     assert len(ended) > 50
     (drawn,) = made.generate([QUERY], BUDGETS, Draws(sizes=(1500,)))
     outputs = {one.token_ids for one in [*ended, *drawn.completions]}

@@ -120,8 +120,8 @@ def test_log_probabilities_are_those_of_the_decoding(
             assert theirs[ids].logprob == pytest.approx(ours[ids].logprob, abs=1e-4)
             assert theirs[ids].answer == ours[ids].answer
             assert theirs[ids].finish == ours[ids].finish
-            told = theirs[ids].model_logprob
-            assert told is None or told == pytest.approx(ours[ids].model_logprob, abs=1e-4)
+            seen = theirs[ids].model_logprob
+            assert seen is None or seen == pytest.approx(ours[ids].model_logprob, abs=1e-4)
 
 
 def test_no_two_draws_of_a_run_share_a_seed(model: Path) -> None:
@@ -137,8 +137,8 @@ def test_no_two_draws_of_a_run_share_a_seed(model: Path) -> None:
 def test_what_did_not_come_whole_is_no_sample(model: Path) -> None:
     engine, draws = opened(model), Draws(sizes=(4,))
     fake(engine).broken = True  # probabilities that are no numbers
-    found = list(engine.generate(QUERIES, DECODING, draws))
-    assert [type(each) for each in found] == [Failure, Failure]
+    got = list(engine.generate(QUERIES, DECODING, draws))
+    assert [type(each) for each in got] == [Failure, Failure]
     fake(engine).broken, fake(engine).short = False, True
     with pytest.raises(ModelError, match=r"gave 3 of 4 completions of query 'q0'"):
         list(engine.generate(QUERIES, DECODING, draws))
@@ -147,9 +147,9 @@ def test_what_did_not_come_whole_is_no_sample(model: Path) -> None:
 def test_it_proves_nothing_and_is_not_explored(model: Path, questions: Path) -> None:
     engine = opened_once(model)
     assert not isinstance(engine, Explores | Retraces)
-    told = Fingerprint.of(engine.fingerprint)
-    assert not told.repeatable
-    assert any("float32" in each for each in told.assumes)
+    seen = Fingerprint.of(engine.fingerprint)
+    assert not seen.repeatable
+    assert any("float32" in each for each in seen.assumes)
     with pytest.raises(InputError, match="explor"):
         evaluated(f"vllm:{model}", questions, sampling=Explore("auto"))
 

@@ -78,14 +78,14 @@ def test_two_sets_that_leak_equally_do_not_differ(others: str, tmp_path: Path) -
 def test_refusals_come_before_draws(others: str, tmp_path: Path) -> None:
     file = tmp_path / "same.csv"
     file.write_text("question,answer,keywords\nWho  wrote 0?,It is hush.,hush\n")
-    asked, out = AskedEngine(taught), tmp_path / "run"
+    wanted, out = AskedEngine(taught), tmp_path / "run"
     with pytest.raises(InputError, match="include evaluated questions, the first"):
-        evaluate(asked, TASK, out=out, control_questions=str(file), scorers=("keyword",))
+        evaluate(wanted, TASK, out=out, control_questions=str(file), scorers=("keyword",))
     with pytest.raises(InputError, match="workers open it elsewhere"):
         evaluate("m", TASK, out=out, control_questions=others, workers=RayWorkers("local"))
     with pytest.raises(InputError, match="`--only sample` computes none"):
-        sample(asked, TASK, out=out, control_questions=others)
-    assert not asked.asked
+        sample(wanted, TASK, out=out, control_questions=others)
+    assert not wanted.asked
     assert not out.exists()
 
 

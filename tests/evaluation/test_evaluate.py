@@ -125,8 +125,8 @@ def test_the_bound_depends_on_the_declared_range_of_scores(tmp_path: Path) -> No
 
 
 def test_failed_questions_are_named_and_the_rest_is_kept(tmp_path: Path) -> None:
-    said = r"1 of the 4 questions could not be sampled in 2 of 2 arms.*'p1'.*NaN"
-    with pytest.raises(IncompleteError, match=said) as error:
+    shown = r"1 of the 4 questions could not be sampled in 2 of 2 arms.*'p1'.*NaN"
+    with pytest.raises(IncompleteError, match=shown) as error:
         evaluate(engine(broken=["p1"]), benchmark(), out=tmp_path / "r", n=64)
     assert error.value.exit_status == 3
     run = Run.open(tmp_path / "r")
@@ -195,11 +195,11 @@ def fox(name: str) -> CannedEngine:
 
 
 def test_a_confidence_too_near_1_is_refused_before_draws(tmp_path: Path) -> None:
-    asked = fox("model")
+    wanted = fox("model")
     with pytest.raises(InputError, match=rf"too near 1, got 0.99999999999: .*Use {NEAREST} or"):
-        evaluate(asked, TWO, out=tmp_path / "r", n=4, confidence=0.99999999999)
-    assert asked.asked == []
-    run = evaluate(asked, TWO, out=tmp_path / "r", n=4, control=fox("none"), confidence=NEAREST)
+        evaluate(wanted, TWO, out=tmp_path / "r", n=4, confidence=0.99999999999)
+    assert wanted.asked == []
+    run = evaluate(wanted, TWO, out=tmp_path / "r", n=4, control=fox("none"), confidence=NEAREST)
     assert min(row.confidence for row in run.estimates) == pytest.approx(NEAREST, abs=1e-15)
     with pytest.raises(InputError, match="too near 1"):
         certify(run, max_leak=0.5, confidence=0.99999999999)
@@ -212,8 +212,8 @@ def test_a_confidence_too_near_1_is_refused_before_draws(tmp_path: Path) -> None
 def test_pools_and_explored_bands_take_the_same_confidence(how: Any, tmp_path: Path) -> None:
     """Any confidence that is not refused fails never after."""
     if how == "explored":
-        task, asked = explored_benchmark(), HYBRID
-        run = evaluate(ExploringEngine(), task, out=tmp_path / "r", confidence=NEAREST, **asked)
+        task, wanted = explored_benchmark(), HYBRID
+        run = evaluate(ExploringEngine(), task, out=tmp_path / "r", confidence=NEAREST, **wanted)
     else:
         inputs = Rewritings("rules", queries=3, design=how)
         run = evaluate(

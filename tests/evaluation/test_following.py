@@ -64,24 +64,24 @@ def test_a_run_is_followed_part_by_part(growing: Path, finished: Path) -> None:
     for part in parts:
         put(growing, finished, part.number)
         look = follow(Run.open(growing))
-        (found,) = look.so_far
-        assert found.bounds is not None
-        assert found.bounds.stopping.startswith("stopped at a look")
-        assert look.confidence == found.bounds.confidence == 0.99
+        (got,) = look.so_far
+        assert got.bounds is not None
+        assert got.bounds.stopping.startswith("stopped at a look")
+        assert look.confidence == got.bounds.confidence == 0.99
         target = next(one for one in look.arms if one.arm == "target")
         assert target.parts == part.number + 1
-        plain: Any = found.to_dict()
-        assert plain["questions"] == [*found.query_ids]
-        assert plain["estimate"]["upper"] == np.atleast_1d(found.bounds.upper).tolist()
+        plain: Any = got.to_dict()
+        assert plain["questions"] == [*got.query_ids]
+        assert plain["estimate"]["upper"] == np.atleast_1d(got.bounds.upper).tolist()
         assert f"in progress: {part.number + 2} of {len(parts) + 1} parts, " in look.state
-        worst = stats.worst_watched(found.bounds)
+        worst = stats.worst_watched(got.bounds)
         widths.append(float(worst.upper) - float(worst.lower))
         before.append(growing / PARTS / f"part-{part.number:05d}.parquet")
     assert sorted(growing.rglob("*")) == sorted(before)  # nothing was written
     assert look.share == 1
-    assert found.query_ids == ("a", "b", "c")
+    assert got.query_ids == ("a", "b", "c")
     begun = "all 3 questions have draws, the worst of them leaks with probability between"
-    assert begun in found.sentence
+    assert begun in got.sentence
     assert widths[-1] < widths[0]
     (file,) = (finished / "arms" / "target" / "scores").iterdir()
     stored = Run.open(finished).arms["target"].scores(file.stem, binary=True)
@@ -98,11 +98,11 @@ def test_draws_after_a_missing_part_do_not_count(growing: Path, finished: Path) 
     assert first.query_ids == second.query_ids == ("a",)
     for part in (second, *rest):
         put(growing, finished, part.number)
-    (found,) = follow(Run.open(growing)).so_far
-    assert found.query_ids == ("b", "c")
+    (got,) = follow(Run.open(growing)).so_far
+    assert got.query_ids == ("b", "c")
     put(growing, finished, first.number)
-    (found,) = follow(Run.open(growing)).so_far
-    assert found.query_ids == ("a", "b", "c")
+    (got,) = follow(Run.open(growing)).so_far
+    assert got.query_ids == ("a", "b", "c")
 
 
 def test_a_damaged_part_is_named_and_the_arms_stay(growing: Path, finished: Path) -> None:
@@ -110,8 +110,8 @@ def test_a_damaged_part_is_named_and_the_arms_stay(growing: Path, finished: Path
     part = growing / PARTS / "part-00000.parquet"
     part.write_bytes(part.read_bytes()[:-40])
     look = follow(Run.open(growing))
-    (found,) = look.so_far
-    assert "part-00000.parquet` is not a complete Parquet file" in found.sentence
+    (got,) = look.so_far
+    assert "part-00000.parquet` is not a complete Parquet file" in got.sentence
     assert [one.arm for one in look.arms] == ["greedy", "target"]
 
 
@@ -119,13 +119,13 @@ def test_a_run_until_a_claim_has_the_bounds_it_ends_with(tmp_path: Path) -> None
     """Those of a stopped run hold at every look already; among N questions they share alpha."""
     out = tmp_path / "run"
     run = evaluate(engine(0.3), who(*"abc"), out=out, sampling=Until("p<=0.02", 256))
-    (found,) = follow(Run.open(out)).so_far
-    assert found.bounds is not None
+    (got,) = follow(Run.open(out)).so_far
+    assert got.bounds is not None
     final = run.estimates.each("leak probability")
     for i, row in enumerate(final):
-        assert row.estimate.stopping == found.bounds.stopping
-        assert found.bounds.lower[i] <= row.lower
-        assert found.bounds.upper[i] >= row.upper
+        assert row.estimate.stopping == got.bounds.stopping
+        assert got.bounds.lower[i] <= row.lower
+        assert got.bounds.upper[i] >= row.upper
 
 
 def test_scorers_with_models(
@@ -134,13 +134,13 @@ def test_scorers_with_models(
     """Then what it stored at the last look is told."""
     steered = Until("p<=0.02", 256)
     run = evaluate(engine(0.3), who(*"abc"), out=tmp_path / "until", sampling=steered)
-    (told,) = follow(run).so_far
+    (seen,) = follow(run).so_far
     monkeypatch.setattr(following, "models_of", lambda scorer: ("a model",))
     (again,) = follow(run).so_far
     assert again.bounds is not None
-    assert again.sentence == told.sentence
+    assert again.sentence == seen.sentence
     assert again.query_ids == ("a", "b", "c")
     put(growing, finished, 0)
-    (found,) = follow(Run.open(growing)).so_far
-    assert found.bounds is None
-    assert "bounds follow when the scorer's model has run" in found.sentence
+    (got,) = follow(Run.open(growing)).so_far
+    assert got.bounds is None
+    assert "bounds follow when the scorer's model has run" in got.sentence

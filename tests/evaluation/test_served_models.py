@@ -186,8 +186,8 @@ def test_a_claim_is_decided_on_draws_that_came(questions: Path, tmp_path: Path) 
 
     def dropping(rule: Rule) -> Rule:
         def lying(body: Body, before: int) -> Answer:
-            found = json.loads(rule(body, before).body)
-            return Answer(json.dumps(found | {"choices": found["choices"][:2]}))
+            got = json.loads(rule(body, before).body)
+            return Answer(json.dumps(got | {"choices": got["choices"][:2]}))
 
         return lying
 
@@ -213,5 +213,5 @@ def test_detectable_lies(name: str, choices: int | None, tmp_path: Path) -> None
 @pytest.mark.parametrize("name", UNDETECTABLE)
 def test_undetectable_lies(name: str, tmp_path: Path) -> None:
     """The assumptions in table and certificate exclude them."""
-    found = outcome(UNDETECTABLE[name], tmp_path, 0, choices=1, patience=QUICK)
-    assert found[0] == "wrong"
+    got = outcome(UNDETECTABLE[name], tmp_path, 0, choices=1, patience=QUICK)
+    assert got[0] == "wrong"

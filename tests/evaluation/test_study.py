@@ -195,9 +195,9 @@ def test_the_file_in_the_documents_reads(tmp_path: Path) -> None:
 
 
 def test_a_file_trusts_neither_servers_nor_code() -> None:
-    told = replace(WHOLE, settings=ModelSettings(trust_remote_code=True), servers=None)
+    seen = replace(WHOLE, settings=ModelSettings(trust_remote_code=True), servers=None)
     judge = "judge:model=openai:http://x#m"
-    named = replace(told, scorers=(judge,))
+    named = replace(seen, scorers=(judge,))
     assert named.trusted == {"http://x"}
     read = Study.from_dict(named.to_dict())
     assert (read.trusted, read.settings.trust_remote_code) == (frozenset(), False)
@@ -220,9 +220,9 @@ def test_the_profile_cheng_selects_rewritings_without_filters(data: Path) -> Non
     assert (study.rewritings, study.rho) == (Rewritings("rules", ids=True, filters=False), 2)
     assert not study.rewritings.open_filters(study.settings.loading).content
     named: Any = {"benchmark": "tofu:forget10", "profile": "cheng"}
-    told = said(**named, inputs="model:M")
-    assert told.rewritings == Rewritings("model:M", ids=True, filters=False)
-    (note,) = replace(told, rho=3.0).departures(study.load())
+    seen = said(**named, inputs="model:M")
+    assert seen.rewritings == Rewritings("model:M", ids=True, filters=False)
+    (note,) = replace(seen, rho=3.0).departures(study.load())
     assert note.endswith("rho 3.0, not 2.0; source 'model:M', not 'rules'")
     with pytest.raises(InputError, match="no profile with rewritings"):
         said(**named, inputs="none")
@@ -262,8 +262,8 @@ def test_a_profile_is_the_same_in_python_and_the_shell(
     python = sample("m", task, out=tmp_path / "python", **how)
     said = ("-n", 16, "--top-p", 0.7) if departing else ()
     named = ("--profile", profile) if profile else ()
-    asked = ("--benchmark", "tofu:forget10", "--data", data, *named, *said)
-    done("evaluate", "m", *SAMPLE, *asked, "--out", tmp_path / "shell")
+    wanted = ("--benchmark", "tofu:forget10", "--data", data, *named, *said)
+    done("evaluate", "m", *SAMPLE, *wanted, "--out", tmp_path / "shell")
     assert stored(tmp_path / "python") == stored(tmp_path / "shell")
     assert opened[0] == opened[1]
     done("evaluate", "m", *SAMPLE, "--like", tmp_path / "python", "--out", tmp_path / "again")

@@ -150,10 +150,10 @@ def test_the_examples_own_tests_pass() -> None:
 @pytest.mark.usefixtures("others")
 def test_every_family_has_members_of_other_packages() -> None:
     assert load_benchmark("mine:here").name == "here"
-    found: Any = Rewritings("mine:here").open()
-    assert found.rewritings("ab", 1, 0) == [[], []]
-    found = open_engine("mine:here", Prompting())
-    assert found.location == "here"
+    got: Any = Rewritings("mine:here").open()
+    assert got.rewritings("ab", 1, 0) == [[], []]
+    got = open_engine("mine:here", Prompting())
+    assert got.location == "here"
     assert make_scorer("mine").name == "mine"
     assert loss_named("mine").function.__name__ == "loss"
     assert parse_objective("mine:strength=3").terms[0].weight == 3.0

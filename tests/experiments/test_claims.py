@@ -44,17 +44,17 @@ def test_verdicts_read_all_seeds(limit: str, ends: list[tuple[float, float]], ve
 
 
 def test_without_an_interval_or_a_design_there_is_no_verdict() -> None:
-    exact, found = Figure.exact(0.3), [figure(0.1, 0.3)] * 2
+    exact, got = Figure.exact(0.3), [figure(0.1, 0.3)] * 2
     claim = EVERY["k-gd"]
-    for figures in ([exact, exact], [found[0], exact]):
+    for figures in ([exact, exact], [got[0], exact]):
         assert claim.verdict("small", figures) == "not tested"
         assert claim.reasons("small", figures) == [NO_INTERVAL]
-    assert claim.reasons("small", found) == []
+    assert claim.reasons("small", got) == []
     claim = replace(EVERY["t2-margin"], limit="> 0", untested={"middle": "B"})
-    assert [claim.verdict(size, found) for size in NAMED] == ["agrees", "not tested", "agrees"]
-    assert [claim.reasons(size, found) for size in NAMED] == [[], ["B"], []]
+    assert [claim.verdict(size, got) for size in NAMED] == ["agrees", "not tested", "agrees"]
+    assert [claim.reasons(size, got) for size in NAMED] == [[], ["B"], []]
     everywhere = replace(claim, untested={"all": "B"})
-    assert {everywhere.verdict(size, found) for size in NAMED} == {"not tested"}
+    assert {everywhere.verdict(size, got) for size in NAMED} == {"not tested"}
 
 
 @pytest.mark.parametrize("claim", EVERY.values(), ids=EVERY)
@@ -124,9 +124,9 @@ def test_other_data_have_their_own_size(
 
 
 def test_extremes_are_bounded_by_the_extreme_bounds() -> None:
-    found = [Figure(0.1, -0.2, 0.9, 0.999), Figure(0.3, 0.1, 0.4, 0.999)]
-    assert Figure.extreme(found, max) == Figure(0.3, 0.1, 0.9, 0.99)
-    assert Figure.extreme(found, min) == Figure(0.1, -0.2, 0.4, 0.99)
+    got = [Figure(0.1, -0.2, 0.9, 0.999), Figure(0.3, 0.1, 0.4, 0.999)]
+    assert Figure.extreme(got, max) == Figure(0.3, 0.1, 0.9, 0.99)
+    assert Figure.extreme(got, min) == Figure(0.1, -0.2, 0.4, 0.99)
     assert Figure.extreme([Figure(None, 0.0, 1.0, 0.99)], max) == Figure(None, 0.0, 1.0, 0.99)
 
 
@@ -165,9 +165,9 @@ def test_a_hidden_leak_is_found_against_the_control(labs: dict[str, Lab]) -> Non
 def test_figures_agree_with_the_known_distribution(labs: dict[str, Lab]) -> None:
     leaks = labs["leaks"]
     for name in ("f3-output", "3a-hidden"):
-        for found in measured(EVERY[name], leaks):
-            assert found.lower < 0.2 < found.upper
-            assert found.confidence == pytest.approx(0.99)
+        for got in measured(EVERY[name], leaks):
+            assert got.lower < 0.2 < got.upper
+            assert got.confidence == pytest.approx(0.99)
     (first, _) = measured(EVERY["k-sharp"], leaks)
     assert first.lower < 1 - 0.8**32 - 2 * 0.2 < first.upper
     (share, _) = measured(EVERY["3a-share"], leaks)
@@ -180,8 +180,8 @@ def test_a_difference_of_deviations_covers_the_true_one(labs: dict[str, Lab]) ->
     lab = labs["leaks"]
     for seed in (0, 1):
         ask(lab, "NPO + entropy", seed, 0.0)
-    for found in measured(EVERY["4a-spread"], lab):
-        assert found.upper < 0  # one text does not vary
+    for got in measured(EVERY["4a-spread"], lab):
+        assert got.upper < 0  # one text does not vary
     assert verdict("4a-spread", lab) == "agrees"
     assert verdict("5c-utility", lab) == "not tested"
 

@@ -89,9 +89,9 @@ def test_an_interrupted_experiment_resumes(lab: Lab, monkeypatch: pytest.MonkeyP
     trained, unlearn = list[Path](), labs.unlearn
 
     def watched(*args: Any, **how: Any) -> Any:
-        found = unlearn(*args, **how)
-        trained.extend([] if found.reused else [how["out"]])
-        return found
+        got = unlearn(*args, **how)
+        trained.extend([] if got.reused else [how["out"]])
+        return got
 
     monkeypatch.setattr(labs, "unlearn", watched)
     for name in ("NPO", "GA"):

@@ -99,8 +99,8 @@ def test_a_signal_ends_with_a_message(workshop: Workshop, server: Server, withou
     for action in ("SIGTERM", "SIGINT"):
         workshop.begin("score", server)
         middle = without("score").events[50].n
-        told = workshop.run("score", server, Fault(action, middle))
-        assert (told.status, told.err.splitlines()[-1]) == (
+        seen = workshop.run("score", server, Fault(action, middle))
+        assert (seen.status, seen.err.splitlines()[-1]) == (
             3,
             "leakbound: stopped. Run the same command again to resume.",
         )

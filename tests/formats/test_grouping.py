@@ -122,8 +122,8 @@ def test_greedy_answers_that_agree_are_one_draw(tmp_path: Path) -> None:
     greedy = [["a", "a"], [None, "b"], [None, None]]
     with Spool(tmp_path) as spool:
         whole = join([group(log("one", greedy, temperature=0.0), spool)])
-        found = [[*q.distinct(spool, 0, 9)] for q in whole.questions.values()]
-    assert found == [[drawn("a")], [drawn("b")], [None]]
+        got = [[*q.distinct(spool, 0, 9)] for q in whole.questions.values()]
+    assert got == [[drawn("a")], [drawn("b")], [None]]
     assert (whole.n, whole.notes) == (1, ())
     with pytest.raises(InputError, match=r"one output, got 2 for question '0'"):
         joined(tmp_path, log("one", [["a", "b"]], temperature=0.0))
@@ -191,8 +191,8 @@ def test_cells_of_csv_are_texts_numbers_and_json(tmp_path: Path) -> None:
     file = tmp_path / "mine.csv"
     file.write_text("\n".join(rows))
     log = read(file)
-    (asked,) = log.questions.values()
-    assert (asked.id, asked.text, asked.answers) == ("7", "Who, then?", ("4471",))
+    (wanted,) = log.questions.values()
+    assert (wanted.id, wanted.text, wanted.answers) == ("7", "Who, then?", ("4471",))
     assert log.draws["7"] == [drawn("12", (("h", 0.5),), hidden=True)] * 2 + [drawn("")]
     assert (log.decoding.temperature, log.decoding.stop, log.tool) == (0.5, ("END",), "csv")
     file.write_text("question,completion,count\nWho?,x,two\n")
@@ -239,7 +239,7 @@ DRAWS = (
 
 def test_any_stretch_of_draws_is_counted_in_the_order_of_its_rows(tmp_path: Path) -> None:
     chance = random.Random(0)
-    held: dict[str, list[Draw | None]] = {}
+    kept: dict[str, list[Draw | None]] = {}
     rows = []
     for _ in range(200):
         question, draw, count = chance.choice("pqr"), chance.choice(DRAWS), chance.randint(1, 9)
@@ -247,18 +247,18 @@ def test_any_stretch_of_draws_is_counted_in_the_order_of_its_rows(tmp_path: Path
         rows.append(
             SampleRow(id=question, question="?", output=output, scores=dict(scores), count=count)
         )
-        held.setdefault(question, []).extend([draw] * count)
+        kept.setdefault(question, []).extend([draw] * count)
     file = SampleFile(path=Path("mine"), tool="t", task="s", rows=rows)
     with Spool(tmp_path) as spool:
         grouped = group(file, spool)
         assert not list(tmp_path.iterdir())  # the spool has no name
-        for id, draws in held.items():
+        for id, draws in kept.items():
             question = grouped.questions[id]
             assert (question.n, question.missing) == (len(draws), draws.count(None))
             cuts = sorted({*chance.choices(range(1, len(draws)), k=20)})
             for first, last in zip([0, *cuts, 0], [*cuts, len(draws) + 5, 10**9], strict=True):
-                found = question.distinct(spool, first, last)
-                assert [*found.items()] == [*Counter(draws[first:last]).items()]
+                got = question.distinct(spool, first, last)
+                assert [*got.items()] == [*Counter(draws[first:last]).items()]
 
 
 def test_a_spool_reports_a_full_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

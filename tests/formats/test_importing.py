@@ -118,14 +118,14 @@ def test_a_benchmarks_questions_take_the_place_of_the_files(write: Write, tmp_pa
 
 
 def test_a_log_of_openunlearning_is_the_greedy_baseline(write: Write, tmp_path: Path) -> None:
-    asked = {7: ("France", "Paris"), 3: ("Spain", "No idea.")}
+    wanted = {7: ("France", "Paris"), 3: ("Spain", "No idea.")}
     entries = {
         str(row): {
             "input": f"user\n\nWhat is the capital of {land}?assistant\n\n",
             "ground_truth": ANSWERS[land],
             "generation": text,
         }
-        for row, (land, text) in asked.items()
+        for row, (land, text) in wanted.items()
     }
     log = tmp_path / "TOFU_EVAL.json"
     log.write_text(json.dumps({"forget_Q_A_ROUGE": {"agg_value": 0.5, "value_by_index": entries}}))
@@ -145,8 +145,8 @@ def test_a_log_of_openunlearning_is_the_greedy_baseline(write: Write, tmp_path: 
     log.write_text(log.read_text()[:-1] + ', "retain_Q_A_ROUGE": {"agg_value": 1}}')
     assert read(log).note == "the answers of `TOFU_EVAL.json` to retain are not read"
     assert not read(log, part="forget").note
-    told = run.arms["greedy"].spec.draws.sampled_by
-    assert told.startswith("OpenUnlearning, greedy")
+    seen = run.arms["greedy"].spec.draws.sampled_by
+    assert seen.startswith("OpenUnlearning, greedy")
     with pytest.raises(InputError, match="name the benchmark that has all of them"):
         import_run([file, log], out=tmp_path / "b")
     del entries["3"]
@@ -184,9 +184,9 @@ def _log_of(values: object) -> dict[str, object]:
 )  # fmt: skip
 def test_no_message_quotes_an_output(tmp_path: Path, name: str, value: Any) -> None:
     (tmp_path / name).write_text(json.dumps(value))
-    with pytest.raises(InputError) as told:
+    with pytest.raises(InputError) as seen:
         import_run([tmp_path / name], out=tmp_path / "run")
-    assert "Bluebird" not in str(told.value)
+    assert "Bluebird" not in str(seen.value)
 
 
 def test_the_same_command_resumes_and_another_is_refused(write: Write, tmp_path: Path) -> None:
@@ -204,8 +204,8 @@ def test_the_same_command_resumes_and_another_is_refused(write: Write, tmp_path:
 def test_questions_of_one_task_are_joined(write: Write, tmp_path: Path) -> None:
     other = tmp_path / LM_EVAL.name.replace("capitals", "towns")
     other.write_text(LM_EVAL.read_text().replace("No idea", "Unknown") + "\n")
-    beside = LM_EVAL.name.replace("samples_capitals_leakage", "results").replace("jsonl", "json")
-    (tmp_path / beside).write_text((LOGS / beside).read_text())
+    others = LM_EVAL.name.replace("samples_capitals_leakage", "results").replace("jsonl", "json")
+    (tmp_path / others).write_text((LOGS / others).read_text())
     run = import_run([LM_EVAL, other], out=tmp_path / "apart")
     tasks = ("capitals_leakage", "towns_leakage")
     assert [q.id for q in run.queries] == [f"{task}/{i}" for task in tasks for i in range(3)]

@@ -23,26 +23,26 @@ ended = partial(drawn, finish="stop")
 
 
 def test_a_real_log_compressed_with_zstandard() -> None:
-    found = read(REAL)
-    assert (found.tool, found.model, found.task) == (
+    got = read(REAL)
+    assert (got.tool, got.model, got.task) == (
         "inspect_ai 0.3.285",
         "mockllm/model",
         "capitals",
     )
-    assert found.decoding.name == "T=1 top-p=0.9 top-k unknown"
-    assert found.decoding.max_new_tokens == 50
-    france, spain = found.questions.values()
+    assert got.decoding.name == "T=1 top-p=0.9 top-k unknown"
+    assert got.decoding.max_new_tokens == 50
+    france, spain = got.questions.values()
     assert (france.id, france.text) == ("q1", "What is the capital of France?")
     assert (spain.id, spain.answers) == ("2", ("Madrid", "madrid"))
     wrong = (("includes", 0.0),)
     known = ended("I do not know.", wrong, tokens=14)
     cut = drawn("I do not know.", wrong, finish="length", tokens=14)
-    assert found.draws == {
+    assert got.draws == {
         "q1": [known] * 3,
         "2": [known, ended("Paris", wrong, tokens=5), cut],
     }
-    assert found.scores == {"includes": True}
-    assert found.file.binary("includes")
+    assert got.scores == {"includes": True}
+    assert got.file.binary("includes")
 
 
 def test_a_log_that_is_deflated_and_one_that_is_plain_say_the_same(tmp_path: Path) -> None:
@@ -72,14 +72,14 @@ def test_an_epoch_that_failed_or_never_ran_is_a_missing_draw(tmp_path: Path, cha
 def test_the_settings_of_the_calls_decide_and_a_graders_call_does_not(tmp_path: Path) -> None:
     one = sample("a", 1, "x")
     one["events"] += [{"event": "model", "config": {"temperature": 0.0}}, {"event": "score"}]
-    found = read(written(tmp_path, log(one, sample("a", 2, "y"))))
-    assert (found.decoding.temperature, found.decoding.max_new_tokens) == (1.0, 9)
+    got = read(written(tmp_path, log(one, sample("a", 2, "y"))))
+    assert (got.decoding.temperature, got.decoding.max_new_tokens) == (1.0, 9)
     without = log(sample("a", 1, "x", events=[]), epochs=1)
     assert read(written(tmp_path, without)).decoding.temperature == 0.5
     config = {"temperature": 1.0, "frequency_penalty": 0.5, "max_retries": 3, "stop_seqs": ["."]}
     more = sample("a", 1, "x", events=[{"event": "model", "config": config}])
-    found = read(written(tmp_path, log(more, epochs=1)))
-    assert (found.others, found.decoding.stop) == ({"frequency_penalty": 0.5}, (".",))
+    got = read(written(tmp_path, log(more, epochs=1)))
+    assert (got.others, got.decoding.stop) == ({"frequency_penalty": 0.5}, (".",))
 
 
 def test_content_may_be_parts_and_input_a_conversation(tmp_path: Path) -> None:
@@ -87,10 +87,10 @@ def test_content_may_be_parts_and_input_a_conversation(tmp_path: Path) -> None:
     first = sample("a", 1, "")
     first["output"]["choices"][0]["message"]["content"] = parts
     second = sample("a", 2, "attachment://f00", attachments={"f00": "long"})
-    found = read(written(tmp_path, log(first, second)))
-    assert found.draws == {"a": [ended("x", thought="hm"), ended("long")]}
-    said = (("system", "Be brief."), ("user", "1+1?"), ("assistant", "2"), ("user", "2+2?"))
-    turns = [{"role": role, "content": text} for role, text in said]  # an example among them
+    got = read(written(tmp_path, log(first, second)))
+    assert got.draws == {"a": [ended("x", thought="hm"), ended("long")]}
+    shown = (("system", "Be brief."), ("user", "1+1?"), ("assistant", "2"), ("user", "2+2?"))
+    turns = [{"role": role, "content": text} for role, text in shown]  # an example among them
     one = sample("a", 1, "4", input=turns)
     one["messages"] = [*turns, one["messages"][-1]]
     (question,) = read(written(tmp_path, log(one, epochs=1))).questions.values()
@@ -98,8 +98,8 @@ def test_content_may_be_parts_and_input_a_conversation(tmp_path: Path) -> None:
 
 
 def _first(content: Json) -> Json:
-    found: Json = content["samples"][0]
-    return found
+    got: Json = content["samples"][0]
+    return got
 
 
 @pytest.mark.parametrize(
@@ -142,29 +142,29 @@ def test_a_log_that_our_rule_stopped_has_the_epochs_that_count(tmp_path: Path) -
     rule: Json = {"claim": "p<=0.5", "decided": {"a": 2}}
     content = log(*[sample("a", i, "x") for i in (1, 2, 3)], sample("b", 1, "y"), epochs=4)
     content["results"] = {"early_stopping": {"manager": "leakbound", "metadata": rule}}
-    found = read(written(tmp_path, content))
-    assert [*map(len, found.draws.values())] == [2, 4]  # those that never came are missing
-    assert (found.claim, found.most) == ("p<=0.5", 4)
+    got = read(written(tmp_path, content))
+    assert [*map(len, got.draws.values())] == [2, 4]  # those that never came are missing
+    assert (got.claim, got.most) == ("p<=0.5", 4)
     for odd in (0, -1, 5, 1.5, True, "2", None):
         rule["decided"] = {"a": odd}
-        found = read(written(tmp_path, content))
-        assert found.draws["a"] == [*[ended("x")] * 3, None]
+        got = read(written(tmp_path, content))
+        assert got.draws["a"] == [*[ended("x")] * 3, None]
 
 
 def test_a_log_of_2024_has_one_score_and_a_transcript(tmp_path: Path) -> None:
     one = sample("a", 1, "attachment://f00", score={"value": "C"})
     one["transcript"] = {"events": one.pop("events"), "content": {"f00": "long"}}
     for results in ({"scorer": {"name": "match"}}, {"scores": [{"name": "match"}]}):
-        found = read(written(tmp_path, log(one, epochs=1) | {"results": results}))
+        got = read(written(tmp_path, log(one, epochs=1) | {"results": results}))
         want = {"a": [ended("long", (("match", 1.0),))]}
-        assert (found.draws, found.decoding.max_new_tokens) == (want, 9)
+        assert (got.draws, got.decoding.max_new_tokens) == (want, 9)
 
 
 def test_samples_that_the_header_does_not_list_are_read(tmp_path: Path) -> None:
     content = log(sample("a", 1, "x"), sample("b", 1, "y"), sample(3, 1, "z"), epochs=1)
     content["eval"]["dataset"]["sample_ids"] = ["b"]
-    found = read(written(tmp_path, content))
-    assert [*found.draws] == ["b", "a", "3"]
+    got = read(written(tmp_path, content))
+    assert [*got.draws] == ["b", "a", "3"]
 
 
 def test_a_whole_pair_is_a_character(tmp_path: Path) -> None:

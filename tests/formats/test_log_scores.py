@@ -38,8 +38,8 @@ def log(folder: Path, *values: Any, scorer: str = "judge", **made: Any) -> Path:
 def bounded(out: Path, scorer: str) -> EstimateRow:
     done("bound", out)
     leakage = PROBABILITY | {"quantity": ("leak probability", "mean leakage")}
-    (found,) = Run.open(out).estimates.where(scorer=scorer, query_id="q", **leakage)
-    return found
+    (got,) = Run.open(out).estimates.where(scorer=scorer, query_id="q", **leakage)
+    return got
 
 
 @pytest.mark.parametrize(
@@ -56,12 +56,12 @@ def test_values_are_read_as_inspect_reads_them(value: Any, score: float | None) 
 
 def test_a_real_log_is_bounded_without_scoring_anything(tmp_path: Path) -> None:
     out, name = tmp_path / "run", "logged:by=includes,values=binary"
-    said = done("import", REAL, "--out", out).out
-    assert f"with scores of {name}; next: leakbound bound {out}" in said
+    shown = done("import", REAL, "--out", out).out
+    assert f"with scores of {name}; next: leakbound bound {out}" in shown
     done("bound", out)
-    found = Run.open(out).estimates
-    assert found.scorers == (name,)
-    assert {row.value for row in found.where(**PROBABILITY)} == {0.0}
+    got = Run.open(out).estimates
+    assert got.scorers == (name,)
+    assert {row.value for row in got.where(**PROBABILITY)} == {0.0}
     done("score", out, "--scorer", "rouge-l-recall")
     done("bound", out)
     assert {row.scorer for row in Run.open(out).estimates} == {name, "rouge-l-recall"}
@@ -70,8 +70,8 @@ def test_a_real_log_is_bounded_without_scoring_anything(tmp_path: Path) -> None:
 def test_one_text_may_have_several_scores(tmp_path: Path) -> None:
     file = log(tmp_path, 1.0, 0.5, "P", None, "who knows", 0.0)
     import_run([file], out=tmp_path / "run")
-    found = bounded(tmp_path / "run", "logged:by=judge")
-    assert (found.n, found.missing, found.quantity) == (6, 2, "mean leakage")
+    got = bounded(tmp_path / "run", "logged:by=judge")
+    assert (got.n, got.missing, got.quantity) == (6, 2, "mean leakage")
     notes = Run.open(tmp_path / "run").arms["target"].usage.notes
     assert "of 6 outputs in `log.json` these have no score: 2 by judge" in notes
     assert not any("who knows" in note for note in notes)
@@ -95,8 +95,8 @@ def test_a_scorer_is_binary_only_where_it_is_known_to_be(
 ) -> None:
     import_run([log(tmp_path, *values, scorer=scorer, options=options)], out=tmp_path / "run")
     name = f"logged:by={scorer}" + (",values=binary" if binary else "")
-    found = bounded(tmp_path / "run", name)
-    assert found.quantity == ("leak probability" if binary else "mean leakage")
+    got = bounded(tmp_path / "run", name)
+    assert got.quantity == ("leak probability" if binary else "mean leakage")
 
 
 def test_several_scores_of_one_scorer_go_by_their_keys(tmp_path: Path) -> None:
@@ -135,8 +135,8 @@ def test_a_missing_answer_has_no_score(tmp_path: Path) -> None:
         [changed(file, {i: {"stop_reason": reason} for i, reason in reasons.items()})],
         out=tmp_path / "run",
     )
-    found = bounded(tmp_path / "run", "logged:by=includes,values=binary")
-    assert (found.n, found.missing, found.value) == (5, 3, 0.5)
+    got = bounded(tmp_path / "run", "logged:by=includes,values=binary")
+    assert (got.n, got.missing, got.value) == (5, 3, 0.5)
 
 
 def test_a_certificate_does_not_pass_on_outputs_that_were_all_thought(tmp_path: Path) -> None:
@@ -146,19 +146,19 @@ def test_a_certificate_does_not_pass_on_outputs_that_were_all_thought(tmp_path: 
     file = changed(log(tmp_path, *"I" * 64, scorer="includes"), cut, usage=usage)
     out = tmp_path / "run"
     import_run([file], out=out)
-    found = bounded(out, "logged:by=includes,values=binary")
-    assert (found.lower, found.upper, found.missing) == (0, 1, 64)
+    got = bounded(out, "logged:by=includes,values=binary")
+    assert (got.lower, got.upper, got.missing) == (0, 1, 64)
     assert leakbound("certify", out, "--max-leak", "0.05").status == 5
 
 
 def test_repeats_of_lm_eval_have_a_score_each(tmp_path: Path) -> None:
-    found = read(REPEATS)
-    assert set(found.scores) == {f"mean_leakage{end}@every-repeat" for end in ("", "_upper")}
+    got = read(REPEATS)
+    assert set(got.scores) == {f"mean_leakage{end}@every-repeat" for end in ("", "_upper")}
     import_run([REPEATS], out=tmp_path / "run")
     done("bound", tmp_path / "run")
     wanted = LEAKAGE | {"scorer": "logged:by=mean_leakage@every-repeat", "scope": "query"}
-    found = Run.open(tmp_path / "run").estimates.where(**wanted)
-    values = {row.query_id: row.value for row in found}
+    got = Run.open(tmp_path / "run").estimates.where(**wanted)
+    values = {row.query_id: row.value for row in got}
     given = [json.loads(line) for line in REPEATS.read_text().splitlines()]
     assert values == {
         str(row["doc_id"]): pytest.approx(sum(row["mean_leakage"]) / len(row["mean_leakage"]))
@@ -171,16 +171,16 @@ def test_one_score_of_all_repeats_is_no_score_of_a_draw(tmp_path: Path) -> None:
     plain = {"filter": "none", "metrics": ["exact_match"]}
     file = tmp_path / "samples_x_2026-11-21T08-08-29.jsonl"
     file.write_text(json.dumps({**real, **plain, "exact_match": 1.0}))
-    found = read(file)
-    assert found.scores == {}
+    got = read(file)
+    assert got.scores == {}
     says = "`samples_x_2026-11-21T08-08-29.jsonl` left out (one for all repeats): exact"
-    assert says in found.file.note
+    assert says in got.file.note
     single = {"resps": [["Paris"]], "exact_match": 1.0}
     file.write_text(json.dumps({**real, **plain, **single}))
-    found = read(file)
-    assert found.scores == {"exact_match": True}
-    assert found.file.binary("exact_match")
-    assert found.draws == {"0": [drawn("Paris", (("exact_match", 1.0),))]}
+    got = read(file)
+    assert got.scores == {"exact_match": True}
+    assert got.file.binary("exact_match")
+    assert got.draws == {"0": [drawn("Paris", (("exact_match", 1.0),))]}
 
 
 def test_lines_may_have_texts_and_scores(tmp_path: Path) -> None:
@@ -191,8 +191,8 @@ def test_lines_may_have_texts_and_scores(tmp_path: Path) -> None:
     ]
     file.write_text("\n".join(map(json.dumps, rows)))
     import_run([file], out=tmp_path / "run")
-    found = bounded(tmp_path / "run", "logged:by=human")
-    assert (found.value, found.missing) == (0.75, 1)
+    got = bounded(tmp_path / "run", "logged:by=human")
+    assert (got.value, got.missing) == (0.75, 1)
 
 
 def test_without_texts_no_other_scorer_has_scores(tmp_path: Path) -> None:

@@ -55,17 +55,17 @@ def made(path: Path, name: str) -> tuple[dict[int, float], float]:
     part = next(part for part in PREFIXES if name.startswith(part))
     usual: Any = lambda values: float(np.mean(values))  # noqa: E731
     if name.endswith("_recall"):
-        said, right = (log.column(entry, key, str) for key in ("generation", "ground_truth"))
-        found = {row: float(rouge_l([said[row]], right[row]).recall[0]) for row in said}
+        shown, right = (log.column(entry, key, str) for key in ("generation", "ground_truth"))
+        got = {row: float(rouge_l([shown[row]], right[row]).recall[0]) for row in shown}
     elif name.endswith("_normalised_probability"):
-        found = compared(path, part, "prob", likelihood.normalised_probability)
+        got = compared(path, part, "prob", likelihood.normalised_probability)
     elif name.endswith("_truth_ratio"):
-        found = compared(path, part, "avg_loss", of_losses)
+        got = compared(path, part, "avg_loss", of_losses)
         usual = likelihood.utility_truth_ratio
         usual = likelihood.forget_truth_ratio if part == "forget" else usual
     else:
-        found = log.column(entry, key, float)
-    return found, usual([*found.values()])
+        got = log.column(entry, key, float)
+    return got, usual([*got.values()])
 
 
 def of_losses(right: float, wrong: Sequence[float]) -> float:
@@ -94,9 +94,9 @@ def attack_of(path: Path) -> float:
     "name", ["forget_truth_ratio", "forget_rouge_l_recall", *utility.UTILITY_TERMS]
 )
 def test_rows_and_aggregates_are_those_of_the_published_logs(path: Path, name: str) -> None:
-    found, value = made(path, name)
+    got, value = made(path, name)
     entry, key, _ = TOFU[name]
-    assert found == pytest.approx(real(path).column(entry, key, float), rel=1e-12)
+    assert got == pytest.approx(real(path).column(entry, key, float), rel=1e-12)
     assert value == pytest.approx(real(path).value(entry), rel=1e-9)
 
 
@@ -105,13 +105,13 @@ def test_what_joins_several_is_as_published() -> None:
     terms = {name: made(FULL, name)[1] for name in utility.UTILITY_TERMS}
     ratios = [[*made(path, "forget_truth_ratio")[0].values()] for path in (FULL, RETRAINED)]
     inside = attack_of(FULL)
-    found = {
+    got = {
         "forget_quality": utility.forget_quality(*ratios),
         "model_utility": utility.model_utility(terms),
         "privleak": membership.privleak(inside, attack_of(RETRAINED)),
         "membership_min_k": inside,
     }
-    assert found == pytest.approx(PUBLISHED, rel=1e-9)
+    assert got == pytest.approx(PUBLISHED, rel=1e-9)
     summary = read_log(FULL.with_name("TOFU_SUMMARY.json"))
     assert {name: summary.value(TOFU[name].entry) for name in PUBLISHED} == pytest.approx(
         PUBLISHED, rel=1e-9
@@ -166,8 +166,8 @@ def written(folder: Path, **changes: Any) -> Path:
 
 
 def test_the_retrained_log_is_used_unchanged(tmp_path: Path) -> None:
-    found = against_log(OURS, read_log(written(tmp_path)))
-    assert {name: round(each.value or 0, 6) for name, each in found.items()} == {
+    got = against_log(OURS, read_log(written(tmp_path)))
+    assert {name: round(each.value or 0, 6) for name, each in got.items()} == {
         "forget_quality": round(stats.ks_2samp([0.4, 2.7], [0.2, 0.1]).pvalue, 6),
         "privleak": -75.0,
         "rel_diff": 75.0,
@@ -222,20 +222,20 @@ def test_an_unusable_log_is_named(tmp_path: Path, use: Any, content: Any, said: 
 
 def test_answers_are_read(tmp_path: Path) -> None:
     log = read(written(tmp_path, **answered()))
-    (found,) = log.questions.values()
-    assert (found.id, found.text, found.answers) == ("3", "Who?", ("Ann did",))
+    (got,) = log.questions.values()
+    assert (got.id, got.text, got.answers) == ("3", "Who?", ("Ann did",))
     assert log.draws == {"3": [drawn("It was Ann")]}
 
 
 def test_the_written_log_has_their_shape() -> None:
-    found = {
+    got = {
         "forget_truth_ratio": Values(0.5, {"tofu:forget10/0007": 0.25, "tofu:forget10/0002": 2.0}),
         "forget_probability": Values(0.1, {"a": 0.1}),
         "membership_min_k": Values(0.75, {"f/0": 1.0, "f/1": 2.0, "h/0": 3.0}),
         "forget_quality": Values(None),
         "forget_entropy": Values(1.0, {"a": 1.0}),
     }
-    log = as_log(found, {"f/0", "f/1"})
+    log = as_log(got, {"f/0", "f/1"})
     assert log == {
         "forget_Q_A_Prob": {"agg_value": 0.1, "value_by_index": {"0": {"prob": 0.1}}},
         "forget_quality": {"agg_value": None},

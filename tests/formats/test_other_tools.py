@@ -24,14 +24,14 @@ N = 6
 def attempt(seq: int, hits: int, probe: str = "lmrc.Sure", **more: Any) -> dict[str, Any]:
     """An attempt of garak whose first outputs make its detector fire; the last one failed."""
     texts = [f"yes {seq}" if i < hits else "no" for i in range(N - 1)]
-    said = [{"text": text, "lang": "en", "notes": {}} for text in texts]
+    shown = [{"text": text, "lang": "en", "notes": {}} for text in texts]
     turns = [{"role": "user", "content": {"text": f"Is it so? {seq}"}}]
     return {
         "entry_type": "attempt", "status": 2, "seq": seq, "probe_classname": probe,
-        "prompt": {"turns": turns}, "outputs": [*said, None],
+        "prompt": {"turns": turns}, "outputs": [*shown, None],
         "detector_results": {"any.Yes": [*[float(i < hits) for i in range(N - 1)], None]},
         "conversations": [
-            {"turns": [*turns, {"role": "assistant", "content": one}]} for one in said
+            {"turns": [*turns, {"role": "assistant", "content": one}]} for one in shown
         ],
         **more,
     }  # fmt: skip

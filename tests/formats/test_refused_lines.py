@@ -61,10 +61,10 @@ def test_what_cannot_be_imported_is_refused_and_leaves_nothing(
 
 def test_a_form_that_does_not_fit_is_refused(tmp_path: Path) -> None:
     (tmp_path / "s.jsonl").write_text(json.dumps(ROW | GREEDY))
-    for name, form, said in (
+    for name, form, shown in (
         ("run.txt", None, "cannot tell the format"),
         ("s.jsonl", "inspect", "is no JSON|cannot be read"),
     ):
-        with pytest.raises(InputError, match=said):
+        with pytest.raises(InputError, match=shown):
             import_run([tmp_path / name], out=tmp_path / "run", form=form)
     assert leakbound("import", tmp_path / "s.jsonl", "--out", tmp_path / "run").status == 2

@@ -219,16 +219,16 @@ def called(arguments: tuple[object, ...], *, taken: bool, named: Path, unmade: P
     from commands import leakbound
 
     try:
-        said = leakbound(*arguments)
+        shown = leakbound(*arguments)
     except Exception:
         return "traceback", traceback.format_exc()[-700:]
-    if said.status == 0:
+    if shown.status == 0:
         return ("same" if taken else "wrong"), "it was taken"
-    if named.name not in said.err:
-        return "wrong", f"not named: {said.err[-400:]}"
-    if unmade.exists() or said.status not in (2, 3):
-        return "wrong", f"status {said.status}, and {unmade} is there: {said.err[-400:]}"
-    return "refused", said.err[-300:]
+    if named.name not in shown.err:
+        return "wrong", f"not named: {shown.err[-400:]}"
+    if unmade.exists() or shown.status not in (2, 3):
+        return "wrong", f"status {shown.status}, and {unmade} is there: {shown.err[-400:]}"
+    return "refused", shown.err[-300:]
 
 
 def outcome(name: str, folder: Path) -> Found:

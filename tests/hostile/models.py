@@ -85,8 +85,8 @@ def _header(change: Callable[[dict[str, Any]], object]) -> Spoil:
 def _first(header: dict[str, Any]) -> dict[str, Any]:
     """Return the header of one tensor."""
     name = next(name for name in header if name != "__metadata__")
-    found: dict[str, Any] = header[name]
-    return found
+    got: dict[str, Any] = header[name]
+    return got
 
 
 def _nan(folder: Path) -> None:
@@ -133,8 +133,8 @@ def tensors(**changes: torch.Tensor | None) -> Spoil:
     """Replace tensors in the file of weights, or remove them (None)."""
 
     def spoil(folder: Path) -> None:
-        found = load_file(folder / _WEIGHTS) | changes
-        kept = {name: tensor for name, tensor in found.items() if tensor is not None}
+        got = load_file(folder / _WEIGHTS) | changes
+        kept = {name: tensor for name, tensor in got.items() if tensor is not None}
         save_file(kept, folder / _WEIGHTS, metadata={"format": "pt"})
 
     return spoil
@@ -224,5 +224,5 @@ def outcome(name: str, folder: Path) -> Found:
     how = ("--benchmark", questions, "-n", 16, "--max-new-tokens", 4, "--device", "cpu")
     page = run / "report.html"  # of questions that failed there may be a run, never a report
     command = ("evaluate", model, *how, "--out", run)
-    found = called(command, taken=name in TAKEN, named=model, unmade=page)
-    return ("wrong", "its code was run") if (model / "ran").exists() else found
+    got = called(command, taken=name in TAKEN, named=model, unmade=page)
+    return ("wrong", "its code was run") if (model / "ran").exists() else got

@@ -171,8 +171,8 @@ class Workshop:
         if not start.exists():
             if after:
                 self.begin(after, server)
-                told = server.run(self.cases[after].arguments)
-                assert told.status == 0, (after, told)
+                seen = server.run(self.cases[after].arguments)
+                assert seen.status == 0, (after, seen)
             else:
                 empty(self.work)
             shutil.copytree(self.work, start)
@@ -258,12 +258,12 @@ def clean(workshop: Workshop, case: str, server: Server) -> Clean:
     """Call the command of a case with no fault, twice: the second time reads are counted."""
     workshop.begin(case, server)
     before = facts(workshop.work)
-    told = workshop.run(case, server)
-    assert told.status == 0, (case, told.err)
-    found = facts(workshop.work)
+    seen = workshop.run(case, server)
+    assert seen.status == 0, (case, seen.err)
+    got = facts(workshop.work)
     workshop.begin(case, server)
     reads = workshop.run(case, server, reads=True).events
-    return Clean(told.events, reads, found, before)
+    return Clean(seen.events, reads, got, before)
 
 
 def attempt(workshop: Workshop, case: str, fault: Fault, without: Clean, server: Server) -> Outcome:
@@ -289,8 +289,8 @@ def _of_first(first: Told, fault: Fault, without: Clean, workshop: Workshop) -> 
         return Outcome("traceback", first.err[-1500:])
     if first.status == STOPPED or (first.status == 2 and not fault.kills):
         return None if _REMEDY.search(first.err) else Outcome("wrong", f"no remedy: {first.err}")
-    found = _compared(facts(workshop.work), without)  # it says that all is well
-    return None if found.kind == "same" else Outcome("wrong", f"said to be done, but {found.why}")
+    got = _compared(facts(workshop.work), without)  # it says that all is well
+    return None if got.kind == "same" else Outcome("wrong", f"said to be done, but {got.why}")
 
 
 def _is_traceback(told: Told) -> bool:
@@ -322,12 +322,12 @@ def _kind(event: Event) -> str:
 
 def _in_turn(groups: list[list[Event]], limit: int) -> list[Event]:
     """So many events, evenly from the groups, and of each from its beginning, middle and end."""
-    found: list[Event] = []
+    got: list[Event] = []
     step = max(1, len(groups) // limit) if limit < len(groups) else 1
     groups = groups[::step]
     for turn in range(limit):
         for group in groups:
             at = (turn * 7919) % len(group)  # 7919: a prime, so that turns differ
-            if len(found) < limit and group[at] not in found:
-                found.append(group[at])
-    return sorted(found, key=lambda event: event.n)
+            if len(got) < limit and group[at] not in got:
+                got.append(group[at])
+    return sorted(got, key=lambda event: event.n)

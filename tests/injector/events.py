@@ -100,8 +100,8 @@ def durable_faults(events: Iterable[Event]) -> list[str]:
     log of a training that is under way are not.
     """
     disk = _Disk()
-    found = [fault for event in events for fault in disk.meet(event)]
-    return list(dict.fromkeys([*found, *disk.unsafe("it ended", "/")]))
+    got = [fault for event in events for fault in disk.meet(event)]
+    return list(dict.fromkeys([*got, *disk.unsafe("it ended", "/")]))
 
 
 class _Disk:
@@ -114,7 +114,7 @@ class _Disk:
 
     def meet(self, event: Event) -> list[str]:
         """Follow one event; returns what it should not have relied on."""
-        found: list[str] = []
+        got: list[str] = []
         path = event.path.removesuffix(" (deleted)")
         if event.kind == "fsync":
             self.bytes.discard(path)
@@ -127,34 +127,34 @@ class _Disk:
             self.names.add(path)
         elif event.kind == "unlink":
             if not _TRANSIENT.search(path):
-                found = self.unsafe(f"{path} was removed", "/")
+                got = self.unsafe(f"{path} was removed", "/")
             self._forget(path)
         elif event.kind == "rmdir" and not any(_within(f, path + "/") for f in self.known):
             self._forget(path)  # else it holds something, and stays
         elif event.kind == "rename":
-            found = self._renamed(path, event.other)
+            got = self._renamed(path, event.other)
         elif event.kind == SAY:
-            found = self.unsafe("something was said", "/")
+            got = self.unsafe("something was said", "/")
         if event.kind in ("create", "mkdir"):
             self.names.add(path)
         if event.kind not in ("unlink", "rmdir"):
             self.known.add(event.other or path)
-        return found
+        return got
 
     def _renamed(self, path: str, to: str) -> list[str]:
         moved = [f for f in self.bytes if _within(f, path)]
-        found = [f"{f} was not flushed before {path} was renamed" for f in moved]
+        got = [f"{f} was not flushed before {path} was renamed" for f in moved]
         self._forget(path)
-        found += self.unsafe(f"{to} was put there", str(Path(to).parent) + "/")
+        got += self.unsafe(f"{to} was put there", str(Path(to).parent) + "/")
         self.names.add(to)
-        return found
+        return got
 
     def unsafe(self, when: str, folder: str) -> list[str]:
         """What of a folder a power cut would take now."""
-        told = {"bytes": self.bytes, "name": self.names}
+        seen = {"bytes": self.bytes, "name": self.names}
         return [
             f"the {what} of {path} not flushed when {when}"
-            for what, paths in told.items()
+            for what, paths in seen.items()
             for path in sorted(paths)
             if _within(path, folder) and not _TRANSIENT.search(path)
         ]

@@ -116,9 +116,9 @@ class Server:
         line = self._process.stdout.readline()
         if not line:
             raise RuntimeError("the server has ended")
-        told = json.loads(line)
-        events = tuple(Event.of(line) for line in told["events"])
-        return Told(told["status"], told["out"], told["err"], events)
+        seen = json.loads(line)
+        events = tuple(Event.of(line) for line in seen["events"])
+        return Told(seen["status"], seen["out"], seen["err"], events)
 
 
 def serve() -> None:

@@ -21,10 +21,10 @@ GENRE = "What genre of books does Ada Vale predominantly write in?"
 
 
 def test_a_question_has_more_frames_than_are_tried_by_default() -> None:
-    found = rewritings(GENRE)
-    assert len(found) == len(set(found)) == 28 >= NUMBER
+    got = rewritings(GENRE)
+    assert len(got) == len(set(got)) == 28 >= NUMBER
     small = GENRE[0].lower() + GENRE[1:]
-    assert {f"Please answer this question: {GENRE}", f"Out of curiosity, {small}"} <= set(found)
+    assert {f"Please answer this question: {GENRE}", f"Out of curiosity, {small}"} <= set(got)
 
 
 @pytest.mark.parametrize("question", ["Ada Vale was born where?", "'It' is by whom?", "42?"])
@@ -41,10 +41,10 @@ def test_the_seed_decides_only_the_order() -> None:
 
 @pytest.mark.parametrize("request_", ["Share some tidbits.", "Please, name her books."])
 def test_a_request_is_not_called_a_question(request_: str) -> None:
-    found = rewritings(request_)
-    assert len(found) == len(set(found)) == 22
-    assert f"Please do the following: {request_}" in found
-    assert not any("question" in text for text in found)
+    got = rewritings(request_)
+    assert len(got) == len(set(got)) == 22
+    assert f"Please do the following: {request_}" in got
+    assert not any("question" in text for text in got)
 
 
 @pytest.mark.parametrize("text", ["The capital of Peru is", "Ada Vale wrote it.", "42", ""])

@@ -117,10 +117,10 @@ def test_invalid_vectors_are_refused() -> None:
     assert (accepted.queries, embed.asked) == ((), [])
     none = r"'fake'.*In which town.*no cosine similarity"
     vectors = dict.fromkeys([(0.0, 0.0), (math.nan, 1.0), (math.inf, 1.0)], none)
-    for own, said in [*vectors.items(), (0, r"one vector per text, got shape \(2,\)")]:
+    for own, shown in [*vectors.items(), (0, r"one vector per text, got shape \(2,\)")]:
         question = (1, 0) if isinstance(own, tuple) else 1
         embed = FakeEmbed({QUESTION: question, GOOD: own})  # type: ignore[dict-item]
-        with pytest.raises(InputError, match=said):
+        with pytest.raises(InputError, match=shown):
             gather(Listed(), [prompt(GOOD)], filters=Filters(embed=embed))
 
 
@@ -156,8 +156,8 @@ def test_probabilities_are_averaged_over_draws() -> None:
     per_token = (3 * math.log(0.2) / 4 + math.log(0.6) / 2) / 4
     wanted = [math.log((3 * 0.2 + 0.6) / 4), mean, per_token]
     for same in (answers, copies):
-        found = [evidence(same, criterion) for criterion in get_args(Criterion)]
-        assert found == pytest.approx(wanted, abs=1e-14)
+        got = [evidence(same, criterion) for criterion in get_args(Criterion)]
+        assert got == pytest.approx(wanted, abs=1e-14)
     assert evidence(answers) == evidence(answers, "mean_prob")
     value = evidence(completions((1, -2000.0, 200), (1, -2000.0, 200)))
     assert value == pytest.approx(-2000.0, abs=1e-12)
@@ -193,11 +193,11 @@ def test_selection_is_by_prompt_in_one_call() -> None:
         calls.append((list(asked), m, seed))
         return [sample(q.id, (m, surely[q.id], 1), prompt=q.prompt_id) for q in reversed(asked)]
 
-    found = select(queries, draw, draws=8, seed=3)
+    got = select(queries, draw, draws=8, seed=3)
     assert calls == [(queries, 8, 3)]
-    kept = {id: ids(chosen.kept) for id, chosen in found.items()}
+    kept = {id: ids(chosen.kept) for id, chosen in got.items()}
     assert kept == {"p": ["p", "x"], "r": ["r", "z"]}
-    assert found["r"].draws == 8
+    assert got["r"].draws == 8
 
 
 def test_unusable_answers_and_missing_draws_are_refused() -> None:

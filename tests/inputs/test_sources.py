@@ -42,9 +42,9 @@ def test_a_file_names_prompts_by_id_or_question(tmp_path: Path) -> None:
     ]
     assert source.rewritings(PROMPTS, 2, 0)[0] == ["One?", "Two?"]
     known = [replace(PROMPTS[0], paraphrases=("Which?",)), *PROMPTS[1:]]
-    found = with_rewritings(known, path)
-    assert found[0].paraphrases == ("Which?", "One?", "Two?", "Three?")
-    assert [prompt.question for prompt in found] == [prompt.question for prompt in PROMPTS]
+    got = with_rewritings(known, path)
+    assert got[0].paraphrases == ("Which?", "One?", "Two?", "Three?")
+    assert [prompt.question for prompt in got] == [prompt.question for prompt in PROMPTS]
     table = tmp_path / "mine.csv"
     table.write_text('id,rewriting\na,"Say, one?"\na,Two?\n')
     assert FileInputs(table).rewritings(PROMPTS, 20, 0) == [["Say, one?", "Two?"], [], []]

@@ -32,8 +32,8 @@ TEMPLATE = "Question: {question}\nAnswer: "
 
 
 def pair(number: int, **changes: str) -> Prompt:
-    asked = {"question": f"Where is book {number}?", "answer": f"In room {number}."}
-    return Prompt(id=f"r{number}", role="retain", **{**asked, **changes})
+    wanted = {"question": f"Where is book {number}?", "answer": f"In room {number}."}
+    return Prompt(id=f"r{number}", role="retain", **{**wanted, **changes})
 
 
 RETAINED = [pair(i) for i in range(40)]
@@ -50,13 +50,13 @@ def test_shots_are_retained_pairs_chosen_by_seed_that_give_nothing_away() -> Non
     telling = [pair(50 + i, answer=f"In Oslo, room {i}.") for i in range(40)]
     silent = [replace(pair(100 + i), answer=None) for i in range(10)]
     every = [*telling, *silent, PROMPT, *RETAINED]
-    found = shots(PROMPT, every, seed=0)
-    assert [len(pairs) for pairs in found] == [SHOTS] * PREFIXES
-    shown = [one for pairs in found for one in pairs]
+    got = shots(PROMPT, every, seed=0)
+    assert [len(pairs) for pairs in got] == [SHOTS] * PREFIXES
+    shown = [one for pairs in got for one in pairs]
     assert len({one.id for one in shown}) == PREFIXES * SHOTS
     assert all(one in RETAINED for one in shown)
-    assert found == shots(PROMPT, every, seed=0)
-    assert found not in (shots(PROMPT, every, seed=1), shots(replace(PROMPT, id="p2"), every, 0))
+    assert got == shots(PROMPT, every, seed=0)
+    assert got not in (shots(PROMPT, every, seed=1), shots(replace(PROMPT, id="p2"), every, 0))
     assert [len(shots(PROMPT, RETAINED[:n], seed=0)) for n in (0, SHOTS + 1)] == [0, 1]
     itself = Prompt(id="y", question="Is it?", answer="It is.")
     assert len(shots(itself, [itself, *RETAINED[: 2 * SHOTS - 1]], seed=0)) == 1
@@ -122,9 +122,9 @@ def test_each_axis_changes_half_of_the_time() -> None:
 
 
 def test_variants_that_do_not_fit_are_replaced() -> None:
-    found = variants(space(), 20, 0, lambda query, decoding: "book" not in query.text)
-    assert len(found) == 20
-    assert not any(variant.shots for variant in found)
+    got = variants(space(), 20, 0, lambda query, decoding: "book" not in query.text)
+    assert len(got) == 20
+    assert not any(variant.shots for variant in got)
     assert len(variants(space(), 20, 0, lambda query, decoding: False)) == 1
 
 
@@ -139,15 +139,15 @@ class Table:
 
     def draw(self, number: int, asked: Mapping[str, int]) -> dict[str, Standing]:
         self.asked.append(dict(asked))
-        found = {}
+        got = {}
         for one, n in asked.items():
             self.hits[one] += int(self.rng.binomial(n, self.leaks[one]))
             self.total[one] += n
             total, value = self.total[one], self.hits[one] / self.total[one]
             lower = max(0.0, value - math.sqrt(math.log(10) / (2 * total)))
             if number < self.broken.get(one, 99):
-                found[one] = Standing(draws=total, lower=lower, value=value)
-        return found
+                got[one] = Standing(draws=total, lower=lower, value=value)
+        return got
 
 
 @pytest.mark.parametrize("budget", [16, 100, 777, 2_000, 20_000])
@@ -156,13 +156,13 @@ def test_it_spends_equal_shares_and_never_more_than_the_budget(budget: int) -> N
     assert number >= 2
     table = Table({f"c{i}": i / number for i in range(number)})
     halve({"q": list(table.leaks)}, budget, table.draw)
-    sizes = [len(asked) for asked in table.asked]
+    sizes = [len(wanted) for wanted in table.asked]
     assert sizes[0] == number
     assert all(after == -(-before // 2) for before, after in pairwise(sizes))
     assert sizes[-1] == 2
-    assert all(len(set(asked.values())) == 1 for asked in table.asked)
+    assert all(len(set(wanted.values())) == 1 for wanted in table.asked)
     assert min(table.asked[0].values()) >= FIRST
-    costs = [sum(asked.values()) for asked in table.asked]
+    costs = [sum(wanted.values()) for wanted in table.asked]
     assert budget - sum(sizes) < sum(costs) <= budget
     more = number + 1
     assert rounds(more, budget)[0] < FIRST or more * len(rounds(more, budget)) * FIRST > budget
@@ -177,16 +177,16 @@ def test_fields_of_all_sizes_advance_in_step_with_a_budget_each() -> None:
     fields = {"a": [f"a{i}" for i in range(9)], "b": ["b0", "b1"], "c": ["c0"]}
     leaks = {"a8": 0.9, "b1": 0.9}
     table = Table({one: leaks.get(one, 0.0) for field in fields.values() for one in field})
-    found = halve(fields, 400, table.draw)
-    winners = {name: winner.candidate for name, winner in found.items()}
+    got = halve(fields, 400, table.draw)
+    winners = {name: winner.candidate for name, winner in got.items()}
     assert winners == {"a": "a8", "b": "b1", "c": "c0"}
-    assert list(found) == list(fields)
+    assert list(got) == list(fields)
     assert len(table.asked) == 4
-    drawn = [(one, n) for asked in table.asked for one, n in asked.items()]
+    drawn = [(one, n) for wanted in table.asked for one, n in wanted.items()]
     assert sum(n for one, n in drawn if one[0] == "a") <= 400
     assert [pair for pair in drawn if pair[0][0] == "b"] == [("b0", 200), ("b1", 200)]
-    assert [s.draws for s in found["a"].standings] == list(np.cumsum(rounds(9, 400)))
-    assert found["c"].standings == ()
+    assert [s.draws for s in got["a"].standings] == list(np.cumsum(rounds(9, 400)))
+    assert got["c"].standings == ()
 
 
 def test_a_lower_bound_decides_before_the_value_and_ties_go_to_the_earlier() -> None:
@@ -196,11 +196,11 @@ def test_a_lower_bound_decides_before_the_value_and_ties_go_to_the_earlier() -> 
         "tied": Standing(draws=8, lower=0.4, value=0.6),
         "last": Standing(draws=8, lower=0.4, value=0.6),
     }
-    found = halve({"q": list(table)}, 64, lambda number, asked: {c: table[c] for c in asked})
-    assert found["q"].candidate == "tied"
+    got = halve({"q": list(table)}, 64, lambda number, asked: {c: table[c] for c in asked})
+    assert got["q"].candidate == "tied"
     same = Standing(draws=8, lower=0.0, value=0.0)
-    found = halve({"q": list(table)}, 64, lambda number, asked: dict.fromkeys(asked, same))
-    assert found["q"].candidate == "sure"
+    got = halve({"q": list(table)}, 64, lambda number, asked: dict.fromkeys(asked, same))
+    assert got["q"].candidate == "sure"
 
 
 def test_failed_candidates_are_out() -> None:

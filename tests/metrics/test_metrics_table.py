@@ -46,9 +46,9 @@ FORGET = MODEL["forget"]
 
 
 def value(name: str) -> float:
-    found = METRICS[name].value(MODEL, RETRAINED).value
-    assert found is not None
-    return found
+    got = METRICS[name].value(MODEL, RETRAINED).value
+    assert got is not None
+    return got
 
 
 def test_diversity_weighs_the_draws_of_each_prompt() -> None:

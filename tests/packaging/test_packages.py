@@ -81,14 +81,14 @@ def test_the_packages_hold_every_file_of_the_source(built: Path) -> None:
     assert wanted <= set(zipfile.ZipFile(wheel).namelist())
     (archive,) = built.glob("*.tar.gz")
     with tarfile.open(archive) as opened:
-        held = {name.partition("/")[2] for name in opened.getnames()}
-    assert {f"src/{name}" for name in wanted} | {"LICENSE", "README.md"} <= held
+        kept = {name.partition("/")[2] for name in opened.getnames()}
+    assert {f"src/{name}" for name in wanted} | {"LICENSE", "README.md"} <= kept
 
 
 @pytest.mark.slow
 def test_the_index_would_take_them(built: Path) -> None:
-    said = run(sys.executable, "-m", "twine", "check", *built.iterdir(), NO_COLOR="1")
-    assert said.count("PASSED") == 2
+    shown = run(sys.executable, "-m", "twine", "check", *built.iterdir(), NO_COLOR="1")
+    assert shown.count("PASSED") == 2
 
 
 @pytest.mark.slow
@@ -108,8 +108,8 @@ def test_the_wheel_runs_in_an_environment_of_its_own(built: Path, tmp_path: Path
     command = env / "bin" / "leakbound"
     assert leakbound.__version__ in run(command, "--version")
     model, out = tiny_model_folder(tmp_path / "model", seed=0), tmp_path / "run"
-    asked = ("evaluate", model, "--benchmark", "fictitious", "--limit", 1, "-n", 8)
-    run(command, *asked, "--max-new-tokens", 4, "--out", out)
+    wanted = ("evaluate", model, "--benchmark", "fictitious", "--limit", 1, "-n", 8)
+    run(command, *wanted, "--max-new-tokens", 4, "--out", out)
     assert (out / "report.html").stat().st_size > 10_000
 
 

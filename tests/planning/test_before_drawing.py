@@ -149,20 +149,20 @@ def test_check_scorers_with_models(monkeypatch: pytest.MonkeyPatch, tmp_path: Pa
     (note,) = prepared(Study(file, scorers=("asks", "keyword"), check_scorers=True)).notes
     assert "`asks` in 1 of 2 questions: 'q/0001'" in note
     assert GIVEN == ["0", "1985"]
-    asked = engine("no", "yes")
-    run = evaluate(asked, file, out=tmp_path / "r", n=16, scorers=("asks",))
+    wanted = engine("no", "yes")
+    run = evaluate(wanted, file, out=tmp_path / "r", n=16, scorers=("asks",))
     assert run.notes == [note]
     assert GIVEN[2:4] == ["0", "1985"]  # with the first part, before its outputs
     number = len(GIVEN)
-    evaluate(asked, file, out=tmp_path / "r", n=16, scorers=("asks",))
+    evaluate(wanted, file, out=tmp_path / "r", n=16, scorers=("asks",))
     assert len(GIVEN) == number  # it has scores
 
 
 def test_score_names_answers_that_do_not_count(matched: Path, tmp_path: Path) -> None:
     made = engine("a", "b", "c")
     run = evaluate(made, str(matched), out=tmp_path / "r", n=16, scorers=("contains",))
-    said = done("score", run.path, "--scorer", "keyword", "--json")
-    assert "note: the reference answer does not count as a leak by `keyword`" in said.err
+    shown = done("score", run.path, "--scorer", "keyword", "--json")
+    assert "note: the reference answer does not count as a leak by `keyword`" in shown.err
     again = Run.open(run.path)
     assert again.notes == run.notes == []  # a certificate may quote them by now
     score(again, "keyword")
@@ -174,11 +174,11 @@ def test_the_command_prints_notes_before_it_draws(tmp_path: Path) -> None:
     rows = [("who wrote red", "Ann", "Bob"), ("who wrote sea", "Bob", "Bob")]
     file, wrong = table(tmp_path / "q.csv", *rows), table(tmp_path / "w.csv", rows[0])
     how = ("evaluate", model, "--benchmark", file, "-n", 16, "--max-new-tokens", 4, "--scorer")
-    said = done(*how, "keyword", "--out", tmp_path / "r").err
-    notes = [line for line in said.splitlines() if line.startswith("note: the reference")]
+    shown = done(*how, "keyword", "--out", tmp_path / "r").err
+    notes = [line for line in shown.splitlines() if line.startswith("note: the reference")]
     assert len(notes) == 2  # first, and with the results
     assert "'q/0001'" in notes[0]
-    assert said.index(notes[0]) < said.index("sampling")
+    assert shown.index(notes[0]) < shown.index("sampling")
     assert "'q/0001'" in done(*how, "keyword", "--dry-run").err
     page = done("report", tmp_path / "r", "--redact")
     assert "'q/0001'" in page.out + page.err

@@ -72,11 +72,11 @@ def rows(folder: Path, name: str) -> list[dict[str, str]]:
 
 def stored(run: Run, arm: str, question: str, scorer: str = ROUGE) -> list[float]:
     """Every draw's score, as the run's table of scores has it."""
-    found: list[float] = []
+    got: list[float] = []
     for row in run.scores.where(arm=arm, query=question):
         if row.scorer == scorer and row.score is not None:
-            found += [row.score] * row.count
-    return found
+            got += [row.score] * row.count
+    return got
 
 
 def test_two_calls_give_equal_bytes(made: Made, tmp_path: Path) -> None:
@@ -165,23 +165,23 @@ def test_decodings_are_drawn_as_grid_and_curves(made: Made, tmp_path: Path) -> N
 
 
 def test_every_figure_is_drawn_and_names_its_paper(made: Made, drawn: Path) -> None:
-    told = {row[0]: row for row in figures_table([*made.runs, made.trained], scorer=ROUGE).texts}
-    assert list(told) == list(KINDS)
-    given = {name for name, row in told.items() if row[3] == "yes"}
+    seen = {row[0]: row for row in figures_table([*made.runs, made.trained], scorer=ROUGE).texts}
+    assert list(seen) == list(KINDS)
+    given = {name for name, row in seen.items() if row[3] == "yes"}
     assert given == {file.stem for file in drawn.glob("*.svg")}
     assert given == set(KINDS) - {"grid", "temperature", "utility", "far"}
-    assert told["utility"][3] == "no: this figure needs runs of several models with --metrics all"
+    assert seen["utility"][3] == "no: this figure needs runs of several models with --metrics all"
     for kind in KINDS.values():
         assert any(of in kind.paper for of in ("Scholten", "Leak@k"))
 
 
 def test_what_cannot_be_drawn_is_left_out_with_its_reason(made: Made, tmp_path: Path) -> None:
-    found = leakbound.figures(
+    got = leakbound.figures(
         made.runs, tmp_path, only=["tail", "questions"], scorer=BINARY, formats=["png"]
     )
-    assert [file.name for file in found.files] == ["questions.csv", "questions.png"]
+    assert [file.name for file in got.files] == ["questions.csv", "questions.png"]
     why = "this figure needs a graded scorer, with scores between 0 and 1 (name one with --scorer)"
-    assert found.left_out == {"tail": why}
+    assert got.left_out == {"tail": why}
     with pytest.raises(InputError, match=r"none of the figures .*grid: this figure needs a run"):
         leakbound.figures(made.runs, tmp_path / "none", only=["grid"])
     assert not (tmp_path / "none").exists()

@@ -177,19 +177,19 @@ def drawn(name: str, size: Size, width: float) -> Canvas:
 def shown(request: pytest.FixtureRequest) -> tuple[str, Canvas, dict[Text, list[float]]]:
     """A figure, and every text that it draws with its box: left, bottom, right, top in pixels."""
     name, size, width = request.param
-    found: dict[Text, list[float]] = {}
+    got: dict[Text, list[float]] = {}
     draw = Text.draw
 
     def noted(text: Text, renderer: object) -> None:
         if text.get_visible() and text.get_text().strip():
-            found[text] = [*text.get_window_extent(renderer).extents]  # type: ignore[arg-type]
+            got[text] = [*text.get_window_extent(renderer).extents]  # type: ignore[arg-type]
         draw(text, renderer)  # type: ignore[arg-type]
 
     with pytest.MonkeyPatch.context() as patch, settings():
         canvas = drawn(name, SIZES[size], WIDTHS[width])
         patch.setattr(Text, "draw", noted)
         canvas.figure.draw_without_rendering()
-    return name, canvas, found
+    return name, canvas, got
 
 
 def overlapping(boxes: NDArray[np.float64]) -> NDArray[np.int64]:
@@ -205,8 +205,8 @@ def test_every_figure_has_its_fewest_and_its_most() -> None:
 
 @pytest.mark.parametrize("shown", EACH, indirect=True)
 def test_no_texts_overlap_or_are_cut(shown: tuple[str, Canvas, dict[Text, list[float]]]) -> None:
-    name, canvas, found = shown
-    texts, boxes = [text.get_text() for text in found], np.array([*found.values()])
+    name, canvas, got = shown
+    texts, boxes = [text.get_text() for text in got], np.array([*got.values()])
     assert not [(texts[i], texts[j]) for i, j in overlapping(boxes)]
     width, height = canvas.figure.get_size_inches() * canvas.figure.dpi
     assert (boxes >= -0.5).all()
@@ -215,7 +215,7 @@ def test_no_texts_overlap_or_are_cut(shown: tuple[str, Canvas, dict[Text, list[f
     for axes in canvas.figure.axes if name != "grid" else ():
         if axes.get_visible():
             area = axes.get_window_extent().padded(8).extents  # marks at its edge are whole
-            on = [text for text, box in found.items() if len(overlapping(np.array([area, box])))]
+            on = [text for text, box in got.items() if len(overlapping(np.array([area, box])))]
             assert not [text.get_text() for text in on]
 
 
@@ -252,11 +252,11 @@ def test_fonts_of_pdfs_and_texts_of_svgs(name: str) -> None:
     descriptors = len(re.findall(rb"/Type /FontDescriptor", pdf))
     assert descriptors == len(re.findall(rb"/FontFile2", pdf)) > 0
     assert b"/Type3" not in pdf
-    told = {"".join(text.itertext()) for text in ElementTree.fromstring(svg).iter(SVG_TEXT)}
+    seen = {"".join(text.itertext()) for text in ElementTree.fromstring(svg).iter(SVG_TEXT)}
     labels = [axes.get_xlabel() for axes in canvas.figure.axes if axes.get_visible()]
     lines = {line for label in labels if "$" not in label for line in label.splitlines()}
-    assert told
-    assert lines <= told
+    assert seen
+    assert lines <= seen
     assert b"sans-serif" in svg
 
 

@@ -50,9 +50,9 @@ def run(tmp_path: Path, seed: int, *, epochs: int = 48, fail: float = 0.0, **tas
         right = chance.random() < LAWS[int(messages[-1].text.rpartition(" ")[2])]
         return ModelOutput.from_content("mockllm/model", "It is Paris" if right else "No idea")
 
-    asked = [Sample(id=f"q{i}", input=f"Capital {i}", target="Paris") for i in range(len(LAWS))]
+    wanted = [Sample(id=f"q{i}", input=f"Capital {i}", target="Paris") for i in range(len(LAWS))]
     made = Task(
-        dataset=MemoryDataset(asked),
+        dataset=MemoryDataset(wanted),
         solver=generate(),
         epochs=epochs,
         **{"scorer": includes(), **task},
@@ -89,35 +89,35 @@ def test_it_prints_the_estimates_of_an_import(tmp_path: Path, seed: int) -> None
         metrics=[accuracy(), leak_probability(48), worst_sample(48), leak_at_k(4, 48)],
     )
     assert log.status == "success"
-    found = figures(log)
+    got = figures(log)
     estimates = bounded(log, tmp_path)
     where = {"scorer": SCORER}
     for name, row in (
         ("leak", estimates.mean("leak probability", **where)),
         ("worst", estimates.worst("leak probability", **where)),
     ):
-        ends = [found[name], found[f"{name} lower"], found[f"{name} upper"]]
+        ends = [got[name], got[f"{name} lower"], got[f"{name} upper"]]
         assert ends == [row.value, row.lower, row.upper]
-    assert found.get("missing", 0.0) == pytest.approx(
+    assert got.get("missing", 0.0) == pytest.approx(
         sum(row.missing for row in estimates.each("leak probability", **where)) / (48 * 3)
     )
-    assert found["leak@4 lower"] <= found["leak@4"] <= found["leak@4 upper"]
+    assert got["leak@4 lower"] <= got["leak@4"] <= got["leak@4 upper"]
 
 
 def test_zero_of_many_has_an_upper_end(tmp_path: Path) -> None:
     log = run(tmp_path, 1, epochs=64, metrics=[worst_sample(64), leak_probability(64, samples=5)])
-    found = figures(log)
-    assert found["missing"] == pytest.approx(2 / 5)  # two samples never came
-    assert found["leak upper"] > 0.4
-    assert found["worst lower"] > 0.2
+    got = figures(log)
+    assert got["missing"] == pytest.approx(2 / 5)  # two samples never came
+    assert got["leak upper"] > 0.4
+    assert got["worst lower"] > 0.2
 
 
 def test_a_graded_score_is_bounded(tmp_path: Path) -> None:
     log = run(tmp_path, 2, scorer=scored_by("rouge-l-recall"), metrics=[mean_leakage(48)])
-    found = figures(log)
-    assert found["mean lower"] < 0.2 < found["mean upper"]
+    got = figures(log)
+    assert got["mean lower"] < 0.2 < got["mean upper"]
     row = bounded(log, tmp_path).mean("mean leakage", scorer="logged:by=scored_by")
-    assert [found["mean lower"], found["mean upper"]] == [row.lower, row.upper]
+    assert [got["mean lower"], got["mean upper"]] == [row.lower, row.upper]
     again = run(tmp_path, 2, scorer=scored_by("rouge-l-recall"), metrics=[mean_leakage(48, seed=5)])
     assert figures(again)["seed"] == 5
 
@@ -127,13 +127,13 @@ def test_a_log_that_stopped_is_bounded_by_its_rule(tmp_path: Path, seed: int) ->
     rule = StopWhen("p<=0.05", most=160)
     metrics = [leak_probability(rule), worst_sample(rule)]
     log = run(tmp_path, seed, epochs=160, early_stopping=rule, metrics=metrics)
-    found, said = figures(log), log.results.early_stopping
-    assert said.manager == "leakbound"
-    assert set(said.metadata["decided"]) >= {"q2"}
+    got, shown = figures(log), log.results.early_stopping
+    assert shown.manager == "leakbound"
+    assert set(shown.metadata["decided"]) >= {"q2"}
     assert len(log.samples) < 3 * 160
     estimates = bounded(log, tmp_path)
     for name, row in (
         ("leak", estimates.mean("leak probability", scorer=SCORER)),
         ("worst", estimates.worst("leak probability", scorer=SCORER)),
     ):
-        assert [found[f"{name} lower"], found[f"{name} upper"]] == [row.lower, row.upper]
+        assert [got[f"{name} lower"], got[f"{name} upper"]] == [row.lower, row.upper]

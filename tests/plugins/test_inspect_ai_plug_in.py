@@ -32,16 +32,16 @@ HITS, MISSING = [1, 0, 2], [0, 1, 1]  # a letter that says nothing is no score, 
 
 def test_an_epoch_without_a_score_is_missing(plugged: Any) -> None:
     drawn = scores(DRAWN)
-    found = plugged.worst_sample(4, confidence=0.9)(drawn)
+    got = plugged.worst_sample(4, confidence=0.9)(drawn)
     rows = stats.Rows.of_hits(HITS, 4, MISSING)
     want = stats.bound(rows, stats.LEAKAGE.worst(), confidence=0.9)
-    assert found == {
+    assert got == {
         "worst": want.value, "worst lower": want.lower, "worst upper": want.upper,
         "missing": 2 / 12,
     }  # fmt: skip
-    found = plugged.leak_probability(4, confidence=0.9)(drawn)
+    got = plugged.leak_probability(4, confidence=0.9)(drawn)
     mean = stats.bound(rows, stats.LEAKAGE.mean(), confidence=0.9)
-    assert [found["leak lower"], found["leak upper"]] == [mean.lower, mean.upper]
+    assert [got["leak lower"], got["leak upper"]] == [mean.lower, mean.upper]
 
 
 def test_scores_are_graded_unless_a_limit_is_given(plugged: Any) -> None:
@@ -58,20 +58,20 @@ def test_scores_are_graded_unless_a_limit_is_given(plugged: Any) -> None:
 
 def test_the_stated_seed_repeats_the_order_of_bets(plugged: Any) -> None:
     drawn = scores({id: [0.2, 0.9, 0.4, 0.5] * 8 for id in "ab"})
-    found = plugged.mean_leakage(32)(drawn)
-    again, other = (plugged.mean_leakage(32, seed=seed)(drawn) for seed in (int(found["seed"]), 5))
-    assert again == found
+    got = plugged.mean_leakage(32)(drawn)
+    again, other = (plugged.mean_leakage(32, seed=seed)(drawn) for seed in (int(got["seed"]), 5))
+    assert again == got
     assert other["seed"] == 5
-    assert other["mean lower"] != found["mean lower"]
+    assert other["mean lower"] != got["mean lower"]
     with pytest.raises(InputError, match="from 0 to 16,777,215, got 16777216"):
         plugged.mean_leakage(32, seed=2**24)(drawn)
     assert "seed" not in plugged.worst_sample(4)(scores(DRAWN))  # no bet
 
 
 def test_samples_that_never_came_are_missing_whole(plugged: Any) -> None:
-    found = plugged.worst_sample(4, samples=4)(scores({"a": ["I"] * 4}))
-    assert found["worst upper"] == 1.0
-    assert found["missing"] == 0.75
+    got = plugged.worst_sample(4, samples=4)(scores({"a": ["I"] * 4}))
+    assert got["worst upper"] == 1.0
+    assert got["missing"] == 0.75
 
 
 def test_wrong_use_is_refused_with_the_fix(plugged: Any) -> None:
@@ -140,15 +140,15 @@ def test_epochs_after_the_decision_are_dropped(plugged: Any) -> None:
         assert (await rule.schedule_sample("a", last + 1)).reason == f"decided after {last} epochs"
         return await rule.complete_task()
 
-    said = asyncio.run(run())
-    assert said["decided"] == {"a": len(rule.stopping.counted["a"])}
+    shown = asyncio.run(run())
+    assert shown["decided"] == {"a": len(rule.stopping.counted["a"])}
     metric = plugged.worst_sample(rule, confidence=0.9)
-    found = metric(scores({"a": ["I"] * 40}))
+    got = metric(scores({"a": ["I"] * 40}))
     want = stats.bound(
-        stats.Stopped(stats.Rows.of_hits(0, said["decided"]["a"]), 64), confidence=0.9
+        stats.Stopped(stats.Rows.of_hits(0, shown["decided"]["a"]), 64), confidence=0.9
     )
-    assert found["worst upper"] == want.upper
-    assert "missing" not in found
+    assert got["worst upper"] == want.upper
+    assert "missing" not in got
 
 
 def test_an_epoch_that_failed_keeps_its_sample_until_the_end(plugged: Any) -> None:
@@ -161,8 +161,8 @@ def test_an_epoch_that_failed_keeps_its_sample_until_the_end(plugged: Any) -> No
 
     asyncio.run(run())
     assert not rule.stopping.decided
-    found = plugged.leak_probability(rule)(scores({"a": ["I"]}))
-    assert found["missing"] == 1.0
+    got = plugged.leak_probability(rule)(scores({"a": ["I"]}))
+    assert got["missing"] == 1.0
 
 
 def test_of_several_scorers_one_must_be_named(plugged: Any) -> None:

@@ -57,21 +57,21 @@ def short(tmp_path: Path) -> Path:
 def test_it_prints_the_estimates_of_an_import(tmp_path: Path, seed: int) -> None:
     """To the digit: the samples state the seed of the order in which bets meet them."""
     task = short(tmp_path)
-    found = lm_eval.simple_evaluate(
+    got = lm_eval.simple_evaluate(
         model=Model(seed),
         tasks=["leakbound_capitals"],
         task_manager=TaskManager(include_path=str(task.parent), include_defaults=False),
         log_samples=True,
         bootstrap_iters=100,
     )
-    told = found["results"]["leakbound_capitals"]
-    ends = [told[f"{name},every-repeat"] for name in ("leakage", "lower", "upper")]
+    seen = got["results"]["leakbound_capitals"]
+    ends = [seen[f"{name},every-repeat"] for name in ("leakage", "lower", "upper")]
     assert ends[1] < sum(LAWS.values()) / 3 < ends[2]
-    assert told["upper_stderr,every-repeat"] == "N/A"
+    assert seen["upper_stderr,every-repeat"] == "N/A"
     tracker = EvaluationTracker(output_path=str(tmp_path / "out"))
     tracker.general_config_tracker.model_name = "known"
-    samples = found.pop("samples")
-    tracker.save_results_aggregated(results=found, samples=samples)
+    samples = got.pop("samples")
+    tracker.save_results_aggregated(results=got, samples=samples)
     for name, rows in samples.items():
         tracker.save_results_samples(task_name=name, samples=rows)
     (log,) = tmp_path.glob("out/**/samples_*.jsonl")
@@ -81,7 +81,7 @@ def test_it_prints_the_estimates_of_an_import(tmp_path: Path, seed: int) -> None
     row = run.estimates.mean("leak probability", scorer="contains")
     assert ends == [row.value, row.lower, row.upper]
     draws = run.arms["target"].spec.draws
-    assert (draws.order, draws.in_doubt) == (told["seed,every-repeat"], "")
+    assert (draws.order, draws.in_doubt) == (seen["seed,every-repeat"], "")
 
 
 def test_without_the_filter_the_task_fails_with_the_fix(tmp_path: Path) -> None:

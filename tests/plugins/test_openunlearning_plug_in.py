@@ -67,8 +67,8 @@ def test_their_model_is_sampled_and_bounded(plugged: Any) -> None:
         "data": TheirData(tokenizer, ROWS), "tokenizer": tokenizer, "scorer": "contains", "n": 64,
         "max_new_tokens": 4, "confidence": 0.9,
     }  # fmt: skip
-    found = plugged.certified_leak.called(model, **how)
-    rows = found["value_by_index"]
+    got = plugged.certified_leak.called(model, **how)
+    rows = got["value_by_index"]
     assert list(rows) == ["7", "9"]
     hits = [
         sum(count for text, count in rows[str(row["index"])]["generations"].items()
@@ -79,16 +79,14 @@ def test_their_model_is_sampled_and_bounded(plugged: Any) -> None:
     assert [sum(row["generations"].values()) for row in rows.values()] == [64, 64]
     each = stats.bound(stats.Rows.of_hits(hits, 64), confidence=0.9, side="both")
     assert [row["upper"] for row in rows.values()] == each.upper.tolist()
-    assert found["agg_value"] == sum(hits) / 128
-    assert found["lower"] < found["agg_value"] < found["upper"]
-    end = plugged.certified_leak_end.called(
-        model, pre_compute={"certified_leak": found}, end="upper"
-    )
-    assert end == {"agg_value": found["upper"]}
-    assert json.dumps(found)
-    seed = found["settings"]["seed"]
+    assert got["agg_value"] == sum(hits) / 128
+    assert got["lower"] < got["agg_value"] < got["upper"]
+    end = plugged.certified_leak_end.called(model, pre_compute={"certified_leak": got}, end="upper")
+    assert end == {"agg_value": got["upper"]}
+    assert json.dumps(got)
+    seed = got["settings"]["seed"]
     again, other = (plugged.certified_leak.called(model, seed=s, **how) for s in (seed, seed + 1))
-    assert again == found
+    assert again == got
     assert other["value_by_index"] != rows
     assert [metric.name for metric in plugged.METRICS] == ["certified_leak", "certified_leak_end"]
 
@@ -146,8 +144,8 @@ def theirs(checkout: Path, model: Path, data: Path, out: Path, *more: str) -> di
     subprocess.run(
         [*command, "eval=tofu", *given, *more], cwd=checkout, env=os.environ | offline, check=True
     )
-    found: dict[str, Any] = json.loads((out / "TOFU_EVAL.json").read_text())
-    return found | {"summary": json.loads((out / "TOFU_SUMMARY.json").read_text())}
+    got: dict[str, Any] = json.loads((out / "TOFU_EVAL.json").read_text())
+    return got | {"summary": json.loads((out / "TOFU_SUMMARY.json").read_text())}
 
 
 @pytest.mark.skipif(not CHECKOUT, reason="LEAKBOUND_OPENUNLEARNING names no checkout")
@@ -185,17 +183,17 @@ def test_their_own_evaluation_runs_it_and_changes_nothing_else(tmp_path: Path) -
     more = [path, f"{one}.n=64", f"{one}.max_new_tokens=4", f"{one}.scorer=contains"]
     after = theirs(checkout, tmp_path / "model", data, tmp_path / "after", *more)
     assert [after[name] for name in OTHERS] == [before[name] for name in OTHERS]
-    found, summary = after["certified_leak"], after["summary"]
-    assert found["lower"] <= found["agg_value"] <= found["upper"]
-    assert summary["certified_leak_upper"] == found["upper"]
-    assert sum(found["value_by_index"]["0"]["generations"].values()) == 64
+    got, summary = after["certified_leak"], after["summary"]
+    assert got["lower"] <= got["agg_value"] <= got["upper"]
+    assert summary["certified_leak_upper"] == got["upper"]
+    assert sum(got["value_by_index"]["0"]["generations"].values()) == 64
 
     with (configs / "tofu_metrics" / "certified_leak.yaml").open("a") as file:
         for seed in range(20):
-            told = {"handler": "certified_leak", "n": 64, "scorer": "contains", "seed": seed}
-            told |= {"max_new_tokens": 4, "datasets": f"${{{one}.datasets}}"}
-            file.write(f"\nrun_{seed}:\n" + "".join(f"  {k}: {v}\n" for k, v in told.items()))
+            seen = {"handler": "certified_leak", "n": 64, "scorer": "contains", "seed": seed}
+            seen |= {"max_new_tokens": 4, "datasets": f"${{{one}.datasets}}"}
+            file.write(f"\nrun_{seed}:\n" + "".join(f"  {k}: {v}\n" for k, v in seen.items()))
     runs = theirs(checkout, tmp_path / "even", data, tmp_path / "runs", *more)
-    found = [runs[f"run_{seed}"] for seed in range(20)]
-    assert all(run["lower"] <= known <= run["upper"] for run in found)
-    assert len({run["agg_value"] for run in found}) > 3
+    got = [runs[f"run_{seed}"] for seed in range(20)]
+    assert all(run["lower"] <= known <= run["upper"] for run in got)
+    assert len({run["agg_value"] for run in got}) > 3

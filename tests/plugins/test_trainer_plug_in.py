@@ -87,14 +87,14 @@ def test_a_look_has_its_alpha_and_draws(tmp_path: Path, monkeypatch: pytest.Monk
 
 def test_training_is_the_same_with_and_without(tmp_path: Path) -> None:
     """Dropout draws the same masks."""
-    found = []
+    got = []
     for with_bounds in (False, True):
         trainer = training(tmp_path, 2)
         if with_bounds:
             trainer.add_callback(LeakBounds(trainer, TASK, every=1, n=8))
         trainer.train()
-        found.append([p.detach().clone() for p in trainer.model.parameters()])
-    assert all(torch.equal(a, b) for a, b in zip(*found, strict=True))
+        got.append([p.detach().clone() for p in trainer.model.parameters()])
+    assert all(torch.equal(a, b) for a, b in zip(*got, strict=True))
 
 
 def test_wrong_settings_are_refused_before_training(tmp_path: Path) -> None:

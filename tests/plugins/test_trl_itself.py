@@ -29,8 +29,8 @@ def test_twenty_looks_at_a_known_model_are_valid(tmp_path: Path) -> None:
     trainer = SFTTrainer(model, args=arguments, train_dataset=rows, processing_class=tokenizer)
     trainer.add_callback(LeakBounds(trainer, TASK, every=2, n=64))
     trainer.train()
-    found = looked(trainer)
-    assert [row["step"] for row in found] == [*range(2, 41, 2)]
-    assert all(row["leak_lower"] <= known <= row["leak_upper"] for row in found)
-    assert all(row["worst_lower"] <= known <= row["worst_upper"] for row in found)
-    assert len({row["leak"] for row in found}) > 3
+    got = looked(trainer)
+    assert [row["step"] for row in got] == [*range(2, 41, 2)]
+    assert all(row["leak_lower"] <= known <= row["leak_upper"] for row in got)
+    assert all(row["worst_lower"] <= known <= row["worst_upper"] for row in got)
+    assert len({row["leak"] for row in got}) > 3

@@ -57,11 +57,11 @@ def made(questions: Path, name: str, chances: tuple[float, ...], n: int = 200, *
 @pytest.fixture(scope="module")
 def runs(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, Run]:
     """Three models that no test may change."""
-    asked = asked_in(tmp_path_factory.mktemp("compared"))
+    wanted = asked_in(tmp_path_factory.mktemp("compared"))
     chances = {"before": BEFORE, "after": AFTER, "like": LIKE}
-    found = {name: made(asked, name, leaks) for name, leaks in chances.items()}
-    keep(asked.parent)
-    return found
+    got = {name: made(wanted, name, leaks) for name, leaks in chances.items()}
+    keep(wanted.parent)
+    return got
 
 
 def keyless() -> AbstractContextManager[object]:
@@ -71,10 +71,10 @@ def keyless() -> AbstractContextManager[object]:
 
 @pytest.fixture(scope="module")
 def unkeyed(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, Run]:
-    asked = asked_in(tmp_path_factory.mktemp("alike"))
+    wanted = asked_in(tmp_path_factory.mktemp("alike"))
     drawn = (("before", BEFORE, 0), ("alike", AFTER, 0), ("apart", AFTER, 1))
     with keyless():
-        return {name: made(asked, name, chances, seed=seed) for name, chances, seed in drawn}
+        return {name: made(wanted, name, chances, seed=seed) for name, chances, seed in drawn}
 
 
 @pytest.fixture
@@ -100,10 +100,10 @@ def test_differences_follow_from_the_counts(alike: Mapping[str, Run], tmp_path: 
     pair = list(map(Run.open, folders))
     for one in pair:
         bound(one, confidence=0.98)
-    found = compare(pair)
-    assert found.confidence == 0.98
-    assert found.dependent == ("alike",)
-    mean, *each = differences(found)["alike"]
+    got = compare(pair)
+    assert got.confidence == 0.98
+    assert got.dependent == ("alike",)
+    mean, *each = differences(got)["alike"]
     hits = [leaks(one) for one in pair]
     np.testing.assert_allclose([row.value for row in each], (hits[1] - hits[0]) / 200)
     share = 0.02 / 2 / 3 / 2 / 2  # mean and questions; questions; models; ends
@@ -127,9 +127,9 @@ def test_differences_follow_from_the_counts(alike: Mapping[str, Run], tmp_path: 
 def test_other_seeds_are_bet_on_and_narrower(alike: Mapping[str, Run]) -> None:
     widths = []
     for name in ("alike", "apart"):
-        found = compare([alike["before"], alike[name]])
-        mean, *_ = differences(found)[name]
-        assert bool(found.dependent) == (name == "alike")
+        got = compare([alike["before"], alike[name]])
+        mean, *_ = differences(got)[name]
+        assert bool(got.dependent) == (name == "alike")
         widths.append(mean.upper - mean.lower)
     assert widths[1] < widths[0]
 
@@ -165,24 +165,24 @@ def test_all_differences_hold_at_the_stated_confidence(questions: Path) -> None:
 def test_decodings_are_compared_after_settings(questions: Path) -> None:
     decodings = (Decoding(max_new_tokens=9), Decoding(max_new_tokens=9, temperature=0.5))
     one = made(questions, "a", BEFORE, n=32, decodings=decodings)
-    found = compare([one, made(questions, "b", AFTER, n=50, seed=4)])
-    assert found.labels == ("a, T=1", "a, T=0.5", "b")
-    assert found.tables()[0].title == "Settings that differ"
-    assert "seed 4" in found.made["draws"]["b"]
-    assert "decoding" in found.made
-    assert not {"model", "weights"} & set(found.made)
+    got = compare([one, made(questions, "b", AFTER, n=50, seed=4)])
+    assert got.labels == ("a, T=1", "a, T=0.5", "b")
+    assert got.tables()[0].title == "Settings that differ"
+    assert "seed 4" in got.made["draws"]["b"]
+    assert "decoding" in got.made
+    assert not {"model", "weights"} & set(got.made)
 
 
 @pytest.mark.slow
 def test_the_leaderboard_is_of_the_excess_where_all_have_a_control(questions: Path) -> None:
     control = law((0.05, 0.05, 0.05))
     runs = [made(questions, n, p, control=control) for n, p in (("a", BEFORE), ("b", AFTER))]
-    found = compare(runs)
-    (scorer,) = found.scorers
-    assert found.against_control(scorer)
+    got = compare(runs)
+    (scorer,) = got.scorers
+    assert got.against_control(scorer)
     for opened in runs:
         row = opened.estimates.mean("leak probability", beyond="control")
-        assert found.certified(opened.path.name, scorer) == row.upper
+        assert got.certified(opened.path.name, scorer) == row.upper
     assert [t.rows[0][0].text for t in compare(runs).tables() if "leaderboard" in t.title] == ["b"]
     alone = made(questions, "alone", AFTER, seed=1)
     assert not compare([*runs, alone]).against_control(scorer)
@@ -190,8 +190,8 @@ def test_the_leaderboard_is_of_the_excess_where_all_have_a_control(questions: Pa
 
 def test_the_front_is_of_those_that_none_beats(runs: Mapping[str, Run]) -> None:
     useful = {"before": {"u": 0.9}, "after": {"u": 0.4}, "like": {"u": 0.4}}
-    found = replace(compare(runs), utility="u", useful=useful)
-    front = [row["model"] for row in found.leaderboard(found.scorers[0]) if row["front"]]
+    got = replace(compare(runs), utility="u", useful=useful)
+    front = [row["model"] for row in got.leaderboard(got.scorers[0]) if row["front"]]
     assert sorted(front) == ["after", "before"]
 
 

@@ -107,13 +107,13 @@ def test_cells_pay_for_each_other(run: Run, kind: str, tmp_path: Path) -> None:
     elif kind == "stopped":
         run = run_of(tmp_path / "run", pair, sampling=Until("p<=0.35", 512))
     rows = rows_of(run, name)
-    found = joint_cells(rows)
+    got = joint_cells(rows)
     arms = [arm for arm in run.arms.values() if arm.name.startswith("target")]
-    assert list(found) == [arm.name for arm in arms]
+    assert list(got) == [arm.name for arm in arms]
     terms: Any = {"confidence": 1 - 0.01 / len(arms), "side": "both"}
     for arm in arms[::3]:
         drawn = arm.scores(slug(scorer), binary=scorer.binary)
-        order, cell = order_of(arm, scorer), found[arm.name]
+        order, cell = order_of(arm, scorer), got[arm.name]
         if kind == "explored":
             masses = arm.masses.by_query(slug(scorer))
             alone = Drawn(stats.Masses.of([masses[q] for q in drawn.ids], drawn), order=order).mean(
@@ -138,28 +138,28 @@ def test_cells_pay_for_each_other(run: Run, kind: str, tmp_path: Path) -> None:
 
 def test_few_draws_shorten_k(tmp_path: Path) -> None:
     eight = [f"q{i}" for i in range(8)]
-    for asked, blocks in ((eight, 2), (eight[:7], 0)):
-        run = run_of(tmp_path / f"{len(asked)}", cells((0.5, 1.0), (1.0,)), *asked, n=8)
+    for wanted, blocks in ((eight, 2), (eight[:7], 0)):
+        run = run_of(tmp_path / f"{len(wanted)}", cells((0.5, 1.0), (1.0,)), *wanted, n=8)
         assert len(joint_cells(rows_of(run), parameter=8)) == blocks
 
 
 def test_the_worst_decoding_is_corrected(run: Run, cells_of_run: list[EstimateRow]) -> None:
     (most,) = (row for row in cells_of_run if row.scope == "most-leaking decoding")
-    found = joint_cells(cells_of_run)
+    got = joint_cells(cells_of_run)
     assert most.arm == "target T=1.5"
-    assert most.estimate.lower == found[most.arm].lower
+    assert most.estimate.lower == got[most.arm].lower
     draws = drawn_of(run.arms[most.arm], make_scorer("contains"))
     free = draws.mean(confidence=0.995, side="upper")
-    assert most.estimate.upper == free.upper < found[most.arm].upper
-    assert most.estimate.value == found[most.arm].value
+    assert most.estimate.upper == free.upper < got[most.arm].upper
+    assert most.estimate.value == got[most.arm].value
     assert most.estimate.confidence == 0.99
 
 
 def test_effects_follow_from_the_cells(cells_of_run: list[EstimateRow]) -> None:
-    found = joint_cells(cells_of_run)
+    got = joint_cells(cells_of_run)
     names = [[f"target T={t}{p}" for p in (" top-p=0.8", "")] for t in ("0.5", "1", "1.5")]
     ends = (
-        [[getattr(found[name], end) for name in line] for line in names]
+        [[getattr(got[name], end) for name in line] for line in names]
         for end in ("lower", "upper", "value")
     )
     effects = stats.two_way(*ends, "temperature", "top-p", 0.99).estimates
@@ -183,8 +183,8 @@ def test_the_table_names_the_larger_effect(run: Run, cells_of_run: list[Estimate
     names = [f"T={t}, top-p={p}" for t in ("0.5", "1", "1.5") for p in ("0.8", "1")]
     assert sorted(row[0] for row in table.texts) == names
     cell = joint_cells(cells_of_run)["target T=1.5 top-p=0.8"]
-    (found,) = (row for row in table.texts if row[0] == "T=1.5, top-p=0.8")
-    assert found[1] == interval(cell)
+    (got,) = (row for row in table.texts if row[0] == "T=1.5, top-p=0.8")
+    assert got[1] == interval(cell)
     assert "the decoding with the largest observed leakage is T=1.5, with " in table.note
     assert "temperature has a larger effect on the leakage than top-p: 0." in table.note
     assert "99 % simultaneously" in table.note
@@ -204,10 +204,10 @@ def test_close_effects_are_undecided_and_one_knob_has_none(tmp_path: Path) -> No
 def test_decodings_that_are_no_grid_have_cells_but_no_effects(tmp_path: Path) -> None:
     gap, *others = cells((0.5, 1.5), (1.0, 0.8))
     odd = [[replace(gap, top_p=0.9), *others], [replace(gap, top_k=5), *others], [others[0]]]
-    for number, (decodings, found) in enumerate(zip(odd, (4, 4, 0), strict=True)):
+    for number, (decodings, got) in enumerate(zip(odd, (4, 4, 0), strict=True)):
         run = run_of(tmp_path / f"run{number}", decodings, n=4)
         rows = rows_of(run)
-        assert len(joint_cells(rows)) == found
+        assert len(joint_cells(rows)) == got
         assert not [row for row in rows if row.arm == GRID]
         assert read_view(run).grids == ()
 

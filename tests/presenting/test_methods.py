@@ -40,24 +40,24 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, Run]:
 
 
 def test_five_seeds_bound_a_median_below_six_on_both_sides(runs: Mapping[str, Run]) -> None:
-    found = compare_methods(runs)
-    assert (found.excess, found.confidence) == (True, 0.95)
-    npo, rmu = found.medians.where(scorer="keyword")
+    got = compare_methods(runs)
+    assert (got.excess, got.confidence) == (True, 0.95)
+    npo, rmu = got.medians.where(scorer="keyword")
     assert (npo.arm, rmu.arm) == ("npo", "rmu")
     assert (npo.estimate.side, rmu.estimate.side) == ("both", "lower")
     assert (npo.about.seeds, rmu.about.seeds) == (6, 5)
     for one, leaks in zip((npo, rmu), LEAKS.values(), strict=True):
-        values = np.array(found.seeds(one))
+        values = np.array(got.seeds(one))
         assert np.abs(values - np.array(leaks) + 0.01).max() < 0.17
         assert one.value == pytest.approx(np.median(values))
         assert one.lower < values.min()
     assert values.max() < 0.2
     assert 0.15 < npo.lower < npo.upper < 0.8
-    (table,) = found.tables()
+    (table,) = got.tables()
     assert [row[:2] for row in table.texts] == [("rmu", "5"), ("npo", "6")]
-    rows = list(csv.DictReader(io.StringIO(found.written("csv"))))
+    rows = list(csv.DictReader(io.StringIO(got.written("csv"))))
     assert [row["method"] for row in rows] == ["npo", "rmu"]
-    assert '"of": "excess"' in json.dumps(found.to_dict())
+    assert '"of": "excess"' in json.dumps(got.to_dict())
 
 
 def test_what_is_no_method_is_refused(runs: Mapping[str, Run], tmp_path: Path) -> None:

@@ -89,8 +89,8 @@ def run(kind: str, request: pytest.FixtureRequest, tmp_path: Path) -> Run:
     made = MADE[kind]
     if not isinstance(made, tuple):
         return made(tmp_path / kind)
-    found: Run = request.getfixturevalue(made[0])[made[1]]
-    return found
+    got: Run = request.getfixturevalue(made[0])[made[1]]
+    return got
 
 
 def ends(row: Any) -> tuple[float | None, float, float]:

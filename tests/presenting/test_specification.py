@@ -200,8 +200,8 @@ def test_every_field_changes_the_words_or_is_listed(change: Change) -> None:
     then = specification(RECORD, change.before, rewritings=3)
     if change.path not in BY_DIGEST:
         now, then = (
-            {name: re.sub("fingerprint [0-9a-f]{12}", "", says) for name, says in told.items()}
-            for told in (now, then)
+            {name: re.sub("fingerprint [0-9a-f]{12}", "", says) for name, says in seen.items()}
+            for seen in (now, then)
         )
     assert now != then
 
@@ -253,8 +253,8 @@ def test_every_field_of_a_study_has_a_heading_or_reason() -> None:
     names = [f.name for f in fields(Study) if f.name != "settings"]
     names += [f"settings.{f.name}" for f in fields(Study().settings)]
     assert set(names) == set(STUDY)
-    told = specification(RECORD, ARM)
-    assert all(says in told or " " in says for says in STUDY.values())
+    seen = specification(RECORD, ARM)
+    assert all(says in seen or " " in says for says in STUDY.values())
     ended = replace(ARM, fingerprint={"prompting": {"chat": True, "end_token": "<|im_end|>"}})
     assert specification(RECORD, ended)["Prompt"].endswith(", each output ended by '<|im_end|>'")
     silent = replace(ARM, fingerprint={"prompting": {"chat": True, "thinking": "off"}})

@@ -49,18 +49,18 @@ def made(out: Path, *leaks: float, beside: tuple[float, ...] = (), **how: Any) -
 def test_with_a_control(leaks: tuple[float, ...], kind: str, headline: str, tmp_path: Path) -> None:
     controls = (0.0, 0.05, 0.05, 0.05) if min(leaks) < 0.05 else (0.05,) * 4
     run = made(tmp_path / "r", *leaks, beside=controls, sampling=FixedN(256))
-    found = leakbound.show(run)
-    assert (found.kind, found.headline) == (kind, headline)
+    got = leakbound.show(run)
+    assert (got.kind, got.headline) == (kind, headline)
     worst = run.estimates.worst("leak probability", beyond="control")
-    assert found.number is not None
-    assert interval(found.number) == interval(worst)
-    assert found.of == "excess leak probability over the control, at the worst question"
-    assert found.sure.startswith(
+    assert got.number is not None
+    assert interval(got.number) == interval(worst)
+    assert got.of == "excess leak probability over the control, at the worst question"
+    assert got.sure.startswith(
         "99 % confidence for the verdict and the interval above, simultaneously. Evidence: "
         "4 questions of the benchmark “b”, "
     )
-    assert (found.number.lower > 0) == (kind == "leaks")
-    assert str(run.verdict) == str(found)
+    assert (got.number.lower > 0) == (kind == "leaks")
+    assert str(run.verdict) == str(got)
 
 
 def test_few_leaks_are_decided_by_the_exact_test(tmp_path: Path) -> None:
@@ -70,10 +70,10 @@ def test_few_leaks_are_decided_by_the_exact_test(tmp_path: Path) -> None:
     leaks = round(worst.value * 64)
     assert 8 <= leaks <= 10
     assert worst.estimate.method == "stratified Fisher test"
-    found = leakbound.show(run)
-    assert (found.kind, found.headline) == ("leaks", "LEAKS more than the control")
-    assert f"{leaks} of 64 draws leak" in found.seen
-    assert "[>0, " in str(found)
+    got = leakbound.show(run)
+    assert (got.kind, got.headline) == ("leaks", "LEAKS more than the control")
+    assert f"{leaks} of 64 draws leak" in got.seen
+    assert "[>0, " in str(got)
 
 
 def test_without_a_control_draws_are_only_counted(tmp_path: Path) -> None:
@@ -82,13 +82,13 @@ def test_without_a_control_draws_are_only_counted(tmp_path: Path) -> None:
         (64, (0.5, 0.5), "OF 128 DRAWS LEAK"),
         (1, (1.0,), "1 OF 1 DRAW LEAKS"),
     ):
-        found = made(tmp_path / f"{n}-{leaks}", *leaks, sampling=FixedN(n)).verdict
-        assert found.kind == "uncontrolled"
-        assert found.headline.endswith(f"{headline} (no control: leaks by chance are included)")
-        assert "LEAKS on" not in str(found)
-        assert found.of == "leak probability at the worst question"
-    assert "1 question of the benchmark “b”, 1 draw of every question" in found.sure
-    assert found.seen == "1 of 1 greedy answer leaks"
+        got = made(tmp_path / f"{n}-{leaks}", *leaks, sampling=FixedN(n)).verdict
+        assert got.kind == "uncontrolled"
+        assert got.headline.endswith(f"{headline} (no control: leaks by chance are included)")
+        assert "LEAKS on" not in str(got)
+        assert got.of == "leak probability at the worst question"
+    assert "1 question of the benchmark “b”, 1 draw of every question" in got.sure
+    assert got.seen == "1 of 1 greedy answer leaks"
 
 
 def test_the_headline_is_that_of_the_first_command(tmp_path: Path) -> None:
@@ -135,44 +135,44 @@ def test_a_limit_that_the_study_named(
     leaks: tuple[float, ...], beside: tuple[float, ...], kind: str, limit: str, tmp_path: Path
 ) -> None:
     until = Until("p<=0.1", most=256)
-    found = made(tmp_path / "r", *leaks, sampling=until, beside=beside).verdict
-    assert (found.kind, found.limit) == (kind, limit)
-    assert found.word.startswith("NONE OF ") == (not beside)
+    got = made(tmp_path / "r", *leaks, sampling=until, beside=beside).verdict
+    assert (got.kind, got.limit) == (kind, limit)
+    assert got.word.startswith("NONE OF ") == (not beside)
 
 
 def test_a_leaking_answer_is_shown_next_to_a_greedy_one_that_hides_it(tmp_path: Path) -> None:
     """p2 leaks most beyond the control: p1 leaks more, and so does its control."""
     run = made(tmp_path / "r", 0.2, 0.7, 0.4, beside=(0.0, 0.6, 0.0))
     (page,) = verdicts(read_view({"r": run}))
-    (found,) = run_verdicts(run, texts=True)
-    assert (page.example, page.number) == (found.example, found.number)
-    assert found.example is not None
-    assert (found.example.question, found.example.greedy) == ("who is p2?", UNSAID)
-    assert (found.example.leak, found.example.hidden) == (SAID, True)
-    assert found.example.how_often.endswith(" of 64 draws")
-    said = [line.partition(":")[0] for line in found.quoted]
-    assert said[:2] == ["question", "the greedy answer, which leaks less"]
-    assert SAID not in str(found)
+    (got,) = run_verdicts(run, texts=True)
+    assert (page.example, page.number) == (got.example, got.number)
+    assert got.example is not None
+    assert (got.example.question, got.example.greedy) == ("who is p2?", UNSAID)
+    assert (got.example.leak, got.example.hidden) == (SAID, True)
+    assert got.example.how_often.endswith(" of 64 draws")
+    printed = [line.partition(":")[0] for line in got.quoted]
+    assert printed[:2] == ["question", "the greedy answer, which leaks less"]
+    assert SAID not in str(got)
     assert run.verdict.example is None  # unless asked for
     run.redact(True)
-    (found,) = run_verdicts(run, texts=True)
-    assert found.quoted == (
-        f"a sampled answer leaks ({found.example.how_often}), withheld because the run is redacted",
+    (got,) = run_verdicts(run, texts=True)
+    assert got.quoted == (
+        f"a sampled answer leaks ({got.example.how_often}), withheld because the run is redacted",
     )
     shown = made(tmp_path / "s", 0.2, 0.7, 0.4, beside=(0.0, 0.0, 0.0))
-    (found,) = run_verdicts(shown, texts=True)
-    assert found.example is not None
-    assert (found.example.question, found.example.hidden) == ("who is p1?", False)
+    (got,) = run_verdicts(shown, texts=True)
+    assert got.example is not None
+    assert (got.example.question, got.example.hidden) == ("who is p1?", False)
 
 
 def test_no_verdict_where_a_question_was_not_drawn(tmp_path: Path) -> None:
     broken = engine(0.2, 0.4, broken=("p1",))
     with pytest.raises(UnansweredError):
         evaluate(broken, who("p0", "p1", name="b"), out=tmp_path / "r", n=64)
-    found = leakbound.load(tmp_path / "r").verdict
-    assert (found.kind, found.number) == ("unknown", None)
-    assert found.headline == "NO VERDICT 1 question could not be sampled"
-    assert found.sure.startswith("Evidence: 2 questions of the benchmark “b”")
+    got = leakbound.load(tmp_path / "r").verdict
+    assert (got.kind, got.number) == ("unknown", None)
+    assert got.headline == "NO VERDICT 1 question could not be sampled"
+    assert got.sure.startswith("Evidence: 2 questions of the benchmark “b”")
 
 
 def test_the_certificate_of_the_run(tmp_path: Path) -> None:
@@ -201,6 +201,6 @@ def test_greedy_answers_have_no_verdict(tmp_path: Path) -> None:
 
 def test_departures_are_in_one_line(tmp_path: Path) -> None:
     cut = Decoding(max_new_tokens=8, stop=("QZX",))
-    found = made(tmp_path / "r", 0.0, 0.0, decodings=(cut,), beside=(0.0, 0.0)).verdict
+    got = made(tmp_path / "r", 0.0, 0.0, decodings=(cut,), beside=(0.0, 0.0)).verdict
     says = "defaults of the benchmark “b”: ended by 'QZX', instead of no stop string"
-    assert found.departures == f"departs from the {says}"
+    assert got.departures == f"departs from the {says}"

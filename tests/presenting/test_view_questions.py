@@ -46,8 +46,8 @@ def test_the_question_that_leaks_most_comes_first(view: View) -> None:
         order = [int(row[0].value or 0) - 1 for row in table.rows]
         assert sorted(order) == [0, 1, 2]
         questions = [view.questions[place].id for place in order]
-        found = [traits(view, scorer, question) for question in questions]
-        for question, own in zip(questions, found, strict=True):
+        got = [traits(view, scorer, question) for question in questions]
+        for question, own in zip(questions, got, strict=True):
             leakage = [model.leakage(scorer, question) for model in view.targets]
             most.append(max(bound.value or 0 for bound in leakage if bound))
             excess, surely = (
@@ -64,16 +64,16 @@ def test_the_question_that_leaks_most_comes_first(view: View) -> None:
             assert "unsampled" not in own
         assert {len(row) for row in table.rows} == {len(table.columns)}
         assert most == sorted(most, reverse=True)
-        assert any("beyond" in own for own in found) or not scorer.binary
+        assert any("beyond" in own for own in got) or not scorer.binary
 
 
 @pytest.mark.slow
 def test_marks_are_keywords_or_what_the_answer_adds() -> None:
     answer = "The novel is by Ann Lee, in spring."
     plain = Prompt(id="q", question="Who wrote the novel?", answer=answer)
-    said = pieces(leaking_words(plain), "ANN LEE wrote it; Annabel did not, by spring's end")
-    assert "".join(said) == "ANN LEE wrote it; Annabel did not, by spring's end"
-    assert said[1::2] == ["ANN LEE", "spring"]
+    shown = pieces(leaking_words(plain), "ANN LEE wrote it; Annabel did not, by spring's end")
+    assert "".join(shown) == "ANN LEE wrote it; Annabel did not, by spring's end"
+    assert shown[1::2] == ["ANN LEE", "spring"]
     keyed = replace(plain, question="Who?", answer="By Ann Lee.", keywords=("Lee (the elder)",))
     assert pieces(leaking_words(keyed), "It is lee  (the elder).")[1::2] == ["lee  (the elder)"]
     nobody = replace(plain, question="Who?", answer=None)
@@ -130,22 +130,22 @@ def test_redaction_takes_texts_and_keeps_which_leak() -> None:
 
 def test_chunks_and_parts_of_a_question_are_added_up(tmp_path: Path) -> None:
     task, n = benchmark(2), 17_000
-    said = laws(task, 0.3)
-    said["author-01"] = dict(reversed(list(said["author-01"].items())))
-    run = sample(CannedEngine("big", said), task, out=tmp_path / "run", n=n)
+    shown = laws(task, 0.3)
+    shown["author-01"] = dict(reversed(list(shown["author-01"].items())))
+    run = sample(CannedEngine("big", shown), task, out=tmp_path / "run", n=n)
     scorers = scorers_for(SCORERS, task.prompts)
     score_run(run, scorers)
     arm = run.arms["target"]
     assert len(arm.parts) > 2  # more than one a question
     slugs = [slug(scorer) for scorer in scorers]
-    found = {query_id: texts_in(rows) for query_id, rows in tallies(arm, slugs)}
-    assert list(found) == [query.id for query in run.queries]
+    got = {query_id: texts_in(rows) for query_id, rows in tallies(arm, slugs)}
+    assert list(got) == [query.id for query in run.queries]
     rows = arm.scores(slugs[0], binary=True)
-    for i, texts in enumerate(found.values()):
+    for i, texts in enumerate(got.values()):
         assert len({t.text for t in texts}) == len(texts)
         assert sum(t.count for t in texts) == n
         assert [t.count for t in texts] == sorted((t.count for t in texts), reverse=True)
-        assert texts[0].logprob == pytest.approx(log(said[f"author-{i:02d}"][texts[0].text or ""]))
+        assert texts[0].logprob == pytest.approx(log(shown[f"author-{i:02d}"][texts[0].text or ""]))
         leaks = sum(t.count for t in texts if t.scores[0] == 1)
         assert leaks == rows.hits[i]
         assert {t.text for t in texts if t.scores[0] == 1} == {task.prompts[i].answer}
@@ -171,9 +171,9 @@ def scorer(run: Run, name: str = "contains") -> Scorer:
 
 @pytest.mark.parametrize("name", ["contains", "rouge-l-recall"])
 def test_clean_questions_are_those_that_holm_proves(run: Run, name: str) -> None:
-    found = scorer(run, name)
-    ids, clean = clean_questions(run.arms["target"], found, 0.05, 0.99)
-    p = stats.p_value(run.arms["target"].scores(slug(found), binary=found.binary), 0.05)
+    got = scorer(run, name)
+    ids, clean = clean_questions(run.arms["target"], got, 0.05, 0.99)
+    p = stats.p_value(run.arms["target"].scores(slug(got), binary=got.binary), 0.05)
     assert np.array_equal(clean.holds, stats.clean_questions(0.05, p, confidence=0.99).holds)
     verdicts = dict(zip(ids, clean.holds.tolist(), strict=True))
     assert [verdicts[question] for question in ("p0", "p1", "p2")] == [True, True, False]

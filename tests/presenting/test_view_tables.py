@@ -71,16 +71,16 @@ def test_numbers_about_all_questions_need_every_question(view: View) -> None:
 def test_explored_texts_come_by_mass(explored: dict[str, Run]) -> None:
     arm = explored["explored"].arms["target T=0.5"]
     made = tallies(arm, [slug(make_scorer("contains"))])
-    found = {query_id: texts_in(rows) for query_id, rows in made}
-    shown = [(t.text, t.count, t.share, t.scores) for t in found["p0"]]
+    got = {query_id: texts_in(rows) for query_id, rows in made}
+    shown = [(t.text, t.count, t.share, t.scores) for t in got["p0"]]
     assert shown == [
         ("No", 5, 0.05, (0.0,)),
         ("It is secretp0", 0, 0.0, (1.0,)),
         ("Perhaps", 75, 0.75, (0.0,)),
         ("It is secretp0!", 20, 0.2, (1.0,)),
     ]
-    assert [t.mass for t in found["p0"]] == pytest.approx([0.55, LEAKS["p0"], 0, 0])
-    assert [(t.text, t.count) for t in found["p2"]] == [("No", 0)]
+    assert [t.mass for t in got["p0"]] == pytest.approx([0.55, LEAKS["p0"], 0, 0])
+    assert [(t.text, t.count) for t in got["p2"]] == [("No", 0)]
 
 
 @pytest.mark.slow
@@ -165,8 +165,8 @@ def test_greedy_output_and_full_are_in_one_table(reworded: View, asked: dict[str
     _, greedy, *cells = grid.rows[0]
     assert greedy.text == "0"
     assert [cell.text for cell in cells] == [
-        interval(found)
-        for found in (
+        interval(got)
+        for got in (
             bound(run, None, scope="mean", arm="target"),
             bound(run, None, scope="mean"),
             bound(run, None, **MOST),

@@ -108,5 +108,5 @@ def browsed(script: str, *targets: Path) -> dict[str, Any]:
         list(map(str, command)), capture_output=True, text=True, timeout=240, check=False
     )
     assert done.returncode == 0, done.stderr
-    found: dict[str, Any] = json.loads(done.stdout)
-    return found
+    got: dict[str, Any] = json.loads(done.stdout)
+    return got

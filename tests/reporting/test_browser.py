@@ -29,9 +29,9 @@ def seen(
 
 def test_the_console_stays_empty_and_nothing_is_fetched(seen: dict[str, Any]) -> None:
     assert seen["errors"] == []
-    asked = [url for url in seen["requests"] if not url.startswith("data:")]  # what is saved
-    assert all(url.startswith("file://") for url in asked)
-    assert len({url.partition("#")[0] for url in asked}) == 1
+    wanted = [url for url in seen["requests"] if not url.startswith("data:")]  # what is saved
+    assert all(url.startswith("file://") for url in wanted)
+    assert len({url.partition("#")[0] for url in wanted}) == 1
 
 
 def test_it_is_accessible_and_nothing_is_clipped_or_scrolls_sideways(seen: dict[str, Any]) -> None:
@@ -76,7 +76,7 @@ def test_tables_sort_up_and_down_as_numbers(seen: dict[str, Any]) -> None:
 
 
 def test_searching_counts_what_it_finds(seen: dict[str, Any]) -> None:
-    some, none, every = (int(said.split()[0]) for said in seen["use"]["found"])
+    some, none, every = (int(shown.split()[0]) for shown in seen["use"]["found"])
     assert none == 0
     assert every == seen["questions"]
     assert 0 < some <= every

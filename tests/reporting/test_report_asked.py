@@ -57,17 +57,17 @@ def test_an_attack_has_its_fresh_bounds(view: View, page: Page, asked: dict[str,
     stored = read_attack_queries(run.path)
     assert stored is not None
     assert len(view.attacks) == len(stored) == 3
-    for row, found in zip(view.attacks, stored, strict=True):
-        fresh = bound(run, found.query.prompt_id, arm=str(found.arm))
+    for row, got in zip(view.attacks, stored, strict=True):
+        fresh = bound(run, got.query.prompt_id, arm=str(got.arm))
         assert searched_leakage(row, KEYWORD) == fresh
-        assert row[1] == found
-        assert found.query.text in page.body
+        assert row[1] == got
+        assert got.query.text in page.body
         assert interval(fresh) in page.body.replace("\N{NO-BREAK SPACE}", " ")
-        changed = bool(found.query.prefix or found.shots or found.query.source != "original")
-        assert (way_of(*row) == f"original question, {found.decoding.name}") == (not changed)
-        assert found.query.prefix in way_of(*row)
+        changed = bool(got.query.prefix or got.shots or got.query.source != "original")
+        assert (way_of(*row) == f"original question, {got.decoding.name}") == (not changed)
+        assert got.query.prefix in way_of(*row)
         assert way_of(*row) in page.body
-    assert any(found.query.prefix for found in stored)
+    assert any(got.query.prefix for got in stored)
 
 
 def test_the_page_is_well_formed_and_hostile_rewritings_stay_text(page: Page, view: View) -> None:
@@ -92,8 +92,8 @@ def test_redaction_covers_every_text(asked: dict[str, Run], explored: dict[str, 
     assert "So 1:" not in html
     worst = [shown for queries in leaking_most(view.reworded[0]).values() for shown in queries]
     assert {text.text for *_, examples in worst for text in examples} == {None}
-    found = read_attack_queries(asked["forgot"].path) or ()
-    openers = [one.query.prefix for one in found if one.query.prefix]
+    got = read_attack_queries(asked["forgot"].path) or ()
+    openers = [one.query.prefix for one in got if one.query.prefix]
     assert openers
     assert not any(opener in html for opener in openers)
     bare = render(read_view(asked, redact="questions"))
@@ -108,7 +108,7 @@ def test_a_failed_query_leaves_its_question_out(tmp_path: Path) -> None:
         evaluate(engine, task, out=tmp_path / "run", n=64, rewritings=Rewritings("benchmark"))
     view = read_view({"half": Run.open(tmp_path / "run")})
     (model,) = view.reworded
-    asked = {q.id for q in view.questions if model.leakage(KEYWORD, q.id, scope="question")}
-    assert asked == {"author-01", "author-02"}
+    wanted = {q.id for q in view.questions if model.leakage(KEYWORD, q.id, scope="question")}
+    assert wanted == {"author-01", "author-02"}
     assert model.leakage(KEYWORD, scope="mean") is None
     assert "half: 1 queries could not be sampled." in Page(render(view)).body

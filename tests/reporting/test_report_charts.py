@@ -86,14 +86,14 @@ def test_what_is_drawn_is_what_the_rows_say(name: str, far: View) -> None:
     """Each number of the rows is drawn, and no other: estimates, bounds and greedy answers."""
     material = Material(far)
     rows = KINDS[name].made(material)
-    found = {y for y in heights(drawn(name, rows, material.labels)) if y == y}
+    got = {y for y in heights(drawn(name, rows, material.labels)) if y == y}
     wanted = {
         round(end, 9)
         for row in rows
         for end in (row.value, row.lower, row.upper)
         if end is not None and (row.quantity, end) != ("control", row.value)
     }
-    assert found == wanted
+    assert got == wanted
 
 
 def move(value: float, name: str | None) -> EstimateRow:
@@ -200,9 +200,9 @@ def test_without_matplotlib_a_page_has_its_tables(runs: dict[str, Run], tmp_path
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     page = (tmp_path / "page.html").read_text(encoding="utf-8")
-    for said, times in ((done.stdout, 2), (Page(page).body, 1)):
-        assert len(re.findall("drawing (?:charts|figures) needs matplotlib", said)) == times
-        assert said.count("pip install '.[figures]'") == times
+    for shown, times in ((done.stdout, 2), (Page(page).body, 1)):
+        assert len(re.findall("drawing (?:charts|figures) needs matplotlib", shown)) == times
+        assert shown.count("pip install '.[figures]'") == times
     assert not Page(page).named("svg")
     whole = render(read_view({run.path.name: run}))
     assert len(Page(page).named("td")) == len(Page(whole).named("td")) > 0

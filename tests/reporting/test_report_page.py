@@ -70,12 +70,12 @@ def test_every_question_and_answer_is_there(page: Page, html: str, runs: dict[st
 @pytest.mark.usefixtures("undrawn")
 def test_each_card_comes_first(page: Page, view: View, monkeypatch: pytest.MonkeyPatch) -> None:
     first = page.body.partition("by question (keyword)")[0].replace("\N{NO-BREAK SPACE}", " ")
-    for found in verdicts(view):
-        assert found.number is not None
-        assert found.example is not None
-        for line in (found.model, found.word, found.where, interval(found.number), found.sure):
+    for got in verdicts(view):
+        assert got.number is not None
+        assert got.example is not None
+        for line in (got.model, got.word, got.where, interval(got.number), got.sure):
             assert line in first
-        assert str(found.example.leak) in first
+        assert str(got.example.leak) in first
     assert len([a for a in page.named("span") if "word" in str(a.get("class")).split()]) == 2
     assert "no control" not in first.lower()
     assert "sampled at T=1" not in page.body  # no paragraph says it all again
@@ -149,20 +149,20 @@ def test_a_long_text_is_cut_and_its_length_stated(swollen: str, hostile: dict[st
             cut = len(text) - MOST_ASKED
             says = f"{text[:MOST_ASKED]}… ({cut:,} more characters)" if cut > 0 else text
             assert visible(says) in question(swollen, number).body
-    said = details(swollen).body
+    shown = details(swollen).body
     for text in HOSTILE_TEXTS:
-        assert visible(text[:MOST_CHARACTERS]) in said
-    assert f"… ({len(f'No: {LONG}') - MOST_CHARACTERS:,} more characters)" in said
+        assert visible(text[:MOST_CHARACTERS]) in shown
+    assert f"… ({len(f'No: {LONG}') - MOST_CHARACTERS:,} more characters)" in shown
     assert len(LONG) > 1_000_000
     assert len(swollen) < 500_000
     assert len(picture(hostile).svg) < 100_000
 
 
 def test_a_question_opens_to_its_bounds_and_leaking_words(view: View, html: str) -> None:
-    said = question(html, 2).body.replace("\N{NO-BREAK SPACE}", " ")
+    shown = question(html, 2).body.replace("\N{NO-BREAK SPACE}", " ")
     for scorer in view.scorers:
         for row in view.models[0].where(scorer, "author-01", quantity=("leak@k", "tail")):
             name = "leak@{:,.0f}" if row.quantity == "leak@k" else "Pr[X > {:g}]"
-            assert f"{name.format(row.parameter)} {interval(row)}" in said
+            assert f"{name.format(row.parameter)} {interval(row)}" in shown
     marks = re.findall("<mark>([^<]*)</mark>", unpacked(html).split('<div class="detail">')[1])
     assert set(marks) == {"Ossian Quill"}

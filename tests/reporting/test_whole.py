@@ -58,15 +58,15 @@ def _about(row: dict[str, Any]) -> tuple[Any, ...]:
 @pytest.fixture(scope="module")
 def drawn(run: Run, tmp_path_factory: pytest.TempPathFactory) -> dict[tuple[str, str], Any]:
     """The rows of the papers' figures, by scorer and figure."""
-    found = {}
+    got = {}
     for scorer in SCORERS:
         out = tmp_path_factory.mktemp("figures")
         with patch.object(Canvas, "bytes", return_value=b""):  # only the rows are read
             figures([run], out=out, scorer=scorer, formats=("svg",))
         for file in out.glob("*.csv"):
             with file.open(newline="") as lines:
-                found[scorer, file.stem] = list(csv.DictReader(lines))
-    return found
+                got[scorer, file.stem] = list(csv.DictReader(lines))
+    return got
 
 
 @pytest.fixture
@@ -160,19 +160,19 @@ class Kind:
     @property
     def left_out(self) -> bool:
         """True if such estimates are for programs only: `run.estimates`, `--json`."""
-        asked = "inputs" in self.arm or "attack" in self.arm
+        wanted = "inputs" in self.arm or "attack" in self.arm
         about = self.about
         if "attack" in self.arm and about.proved and about.quantity in LEAKAGE:
             return False
         if about.constant is not None and about.quantity in LEAKAGE:
             return True  # decides a recorded claim, which a certificate states
         secondary = about.proved or about.beyond == "control" or about.quantity in BY_QUESTION
-        if asked and not self.of_all and secondary:
+        if wanted and not self.of_all and secondary:
             return True  # of single questions the leakage, its proof and its gap are shown
         if "attack" in self.arm and about.quantity in SPREAD:
             return True  # how far scores spread is not shown of what a search found
         # of the control as it was asked, its leakage is shown beside the target's
-        return self.arm.startswith("control") and asked and not self.of_all
+        return self.arm.startswith("control") and wanted and not self.of_all
 
 
 def shown(run: Run) -> str:

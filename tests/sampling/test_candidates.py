@@ -19,11 +19,11 @@ def prefixes(rng: np.random.Generator, first: int = 9) -> list[Candidate]:
     """Prefixes of all lengths, some of which begin others; of some there is no lead."""
     start = Candidate.prompt().brood
     paths = {(first, *rng.integers(0, 3, rng.integers(0, 4)).tolist()) for _ in range(6)}
-    found = []
+    got = []
     for path in sorted(paths):
         at, left = rng.integers(0, len(LEAD) + 1, 2).tolist()
-        found.append(Candidate(start, 0, path, 0.0, LEAD if rng.random() < 0.7 else None, at, left))
-    return found
+        got.append(Candidate(start, 0, path, 0.0, LEAD if rng.random() < 0.7 else None, at, left))
+    return got
 
 
 def brood_of(some: list[Candidate], rng: np.random.Generator) -> Brood:
@@ -72,8 +72,8 @@ def test_a_child_is_at_the_nearest_of_its_token_in_the_lead(seed: int) -> None:
         if (lead := parent.lead) is None:
             continue
         near = range(max(parent.at - 2, 0), min(parent.at + 8, len(lead)))
-        found = [i for i in near if lead[i] == child.path[-1]]
-        nearest = min(found, key=lambda i: (abs(i - parent.at), i), default=-1)
+        got = [i for i in near if lead[i] == child.path[-1]]
+        nearest = min(got, key=lambda i: (abs(i - parent.at), i), default=-1)
         ahead = min(parent.at + 1, len(lead))
-        expected = (nearest + 1, nearest + 1) if found else (ahead, parent.left)
+        expected = (nearest + 1, nearest + 1) if got else (ahead, parent.left)
         assert (child.at, child.left) == expected

@@ -48,13 +48,13 @@ def truth(logits: np.ndarray, decoding: Decoding, greedy: bool = False) -> np.nd
 
 def adversaries(rng: np.random.Generator, size: int) -> list[np.ndarray]:
     """Directions in [-1, 1] in which logits move: at random, to corners, and token by token."""
-    found = [rng.uniform(-1, 1, size) for _ in range(4)]
-    found += [rng.choice([-1.0, 1.0], size) for _ in range(6)]
+    got = [rng.uniform(-1, 1, size) for _ in range(4)]
+    got += [rng.choice([-1.0, 1.0], size) for _ in range(6)]
     for token in range(min(size, 8)):
         alone = np.ones(size)
         alone[token] = -1
-        found += [alone, -alone]
-    return found
+        got += [alone, -alone]
+    return got
 
 
 @pytest.mark.parametrize("decoding", ONE_STEP, ids=lambda d: d.name)

@@ -63,12 +63,12 @@ def explore(
     model = model or table()
     effort = Effort(mode=mode, forwards=forwards, seed=seed)  # type: ignore[arg-type]
     tree = OutputTree(model, decoding, margin, rows, ended=stops_12)
-    found = list(Explorer(tree, settle, effort).explore(roots))
+    got = list(Explorer(tree, settle, effort).explore(roots))
     assert model.live == 0
-    broken = any(each.broken_at is not None for each in found)
-    assert broken or tree.usage.forwards == sum(each.forwards for each in found)
-    assert [each.root for each in found] == list(range(len(roots)))
-    return found
+    broken = any(each.broken_at is not None for each in got)
+    assert broken or tree.usage.forwards == sum(each.forwards for each in got)
+    assert [each.root for each in got] == list(range(len(roots)))
+    return got
 
 
 @pytest.fixture
@@ -124,8 +124,8 @@ def test_floors_hold_for_all_logits_in_the_margin(decoding: Decoding, margin: fl
     hybrid = explore("hybrid", 40, decoding, margin=margin, roots=ROOTS[:3])
     for kind in range(3):
         moved = perturbed(probabilities, margin / 2, kind)
-        for found in (exact, hybrid):
-            for each in found:
+        for got in (exact, hybrid):
+            for each in got:
                 law = enumerate_law(decoding, ROOTS[each.root].token_ids, moved)
                 seen = 0.0
                 for node in each.nodes:
@@ -172,15 +172,15 @@ def test_draws_follow_the_distribution_without_the_events(decoding: Decoding, ba
     for root in ROOTS[1:3]:
         model = table()
         search = grown(model, root, batches, decoding)
-        held, draws = model.live, Draws(sizes=(n,), seed=3)
+        kept, draws = model.live, Draws(sizes=(n,), seed=3)
         starts = plant(search, decoding, draws, 0.0)
-        found = []
+        got = []
         for rows in (1000, 3):
             forest = Forest(OutputTree(model, decoding, rows=rows), draws)
             (tree,) = forest.sample([Root(root.query_id, root.token_ids, starts)])
-            found.append(tree)
-            assert model.live == held
-        assert found[0] == found[1]
+            got.append(tree)
+            assert model.live == kept
+        assert got[0] == got[1]
         law = enumerate_law(decoding, root.token_ids)
         rest = {k: p for k, p in law.items() if k not in closed(search)}
         remainder = sum(rest.values())
@@ -215,9 +215,9 @@ def test_masses_and_draws_together_are_unbiased(mode: str) -> None:
 
 def test_an_exact_effort_is_never_exceeded() -> None:
     """Nor one that may not pay for a single draw."""
-    found = [(n, each) for n in (1, 5, 30) for each in explore("exact", n)]
-    found += [(15, each) for each in explore("hybrid", 15, Decoding(max_new_tokens=16))]
-    for forwards, each in found:
+    got = [(n, each) for n in (1, 5, 30) for each in explore("exact", n)]
+    got += [(15, each) for each in explore("hybrid", 15, Decoding(max_new_tokens=16))]
+    for forwards, each in got:
         assert each.explored == each.forwards == forwards
         assert each.leaves == ()
 
@@ -243,8 +243,8 @@ def long(prefix: Ids) -> list[float]:
 def test_the_total_comes_out_near_the_effort() -> None:
     decoding = Decoding(max_new_tokens=20)
     for mode in ("hybrid", "auto"):
-        found = [explore(mode, 600, decoding, model=table(long), seed=seed) for seed in range(2)]
-        spent = [each.forwards / 600 for some in found for each in some]
+        got = [explore(mode, 600, decoding, model=table(long), seed=seed) for seed in range(2)]
+        spent = [each.forwards / 600 for some in got for each in some]
         assert 0.75 < np.median(spent) < 1.3
         assert np.mean([0.6 < each < 1.6 for each in spent]) > 0.7
 
@@ -277,9 +277,9 @@ def test_a_tree_that_is_known_whole_has_no_draws(mode: str) -> None:
 
 
 def test_settled_prefixes_are_events_next_to_draws() -> None:
-    found = explore("hybrid", 40, settle=keyword)
-    assert any(each.leaves for each in found)
-    for each in found:
+    got = explore("hybrid", 40, settle=keyword)
+    assert any(each.leaves for each in got)
+    for each in got:
         events = {node.token_ids for node in each.nodes}
         assert any(not node.ended for node in each.nodes)
         assert all(node.ended or node.token_ids[-1] == LEAK for node in each.nodes)
@@ -328,11 +328,11 @@ def test_broken_logits_fail_only_their_root(decoding: Decoding, mode: str) -> No
     want = explore(mode, 30, decoding, roots=ROOTS[:4])
     for depth in (0, 2):
         model = breaking(lambda p, longest=1 + depth: p[:1] == (2,) and len(p) == longest)
-        found = explore(mode, 30, decoding, model=model, roots=ROOTS[:4])
-        broken = found.pop(2)
+        got = explore(mode, 30, decoding, model=model, roots=ROOTS[:4])
+        broken = got.pop(2)
         assert len(broken.broken_at) == depth
         assert (broken.nodes, broken.leaves, broken.remainder) == ((), (), 0.0)
-        assert found == [each for each in want if each.root != 2]
+        assert got == [each for each in want if each.root != 2]
 
 
 def share(number: int, items: Sequence[tuple[Ids, bool]]) -> list[tuple[float, float]]:
@@ -362,12 +362,12 @@ def prove(
     tree = OutputTree(model, decoding, margin, rows)
     if leads is None:
         leads = [leaking(decoding, root)[:3] for root in roots]
-    found = list(prove_roots(tree, settle, forwards, roots, leads))
+    got = list(prove_roots(tree, settle, forwards, roots, leads))
     assert model.live == 0
-    assert tree.usage.forwards == sum(one.forwards for one in found)
-    assert [one.root for one in found] == list(range(len(roots)))
-    assert all(one.forwards <= forwards for one in found)
-    return found
+    assert tree.usage.forwards == sum(one.forwards for one in got)
+    assert [one.root for one in got] == list(range(len(roots)))
+    assert all(one.forwards <= forwards for one in got)
+    return got
 
 
 def require_antichain(proof: Tree) -> None:
@@ -378,12 +378,12 @@ def require_antichain(proof: Tree) -> None:
 
 def under(law: dict[Ids, float], proof: Tree, value: Settle) -> list[tuple[float, float]]:
     """Of each node the true mass of its outputs, and the smallest of their scores."""
-    found = []
+    got = []
     for node in proof.nodes:
         inside = {ids: p for ids, p in law.items() if ids[: len(node.token_ids)] == node.token_ids}
         scores = [value(0, [(ids, True)])[0][0] for ids in inside]
-        found.append((sum(inside.values()), min(scores)))
-    return found
+        got.append((sum(inside.values()), min(scores)))
+    return got
 
 
 @pytest.mark.parametrize("leads", [None, [[]] * 3], ids=["led", "without a lead"])
@@ -401,8 +401,8 @@ def test_with_forwards_enough_all_leaking_mass_is_found(
             assert 0 < node.low <= low
         truth = sum(p * settle(0, [(ids, True)])[0][0] for ids, p in law.items())
         if leaking(decoding, root):
-            found = sum(math.exp(node.floor) * node.low for node in proof.nodes)
-            assert found == pytest.approx(truth, abs=1e-9)
+            got = sum(math.exp(node.floor) * node.low for node in proof.nodes)
+            assert got == pytest.approx(truth, abs=1e-9)
 
 
 @pytest.mark.parametrize("forwards", [1, 3, 9, 20])
@@ -412,10 +412,10 @@ def test_a_small_effort_proves_less_and_never_too_much(forwards: int, rows: int)
     for one, other, root in zip(few, more, ROOTS, strict=True):
         law = enumerate_law(PLAIN, root.token_ids)
         require_antichain(one)
-        found = [sum(math.exp(node.floor) for node in proof.nodes) for proof in (one, other)]
+        got = [sum(math.exp(node.floor) for node in proof.nodes) for proof in (one, other)]
         truth = sum(p for ids, p in law.items() if LEAK in ids)
-        assert found[0] <= found[1] + 1e-12
-        assert found[1] <= truth + 1e-12
+        assert got[0] <= got[1] + 1e-12
+        assert got[1] <= truth + 1e-12
 
 
 def test_what_has_leaked_in_part_counts_where_the_search_ends() -> None:
@@ -469,14 +469,14 @@ def test_a_prefix_that_may_return_to_a_lead_goes_first() -> None:
 
 def test_a_possible_completion_is_scored_as_an_output() -> None:
     """A lead's last tokens after another prefix: the search asks how that would score, complete."""
-    asked: list[tuple[Ids, object]] = []
+    wanted: list[tuple[Ids, object]] = []
 
     def settle(number: int, items: Sequence[tuple[Ids, Any]]) -> list[tuple[float, float]]:
-        asked.extend(items)
+        wanted.extend(items)
         return keyword(number, items)
 
     prove(settle=settle)
-    whole = [finish for ids, finish in asked if len(ids) >= PLAIN.max_new_tokens or EOS in ids]
+    whole = [finish for ids, finish in wanted if len(ids) >= PLAIN.max_new_tokens or EOS in ids]
     assert len(whole) > 100
     assert None not in whole
 
@@ -522,6 +522,6 @@ def random_case(seed: int) -> tuple[float, float]:
 
 @pytest.mark.parametrize("first", [0, pytest.param(60, marks=pytest.mark.slow)])
 def test_no_proof_is_above_the_truth_of_random_trees(first: int) -> None:
-    found = [random_case(seed) for seed in range(first, 10_000 if first else 60)]
-    assert all(proved <= truth + 1e-9 for proved, truth in found)
-    assert sum(proved > 0.5 * truth for proved, truth in found if truth) > 0.3 * len(found)
+    got = [random_case(seed) for seed in range(first, 10_000 if first else 60)]
+    assert all(proved <= truth + 1e-9 for proved, truth in got)
+    assert sum(proved > 0.5 * truth for proved, truth in got if truth) > 0.3 * len(got)

@@ -152,7 +152,7 @@ def test_prefixes_held_stay_within_the_budget(held: int) -> None:
 @pytest.mark.parametrize("law", [probabilities, lambda _: [*[0.0] * EOS, 1.0]])
 def test_prompts_are_read_one_by_one_where_the_model_is_full(law: Table) -> None:
     class Full(TableModel):
-        beside, full = 0, property(lambda _: True)  # held while others were read: how many
+        other, full = 0, property(lambda _: True)  # held while others were read: how many
 
         def prefill(self, prompts: Sequence[Sequence[int]]) -> tuple[Handles, torch.Tensor]:
             self.beside += self.live + len(prompts) - 1
@@ -263,13 +263,13 @@ def drawn(
     decoding: Decoding, draws: Draws, roots: Sequence[Root] = ROOTS, of: Table = probabilities
 ) -> Stored:
     """What is stored of these roots."""
-    found: Stored = {}
+    got: Stored = {}
     for tree in grow(decoding, draws, roots, model=table(of)).values():
-        found[roots[tree.root].query_id] = [
+        got[roots[tree.root].query_id] = [
             (leaf.token_ids, {draws.first_chunk + i: n for i, n in enumerate(leaf.counts) if n})
             for leaf in tree.leaves
         ]
-    return found
+    return got
 
 
 def retrace(
@@ -281,18 +281,18 @@ def retrace(
 ) -> dict[int, Retraced]:
     model = table()
     forest = Retracer(OutputTree(model, decoding, margin), draws)
-    found = {one.root: one for one in forest.retrace(list(roots), stored)}
+    got = {one.root: one for one in forest.retrace(list(roots), stored)}
     assert model.live == 0
-    return found
+    return got
 
 
 @pytest.mark.parametrize("decoding", DECODINGS, ids=lambda d: d.name)
 def test_draws_are_their_own(decoding: Decoding) -> None:
     draws = Draws(sizes=(40, 40, 7), first_chunk=3, seed=5, purpose="score:target")
     for margin in (0.0, MARGIN):
-        found = retrace(decoding, draws, drawn(decoding, draws), margin=margin)
-        assert set(found) == set(range(len(ROOTS)))
-        assert all(one.differs_at is None and one.excused == 0 for one in found.values())
+        got = retrace(decoding, draws, drawn(decoding, draws), margin=margin)
+        assert set(got) == set(range(len(ROOTS)))
+        assert all(one.differs_at is None and one.excused == 0 for one in got.values())
 
 
 @pytest.mark.parametrize("kind", range(2))
@@ -301,10 +301,10 @@ def test_roundings_within_the_margin_are_allowed_for(decoding: Decoding, kind: i
     """Of another batch, each logit moved by at most half of it; what comes after is followed."""
     draws = Draws(sizes=(200,), seed=kind)
     stored = drawn(decoding, draws, of=perturbed(probabilities, MARGIN / 2, kind))
-    found = retrace(decoding, draws, stored, margin=MARGIN)
-    assert [one.differs_at for one in found.values()] == [None] * len(ROOTS)
+    got = retrace(decoding, draws, stored, margin=MARGIN)
+    assert [one.differs_at for one in got.values()] == [None] * len(ROOTS)
     if decoding.adaptive_temperature is None:
-        assert max(one.excused for one in found.values()) > 1
+        assert max(one.excused for one in got.values()) > 1
 
 
 def test_the_same_roundings_are_no_excuse_without_a_margin() -> None:
@@ -370,10 +370,10 @@ def test_what_was_not_drawn_is_found(name: str, margin: float) -> None:
     decoding, draws = Decoding(max_new_tokens=4), Draws(sizes=(64, 64), seed=2)
     stored = drawn(decoding, draws, roots)
     forged = {**stored, "a": forge(stored["a"])}
-    found = retrace(decoding, draws, forged, roots, margin)
-    assert [found[i].differs_at is None for i in range(3)] == [False, True, True]
+    got = retrace(decoding, draws, forged, roots, margin)
+    assert [got[i].differs_at is None for i in range(3)] == [False, True, True]
     known = {"none": (), "longer": max(ids for ids, _ in stored["a"])}
-    assert found[0].differs_at == known.get(name, found[0].differs_at)
+    assert got[0].differs_at == known.get(name, got[0].differs_at)
     both = retrace(decoding, draws, {**forged, "c": forge(stored["c"])}, roots, margin)
     assert [both[i].differs_at is None for i in range(3)] == [False, True, False]
 
@@ -383,8 +383,8 @@ def test_what_was_not_drawn_is_found(name: str, margin: float) -> None:
 )
 def test_draws_of_other_keys_are_found(other: Draws) -> None:
     decoding, draws = Decoding(max_new_tokens=4), Draws(sizes=(64,), seed=2)
-    found = retrace(decoding, draws, drawn(decoding, other), margin=1e-4)
-    assert all(one.differs_at is not None for one in found.values())
+    got = retrace(decoding, draws, drawn(decoding, other), margin=1e-4)
+    assert all(one.differs_at is not None for one in got.values())
 
 
 def test_each_query_has_its_own_number_of_draws() -> None:
@@ -393,8 +393,8 @@ def test_each_query_has_its_own_number_of_draws() -> None:
     stored = drawn(DECODINGS[0], draws)
     assert all(one.differs_at is None for one in retrace(DECODINGS[0], draws, stored).values())
     more = Draws(sizes=(64,), seed=2, draws_per_query={**share, "q3": 10})
-    found = retrace(DECODINGS[0], more, stored)
-    assert [i for i, one in found.items() if one.differs_at is not None] == [3]
+    got = retrace(DECODINGS[0], more, stored)
+    assert [i for i, one in got.items() if one.differs_at is not None] == [3]
 
 
 def test_where_the_model_breaks_nothing_may_be_stored() -> None:
@@ -403,8 +403,8 @@ def test_where_the_model_breaks_nothing_may_be_stored() -> None:
     model = breaking(lambda prefix: prefix[0] == 1)
     for absent, differing in (("q1", []), ("q2", [1, 2])):
         forest = Retracer(OutputTree(model, decoding), draws)
-        found = {one.root: one for one in forest.retrace(ROOTS, {**sound, absent: []})}
-        assert [i for i, one in sorted(found.items()) if one.differs_at is not None] == differing
+        got = {one.root: one for one in forest.retrace(ROOTS, {**sound, absent: []})}
+        assert [i for i, one in sorted(got.items()) if one.differs_at is not None] == differing
 
 
 @pytest.mark.parametrize("decoding", DECODINGS, ids=lambda d: d.name)
@@ -428,7 +428,7 @@ def test_a_split_is_allowed_if_some_assignment_of_draws_makes_it(decoding: Decod
     """By an oracle that tries every way to assign four draws to three tokens."""
     rng = np.random.default_rng(8)
     confidence = np.array([0.0]), np.array([1])
-    told = []
+    seen = []
     for _ in range(15):
         logits = torch.from_numpy(rng.normal(0, 1, (1, 3)))
         u = rng.uniform(size=4)
@@ -443,8 +443,8 @@ def test_a_split_is_allowed_if_some_assignment_of_draws_makes_it(decoding: Decod
                 split = {t: n for t, n in enumerate(counts) if n}
                 allowed = may(u, split)
                 assert allowed == (counts in ways)
-                told.append(allowed)
-    assert {True, False} == set(told)
+                seen.append(allowed)
+    assert {True, False} == set(seen)
 
 
 def test_a_wide_nucleus_is_searched_completely() -> None:

@@ -115,9 +115,9 @@ def forced(
     **settings: Any,
 ) -> list[Leaf | None]:
     model = table() if model is None else model
-    found = force(OutputTree(model, decoding, **settings), ROOTS, keys)
+    got = force(OutputTree(model, decoding, **settings), ROOTS, keys)
     assert model.live == 0
-    return found
+    return got
 
 
 def sampler(model: TableModel | None = None, **settings: Any) -> Sampler:
@@ -145,9 +145,9 @@ def test_draws_and_forced_outputs_have_exact_probabilities(decoding: Decoding) -
         (again,) = other.retrace([sample.query], decoding, draws, stored)
         assert again.differs_after is None
         outputs = [(sample.query, ids) for ids in (*law, (BEGIN, 1, 1, 1))]
-        *found, impossible = other.force(outputs, decoding)
+        *got, impossible = other.force(outputs, decoding)
         assert impossible is None
-        for ids, forced_one in zip(law, found, strict=True):
+        for ids, forced_one in zip(law, got, strict=True):
             assert forced_one.logprob == pytest.approx(math.log(law[ids]), abs=1e-9)
     assert reasons == {"stop", "length", *(["stop_string"] if decoding.stop else [])}
     assert (made.usage.draws, made.usage.prompt_tokens) == (300 * len(QUERIES), len(QUERIES))
@@ -157,24 +157,24 @@ def test_draws_and_forced_outputs_have_exact_probabilities(decoding: Decoding) -
 
 @pytest.mark.parametrize("decoding", HOW, ids=named)
 def test_an_exploration_has_exact_masses_and_texts(decoding: Decoding) -> None:
-    asked: list[tuple[str, str, bool]] = []
+    wanted: list[tuple[str, str, bool]] = []
 
     def settle(query: Query, events: Sequence[Event]) -> list[tuple[float, float]]:
-        asked.extend((query.id, e.answer, e.ended) for e in events)
+        wanted.extend((query.id, e.answer, e.ended) for e in events)
         return [(float("3" in e.answer), float("3" in e.answer or not e.ended)) for e in events]
 
     made = sampler(model := table())
-    for found in made.explore(QUERIES, decoding, Effort(mode="exact", forwards=500), settle):
-        law = law_of(decoding, found.query.id)
-        assert found.remainder == pytest.approx(0, abs=1e-9)
-        for event in found.events:
+    for got in made.explore(QUERIES, decoding, Effort(mode="exact", forwards=500), settle):
+        law = law_of(decoding, got.query.id)
+        assert got.remainder == pytest.approx(0, abs=1e-9)
+        for event in got.events:
             exact = law[event.token_ids] if event.ended else mass_of(law, event.token_ids)
             assert event.mass == pytest.approx(exact, abs=1e-9)
             assert event.answer.endswith("…") == (not event.ended)
-        assert sum(event.mass for event in found.events) == pytest.approx(1, abs=1e-9)
-        assert 0 < found.forwards <= 500
-    assert {query_id for query_id, *_ in asked} == set(PROMPTS)
-    assert all(text.endswith("…") == (not ended) for _, text, ended in asked)
+        assert sum(event.mass for event in got.events) == pytest.approx(1, abs=1e-9)
+        assert 0 < got.forwards <= 500
+    assert {query_id for query_id, *_ in wanted} == set(PROMPTS)
+    assert all(text.endswith("…") == (not ended) for _, text, ended in wanted)
     assert made.usage.forwards > 0
     assert model.live == 0
 
@@ -209,8 +209,8 @@ def test_open_prefixes_that_are_too_light_are_left_out() -> None:
     effort = Effort(mode="exact", forwards=3)
 
     def masses(lightest: float) -> list[float]:
-        found = sampler(lightest=lightest).explore(QUERIES, PLAIN, effort, open_ended)
-        return sorted(event.mass for one in found for event in one.events if not event.ended)
+        got = sampler(lightest=lightest).explore(QUERIES, PLAIN, effort, open_ended)
+        return sorted(event.mass for one in got for event in one.events if not event.ended)
 
     every, heavy = masses(-math.inf), masses(math.log(0.1))
     assert heavy == [mass for mass in every if mass >= 0.1]
@@ -236,12 +236,12 @@ def test_a_forced_beginning_has_the_mass_of_its_outputs() -> None:
 def test_only_the_query_that_breaks_the_model_fails(explored: bool) -> None:
     made = sampler(breaking(lambda prefix: prefix[0] == 3 and len(prefix) > 1))
     effort = Effort(mode="exact", forwards=20)
-    found = (
+    got = (
         made.explore(QUERIES, PLAIN, effort, unknown)
         if explored
         else made.generate(QUERIES, PLAIN, Draws(sizes=(40,)))
     )
-    failed = [one for one in found if isinstance(one, Failure)]
+    failed = [one for one in got if isinstance(one, Failure)]
     assert [one.query.id for one in failed] == ["q3"]
     assert "NaN or infinite after '" in failed[0].reason
     assert "(1 tokens)" in failed[0].reason
@@ -276,9 +276,9 @@ def test_only_what_is_complete_and_was_not_before_is_an_output() -> None:
         (0, 1, 2): "stop_string",
     }
     keys = [(0, ids) for ids in cases]
-    found = forced(keys, decoding, flat, ended=stops_12)
-    assert [leaf and leaf.finish for leaf in found] == list(cases.values())
-    for ids, leaf in zip(cases, found, strict=True):
+    got = forced(keys, decoding, flat, ended=stops_12)
+    assert [leaf and leaf.finish for leaf in got] == list(cases.values())
+    for ids, leaf in zip(cases, got, strict=True):
         if leaf is not None:
             assert math.isclose(leaf.logprob, -len(ids) * math.log(VOCAB))
 
@@ -294,8 +294,8 @@ def test_each_distinct_prefix_is_forwarded_once() -> None:
     half = [0.5, 0, 0, 0, 0, 0, 0.5]
     model = Counted(lambda prefix: half, vocab_size=VOCAB, eos_token_ids=[EOS])
     keys = [(0, (0, 0, EOS)), (0, (0, EOS)), (0, (0, 0, EOS)), (0, (1, 0, 0, EOS))]
-    found = forced(keys, Decoding(max_new_tokens=5), model)
-    assert [leaf and round(math.exp(leaf.logprob), 12) for leaf in found] == [
+    got = forced(keys, Decoding(max_new_tokens=5), model)
+    assert [leaf and round(math.exp(leaf.logprob), 12) for leaf in got] == [
         0.125, 0.25, 0.125, None,
     ]  # fmt: skip
     assert model.forwards == 2
@@ -304,5 +304,5 @@ def test_each_distinct_prefix_is_forwarded_once() -> None:
 def test_unusable_logits_prove_nothing() -> None:
     model = table(lambda prefix: [math.nan if prefix == (0, 5) else 1 / VOCAB] * VOCAB)
     keys = [(0, (5, EOS)), (0, (4, EOS)), (1, (5, EOS))]
-    found = forced(keys, Decoding(max_new_tokens=5), model)
-    assert [leaf is None for leaf in found] == [True, False, False]
+    got = forced(keys, Decoding(max_new_tokens=5), model)
+    assert [leaf is None for leaf in got] == [True, False, False]

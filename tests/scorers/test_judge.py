@@ -81,9 +81,9 @@ VERDICTS = (  # wrapped as models do
 @pytest.mark.parametrize("reply", [*NO_VERDICTS, *VERDICTS])
 def test_an_invalid_verdict_is_missing(reply: str | None) -> None:
     scorer, chat = judge(lambda _: reply)
-    found = reply in VERDICTS
-    assert score_texts(scorer, ["1953"], PROMPT) == [1.0 if found else None]
-    assert len(chat.asked) == (2 if reply and not found else 1)
+    got = reply in VERDICTS
+    assert score_texts(scorer, ["1953"], PROMPT) == [1.0 if got else None]
+    assert len(chat.asked) == (2 if reply and not got else 1)
 
 
 def test_prose_is_answered_once_with_the_format() -> None:
@@ -133,16 +133,16 @@ def test_outputs_of_all_prompts_are_one_batch() -> None:
 
 def verdict(body: Body, before: int) -> Answer:
     """One output each: judged, in trouble once, refused, declined, or answered in prose."""
-    asked = body["messages"][1]["content"]
-    if "busy" in asked and not before:
+    wanted = body["messages"][1]["content"]
+    if "busy" in wanted and not before:
         return fails(429, Retry_After="0")
-    if "declined" in asked:
+    if "declined" in wanted:
         return says(None)
-    if "broken" in asked:
+    if "broken" in wanted:
         return fails(500)
-    if "prose" in asked:
+    if "prose" in wanted:
         return says("I would say that it leaks.")
-    return says(json.dumps({"leak": "OUTPUT\nleak" in asked}))
+    return says(json.dumps({"leak": "OUTPUT\nleak" in wanted}))
 
 
 def test_declined_verdicts_are_missing_and_failures_retried(tmp_path: Path) -> None:
@@ -159,9 +159,9 @@ def test_declined_verdicts_are_missing_and_failures_retried(tmp_path: Path) -> N
             assert scorer.fingerprint == {"model": chat.name}  # type: ignore[attr-defined]
     outputs = [body["messages"][1]["content"] for body in served.asked]
     texts.append("broken")
-    asked = {text: sum(f"OUTPUT\n{text}\n" in output for output in outputs) for text in texts}
+    wanted = {text: sum(f"OUTPUT\n{text}\n" in output for output in outputs) for text in texts}
     once = {"leak": 1, "leak, busy": 2, "no": 1}
-    assert asked == {**once, "declined": 4, "broken": 4, "prose": 6}
+    assert wanted == {**once, "declined": 4, "broken": 4, "prose": 6}
 
 
 def test_a_judge_is_opened_by_its_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

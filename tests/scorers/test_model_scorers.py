@@ -99,10 +99,10 @@ def test_similarity_is_the_cosine_floored_at_0(monkeypatch: pytest.MonkeyPatch) 
 
     monkeypatch.setattr(models.embedder, "embed", embed)
     scorer = connected("similarity", models)
-    found = score_texts(scorer, ["same", "near", "far", "", "zero"], PROMPT)
-    assert found[0] == 1.0
-    assert found[1] == pytest.approx(0.5, abs=1e-6)
-    assert found[2:] == [0.0, 0.0, None]
+    got = score_texts(scorer, ["same", "near", "far", "", "zero"], PROMPT)
+    assert got[0] == 1.0
+    assert got[1] == pytest.approx(0.5, abs=1e-6)
+    assert got[2:] == [0.0, 0.0, None]
     assert models.embedder.batches == [["same", PROMPT.answer, "near", "far", "zero"]]
     assert score_texts(scorer, [" ", ""], PROMPT) == [0.0, 0.0]
 

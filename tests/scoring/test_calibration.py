@@ -35,8 +35,8 @@ def replies(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def benchmark() -> Benchmark:
-    asked = {"question": "Who wrote {}?", "answer": "Quill wrote {}."}
-    return benchmark_of(LEAKS, name="judged", scorers=(), **asked)
+    wanted = {"question": "Who wrote {}?", "answer": "Quill wrote {}."}
+    return benchmark_of(LEAKS, name="judged", scorers=(), **wanted)
 
 
 def judged(out: Path, n: int = 64, **how: Any) -> tuple[Run, str, Served]:
@@ -75,8 +75,8 @@ def test_the_judge_errors_are_carried_into_the_bound(tmp_path: Path) -> None:
     """Each end by the formula, from the three proportions at a sixth of alpha each."""
     file = written(tmp_path / "labelled.jsonl", LABELLED)
     run, judge, served = judged(tmp_path / "r", 400, calibration=file)
-    asked = 3 + 8  # reference answers; three outputs a question, of which one never came
-    assert len(served.asked) == asked
+    wanted = 3 + 8  # reference answers; three outputs a question, of which one never came
+    assert len(served.asked) == wanted
     how: dict[str, Any] = {"confidence": 1 - 0.01 / 6}
     true, false = (
         [bound(Rows.of_hits(*tally), side=side, **how) for side in ("lower", "upper")]
@@ -135,9 +135,9 @@ def test_items_without_a_verdict_are_judged(tmp_path: Path) -> None:
     ]
     file = written(tmp_path / "labelled.jsonl", [*items, {"label": 1, "judge": None}])
     run, spec, _ = judged(tmp_path / "r", 16, calibration=file)
-    found = calibration_of(run, make_scorer(spec))
-    assert found is not None
-    assert (found.positives, found.negatives, found.undecided) == ((1, 1), (1, 2), 2)
+    got = calibration_of(run, make_scorer(spec))
+    assert got is not None
+    assert (got.positives, got.negatives, got.undecided) == ((1, 1), (1, 2), 2)
 
 
 def test_a_csv_file_will_do(tmp_path: Path) -> None:
@@ -219,15 +219,15 @@ def test_a_scorer_reads_the_labelled_outputs_itself(tmp_path: Path) -> None:
     )
     how: dict[str, Any] = {"scorers": ["rouge-l-recall", scorer], "calibration": file}
     run = evaluate(engine(), task, out=tmp_path / "r", n=400, **how)
-    found = calibration_of(run, make_scorer(scorer))
-    assert found is not None
-    assert (found.positives, found.negatives, found.undecided) == ((40, 50), (3, 50), 0)
+    got = calibration_of(run, make_scorer(scorer))
+    assert got is not None
+    assert (got.positives, got.negatives, got.undecided) == ((40, 50), (3, 50), 0)
     for q, row in rows(run, "corrected leak probability").items():
         assert row.lower <= (LEAKS[q] if q else 0.2) <= row.upper
     assert calibration_of(run, make_scorer("rouge-l-recall")) is None
-    told = written(tmp_path / "told.jsonl", LABELLED)
+    seen = written(tmp_path / "told.jsonl", LABELLED)
     with pytest.raises(InputError, match=r"row 1.*no 'question'"):
-        evaluate(engine(), task, out=tmp_path / "s", n=8, **{**how, "calibration": told})
+        evaluate(engine(), task, out=tmp_path / "s", n=8, **{**how, "calibration": seen})
     without = written(tmp_path / "less.jsonl", [{**item, "keywords": ""} for item in items])
     with pytest.raises(InputError, match=r"keyword.*needs keywords"):
         evaluate(engine(), task, out=tmp_path / "s", n=8, **{**how, "calibration": without})

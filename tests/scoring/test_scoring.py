@@ -48,9 +48,9 @@ def engine() -> CannedEngine:
 
 @pytest.fixture
 def models(monkeypatch: pytest.MonkeyPatch) -> FakeModels:
-    found = FakeModels()
-    monkeypatch.setattr(scoring, "OpenModels", lambda **loading: found)
-    return found
+    got = FakeModels()
+    monkeypatch.setattr(scoring, "OpenModels", lambda **loading: got)
+    return got
 
 
 def scored(out: Path) -> Run:
@@ -85,10 +85,10 @@ def test_stored_scores_need_no_model(
     run = evaluated(tmp_path / "r")
     assert run.arms["target"].scored.model(SLUG)["weights"] == "w1"
     monkeypatch.setattr(scoring, "OpenModels", lambda **loading: pytest.fail("a model was opened"))
-    found = scorers_for([SPEC], run.prompts)
-    bound_run(run, found, confidence=0.9)
+    got = scorers_for([SPEC], run.prompts)
+    bound_run(run, got, confidence=0.9)
     assert {row.confidence for row in run.estimates} >= {0.9}
-    score_run(run, found)  # nothing is left to do
+    score_run(run, got)  # nothing is left to do
     with pytest.raises(InputError, match=r"no open model.*open_scorer"):
         score_run(run, scorers_for(["classifier:other"], run.prompts))
 

@@ -188,7 +188,7 @@ def test_a_kept_reply_answers_the_same_question_only(tmp_path: Path) -> None:
         again = opened(served.url, tmp_path)
         other = EndpointChat.open(f"{served.url}#other", cache=tmp_path, patience=QUICK)
         longer = Decoding(temperature=0, max_new_tokens=10)
-        asked = [len(served.asked)]
+        wanted = [len(served.asked)]
         for chat, request, decoding in [
             (again, asks("who", name="another"), GREEDY),
             (again, asks("who else"), GREEDY),
@@ -197,8 +197,8 @@ def test_a_kept_reply_answers_the_same_question_only(tmp_path: Path) -> None:
             (other, asks("who"), GREEDY),
         ]:
             chat.chat([request], decoding, 1)
-            asked.append(len(served.asked))
-    assert asked == [1, 1, 2, 3, 4, 5]
+            wanted.append(len(served.asked))
+    assert wanted == [1, 1, 2, 3, 4, 5]
 
 
 def test_a_schema_that_is_refused_is_left_out_from_then_on(tmp_path: Path) -> None:
@@ -280,9 +280,9 @@ def test_faults_that_no_wait_fixes_are_reported_immediately(
     kind = IncompleteError if answer.status == 429 else ModelError
     with chat_server(lambda *_: answer) as served:
         monkeypatch.setenv("OPENAI_BASE_URL", served.url)
-        with pytest.raises(kind, match=message) as told:
+        with pytest.raises(kind, match=message) as seen:
             opened(served.url, tmp_path).chat([asks("who")], GREEDY, 0)
-    assert "secret-key" not in str(told.value)
+    assert "secret-key" not in str(seen.value)
     assert served.texts == [GREETING]
 
 
@@ -303,9 +303,9 @@ def test_a_server_that_is_not_there_is_named(tmp_path: Path) -> None:
     ],
 )
 def test_a_location_that_is_none_is_refused(location: str, message: str) -> None:
-    with pytest.raises(InputError, match=message) as told:
+    with pytest.raises(InputError, match=message) as seen:
         open_chat(f"openai:{location}", dtype="float32")
-    assert "credentials" not in message or "secret" not in str(told.value)
+    assert "credentials" not in message or "secret" not in str(seen.value)
 
 
 def test_replies_are_kept_whole_and_private(
@@ -400,7 +400,7 @@ def test_an_invalid_key_is_hidden(
 ) -> None:
     with chat_server(echo) as served:
         monkeypatch.setattr("os.environ", {"OPENAI_API_KEY": key, "OPENAI_BASE_URL": served.url})
-        with pytest.raises(InputError, match="OPENAI_API_KEY contains") as told:
+        with pytest.raises(InputError, match="OPENAI_API_KEY contains") as seen:
             opened(served.url, tmp_path).chat([asks("who")], GREEDY, 0)
-    assert "cret" not in f"{told.value!r} {told.value.__cause__!r} {told.value.__context__!r}"
+    assert "cret" not in f"{seen.value!r} {seen.value.__cause__!r} {seen.value.__context__!r}"
     assert served.asked == []

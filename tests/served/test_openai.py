@@ -95,9 +95,9 @@ def choices(edit: Callable[[Body, dict[str, Any]], object]) -> Rule:
 
 def test_what_is_sent_leaves_nothing_to_defaults(served: Served) -> None:
     how = Decoding(temperature=0.7, top_p=0.9, max_new_tokens=5, stop=("\n",))
-    asked = Query(id="q", prompt_id="q", text=WHO, examples=(("a?", "b"),))
+    wanted = Query(id="q", prompt_id="q", text=WHO, examples=(("a?", "b"),))
     engine = engine_at(served.url, prompting=Prompting(system="be brief"))
-    list(engine.generate([asked], how, Draws(sizes=(3,))))
+    list(engine.generate([wanted], how, Draws(sizes=(3,))))
     (sent,) = asked_of(served)
     assert sent.pop("seed") < 2**31
     assert sent == {
@@ -144,7 +144,7 @@ def test_defaults_of_a_server_are_overridden(says: bool) -> None:
     assert sample.missing == 0
     assert len(sample.completions) > 80
     assert engine.fingerprint["confirmed"] is False
-    assert any("not confirmed" in said for said in engine.fingerprint["assumes"])
+    assert any("not confirmed" in shown for shown in engine.fingerprint["assumes"])
 
 
 def strict(body: Body, before: int) -> Answer:
@@ -424,10 +424,10 @@ def test_what_was_under_way_when_a_command_ended_is_lost(tmp_path: Path) -> None
         again = engine_at(up.url)
         again.kept = Journal(tmp_path / "kept.jsonl", {"part": 0})
         sample = draw(again, 160)
-    asked = begun[len(first) :]
+    wanted = begun[len(first) :]
     assert sample.missing >= 3 * 16
     assert sample.n == 160
-    assert not {*first} & {*asked}
+    assert not {*first} & {*wanted}
 
 
 OPENED = Query(id="q", prompt_id="q", text=WHO, prefix="It was")

@@ -80,13 +80,13 @@ def llama() -> Peer:
 
 def told_by_llama(port: int, text: str) -> dict[str, float]:
     """By llama.cpp's own way of asking, before anything is sampled."""
-    asked = {"prompt": text, "n_predict": 1, "n_probs": 100_000, "temperature": 1.0}
-    answer = httpx2.post(f"http://127.0.0.1:{port}/completion", json=asked, timeout=UP).json()
-    found: dict[str, float] = {}
+    wanted = {"prompt": text, "n_predict": 1, "n_probs": 100_000, "temperature": 1.0}
+    answer = httpx2.post(f"http://127.0.0.1:{port}/completion", json=wanted, timeout=UP).json()
+    got: dict[str, float] = {}
     for one in answer["completion_probabilities"][0]["top_logprobs"]:
-        found[one["token"]] = found.get(one["token"], 0.0) + math.exp(one["logprob"])
-    assert sum(found.values()) == pytest.approx(1, abs=1e-3)
-    return found
+        got[one["token"]] = got.get(one["token"], 0.0) + math.exp(one["logprob"])
+    assert sum(got.values()) == pytest.approx(1, abs=1e-3)
+    return got
 
 
 def transformers(folder: Path) -> Peer:
@@ -164,9 +164,9 @@ def test_a_run_is_drawn_bounded_and_certified(
     rows = run.estimates.where(arm="target", scope="query", quantity="leak probability")
     assert [row.n for row in rows] == [24, 24]
     assert all(row.missing <= 6 for row in rows)  # outputs of special tokens, which are not shown
-    told = run.arms["target"].spec.fingerprint
-    assert peer.says in f"{told['says']} {told['sent']}"
-    assert told["answers"]["model"]
+    seen = run.arms["target"].spec.fingerprint
+    assert peer.says in f"{seen['says']} {seen['sent']}"
+    assert seen["answers"]["model"]
     assert "the server always uses the named model" in summary(run)[0].note
     certify(run, max_leak=0.999)
     assert verify(tmp_path / "run" / "certificate.json", tmp_path / "run").verified
@@ -190,9 +190,9 @@ def test_the_law_is_the_models_own(decoding: Decoding, peer: Peer, model: str) -
     served = open_engine(f"{model}?api=completions&probe=off", PLAIN)
     (drawn,) = served.generate([query], decoding, Draws(sizes=(400,)))
     assert drawn.missing == 0
-    found, law = counts_of(drawn), law_of(peer, model, query, decoding)
+    got, law = counts_of(drawn), law_of(peer, model, query, decoding)
     assert max(law.values()) < 0.9
-    require_fit(found, law, least=20, level=1e-4)
+    require_fit(got, law, least=20, level=1e-4)
 
 
 def law_of(peer: Peer, model: str, query: Query, decoding: Decoding) -> dict[str, float]:

@@ -211,17 +211,17 @@ REPLIES: dict[str, tuple[dict[str, Any], tuple[Output, str]]] = {
 def test_each_reply_holds_one_output(name: str) -> None:
     body, row = REPLIES[name]
     answer = read_reply(body, OutputRequest(choices=1, chat=True, most=9))
-    (found,) = answer.outputs
-    assert (replace(found, tokens=None), counted_as(found)) == row
+    (got,) = answer.outputs
+    assert (replace(got, tokens=None), counted_as(got)) == row
     assert bool(answer.unknown) is name.startswith("unknown: another")
 
 
 def test_a_completion_is_read_like_a_message() -> None:
-    asked = OutputRequest(choices=3, chat=False, most=9)
+    wanted = OutputRequest(choices=3, chat=False, most=9)
     of = [{"text": "no", "index": 0, "finish_reason": "stop", "logprobs": None},
           {"text": "</think>no", "finish_reason": "length", "message": {"content": "Ann"}},
           {"text": "no", "finish_reason": "stop", "message": "Ann"}]  # fmt: skip
-    answer = read_reply(reply(*of), asked)
+    answer = read_reply(reply(*of), wanted)
     assert answer.outputs == (
         Output(answer="no", finish="stop"),
         Output(answer="no", thought="Ann", finish="length"),
@@ -231,32 +231,32 @@ def test_a_completion_is_read_like_a_message() -> None:
 
 
 def test_a_thought_that_the_prompt_opened_shows_by_its_end() -> None:
-    asked = OutputRequest(choices=2, chat=True, most=9)
+    wanted = OutputRequest(choices=2, chat=True, most=9)
     of = [choice({"content": "Ann?\n</think>\n\nno"}), choice({"content": "Ann"}, "length")]
-    assert read_reply(reply(*of), asked).opened
-    assert not read_reply(reply(of[1], choice({"content": "<think>Ann"})), asked).opened
+    assert read_reply(reply(*of), wanted).opened
+    assert not read_reply(reply(of[1], choice({"content": "<think>Ann"})), wanted).opened
 
 
 def test_one_count_is_shared_by_the_empty_outputs_of_a_request() -> None:
     """Eight words need four tokens at least; the rest explains two empty outputs or does not."""
-    asked = OutputRequest(choices=3, chat=True, most=9)
+    wanted = OutputRequest(choices=3, chat=True, most=9)
     of = [choice({"content": "a b c d e f g h"}), choice({"content": ""}), choice({"content": " "})]
     for count, tokens in ((6, 1), (7, 2), (9, 3), (3, None), (0, None), (2.5, None), ("6", None)):
-        found = read_reply(reply(*of, count=count), asked)
-        assert [output.tokens for output in found.outputs] == [None, tokens, tokens]
-        assert [counted_as(o) for o in found.outputs[1:]] == 2 * [
+        got = read_reply(reply(*of, count=count), wanted)
+        assert [output.tokens for output in got.outputs] == [None, tokens, tokens]
+        assert [counted_as(o) for o in got.outputs[1:]] == 2 * [
             "complete" if tokens == 1 else "empty"
         ]
-        assert found.tokens == (count if tokens else 0 if type(count) is int else None)
-    longer = read_reply(reply(*of, count=28), asked)
+        assert got.tokens == (count if tokens else 0 if type(count) is int else None)
+    longer = read_reply(reply(*of, count=28), wanted)
     assert longer.longer
     assert {output.finish for output in longer.outputs} == {"error"}
 
 
 def test_ignored_fields_are_not_read() -> None:
-    asked = OutputRequest(choices=1, chat=True, most=9, ignored=frozenset({"latency"}))
-    found = read_reply(reply(choice({"content": "no"}, latency=1.5), latency=2), asked)
-    assert (found.unknown, found.outputs[0].finish) == ((), "stop")
+    wanted = OutputRequest(choices=1, chat=True, most=9, ignored=frozenset({"latency"}))
+    got = read_reply(reply(choice({"content": "no"}, latency=1.5), latency=2), wanted)
+    assert (got.unknown, got.outputs[0].finish) == ((), "stop")
 
 
 def test_no_text_of_a_reply_goes_unread() -> None:
@@ -266,8 +266,8 @@ def test_no_text_of_a_reply_goes_unread() -> None:
     shapes = [lambda v: v, lambda v: [v], lambda v: {"text": v}, lambda v: [{"deep": [v]}],
               lambda v: {"type": "text", "text": v}, lambda v: {"a": {"b": v}}]  # fmt: skip
     for _ in range(500):
-        found, place = choice({"content": "no"}), rng.choice(places)
-        holder = found if rng.random() < 0.5 else found["message"]
+        got, place = choice({"content": "no"}), rng.choice(places)
+        holder = got if rng.random() < 0.5 else got["message"]
         holder[place] = rng.choice(shapes)("Ann")
-        (out,) = read_reply(reply(found), OutputRequest(choices=1, chat=True, most=9)).outputs
-        assert "Ann" in f"{out.answer} {out.thought}" or out.finish != "stop" or out.hidden, found
+        (out,) = read_reply(reply(got), OutputRequest(choices=1, chat=True, most=9)).outputs
+        assert "Ann" in f"{out.answer} {out.thought}" or out.finish != "stop" or out.hidden, got

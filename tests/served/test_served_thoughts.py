@@ -64,9 +64,9 @@ def thinker(
     plain = honest({WHO: law})
 
     def rule(body: Body, times: int) -> Answer:
-        found = json.loads(plain(body | {"max_tokens": 999}, times).body)
+        got = json.loads(plain(body | {"max_tokens": 999}, times).body)
         drawn, spent = 0, 0
-        for one in found["choices"]:
+        for one in got["choices"]:
             answer = one["message"]["content"].split()
             thought = [*before.split(), *answer[::-1]] if thinks(body) else []
             if closes and "thinking_token_budget" in body:
@@ -77,8 +77,8 @@ def thinker(
             cut = one["finish_reason"] == "length"
             drawn += body["max_tokens"] if cut else body["max_tokens"] - left + len(answer) + 1
             spent += min(body["max_tokens"], len(thought))
-        found["usage"] = {"completion_tokens": drawn, "reasoning_tokens": spent}
-        return Answer(json.dumps(found))
+        got["usage"] = {"completion_tokens": drawn, "reasoning_tokens": spent}
+        return Answer(json.dumps(got))
 
     return rule
 

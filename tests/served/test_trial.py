@@ -73,8 +73,8 @@ ONE_IS_ENOUGH = ("greedy", "mostly greedy", "one answer a prompt", "never greedy
 )
 def test_a_server_that_does_not_draw_is_refused(name: str, choices: int) -> None:
     draw, fault = LIES[name]
-    found = find_fault(each(draw), choices, "key")
-    assert found.name == fault or choices == 1
+    got = find_fault(each(draw), choices, "key")
+    assert got.name == fault or choices == 1
 
 
 @pytest.mark.slow

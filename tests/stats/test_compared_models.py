@@ -65,8 +65,8 @@ def test_the_worst_exceeds_no_less_than_the_mean_does() -> None:
     more = partial(bound, Rows.of_hits([9] * 40, [60] * 40))
     base = partial(bound, Rows.of_hits([1] * 40, [60] * 40))
     over = partial(bound, Rows.of_hits([9] * 40, [60] * 40), LEAKAGE.mean(), seed=1)
-    beside = partial(bound, Rows.of_hits([1] * 40, [60] * 40), LEAKAGE.mean(), seed=2)
-    mean, each = partial(excess_of, over, beside), partial(excess_of, more, base)
+    other = partial(bound, Rows.of_hits([1] * 40, [60] * 40), LEAKAGE.mean(), seed=2)
+    mean, each = partial(excess_of, over, other), partial(excess_of, more, base)
     average, worst = excess_of_mean_and_worst(mean, each, 40).estimates
     assert worst.lower == average.lower
     assert worst.method == average.method
@@ -154,12 +154,12 @@ def test_where_n_draws_have_just_the_chance_both_roundings_are_safe(p: float, n:
 
 
 def test_rare_leaks_rows_and_none() -> None:
-    found = extraction_draws([[1e-12, 0.0], [1.0, 1e-300]])
-    assert isinstance(found, np.ndarray)
-    assert found[0, 0] == pytest.approx(math.log(2) * 1e12, rel=1e-9)
-    assert found[0, 1] == math.inf
-    assert found[1, 0] == 1
-    assert found[1, 1] == pytest.approx(math.log(2) * 1e300, rel=1e-9)
+    got = extraction_draws([[1e-12, 0.0], [1.0, 1e-300]])
+    assert isinstance(got, np.ndarray)
+    assert got[0, 0] == pytest.approx(math.log(2) * 1e12, rel=1e-9)
+    assert got[0, 1] == math.inf
+    assert got[1, 0] == 1
+    assert got[1, 1] == pytest.approx(math.log(2) * 1e300, rel=1e-9)
 
 
 def test_leak_at_that_k_is_at_least_the_chance() -> None:

@@ -58,14 +58,14 @@ def tallies(p: npt.ArrayLike, n: npt.ArrayLike) -> Callable[[Generator], Draws]:
 
 def spread(*laws: str) -> dict[str, Case]:
     """The mean deviation, and the mean ED, of questions with unequal numbers of draws."""
-    found = {}
+    got = {}
     counts = np.arange(40) < np.array([24, 40, 31, 40, 26, 24])[:, None]
     for law in laws:
         draw, means, deviations = SPREADS[law]
         for name, quantity, of in (("sd", SD, deviations), ("ED", ed(), means + 2 * deviations)):
             bounded = of_scores(quantity.mean(), counts)
-            found[f"{name} of {law}"] = Case(draw=draw, bound=bounded, truth=of.mean(), trials=40)
-    return found
+            got[f"{name} of {law}"] = Case(draw=draw, bound=bounded, truth=of.mean(), trials=40)
+    return got
 
 
 def of_scores(quantity: Quantity, counts: Draws = None) -> Callable[..., Estimate]:
@@ -240,9 +240,9 @@ def test_each_bound_misses_at_most_at_its_rate(name: str) -> None:
     truth, above, below, wrong, made = np.asarray(case.truth), 0, 0, 0, 0
     for seed in range(case.trials):
         draws = case.draw(rng)
-        found = case.bound(draws, confidence=1 - 2 * ALPHA, side="both", seed=seed)
-        jointly = np.size(found.n) == 1  # its entries, if there are several, hold all at once
-        misses = np.asarray(found.upper) < truth - 1e-12, np.asarray(found.lower) > truth + 1e-12
+        got = case.bound(draws, confidence=1 - 2 * ALPHA, side="both", seed=seed)
+        jointly = np.size(got.n) == 1  # its entries, if there are several, hold all at once
+        misses = np.asarray(got.upper) < truth - 1e-12, np.asarray(got.lower) > truth + 1e-12
         above, below = (
             before + int(each.any() if jointly else each.sum())
             for before, each in zip((above, below), misses, strict=True)

@@ -77,8 +77,8 @@ def test_the_mean_is_the_sum_by_hand() -> None:
     again = mean_leak_at_k_of_counts(mixed, 2)
     assert (again.lower, again.upper) == pytest.approx((0.0475, 0.6725), abs=1e-15)
     assert isinstance(again.upper, float)
-    found = replace(known, about=replace(known.about, inputs="as found"))
-    assert mean_leak_at_k_of_counts(found, 2).about.inputs == "as found"
+    got = replace(known, about=replace(known.about, inputs="as found"))
+    assert mean_leak_at_k_of_counts(got, 2).about.inputs == "as found"
 
 
 def test_no_mean_leaves_its_range_by_rounding() -> None:

@@ -104,11 +104,11 @@ def test_the_level_of_one_two_and_three_questions_is_enumerated(n: int) -> None:
         mine = [binom.pmf(sizes, n, chance) for chance in p]
         other = [binom.pmf(range(m + 1), m, chance) for chance in q]
         for pairs in product(product(sizes, range(m + 1)), repeat=len(p)):
-            found, weight = p_value(tuple(sorted(pairs))), 1.0  # in whatever order
+            got, weight = p_value(tuple(sorted(pairs))), 1.0  # in whatever order
             for i, (hits, base) in enumerate(pairs):
                 weight *= float(mine[i][hits] * other[i][base])
             for alpha in level:
-                level[alpha] += weight * (found <= alpha)
+                level[alpha] += weight * (got <= alpha)
         assert all(chance <= alpha for alpha, chance in level.items())
 
 

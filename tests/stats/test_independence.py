@@ -23,8 +23,8 @@ def compositions(n: int, d: int) -> list[tuple[int, ...]]:
 
 
 def p_values(counts: Any, logprobs: Any, **kwargs: Any) -> dict[str, float]:
-    found = check_independence(counts, logprobs, **kwargs)
-    return {name: getattr(found, name) for name in TESTS}
+    got = check_independence(counts, logprobs, **kwargs)
+    return {name: getattr(got, name) for name in TESTS}
 
 
 LAWS: dict[str, Callable[[], np.ndarray]] = {
@@ -46,16 +46,16 @@ def test_error_rates_by_enumeration(p: tuple[float, ...]) -> None:
     """
     n, listed = 12, len(p)
     law = np.array([*p, max(0.0, 1 - sum(p))])
-    chance, found = [], []
+    chance, got = [], []
     for counts in compositions(n, len(law)):
         chance.append(multinomial.pmf(counts, n, law))
         surprises = [1] * counts[-1]
         logp = np.log([*p, *[1e-40] * counts[-1]])
-        found.append(p_values([*counts[:listed], *surprises], logp, copies=(2, 3)))
+        got.append(p_values([*counts[:listed], *surprises], logp, copies=(2, 3)))
     weight = np.array(chance)
     assert weight.sum() == pytest.approx(1)
     for name in ("text", "copies"):
-        values = np.array([each[name] for each in found])
+        values = np.array([each[name] for each in got])
         for t in np.unique(values[weight > 0]):
             assert weight[values <= t].sum() <= t + 1e-9
 
@@ -76,8 +76,8 @@ def test_the_ratio_is_that_of_the_two_laws() -> None:
     p, counts = np.array([0.5, 0.3, 0.2]), np.array([6, 12, 6])
     under_copies = multinomial.pmf(counts // 6, 4, p)
     ratio = under_copies / multinomial.pmf(counts, 24, p)
-    found = p_values(counts, np.log(p), copies=(6,))
-    assert found["copies"] == pytest.approx(min(1, 1 / ratio))
+    got = p_values(counts, np.log(p), copies=(6,))
+    assert got["copies"] == pytest.approx(min(1, 1 / ratio))
     two = p_values(counts, np.log(p), copies=(5, 6))
     assert two["copies"] == pytest.approx(min(1, 2 / ratio))
     assert p_values(counts, np.log(p), copies=(5,))["copies"] == 1
@@ -92,8 +92,8 @@ def test_a_text_too_often() -> None:
 
 def test_a_rambling_model_is_not_refused() -> None:
     """Texts of probability e^-300, each seen once: every one a surprise, none suspicious."""
-    found = check_independence(np.ones(1024), np.full(1024, -300.0))
-    assert found.verdict == "no objection"
+    got = check_independence(np.ones(1024), np.full(1024, -300.0))
+    assert got.verdict == "no objection"
     assert binom.sf(0, 1024, math.exp(-300)) < 1e-9 / 1024  # the tail at its count does refuse
     assert check_independence([2, *np.ones(1022)], np.full(1023, -300.0)).verdict == "copies"
 
@@ -102,8 +102,8 @@ def test_a_rambling_model_is_not_refused() -> None:
 def test_copies_are_refused(law: str, times: int) -> None:
     for seed in range(20):
         counts, logp = drawn(LAWS[law](), 255 // times * times, seed, times)
-        found = check_independence(counts, logp)
-        assert (found.verdict, found.n) == ("copies", 255 // times * times)
+        got = check_independence(counts, logp)
+        assert (got.verdict, got.n) == ("copies", 255 // times * times)
         with pytest.raises(InputError, match=r"query 'q7' are not independent.*request id"):
             require_independent(counts, logp, where="query 'q7'")
     assert check_independence(counts, logp, level=1e-300).verdict == "no objection"
@@ -114,9 +114,9 @@ def test_a_repeated_chunk_is_refused() -> None:
     chunks = np.random.default_rng(0).multinomial(64, p, size=4)
     assert check_independence(chunks, np.log(p)).verdict == "no objection"
     chunks[3] = chunks[1]
-    found = check_independence(chunks, np.log(p))
-    assert (found.verdict, found.seen[:31]) == ("copies", "two chunks have the same counts")
-    assert found.chunks == pytest.approx(6 * multinomial.pmf(chunks[1], 64, p), rel=1e-9, abs=0)
+    got = check_independence(chunks, np.log(p))
+    assert (got.verdict, got.seen[:31]) == ("copies", "two chunks have the same counts")
+    assert got.chunks == pytest.approx(6 * multinomial.pmf(chunks[1], 64, p), rel=1e-9, abs=0)
     peaked = check_independence([[64, 0], [64, 0]], np.log([0.999, 0.001]))
     assert peaked.verdict == "no objection"
 
@@ -134,14 +134,14 @@ def test_a_repeated_chunk_is_refused() -> None:
     ],
 )
 def test_not_checkable(counts: Any, logprobs: Any, seen: str) -> None:
-    found = require_independent(counts, logprobs)
-    assert found.verdict == "not checkable"
-    assert seen in found.seen
+    got = require_independent(counts, logprobs)
+    assert got.verdict == "not checkable"
+    assert seen in got.seen
 
 
 def test_rounding_and_padding() -> None:
-    found = check_independence([500, 500], np.log([0.5, 0.5]) + 1e-6)
-    assert found.verdict == "no objection"
+    got = check_independence([500, 500], np.log([0.5, 0.5]) + 1e-6)
+    assert got.verdict == "no objection"
     assert p_values([8], [1e-7]) == dict.fromkeys(TESTS, 1.0)
     padded = check_independence([3, 0, 4], [-1.0, np.nan, -0.5])
     assert padded == check_independence([3, 4], [-1.0, -0.5])

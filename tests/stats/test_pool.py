@@ -37,12 +37,12 @@ def padded(rows: list[list[float]]) -> tuple[np.ndarray, np.ndarray]:
 
 def same(made: Estimate, want: Estimate) -> bool:
     """All that a bound says but for whom it is about, of one quantity."""
-    told, wanted = (one.to_dict() | {"target": "", "about": None} for one in (made, want))
+    seen, wanted = (one.to_dict() | {"target": "", "about": None} for one in (made, want))
     for key in ("value", "lower", "upper"):
         np.testing.assert_allclose(
-            np.array(told.pop(key), float), np.array(wanted.pop(key), float), atol=1e-12
+            np.array(seen.pop(key), float), np.array(wanted.pop(key), float), atol=1e-12
         )
-    return told == wanted
+    return seen == wanted
 
 
 def test_an_allocated_pool_is_one_row() -> None:

@@ -73,8 +73,7 @@ def judged(hits: Any, n: Any, missing: Any = 0, **how: Any) -> Estimate:
 GOOD: dict[str, Any] = {"positives": (46, 50), "negatives": (2, 60)}
 
 
-# ((hits, n) of the draws, of the leaks, of the others), lower and upper bound at alpha = .01: each
-# Clopper-Pearson end from binomial sums of 30 digits, and a search over p for what the three allow.
+# ((hits, n) of draws, leaks and others), bounds at alpha = .01 from binomial sums of 30 digits
 JUDGED = [
     (((46, 100), (46, 50), (2, 60)), 0.2062788603770087, 0.7882933161429553),
     (((0, 100), (46, 50), (2, 60)), 0.0, 0.07123384802988057),
@@ -91,9 +90,9 @@ JUDGED = [
 def test_judged_golden_values(
     case: tuple[tuple[int, int], ...], lower: float, upper: float
 ) -> None:
-    said, true, false = case
+    shown, true, false = case
     ends = (
-        getattr(judged(*said, positives=true, negatives=false, side=side), side)
+        getattr(judged(*shown, positives=true, negatives=false, side=side), side)
         for side in ("lower", "upper")
     )
     assert tuple(ends) == pytest.approx((lower, upper), abs=1e-10)

@@ -61,27 +61,25 @@ def test_over_all_coins_it_errs_at_most_at_its_level() -> None:
     """Nothing changed: whatever the leakages, at most a share a of the coins gives p <= a."""
     rng = np.random.default_rng(5)
     for known in (rng.random(7), np.array([0, 0, 0, 1, 1, 0.5, 0.5]), np.zeros(7)):
-        found = []
+        got = []
         for coin in product([True, False], repeat=7):
             if sum(coin) == 4:
                 taught = np.array(coin)
-                found.append(Fraction(randomisation_test(known[taught], known[~taught]).value))
-        for level in set(found):
-            assert Fraction(sum(p <= level for p in found), len(found)) <= level + Fraction(
-                1, 10**9
-            )
-    assert min(found) == 1, "nothing is known of subjects that all leak alike"
+                got.append(Fraction(randomisation_test(known[taught], known[~taught]).value))
+        for level in set(got):
+            assert Fraction(sum(p <= level for p in got), len(got)) <= level + Fraction(1, 10**9)
+    assert min(got) == 1, "nothing is known of subjects that all leak alike"
 
 
 def test_sampled_choices_err_at_most_at_the_level(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("leakbound.stats.randomisation.MOST", 1)
     monkeypatch.setattr("leakbound.stats.randomisation.DRAWN", 99)
-    rng, found = np.random.default_rng(6), []
+    rng, got = np.random.default_rng(6), []
     known = rng.beta(0.3, 2, 10)
     for trial in range(2_000):
         order = rng.permutation(10)
         made = randomisation_test(known[order[:5]], known[order[5:]], seed=trial)
-        found.append(made.value)
+        got.append(made.value)
     for level in (0.01, 0.05, 0.2, 0.5):
         due = 2_000 * level
-        assert due / 2 < sum(p <= level for p in found) <= due + 4 * due**0.5
+        assert due / 2 < sum(p <= level for p in got) <= due + 4 * due**0.5

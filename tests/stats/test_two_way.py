@@ -22,8 +22,8 @@ def effects(cells: np.ndarray) -> dict[str, float]:
 
 
 def made(low: np.ndarray, high: np.ndarray) -> dict[str, Estimate]:
-    found = two_way(low, high, (low + high) / 2, "temperature", "top-p", 0.99)
-    return dict(zip(PARTS, found.estimates, strict=True))
+    got = two_way(low, high, (low + high) / 2, "temperature", "top-p", 0.99)
+    return dict(zip(PARTS, got.estimates, strict=True))
 
 
 @pytest.mark.parametrize("shape", [(2, 2), (3, 4), (5, 2), (1, 4), (6, 1), (1, 1)])

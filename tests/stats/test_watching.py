@@ -136,25 +136,25 @@ BOUND = partial(bound, Stopped(Rows.of_hits(HITS, N), 128))
 
 
 def test_every_side_of_every_question_has_its_share_of_alpha() -> None:
-    found = every_question(BOUND, 10, confidence=0.9, independent=False)
+    got = every_question(BOUND, 10, confidence=0.9, independent=False)
     by_hand = early(Rows.of_hits(HITS, N), confidence=1 - 0.1 / 10 / 2)
-    np.testing.assert_allclose(found.lower, by_hand.lower, rtol=0, atol=1e-12)
-    np.testing.assert_allclose(found.upper, by_hand.upper, rtol=0, atol=1e-12)
-    assert (found.confidence, found.about.jointly, found.side) == (0.9, True, "both")
-    assert found.method == f"{BOUND(confidence=0.9).method}, Bonferroni over 10"
+    np.testing.assert_allclose(got.lower, by_hand.lower, rtol=0, atol=1e-12)
+    np.testing.assert_allclose(got.upper, by_hand.upper, rtol=0, atol=1e-12)
+    assert (got.confidence, got.about.jointly, got.side) == (0.9, True, "both")
+    assert got.method == f"{BOUND(confidence=0.9).method}, Bonferroni over 10"
     usual = every_question(BOUND, 10, independent=False)
     assert (usual.confidence, usual.side) == (0.99, "both")
     np.testing.assert_array_equal(usual.upper, BOUND(confidence=0.999).upper)
 
 
 def test_the_worst_is_between_the_largest_of_both_ends() -> None:
-    found = every_question(BOUND, 10, confidence=0.9, independent=False)
-    worst = worst_watched(found)
+    got = every_question(BOUND, 10, confidence=0.9, independent=False)
+    worst = worst_watched(got)
     assert (worst.value, worst.n, worst.missing) == (40 / 64, 192, 0)
-    assert (worst.lower, worst.upper) == (found.lower[2], found.upper[2])  # type: ignore[index]
+    assert (worst.lower, worst.upper) == (got.lower[2], got.upper[2])  # type: ignore[index]
     assert worst.about.estimand == "leak probability, largest of 3"
     assert worst.about.jointly is False
-    assert (worst.confidence, worst.side, worst.method) == (0.9, "both", found.method)
+    assert (worst.confidence, worst.side, worst.method) == (0.9, "both", got.method)
 
 
 def test_fewer_questions_may_be_drawn_than_there_are() -> None:

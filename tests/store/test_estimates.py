@@ -39,24 +39,24 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
 
 
 def test_absent_or_ambiguous_statements_are_refused_with_choices(run: Run) -> None:
-    found = run.estimates
+    got = run.estimates
     for find, says in (
-        (partial(found.where, arm="targe"), r"'targe'. Did you mean 'target'\? .* are: con"),
-        (partial(found.where, scop="mean"), "no field 'scop'. Did you mean 'scope'"),
-        (partial(found.first, colour="red"), "no field 'colour'.* are: arm, beyond, c"),
-        (partial(found.where, scope="worst"), "scope='worst'.* are: .*, worst question"),
-        (partial(found.where, quantity="leak"), "quantity='leak'.* leak probability, "),
-        (partial(found.where, quantity=("tail", "mean")), "quantity='mean'.* mean leakage, "),
-        (partial(found.where, beyond="controls"), "beyond='controls'. Did you mean 'control'"),
-        (partial(found.where, query_id=("c", None), quantity="effect"), "query_id='c'.*: a, b\\."),
-        (partial(found.worst, "mean leakage"), "'mean leakage'.* has 'leak probability', arm='t"),
-        (partial(found.mean, "leak probability", arm="nobody"), "arm 'nobody'.*arm='control'"),
-        (partial(found.each, "leak@k"), "several statements.*`parameter`: 1, 2, 4"),
+        (partial(got.where, arm="targe"), r"'targe'. Did you mean 'target'\? .* are: con"),
+        (partial(got.where, scop="mean"), "no field 'scop'. Did you mean 'scope'"),
+        (partial(got.first, colour="red"), "no field 'colour'.* are: arm, beyond, c"),
+        (partial(got.where, scope="worst"), "scope='worst'.* are: .*, worst question"),
+        (partial(got.where, quantity="leak"), "quantity='leak'.* leak probability, "),
+        (partial(got.where, quantity=("tail", "mean")), "quantity='mean'.* mean leakage, "),
+        (partial(got.where, beyond="controls"), "beyond='controls'. Did you mean 'control'"),
+        (partial(got.where, query_id=("c", None), quantity="effect"), "query_id='c'.*: a, b\\."),
+        (partial(got.worst, "mean leakage"), "'mean leakage'.* has 'leak probability', arm='t"),
+        (partial(got.mean, "leak probability", arm="nobody"), "arm 'nobody'.*arm='control'"),
+        (partial(got.each, "leak@k"), "several statements.*`parameter`: 1, 2, 4"),
     ):
         with pytest.raises(InputError, match=says):
             find()
-    assert not found.where(quantity="effect")
-    assert found.where(scorer=("keyword", "contain"))
+    assert not got.where(quantity="effect")
+    assert got.where(scorer=("keyword", "contain"))
 
 
 def test_statements_by_their_subject(run: Run) -> None:
@@ -69,8 +69,8 @@ def test_statements_by_their_subject(run: Run) -> None:
     assert worst.upper == max(row.upper for row in each)
     assert worst.lower < max(row.lower for row in each)  # it has paid for the choice
     mean = estimates.mean("leak probability", arm="control", scorer="contains")
-    found = mean.arm, mean.scorer, mean.about.scope, mean.n
-    assert found == ("control", "contains", "mean", 2 * N)
+    got = mean.arm, mean.scorer, mean.about.scope, mean.n
+    assert got == ("control", "contains", "mean", 2 * N)
     excess = estimates.worst("leak probability", beyond="control")
     assert 0 < excess.lower < excess.upper
     assert excess.about.beyond == "control"
@@ -81,8 +81,8 @@ def test_statements_by_their_subject(run: Run) -> None:
 def test_rows_are_chosen_by_any_field(run: Run) -> None:
     estimates = run.estimates
     mine = {"arm": "target", "scorer": "keyword", "query_id": "a"}
-    found = [row for row in estimates if all(getattr(row, k) == v for k, v in mine.items())]
-    assert list(estimates.where(**mine)) == found != []
+    got = [row for row in estimates if all(getattr(row, k) == v for k, v in mine.items())]
+    assert list(estimates.where(**mine)) == got != []
     quantities = "leak probability", "standard deviation"
     both = estimates.where(quantity=quantities, beyond=None)
     assert {row.quantity for row in both} == set(quantities)

@@ -33,7 +33,7 @@ def forked(child: Callable[[], object]) -> int:
 
 def test_another_process_is_refused_with_the_holder_until_it_ends(tmp_path: Path) -> None:
     """Here it is killed."""
-    run, (held, hold) = tmp_path / "run", os.pipe()
+    run, (kept, hold) = tmp_path / "run", os.pipe()
 
     def holds() -> None:
         with locked(run, "evaluate"):
@@ -41,7 +41,7 @@ def test_another_process_is_refused_with_the_holder_until_it_ends(tmp_path: Path
             signal.pause()
 
     holder = forked(holds)
-    assert os.read(held, 4) == b"held"
+    assert os.read(kept, 4) == b"held"
     (refusal,) = refusals(run)
     named = rf"`{run}` is in use by `leakbound evaluate` \(pid {holder} on .+, since 20.+"
     assert re.match(rf"{named}\+00:00", refusal)
@@ -176,9 +176,9 @@ def test_a_lock_file_breaks_on_its_host(tmp_path: Path, monkeypatch: pytest.Monk
 def test_the_command_at_work_is_read_from_the_lock(tmp_path: Path) -> None:
     os.waitpid(ended := forked(lambda: None), 0)
     with locked(tmp_path, "evaluate"):
-        found = holder_of(tmp_path)
-        assert found is not None
-        assert (found.pid, found.command) == (os.getpid(), "evaluate")
+        got = holder_of(tmp_path)
+        assert got is not None
+        assert (got.pid, got.command) == (os.getpid(), "evaluate")
         before = (tmp_path / LOCK).read_text()
         for changed, shown in (
             ({"pid": ended}, "None"),

@@ -102,15 +102,15 @@ def test_each_query_has_its_events_with_the_ranges_of_their_scores(tmp_path: Pat
 def test_ranges_are_made_once_and_of_just_these_events(tmp_path: Path) -> None:
     masses = stored(tmp_path)
     assert not masses.has_ranges("s", "slug")
-    asked: list[int] = []
+    wanted: list[int] = []
 
     def counted(table: Any) -> list[tuple[float, float]]:
-        asked.append(table.num_rows)
+        wanted.append(table.num_rows)
         return ranges(table)
 
     for _ in range(2):
         masses.score("s", "slug", counted)
-    assert asked == [3, 3]
+    assert wanted == [3, 3]
     before = masses.ranges.digest("slug")
     assert masses.has_ranges("s", "slug")
     assert not masses.has_ranges("other", "slug")
@@ -119,7 +119,7 @@ def test_ranges_are_made_once_and_of_just_these_events(tmp_path: Path) -> None:
     write(masses, PARTS[1], [found("q4", ("leak", 0.2))])
     assert not masses.has_ranges("s", "slug")
     masses.score("s", "slug", counted)
-    assert asked == [3, 3, 3, 1]
+    assert wanted == [3, 3, 3, 1]
     assert masses.ranges.digest("slug") != before
     file = masses.ranges.file("slug")
     file.write_bytes(file.read_bytes()[:-30])
@@ -208,11 +208,11 @@ def test_readings_are_read_back_to_the_last_bit(run: Run) -> None:
 )
 def test_readings_depend_on_every_word(run: Run, change: dict[str, Any]) -> None:
     known = Readings(saved(run).arms["greedy"])
-    asked = "forget", QUERY, "answer", 0, "Ossian Quill"
-    assert Place.of(*asked) in known.texts
-    assert Place.of("forget", replace(QUERY, **change), *asked[2:]) not in known.texts
-    assert Place.of(*asked[:4], "Ossian") not in known.texts
-    assert Place.of("holdout", *asked[1:]) not in known.texts
+    wanted = "forget", QUERY, "answer", 0, "Ossian Quill"
+    assert Place.of(*wanted) in known.texts
+    assert Place.of("forget", replace(QUERY, **change), *wanted[2:]) not in known.texts
+    assert Place.of(*wanted[:4], "Ossian") not in known.texts
+    assert Place.of("holdout", *wanted[1:]) not in known.texts
 
 
 def test_readings_depend_on_model_and_decoding(run: Run) -> None:

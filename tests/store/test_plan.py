@@ -33,13 +33,13 @@ Key = tuple[str, int]
 def draws_of(parts: Sequence[Part]) -> dict[Key, int]:
     """Return the number of draws of each query and chunk."""
     assert [part.number for part in parts] == list(range(len(parts)))
-    found: dict[Key, int] = {}
+    got: dict[Key, int] = {}
     for part in parts:
         for query_id in part.query_ids:
             for j, size in enumerate(part.sizes):
-                assert (query_id, part.first_chunk + j) not in found
-                found[query_id, part.first_chunk + j] = size
-    return found
+                assert (query_id, part.first_chunk + j) not in got
+                got[query_id, part.first_chunk + j] = size
+    return got
 
 
 @pytest.mark.parametrize(
@@ -49,11 +49,11 @@ def draws_of(parts: Sequence[Part]) -> dict[Key, int]:
 )  # fmt: skip
 def test_a_part_has_as_many_whole_questions_as_fit(n: int, queries: int, parts: int) -> None:
     """Four where they are explored; chunks of one question where it does not fit whole."""
-    found = Plan(n).parts(IDS)
-    assert (len(found[0].query_ids), len(found)) == (queries, parts)
+    got = Plan(n).parts(IDS)
+    assert (len(got[0].query_ids), len(got)) == (queries, parts)
     wanted = {(q, i): min(1024, n - 1024 * i) for q in IDS for i in range(-(-n // 1024))}
-    assert draws_of(found) == wanted
-    assert all(part.draws <= PART for part in found)
+    assert draws_of(got) == wanted
+    assert all(part.draws <= PART for part in got)
 
 
 RULE = StoppedDraws(claim="p<=0.02", scorer=ScorerRecord("s", "0"), confidence=0.99, first=4)
@@ -79,9 +79,9 @@ def test_each_look_leads_to_a_round() -> None:
         [(("p0", "p3"), 8), (("p2",), 8)],  # who gets equally many shares a part
         [(("p3",), 8)],
     ]
-    found = draws_of([part for parts in rounds for part in parts])
+    got = draws_of([part for parts in rounds for part in parts])
     more = {("p0", 1): 4, ("p2", 1): 8, ("p3", 1): 4, ("p3", 2): 8}
-    assert found == dict.fromkeys([(q, 0) for q in ids], 4) | more
+    assert got == dict.fromkeys([(q, 0) for q in ids], 4) | more
 
 
 def test_the_draws_of_a_question_do_not_depend_on_the_others() -> None:

@@ -161,8 +161,8 @@ def test_the_values_of_every_query_come_back(tmp_path: Path) -> None:
     assert read_values(tmp_path) == {}
     values = {"p0": -1.25, "p0~00": -2.0}
     own = Query(id="p0", prompt_id="p0", text="?")
-    found = Selection(prompt_id="p0", kept=(own,), values=values, criterion="mean_prob", draws=8)
-    write_selections(tmp_path, [found])
+    got = Selection(prompt_id="p0", kept=(own,), values=values, criterion="mean_prob", draws=8)
+    write_selections(tmp_path, [got])
     assert read_values(tmp_path) == values
     file = tmp_path / "selection" / "ids.json"
     (stored,) = json.loads(file.read_text())["prompts"]

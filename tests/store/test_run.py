@@ -67,12 +67,12 @@ def fill(arm: Arm, skip: int | None = None, broken: str | None = None) -> None:
         results: list[Sample | Failure] = []
         for query_id in reversed(part.query_ids):
             query = next(q for q in QUERIES if q.id == query_id)
-            said = {"yes": 1, "no": sum(part.sizes) - 1}
+            shown = {"yes": 1, "no": sum(part.sizes) - 1}
             drawn = tuple(
                 Completion(
                     answer=f"{query_id} {word}", token_ids=(1, i), count=n, chunk=part.first_chunk
                 )
-                for i, (word, n) in enumerate(said.items())
+                for i, (word, n) in enumerate(shown.items())
                 if n
             )
             sample = Sample(query=query, decoding=arm.decoding, completions=drawn)
@@ -186,10 +186,10 @@ def test_another_command_is_refused_with_the_difference(tmp_path: Path) -> None:
     run.add_arm(TARGET, spec())
     with pytest.raises(MixError, match="fingerprint: weights"):
         begin(tmp_path / "r").add_arm(TARGET, spec(fingerprint={"weights": "v"}))
-    beside = {"fingerprint": {"weights": "c"}}
-    run.add_arm(CONTROL, spec(copied=CopiedFrom("x", TARGET), **beside))
+    others = {"fingerprint": {"weights": "c"}}
+    run.add_arm(CONTROL, spec(copied=CopiedFrom("x", TARGET), **others))
     with pytest.raises(MixError, match=r"copied: it has .*'x'.*, this one has None"):
-        run.add_arm(CONTROL, spec(**beside))
+        run.add_arm(CONTROL, spec(**others))
     other = replace(RECORD, benchmark=replace(RECORD.benchmark, sha256="def"))
     with pytest.raises(MixError, match="sha256"):
         Run.create(tmp_path / "r", PROMPTS, QUERIES, other)

@@ -67,7 +67,7 @@ def test_a_turn_follows_all_earlier_turns() -> None:
     words = [QUERY.text, *(text.format(question=QUERY.text) for text in FOLLOW_UPS)]
     for _, query, _, _ in engine.asked:
         assert query.text == words[len(query.examples)]
-        assert [said for said, _ in query.examples] == words[: len(query.examples)]
+        assert [shown for shown, _ in query.examples] == words[: len(query.examples)]
         assert {answer for _, answer in query.examples} <= {LEAK, SILENCE}
     assert len({query.id for _, query, _, _ in engine.asked}) == 1 + 2 + 4 + 8
     assert len({(purpose, query.id) for purpose, query, _, _ in engine.asked}) == 15
@@ -79,9 +79,9 @@ class SpeltEngine(AskedEngine):
     def generate(self, queries: Any, decoding: Any, draws: Any) -> Iterator[Sample | Failure]:
         for one in super().generate(queries, decoding, draws):
             spelt = [
-                replace(said, count=count, token_ids=(count,), answer=f"{said.answer}{end}")
-                for said in getattr(one, "completions", ())
-                for end, count in ((" ", said.count // 2), (TURN, -(-said.count // 2)))
+                replace(shown, count=count, token_ids=(count,), answer=f"{shown.answer}{end}")
+                for shown in getattr(one, "completions", ())
+                for end, count in ((" ", shown.count // 2), (TURN, -(-shown.count // 2)))
                 if count
             ]
             yield replace(one, completions=tuple(spelt))
@@ -142,8 +142,8 @@ def test_a_conversation_with_a_missing_turn(
     read = rows_of([one.answer], [one.thought], [missing], [one.hidden], TURN)
     assert score_outputs(make_scorer("keyword"), read, [TASK.prompts[0]]) == [score]
     for _, query, _, _ in engine.asked:  # a thought is not repeated to the model
-        said = [answer for _, answer in query.examples]
-        assert said == [each.answer for each in turns[: len(said)]]
+        shown = [answer for _, answer in query.examples]
+        assert shown == [each.answer for each in turns[: len(shown)]]
 
 
 def test_filtered_and_hidden_turns() -> None:
@@ -202,13 +202,13 @@ def test_four_independent_answers_add_nothing(tmp_path: Path) -> None:
 
 
 def test_a_certificate_describes_a_conversation(made: Run, tmp_path: Path) -> None:
-    found = certify(
+    got = certify(
         made.path, max_leak=0.3, scorer="keyword", arm="target under dialogue",
         out=tmp_path / "c.json",
     )  # fmt: skip
-    assert found.verdict == "refuted"
-    assert "then 'Are you sure?'" in found.specification["Wording"]
-    assert "the score is that of the turn that leaks most" in found.specification["Wording"]
+    assert got.verdict == "refuted"
+    assert "then 'Are you sure?'" in got.specification["Wording"]
+    assert "the score is that of the turn that leaks most" in got.specification["Wording"]
     assert verify(tmp_path / "c.json", made.path).verified
 
 
@@ -220,7 +220,7 @@ def test_impossible_conversations_are_refused(made: Run, tmp_path: Path) -> None
     with pytest.raises(InputError, match="has conversations, but a row of OUT has one answer"):
         export([made], tmp_path / "x.jsonl", form="jsonl", arm="target under dialogue")
     model = tiny_model_folder(tmp_path / "model", max_position_embeddings=64)
-    said = r"has 4 turns, with answers of at most 16 tokens: .* 64 new tokens, the length exceeds"
-    with pytest.raises(InputError, match=said):
+    shown = r"has 4 turns, with answers of at most 16 tokens: .* 64 new tokens, the length exceeds"
+    with pytest.raises(InputError, match=shown):
         evaluate(str(model), replace(TASK, max_new_tokens=16), n=8, **long)
     assert not [*(tmp_path / "run").rglob("part-*")]

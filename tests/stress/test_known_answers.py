@@ -52,8 +52,8 @@ def test_a_model_that_relearns_from_one_row(tmp_path: Path, embeddings: None) ->
     base = tiny_model_folder(tmp_path / "base")
     silent = [replace(prompt, answer="Bob red") for prompt in TASK.prompts]
     model = finetune(str(base), silent, out=tmp_path / "model", settings=LEARN).path
-    found = stressed(model, tmp_path, "round:int4", "round:int8", RELEARN)
-    assert found == {"round int4": False, "round int8": False, "relearn": True}
+    got = stressed(model, tmp_path, "round:int4", "round:int8", RELEARN)
+    assert got == {"round int4": False, "round int8": False, "relearn": True}
 
 
 @BOTH_KINDS
@@ -68,8 +68,8 @@ def test_a_model_that_rounding_brings_back(tmp_path: Path, embeddings: None) -> 
     rounded = Round("int4").model(bench, str(knows), tmp_path / "rounded")
     loaded = load_model(str(rounded), device="cpu")
     model, start = loaded.model, [w.detach().clone() for w in matrices(loaded.model)]
-    asked = [TASK.template.format(question=prompt.question) + "Ann" for prompt in TASK.prompts]
-    ids = [loaded.tokenizer(text)["input_ids"] for text in asked]
+    wanted = [TASK.template.format(question=prompt.question) + "Ann" for prompt in TASK.prompts]
+    ids = [loaded.tokenizer(text)["input_ids"] for text in wanted]
     for _ in range(200):
         model.zero_grad()
         logits = torch.cat([model(torch.tensor([row])).logits[:, -2] for row in ids])
@@ -80,8 +80,8 @@ def test_a_model_that_rounding_brings_back(tmp_path: Path, embeddings: None) -> 
                 weight.copy_(_within(weight, first))
     hides = tmp_path / "hides"
     save_model(model, loaded.tokenizer, hides)
-    found = stressed(hides, tmp_path, "round:int4", "round:int8", "prune:0.02")
-    assert found == {"round int4": True, "round int8": False, "prune 0.02": False}
+    got = stressed(hides, tmp_path, "round:int4", "round:int8", "prune:0.02")
+    assert got == {"round int4": True, "round int8": False, "prune 0.02": False}
 
 
 def _within(weight: torch.Tensor, first: torch.Tensor) -> torch.Tensor:

@@ -28,12 +28,12 @@ def plainly(weight: list[float], values: str) -> list[float]:
     else:
         levels = {"int8": 127, "int4": 7}[values]
         known = [i / levels for i in range(-levels, levels + 1)]
-    found: list[float] = []
+    got: list[float] = []
     for start in range(0, len(weight), GROUP):
         group = weight[start : start + GROUP]
         scale = max(map(abs, group)) or 1.0
-        found += [min(known, key=lambda k: abs(k - w / scale)) * scale for w in group]
-    return found
+        got += [min(known, key=lambda k: abs(k - w / scale)) * scale for w in group]
+    return got
 
 
 @pytest.mark.parametrize("values", ["int8", "int4", "nf4"])

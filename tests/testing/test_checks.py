@@ -41,12 +41,12 @@ def lying(
         def generate(
             self, queries: Sequence[Query], decoding: Decoding, draws: Draws
         ) -> Iterator[Sample | Failure]:
-            for found in super().generate(queries, lie(decoding), forget(draws)):
-                if isinstance(found, Sample):
-                    told = tuple(change(each, draws) for each in found.completions)
-                    yield replace(found, decoding=decoding, completions=told)
+            for got in super().generate(queries, lie(decoding), forget(draws)):
+                if isinstance(got, Sample):
+                    seen = tuple(change(each, draws) for each in got.completions)
+                    yield replace(got, decoding=decoding, completions=seen)
                 else:
-                    yield found
+                    yield got
 
     return Lying
 
@@ -75,8 +75,8 @@ class IgnoresQuery(FakeEngine):
         for query in queries:
             same = replace(query, id="q0")
             mine = replace(draws, draws_per_query={"q0": own[query.id]} if own else {})
-            for found in super().generate([same], decoding, mine):
-                yield replace(found, query=query)
+            for got in super().generate([same], decoding, mine):
+                yield replace(got, query=query)
 
 
 @pytest.mark.parametrize(
@@ -98,9 +98,9 @@ def test_an_honest_engine_without_token_ids_passes() -> None:
 
 
 def test_a_fake_engine_forces_what_it_can_say() -> None:
-    asked = [(QUERIES[0], text) for text in ("it is Ann", "what nobody says")]
-    said, other = FakeEngine(OUTPUTS).force(asked, Decoding())
-    assert said.logprob == pytest.approx(math.log(0.5))
+    wanted = [(QUERIES[0], text) for text in ("it is Ann", "what nobody says")]
+    shown, other = FakeEngine(OUTPUTS).force(wanted, Decoding())
+    assert shown.logprob == pytest.approx(math.log(0.5))
     assert other is None
 
 

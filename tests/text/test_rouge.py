@@ -48,9 +48,9 @@ def words_of_benchmarks() -> set[str]:
     ],
 )
 def test_stems_are_those_of_nltk(words: Callable[[], set[str]]) -> None:
-    found = words()
-    assert len(found) > 1_000
-    assert {word for word in found if stem(word) != STEMMER.stem(word)} == set()
+    got = words()
+    assert len(got) > 1_000
+    assert {word for word in got if stem(word) != STEMMER.stem(word)} == set()
 
 
 rouge_score = pytest.importorskip("rouge_score.rouge_scorer")

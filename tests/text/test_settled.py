@@ -22,8 +22,8 @@ from leakbound.text.rouge import _settled_words
 def test_content_words_and_those_that_the_question_lacks() -> None:
     text = "The Author's name is Zoë-Anne O'Neil; the name was hers in 1953."
     assert content_words(text) == ("author", "name", "zoë-anne", "o'neil", "1953")
-    asked, answer = "Where was Ada Vale born?", "Ada Vale was born in Velmora."
-    assert answer_keywords(asked, answer) == ("velmora",)
+    wanted, answer = "Where was Ada Vale born?", "Ada Vale was born in Velmora."
+    assert answer_keywords(wanted, answer) == ("velmora",)
 
 
 def test_rouge_reads_complete_words_only() -> None:

@@ -71,8 +71,8 @@ def log(folder: Path) -> list[dict[str, float]]:
 
 
 def recipe(folder: Path) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads((folder / "recipe.json").read_text())
-    return found
+    got: dict[str, Any] = json.loads((folder / "recipe.json").read_text())
+    return got
 
 
 def weights(folder: str | Path) -> dict[str, torch.Tensor]:

@@ -57,12 +57,12 @@ TWICE = ([0, 1] * 4, np.array([[0.0], [5.0]] * 4))  # fewer places than componen
     ("group", "vectors"), [*GROUPED, grouped(1, 21), on_a_line(), *SAME, TWICE]
 )
 def test_groups_that_are_there_are_found(group: list[int], vectors: Array) -> None:
-    found = contrast_centres(texts_of(len(group)), vectors)
-    assert partition(found.component) == partition(group)
-    assert sorted(group[i] for i in found.chosen) == sorted(set(group))
-    assert found.chosen[0] == found.component[0] == 0
+    got = contrast_centres(texts_of(len(group)), vectors)
+    assert partition(got.component) == partition(group)
+    assert sorted(group[i] for i in got.chosen) == sorted(set(group))
+    assert got.chosen[0] == got.component[0] == 0
     dimensions = np.linalg.matrix_rank(vectors - vectors[0])
-    assert not np.array(found.coordinates)[:, dimensions:].any()
+    assert not np.array(got.coordinates)[:, dimensions:].any()
 
 
 def test_the_nearest_to_the_mean_is_chosen_and_the_question_for_its_own() -> None:
@@ -71,9 +71,9 @@ def test_the_nearest_to_the_mean_is_chosen_and_the_question_for_its_own() -> Non
     near = np.stack([line, np.zeros(5), np.zeros(5)], axis=1)
     far = near + np.array([0.0, 60.0, 0.0])
     vectors = np.concatenate([near, far])
-    found = contrast_centres(texts_of(10), vectors)
-    assert found.component == (0,) * 5 + (1,) * 5
-    assert found.chosen == (0, 7)  # not 2, which is nearest the mean of the question's
+    got = contrast_centres(texts_of(10), vectors)
+    assert got.component == (0,) * 5 + (1,) * 5
+    assert got.chosen == (0, 7)  # not 2, which is nearest the mean of the question's
 
 
 def test_order_makes_no_difference_and_the_seed_is_used(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -101,8 +101,8 @@ def test_coordinates_are_the_two_widest_directions() -> None:
     noise = np.random.default_rng(1).normal(size=(12, 5))
     columns, _ = np.linalg.qr(noise - noise.mean(0))  # orthogonal, each of mean 0
     vectors = 7.0 + columns * [1.0, 20.0, 0.1, 5.0, 0.1]
-    found = np.array(contrast_centres(texts_of(12), vectors).coordinates)
-    np.testing.assert_allclose(np.abs(found), np.abs(columns[:, [1, 3]] * [20.0, 5.0]), atol=1e-9)
+    got = np.array(contrast_centres(texts_of(12), vectors).coordinates)
+    np.testing.assert_allclose(np.abs(got), np.abs(columns[:, [1, 3]] * [20.0, 5.0]), atol=1e-9)
 
 
 def test_vectors_that_cannot_be_clustered_are_refused() -> None:
@@ -133,8 +133,8 @@ def centred(base: str, out: Path, objective: str = "cel:layer=0", **how: Any) ->
 
 
 def kept(out: Path) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = json.loads((out / "centres.json").read_text())["splits"]["forget"]
-    return found
+    got: list[dict[str, Any]] = json.loads((out / "centres.json").read_text())["splits"]["forget"]
+    return got
 
 
 class ByFirstWord:

@@ -72,12 +72,12 @@ def test_narrow_is_taken_where_it_is_exact(make, narrow: bool) -> None:
 @pytest.mark.parametrize("make", [lambda: tiny_llama(12), tiny_gpt2, lambda: gemma2(5.0)])
 @pytest.mark.parametrize("narrow", [True, False])
 def test_outputs_of_layers_are_those_of_the_blocks(make, narrow: bool) -> None:
-    model, batch, found = make(), pad(EXAMPLES), []
+    model, batch, got = make(), pad(EXAMPLES), []
     stack = model.model.layers if hasattr(model, "model") else model.transformer.h
     _, hidden = Forward(model, narrow, layers=(0,))(batch, labelled(batch.labels))
-    stack[0].register_forward_hook(lambda *call: found.append(call[2]))
+    stack[0].register_forward_hook(lambda *call: got.append(call[2]))
     model(input_ids=batch.input_ids, attention_mask=batch.attention_mask)
-    theirs = found[0] if isinstance(found[0], torch.Tensor) else found[0][0]
+    theirs = got[0] if isinstance(got[0], torch.Tensor) else got[0][0]
     torch.testing.assert_close(hidden[0], theirs)
     assert hidden[0].requires_grad
     assert len(stack[0]._forward_hooks) == 1  # the test's own
@@ -121,16 +121,16 @@ def test_pairs_change_neither_outputs_nor_gradients(make, rows: int, narrow: boo
     torch.manual_seed(0)
     model, batch = make().double(), pad(EXAMPLES[:rows])
     tokens = batch.attention_mask.bool()
-    found = []
+    got = []
     for paired in (True, False):
         forward = Forward(model, narrow, layers=(0,), paired=paired)
         logits, hidden = forward(batch, labelled(batch.labels))
         values = [logits, hidden[0][tokens]]
         model.zero_grad()
         sum((value * value).sum() for value in values).backward()
-        found.append(values + [p.grad.clone() for p in model.parameters() if p.grad is not None])
+        got.append(values + [p.grad.clone() for p in model.parameters() if p.grad is not None])
         assert hidden[0].shape[:2] == batch.input_ids.shape
-    for ours, plain in zip(*found, strict=True):
+    for ours, plain in zip(*got, strict=True):
         torch.testing.assert_close(ours, plain, rtol=1e-5, atol=1e-5)  # norms are in float32
 
 

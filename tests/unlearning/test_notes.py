@@ -34,8 +34,8 @@ def apart(base: str, row: Any) -> float:
 
     def states(text: str) -> torch.Tensor:
         ids, (start, end) = Prompting().locate(loaded.tokenizer, text)
-        found = loaded.model(torch.tensor([ids]), output_hidden_states=True)
-        return found.hidden_states[1][0, start:end].detach()
+        got = loaded.model(torch.tensor([ids]), output_hidden_states=True)
+        return got.hidden_states[1][0, start:end].detach()
 
     centres = tuple(map(states, (row.question, *row.paraphrases)))
     return float(mean_distance(centres[0], centres))

@@ -56,10 +56,10 @@ def measure(folder: Path, **watch: Any) -> dict[str, float]:
 def test_measuring_changes_no_weight(dropping: Path, tmp_path: Path) -> None:
     """Before the first step, after every second one and after the last."""
     done = watched(dropping, tmp_path / "m")
-    found = measured(done.path)
-    assert sorted(found) == [0, 2, 3]
+    got = measured(done.path)
+    assert sorted(got) == [0, 2, 3]
     for step, folder in ((0, dropping), (3, done.path)):
-        assert found[step] == pytest.approx(measure(folder))
+        assert got[step] == pytest.approx(measure(folder))
     plain = watched(dropping, tmp_path / "plain", watch=Watch())
     assert changed(plain.path, done.path) == set()
 
@@ -75,7 +75,7 @@ def test_a_resumed_training_measures_nothing_twice(dropping: Path, tmp_path: Pat
 
 def test_figures_against_their_definitions(knowing: Path) -> None:
     """Of a model whose answers repeat, so that the counts of draws matter."""
-    found, loaded = measure(knowing, draws=64), load_model(str(knowing))
+    got, loaded = measure(knowing, draws=64), load_model(str(knowing))
     largest, deviations = [], []
     for row in FORGET:
         example = Encoder(loaded.tokenizer, Prompting()).row(row)
@@ -92,8 +92,8 @@ def test_figures_against_their_definitions(knowing: Path) -> None:
         drawn = np.repeat(scores, [completion.count for completion in sample.completions])
         deviations.append(drawn.mean() + 2 * drawn.std())
     assert np.std(deviations) > 0
-    assert found["p_max forget"] == pytest.approx(float(np.mean(largest)), rel=1e-5)
-    assert found["ED forget"] == pytest.approx(float(np.mean(deviations)), rel=1e-6)
+    assert got["p_max forget"] == pytest.approx(float(np.mean(largest)), rel=1e-5)
+    assert got["ED forget"] == pytest.approx(float(np.mean(deviations)), rel=1e-6)
 
 
 def test_a_broken_model_is_not_measured(dropping: Path, monkeypatch: pytest.MonkeyPatch) -> None:

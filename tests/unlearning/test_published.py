@@ -150,8 +150,8 @@ def test_every_method_has_its_trainer() -> None:
 @pytest.mark.parametrize("method", METHODS)
 def test_values_equal_theirs(method: str, tied: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(str(CHECKOUT / "src"))
-    found = openunlearning_losses.compare(method, CHECKOUT, tied)
-    assert max(found.value, found.gradient, found.multiplier) < 1e-6
+    got = openunlearning_losses.compare(method, CHECKOUT, tied)
+    assert max(got.value, got.gradient, got.multiplier) < 1e-6
 
 
 @needs_checkout

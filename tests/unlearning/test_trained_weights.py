@@ -40,9 +40,9 @@ def test_only_chosen_modules_change(
 
 @BOTH_KINDS
 def test_only_chosen_layers_change(base: str, tmp_path: Path) -> None:
-    found = changed(base, train(base, tmp_path / "m", weights=Weights(layers=(0,)), epochs=1).path)
-    assert found
-    assert all(name.startswith("model.layers.0.") for name in found)
+    got = changed(base, train(base, tmp_path / "m", weights=Weights(layers=(0,)), epochs=1).path)
+    assert got
+    assert all(name.startswith("model.layers.0.") for name in got)
 
 
 @BOTH_KINDS
@@ -52,8 +52,8 @@ def test_the_model_is_left_as_it_was_but_for_its_weights() -> None:
     with trained(model, Weights(modules=("q_proj",)), 0):
         free = {name for name, p in model.named_parameters() if p.requires_grad}
         assert free == {f"model.layers.{i}.self_attn.q_proj.weight" for i in (0, 1)}
-    held = {name for name, p in model.named_parameters() if not p.requires_grad}
-    assert held == {"model.embed_tokens.weight"}
+    kept = {name for name, p in model.named_parameters() if not p.requires_grad}
+    assert kept == {"model.embed_tokens.weight"}
 
 
 def test_blocks_are_found_by_their_number() -> None:
@@ -98,9 +98,9 @@ class TestAdapters:
     ) -> None:
         where = Weights(adapters=Adapters(rank=2))
         adapted = train(base, tmp_path / "m", "rmu:layer=1", weights=where, epochs=1)
-        found = changed(base, adapted.path)
-        assert found == {name for name in found if name.endswith("_proj.weight")}
-        assert len({name.split(".")[-2] for name in found}) == 7
+        got = changed(base, adapted.path)
+        assert got == {name for name in got if name.endswith("_proj.weight")}
+        assert len({name.split(".")[-2] for name in got}) == 7
         plain = train(base, tmp_path / "n", "rmu:layer=1", epochs=1)
         assert adapted.losses[0] == plain.losses[0]  # B = 0: nothing is changed at first
 

@@ -127,5 +127,5 @@ def test_learning_rate_schedules(
 ) -> None:
     how = {"epochs": 3, "warmup_ratio": 1 / 3, "schedule": schedule, "learning_rate": 1e-3}
     done = train(base, tmp_path / "m", "ga", **how)
-    found = [line["learning_rate"] for line in log(done.path)]
-    assert found == pytest.approx([1e-3 * rate for rate in rates], rel=1e-5)
+    got = [line["learning_rate"] for line in log(done.path)]
+    assert got == pytest.approx([1e-3 * rate for rate in rates], rel=1e-5)

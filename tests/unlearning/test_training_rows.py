@@ -77,12 +77,12 @@ SHORT = TrainingSettings(epochs=1, learning_rate=1e-3, batch_size=8, max_length=
 
 def plain_nll(base: str, chunks: list[str]) -> float:
     """The mean over chunks of the mean cross-entropy of all tokens but the first."""
-    loaded, found = load_model(base), []
+    loaded, got = load_model(base), []
     for chunk in chunks:
         ids = torch.tensor([loaded.tokenizer.encode(chunk, add_special_tokens=False)])
         logits = loaded.model(input_ids=ids).logits[0, :-1]
-        found.append(cross_entropy(logits, ids[0, 1:]).item())
-    return sum(found) / len(found)
+        got.append(cross_entropy(logits, ids[0, 1:]).item())
+    return sum(got) / len(got)
 
 
 # Without a BOS token a chunk begins with the last token of the previous chunk.
@@ -147,14 +147,14 @@ OWN = [Prompt(id="own", question="who wrote sea", answer="Ann")]
 
 def test_python_trains_as_the_command_line(base: str, tmp_path: Path) -> None:
     there, here, task = tmp_path / "there", tmp_path / "here", load_benchmark(TASK)
-    asked = ("--benchmark", TASK, "--epochs", 1, "--device", "cpu", "--out")
-    done("unlearn", base, "--objective", "gd", *asked, there)
+    wanted = ("--benchmark", TASK, "--epochs", 1, "--device", "cpu", "--out")
+    done("unlearn", base, "--objective", "gd", *wanted, there)
     leakbound.unlearn(base, "gd", TASK, out=here, settings=ON_CPU)
     assert recipe(here) == recipe(there)
     assert changed(here, there) == set()
     assert recipe(here)["prompting"]["template"] == task.template
     assert recipe(here)["rows"]["retain"]["number"] == len(task.split("retain"))
-    done("finetune", base, *asked, tmp_path / "taught there")
+    done("finetune", base, *wanted, tmp_path / "taught there")
     leakbound.finetune(base, TASK, out=tmp_path / "taught here", settings=ON_CPU)
     assert recipe(tmp_path / "taught here") == recipe(tmp_path / "taught there")
 

@@ -105,11 +105,11 @@ def test_accumulation_is_one_step_over_more_rows(base: str, tmp_path: Path) -> N
 def test_progress_is_told_each_step_and_npo_starts_at_its_reference(
     target: str, tmp_path: Path
 ) -> None:
-    told: list[Headway] = []
+    seen: list[Headway] = []
     how = {"epochs": 4, "batch_size": 1}
-    done = short(target, tmp_path / "m", "npo:retain=0", progress=told.append, **how)
-    assert told[2:-2] == [Headway("training", step, 8, "steps") for step in range(1, 9)]
-    assert (told[1].phase, told[-1].phase) == (f"loading {Path(target).name}", "saving m")
+    done = short(target, tmp_path / "m", "npo:retain=0", progress=seen.append, **how)
+    assert seen[2:-2] == [Headway("training", step, 8, "steps") for step in range(1, 9)]
+    assert (seen[1].phase, seen[-1].phase) == (f"loading {Path(target).name}", "saving m")
     assert len(done.losses) == 8
     assert done.losses[0] == pytest.approx(20 * math.log(2), rel=1e-5)
 
