@@ -146,7 +146,7 @@ def test_a_value_that_is_no_number_is_refused_or_not_looked_at(name: str) -> Non
     damaged = [replace(item, readings=_damaged(item)) for item in MODEL[part]]
     got = _outcome(name, {**MODEL, part: damaged})
     if isinstance(got, str):
-        assert f"'{part}/0' measures nan" in got
+        assert f"the metric of '{part}/0' in part '{part}' is nan" in got
     else:
         assert got == METRICS[name].value(MODEL, RETRAINED)
 

@@ -23,7 +23,7 @@ from canned_runs import (
 from leakbound.errors import IncompleteError, InputError, MixError
 from leakbound.evaluation import evaluate
 from leakbound.presenting import verdict
-from leakbound.presenting.sentences import MOST_ASKED, MOST_CHARACTERS
+from leakbound.presenting.sentences import MOST_OTHER, MOST_CHARACTERS
 from leakbound.presenting.table import interval
 from leakbound.presenting.verdict import verdicts
 from leakbound.presenting.view import View, read_view
@@ -146,8 +146,8 @@ def test_hostile_texts_are_no_markup_and_steer_nothing(swollen: str) -> None:
 def test_a_long_text_is_cut_and_its_length_stated(swollen: str, hostile: dict[str, Run]) -> None:
     for number, prompt in enumerate(hostile_benchmark().prompts, 1):
         for text in (prompt.question, str(prompt.answer)):
-            cut = len(text) - MOST_ASKED
-            says = f"{text[:MOST_ASKED]}… ({cut:,} more characters)" if cut > 0 else text
+            cut = len(text) - MOST_OTHER
+            says = f"{text[:MOST_OTHER]}… ({cut:,} more characters)" if cut > 0 else text
             assert visible(says) in question(swollen, number).body
     shown = details(swollen).body
     for text in HOSTILE_TEXTS:

@@ -152,7 +152,7 @@ def test_prefixes_held_stay_within_the_budget(held: int) -> None:
 @pytest.mark.parametrize("law", [probabilities, lambda _: [*[0.0] * EOS, 1.0]])
 def test_prompts_are_read_one_by_one_where_the_model_is_full(law: Table) -> None:
     class Full(TableModel):
-        other, full = 0, property(lambda _: True)  # held while others were read: how many
+        beside, full = 0, property(lambda _: True)  # held while others were read: how many
 
         def prefill(self, prompts: Sequence[Sequence[int]]) -> tuple[Handles, torch.Tensor]:
             self.beside += self.live + len(prompts) - 1

@@ -165,7 +165,7 @@ def test_the_harmful_label(labels: tuple[str, ...], label: str, score: float | N
     scorer = Classifier(model="m", label=label)
     models = FakeModels(classifier=WordClassifier(labels))
     if score is None:
-        with pytest.raises(InputError, match=rf"{', '.join(labels)} .*label=…"):
+        with pytest.raises(InputError, match=rf"{', '.join(labels)}\. .*label=…"):
             connect(scorer, models)
     else:
         assert score_texts(connect(scorer, models), ["Ada"], PROMPT) == [score]
