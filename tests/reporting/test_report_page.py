@@ -23,7 +23,7 @@ from canned_runs import (
 from leakbound.errors import IncompleteError, InputError, MixError
 from leakbound.evaluation import evaluate
 from leakbound.presenting import verdict
-from leakbound.presenting.sentences import MOST_OTHER, MOST_CHARACTERS
+from leakbound.presenting.sentences import MOST_CHARACTERS, MOST_OTHER
 from leakbound.presenting.table import interval
 from leakbound.presenting.verdict import verdicts
 from leakbound.presenting.view import View, read_view
