@@ -236,6 +236,16 @@ def test_escapes_are_named(template: str | None, stop: tuple[str, ...], named: l
     assert all("two characters to the model" in note and "$'\\n'" in note for note in notes)
 
 
+def test_a_stop_string_inside_a_reference_answer_is_named() -> None:
+    prompts = [
+        Prompt(id="a", question="Who?", answer="It was. Ann"),
+        Prompt(id="b", question="Who?", answer="It was Ann. "),
+        Prompt(id="c", question="Who?"),
+    ]
+    (note,) = question_notes(prompts, Study(decodings=(Decoding(stop=(".",)),)))
+    assert "'.' is inside the reference answer of 1 question: 'a'" in note
+
+
 def tokenized(*words: str, template: str | None = None) -> TransformersEngine:
     tokenizer = tiny_tokenizer(words) if words else tiny_tokenizer()
     loaded = tiny_loaded(tiny_llama(len(tokenizer)), tokenizer)

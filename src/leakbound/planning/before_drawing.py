@@ -18,6 +18,7 @@ from leakbound.scorers.spec import Logged
 from leakbound.store import Run
 from leakbound.study import Study
 from leakbound.text.characters import IGNORABLE
+from leakbound.text.counting import visible
 from leakbound.text.shown import many, some
 from leakbound.types import Decoding, Generate, Headway, Progress, Prompt, Scorer, Tokenizes
 
@@ -42,7 +43,7 @@ Score = Callable[[Sequence[tuple[str, Prompt]]], list[float | None]]
 
 
 def question_notes(prompts: Sequence[Prompt], study: Study) -> tuple[str, ...]:
-    """Return notes on invisible characters in questions and on literal escapes in options.
+    """Return notes on invisible characters, literal escapes, and stop strings inside answers.
 
     `study` is a resolved study.
     """
@@ -55,6 +56,13 @@ def question_notes(prompts: Sequence[Prompt], study: Study) -> tuple[str, ...]:
         for option, text in texts
         if (escape := _LITERAL.search(text))
     ]
+    for stop in dict.fromkeys(stop for how in study.decodings for stop in how.stop):
+        if ids := [p.id for p in prompts if p.answer and visible(p.answer.partition(stop)[2])]:
+            notes.append(
+                f"the stop string {stop!r} is inside the reference answer of "
+                f"{many(len(ids), 'question')}: {some(ids)}. An output ends there, so the rest of "
+                "an answer is not seen. Use another --stop."
+            )
     return tuple(filter(None, notes))
 
 
