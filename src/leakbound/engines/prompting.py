@@ -371,14 +371,20 @@ class Prompting:
         return self.system
 
     def notes(self, tokenizer: Tokenizer) -> list[str]:
-        """Describe how thinking differs from training or from the template's default.
+        """Describe a system message without effect, and how thinking differs from training.
 
         Args:
             tokenizer: the tokenizer of the model.
 
         Returns:
-            At most one note.
+            At most one note on the system message and one on thinking.
         """
+        plain = bool(self.system) and not self.uses_chat(tokenizer)
+        unused = "the system message is not used, because the prompts are plain text, not a chat"
+        return [*([unused] if plain else []), *self._thinking_notes(tokenizer)]
+
+    def _thinking_notes(self, tokenizer: Tokenizer) -> list[str]:
+        """Describe how thinking differs from training or from the template's default."""
         trained = _trained(tokenizer)
         if self.thinking == "on" and not self._may_think(tokenizer):
             return ["thinking is on, but no token marks thoughts: all outputs count as answers"]
