@@ -318,11 +318,12 @@ def test_what_makes_no_prompt_is_refused(use: Callable[[], object], said: str) -
         use()
 
 
-def test_a_system_message_without_a_chat_is_noted() -> None:
+def test_a_system_message_that_no_prompt_contains_is_noted() -> None:
     chat = plain("{% for m in messages %}{{ m.content }}{% endfor %}")
     rule = Prompting(system="calm")
     assert (rule.notes(chat), Prompting().notes(plain())) == ([], [])
-    for tokenizer, how in ((plain(), rule), (chat, replace(rule, chat=False))):
+    deaf = plain("{% for m in messages if m.role == 'user' %}{{ m.content }}{% endfor %}")
+    for tokenizer, how in ((plain(), rule), (chat, replace(rule, chat=False)), (deaf, rule)):
         (note,) = how.notes(tokenizer)
         assert note.startswith("the system message is not used")
 
