@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
 from leakbound.benchmarks import Benchmark
@@ -15,12 +15,24 @@ from leakbound.benchmarks.profiles import sets_limit
 from leakbound.errors import InputError
 from leakbound.scorers import base_of, make_scorer, score_pairs, with_reading
 from leakbound.scorers.spec import Logged
-from leakbound.store import Run
+from leakbound.store import ArmSpec, Run
 from leakbound.study import Study
 from leakbound.text.characters import IGNORABLE
 from leakbound.text.counting import visible
 from leakbound.text.shown import many, some
-from leakbound.types import Decoding, Generate, Headway, Progress, Prompt, Scorer, Tokenizes
+from leakbound.types import (
+    Decoding,
+    Fingerprint,
+    Generate,
+    Headway,
+    Json,
+    JsonObject,
+    Progress,
+    Prompt,
+    Scorer,
+    Tokenizes,
+    different,
+)
 
 # Control characters, and Unicode's default-ignorable characters. Emoji and some scripts need
 # joiners and variation selectors, so these are reported only after a blank or an ASCII letter.
@@ -170,6 +182,31 @@ def token_notes(
                 f"--max-new-tokens {longest} or more."
             )
     return tuple(notes)
+
+
+def prompt_notes(model: ArmSpec, control: ArmSpec | None) -> tuple[str, ...]:
+    """Return a note if a control gets the questions in other prompts than the model."""
+    rules = [
+        _prompting(Fingerprint.of(spec.fingerprint).prompting)
+        for spec in (model, control)
+        if spec is not None
+    ]
+    if len(rules) < 2 or not all(rules) or not (names := different(*rules)):
+        return ()
+    note = (
+        f"the control's prompts differ from the model's ({', '.join(names)}), so the excess may "
+        "be due to the prompts. If both models accept the same options, use the same."
+    )
+    return (note,)
+
+
+def _prompting(rule: Json) -> JsonObject:
+    """Return the settings that decide a model's prompts; empty if its engine reports none."""
+    if not isinstance(rule, Mapping):
+        return {}
+    text = "system" if rule.get("chat") else "template"
+    thinking = rule.get("thinking", "auto")
+    return {"chat": bool(rule.get("chat")), "thinking": thinking, text: rule.get(text) or None}
 
 
 def _unreadable(words: Sequence[str | None]) -> bool:
