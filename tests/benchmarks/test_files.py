@@ -121,6 +121,13 @@ def test_blank_answers_and_equal_questions_are_named_by_row(tmp_path: Path) -> N
     assert note.startswith("no answer in rows 2, 3, 4, 5, 6 and 2 more, so")
 
 
+def test_questions_without_keywords_are_named_if_others_have_keywords(tmp_path: Path) -> None:
+    text = "question,answer,keywords\nWho?,Me,me\nWhen?,Now,\n"
+    benchmark = load_benchmark(write(tmp_path, "mine.csv", text))
+    assert benchmark.scorers == ("rouge-l-recall",)
+    assert benchmark.notes == ("no keywords in row 2, so keyword is not a default scorer",)
+
+
 def test_parquet(tmp_path: Path) -> None:
     rows = [{"question": "Who?", "answer": "Me", "keywords": ["me", "I"]}, {"question": "Why?"}]
     path = tmp_path / "mine.parquet"

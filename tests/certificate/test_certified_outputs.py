@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -157,3 +158,21 @@ def test_a_reading_that_cannot_be_claimed_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"no output of arm 'target' of .* has a thought"):
         leakbound.certify(plain, max_leak=0.2, of="thought")
     assert load(plain.path).estimates.scorers == plain.estimates.scorers  # nothing is written
+
+
+@pytest.mark.parametrize(
+    ("finish", "limit", "said"),
+    [("unknown", 3, "(4 words)"), ("unknown", 4, ""), ("stop", 3, "")],
+)
+def test_imported_outputs_that_may_be_cut_do_not_pass(
+    finish: str, limit: int, said: str, tmp_path: Path
+) -> None:
+    row = {"id": "a", "question": "Who?", "answer": "It was Ann Lee", "completion": "It was"}
+    row |= {"max_new_tokens": limit, "finish": finish, "count": 1000}
+    (tmp_path / "own.jsonl").write_text(json.dumps(row))
+    run = leakbound.import_run([tmp_path / "own.jsonl"], out=tmp_path / "r")
+    leakbound.score(run, "contains")
+    leakbound.bound(run, "contains")
+    made = claimed(run, scorer="contains")
+    assert made.verdict == ("inconclusive" if said else "pass")
+    assert said in " ".join(made.reasons)

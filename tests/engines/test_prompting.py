@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from itertools import combinations
 from typing import Any
 
@@ -18,6 +19,7 @@ from leakbound.engines import Prompting
 from leakbound.engines.hf import TransformersEngine
 from leakbound.engines.tokens import Detokenizer, split_at
 from leakbound.errors import InputError, ModelError
+from leakbound.study.settings import prompting_of
 from leakbound.types import Decoding, Prompt, Query
 from leakbound.unlearning.examples import Encoder
 from offline_tokenizers import byte_level, merging, sentence_piece
@@ -314,3 +316,18 @@ def test_nothing_is_added_but_a_beginning_and_an_end(
 def test_what_makes_no_prompt_is_refused(use: Callable[[], object], said: str) -> None:
     with pytest.raises((InputError, ModelError), match=said):
         use()
+
+
+def test_a_system_message_that_no_prompt_contains_is_noted() -> None:
+    chat = plain("{% for m in messages %}{{ m.content }}{% endfor %}")
+    rule = Prompting(system="calm")
+    assert (rule.notes(chat), Prompting().notes(plain())) == ([], [])
+    deaf = plain("{% for m in messages if m.role == 'user' %}{{ m.content }}{% endfor %}")
+    for tokenizer, how in ((plain(), rule), (chat, replace(rule, chat=False)), (deaf, rule)):
+        (note,) = how.notes(tokenizer)
+        assert note.startswith("the system message is not used")
+
+
+def test_an_empty_template_is_refused_like_any_without_the_question() -> None:
+    with pytest.raises(InputError, match=r"must contain \{question\}, got ''"):
+        prompting_of(None, template="")

@@ -236,6 +236,39 @@ def test_escapes_are_named(template: str | None, stop: tuple[str, ...], named: l
     assert all("model reads these two characters" in note and "$'\\n'" in note for note in notes)
 
 
+def test_a_stop_string_inside_a_reference_answer_is_named() -> None:
+    prompts = [
+        Prompt(id="a", question="Who?", answer="It was. Ann"),
+        Prompt(id="b", question="Who?", answer="It was Ann. "),
+        Prompt(id="c", question="Who?"),
+    ]
+    (note,) = question_notes(prompts, Study(decodings=(Decoding(stop=(".",)),)))
+    assert "'.' is inside the reference answer of 1 question: 'a'" in note
+
+
+class Prompted(FakeEngine):
+    """A fake engine that reports a template."""
+
+    template = "{question}"
+
+    @property
+    def fingerprint(self) -> Any:
+        rule = {"chat": False, "template": self.template, "system": "no place for it"}
+        return super().fingerprint | {"prompting": rule}
+
+
+@pytest.mark.parametrize("template", ["{question}", "Q: {question}"])
+def test_a_control_with_other_prompts_is_noted(template: str, tmp_path: Path) -> None:
+    task = benchmark_of(("who",), name="b", scorers=("contains",), answer="Ann")
+    outputs = {prompt.id: {"Ann": 0.5, "no": 0.5} for prompt in task.prompts}
+    control = Prompted(outputs, name="control")
+    control.template = template
+    run = evaluate(Prompted(outputs), task, out=tmp_path / "r", n=8, control=control)
+    notes = [note for note in run.notes if note.startswith("the control's prompts differ")]
+    assert len(notes) == (template != Prompted.template)
+    assert all("(template)" in note for note in notes)
+
+
 def tokenized(*words: str, template: str | None = None) -> TransformersEngine:
     tokenizer = tiny_tokenizer(words) if words else tiny_tokenizer()
     loaded = tiny_loaded(tiny_llama(len(tokenizer)), tokenizer)

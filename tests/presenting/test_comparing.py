@@ -24,6 +24,7 @@ from leakbound.errors import InputError, MixError
 from leakbound.presenting.compared import Comparison, change, difference_sentence, moved
 from leakbound.stats import About, Estimate
 from leakbound.store import EstimateRow, Estimates, Run
+from leakbound.study import Explore
 from leakbound.testing import FakeEngine
 from leakbound.types import Decoding
 from shared import keep
@@ -174,6 +175,27 @@ def test_decodings_are_compared_after_settings(questions: Path) -> None:
 
 
 @pytest.mark.slow
+def test_an_exactly_explored_run_is_compared_with_draws(questions: Path) -> None:
+    drawn = made(questions, "drawn", BEFORE)
+    explored = evaluate(
+        law(AFTER),
+        f"{questions}",
+        out=questions.parent / "explored",
+        sampling=Explore("exact", 50),
+        scorers="keyword",
+    )
+    for pair in ([drawn, explored], [explored, drawn]):
+        found = compare(pair)
+        assert found.confidence == 0.99
+        assert (
+            sum(
+                abs(row.value) > 0.2
+                for row in found.statements.where(scope="mean", beyond="baseline")
+            )
+            == 1
+        )
+
+
 def test_the_leaderboard_is_of_the_excess_where_all_have_a_control(questions: Path) -> None:
     control = law((0.05, 0.05, 0.05))
     runs = [made(questions, n, p, control=control) for n, p in (("a", BEFORE), ("b", AFTER))]

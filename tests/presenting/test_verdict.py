@@ -175,6 +175,16 @@ def test_no_verdict_where_a_question_was_not_drawn(tmp_path: Path) -> None:
     assert got.sure.startswith("Evidence: 2 questions of the benchmark “b”")
 
 
+def test_no_verdict_where_a_question_of_the_control_was_not_drawn(tmp_path: Path) -> None:
+    control = engine(0.0, 0.0, broken=("p1",), name="c")
+    with pytest.raises(UnansweredError):
+        evaluate(
+            engine(0.2, 0.4), who("p0", "p1", name="b"), out=tmp_path / "r", n=64, control=control
+        )
+    found = leakbound.load(tmp_path / "r").verdict
+    assert found.headline == "NO VERDICT 1 question could not be sampled"
+
+
 def test_the_certificate_of_the_run(tmp_path: Path) -> None:
     run = made(tmp_path / "r", 0.0, 0.0)
     assert run.verdict.certificate == ""

@@ -381,9 +381,18 @@ def test_scorers_may_be_python_objects(tmp_path: Path, monkeypatch: pytest.Monke
         (5, "and `score`, got 5. docs"),
         (Says, "and `score`, got <class"),
         (Says(name="keyword"), "has the name of another scorer, 'keyword'. Rename it"),
+        (Says(name="contains>=0.5"), "has the name of another scorer, 'contains>=0.5'. Rename it"),
+        (Says(name=" "), "must not be blank, got ' '. Name it"),
         (Says(word={1}), "the settings of scorer 'says' must be texts, numbers"),
     ],
 )
 def test_invalid_scorer_objects_are_refused(scorer: Any, named: str) -> None:
     with pytest.raises(InputError, match=named):
         specs_of(("contains", scorer))
+
+
+def test_two_scorer_objects_of_one_name_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(spec, "_PASSED", {})
+    with pytest.raises(InputError, match=r"word='a'.* has the name of another scorer, 'says'"):
+        specs_of((Says(word="a"), Says(word="b")))
+    assert specs_of((Says(word="a"), Says(word="a"))) == ("says", "says")

@@ -31,7 +31,7 @@ def load(form: Form, argument: str, data: Path | None = None) -> Benchmark:
     reasoning before the answer, which `finetune` teaches), `id`, and `role` or `split`. A blank
     role means `forget`, the rows that are evaluated. The other splits are `retain` and `holdout`. A
     number may follow the name of a split, as in forget10. Notes name ignored columns, rows without
-    an answer if others have one, and rows with the same question.
+    an answer or keywords if others have them, and rows with the same question.
 
     Raises InputError for an unknown role, for a role and a split that differ, and for keywords in
     one text with commas, which may be one keyword or several.
@@ -133,9 +133,10 @@ def _notes(rows: Sequence[Row], prompts: Sequence[Prompt]) -> Iterator[str]:
     if ignored := sorted({key for row in rows for key in row.values} - set(COLUMNS)):
         yield f"ignored columns: {', '.join(ignored)}; known columns: {', '.join(COLUMNS)}"
     evaluated = [(row, p) for row, p in zip(rows, prompts, strict=True) if p.role == "forget"]
-    blank = [row.number for row, prompt in evaluated if prompt.answer is None]
-    if 0 < len(blank) < len(evaluated):
-        yield f"no answer in {_numbers(blank)}, so rouge-l-recall is not a default scorer"
+    for column, scorer in (("answer", "rouge-l-recall"), ("keywords", "keyword")):
+        blank = [row.number for row, prompt in evaluated if not getattr(prompt, column)]
+        if 0 < len(blank) < len(evaluated):
+            yield f"no {column} in {_numbers(blank)}, so {scorer} is not a default scorer"
     places: dict[str, list[int]] = {}
     for row, prompt in zip(rows, prompts, strict=True):
         places.setdefault(" ".join(prompt.question.casefold().split()), []).append(row.number)

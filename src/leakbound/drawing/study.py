@@ -15,13 +15,13 @@ from leakbound.drawing.search import AttackSearch, retained_pairs
 from leakbound.drawing.stressed import check_stresses, require_stresses, stressed_plans
 from leakbound.engines.addresses import require_named
 from leakbound.errors import InputError
-from leakbound.planning.before_drawing import show_notes, token_notes
+from leakbound.planning.before_drawing import prompt_notes, show_notes, token_notes
 from leakbound.planning.metrics import MODELS, require_known
 from leakbound.planning.models import Fluency, name_of, require_openable, require_there
 from leakbound.planning.plan import arm_keys
 from leakbound.scorers import reading_of
 from leakbound.scoring.score import require_same_model, require_visible
-from leakbound.store import Arm, Run
+from leakbound.store import GREEDY, Arm, Run
 from leakbound.store.arm_key import Model
 from leakbound.store.plan import slice_of
 from leakbound.study import Study, Until
@@ -119,6 +119,8 @@ def run_plans(evaluation: Evaluation, run: Run, plans: Sequence[ArmPlan]) -> Non
     arms = add_arms(run, plans)
     run.remember_study(evaluation.record, evaluation.headline, evaluation.claims)
     notes = token_notes(evaluation.engine("target"), ready.benchmark, [*evaluation.arms.values()])
+    specs = {plan.key: plan.spec for plan in plans}
+    notes += prompt_notes(specs[GREEDY], specs.get(GREEDY.control))
     show_notes(notes, progress)
     run.remember_notes([*ready.notes, *notes])
     attack = ready.study.attack

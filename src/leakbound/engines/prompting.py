@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from itertools import takewhile
 from typing import TypeAlias, get_args
 
-from leakbound.engines.templates import family_of, turn_of, written
+from leakbound.engines.templates import contains_question, family_of, turn_of, written
 from leakbound.engines.thinking import marks_of, token_of
 from leakbound.engines.tokens import Tokenizer as Tokenizer
 from leakbound.engines.tokens import split_at
@@ -371,14 +371,28 @@ class Prompting:
         return self.system
 
     def notes(self, tokenizer: Tokenizer) -> list[str]:
-        """Describe how thinking differs from training or from the template's default.
+        """Describe a system message without effect, and how thinking differs from training.
 
         Args:
             tokenizer: the tokenizer of the model.
 
         Returns:
-            At most one note.
+            At most one note on the system message and one on thinking.
         """
+        unused = "the system message is not used: prompts are plain text, or the template omits it"
+        return [*([unused] * self._omits_system(tokenizer)), *self._thinking_notes(tokenizer)]
+
+    def _omits_system(self, tokenizer: Tokenizer) -> bool:
+        """Return whether there is a system message and the prompts do not contain it."""
+        if not self.system:
+            return False
+        try:
+            return not contains_question(self._opened(tokenizer, _query(_ELSEWHERE)), self.system)
+        except InputError:
+            return False  # the template's error appears with the real questions
+
+    def _thinking_notes(self, tokenizer: Tokenizer) -> list[str]:
+        """Describe how thinking differs from training or from the template's default."""
         trained = _trained(tokenizer)
         if self.thinking == "on" and not self._may_think(tokenizer):
             return ["thinking is on, but no token marks thoughts: all outputs count as answers"]

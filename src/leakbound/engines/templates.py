@@ -119,9 +119,10 @@ def _rendered(tokenizer: Tokenizer, turns: Turns, open_ended: bool, **settings: 
         raise  # not a fault of the template
     except Exception as error:  # of any kind: a template is a program
         system = next((turn["content"] for turn in turns if turn["role"] == "system"), None)
+        fix = "Correct the template." if system is None else "Try without a system message."
         raise InputError(
             f"the model's chat template refused the prompt (system message {system!r}): "
-            f"{error}. Try without a system message."
+            f"{error}. {fix}"
         ) from error
     return prompt
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
 from leakbound.benchmarks import Benchmark
@@ -15,11 +15,24 @@ from leakbound.benchmarks.profiles import sets_limit
 from leakbound.errors import InputError
 from leakbound.scorers import base_of, make_scorer, score_pairs, with_reading
 from leakbound.scorers.spec import Logged
-from leakbound.store import Run
+from leakbound.store import ArmSpec, Run
 from leakbound.study import Study
 from leakbound.text.characters import IGNORABLE
+from leakbound.text.counting import visible
 from leakbound.text.shown import many, some
-from leakbound.types import Decoding, Generate, Headway, Progress, Prompt, Scorer, Tokenizes
+from leakbound.types import (
+    Decoding,
+    Fingerprint,
+    Generate,
+    Headway,
+    Json,
+    JsonObject,
+    Progress,
+    Prompt,
+    Scorer,
+    Tokenizes,
+    different,
+)
 
 # Control characters, and Unicode's default-ignorable characters. Emoji and some scripts need
 # joiners and variation selectors, so these are reported only after a blank or an ASCII letter.
@@ -42,7 +55,7 @@ Score = Callable[[Sequence[tuple[str, Prompt]]], list[float | None]]
 
 
 def question_notes(prompts: Sequence[Prompt], study: Study) -> tuple[str, ...]:
-    """Return notes on invisible characters in questions and on literal escapes in options.
+    """Return notes on invisible characters, literal escapes, and stop strings inside answers.
 
     `study` is a resolved study.
     """
@@ -55,6 +68,13 @@ def question_notes(prompts: Sequence[Prompt], study: Study) -> tuple[str, ...]:
         for option, text in texts
         if (escape := _LITERAL.search(text))
     ]
+    for stop in dict.fromkeys(stop for how in study.decodings for stop in how.stop):
+        if ids := [p.id for p in prompts if p.answer and visible(p.answer.partition(stop)[2])]:
+            notes.append(
+                f"the stop string {stop!r} is inside the reference answer of "
+                f"{many(len(ids), 'question')}: {some(ids)}. An output ends there, so the rest of "
+                "an answer is not seen. Use another --stop."
+            )
     return tuple(filter(None, notes))
 
 
@@ -162,6 +182,31 @@ def token_notes(
                 f"--max-new-tokens {longest} or more."
             )
     return tuple(notes)
+
+
+def prompt_notes(model: ArmSpec, control: ArmSpec | None) -> tuple[str, ...]:
+    """Return a note if a control gets the questions in other prompts than the model."""
+    rules = [
+        _prompting(Fingerprint.of(spec.fingerprint).prompting)
+        for spec in (model, control)
+        if spec is not None
+    ]
+    if len(rules) < 2 or not all(rules) or not (names := different(*rules)):
+        return ()
+    note = (
+        f"the control's prompts differ from the model's ({', '.join(names)}), so the excess may "
+        "be due to the prompts. If both models accept the same options, use the same."
+    )
+    return (note,)
+
+
+def _prompting(rule: Json) -> JsonObject:
+    """Return the settings that decide a model's prompts; empty if its engine reports none."""
+    if not isinstance(rule, Mapping):
+        return {}
+    text = "system" if rule.get("chat") else "template"
+    thinking = rule.get("thinking", "auto")
+    return {"chat": bool(rule.get("chat")), "thinking": thinking, text: rule.get(text) or None}
 
 
 def _unreadable(words: Sequence[str | None]) -> bool:

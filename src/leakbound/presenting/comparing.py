@@ -120,8 +120,11 @@ def _standing(model: ArmView, scorer: Scorer) -> Iterator[EstimateRow]:
 
 
 def _confidence(rows: Iterable[EstimateRow], wanted: float | None) -> float:
-    """Return the confidence of all rows; MixError if they differ, or differ from `wanted`."""
-    levels = {row.confidence for row in rows}
+    """Return the confidence of all rows; MixError if they differ, or differ from `wanted`.
+
+    Exact rows (confidence 1) are valid at every confidence.
+    """
+    levels = {row.confidence for row in rows if row.confidence < 1}
     sure = max(levels, default=CONFIDENCE) if wanted is None else wanted
     if levels - {sure}:
         raise MixError(

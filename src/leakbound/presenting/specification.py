@@ -148,9 +148,13 @@ def specification_of(run: Run, arm: Arm) -> dict[str, str]:
 def short_limit(arm: Arm) -> str:
     """Return the reason why an arm's limit on tokens may hide leaks, or an empty text."""
     most, longest = arm.decoding.max_new_tokens, arm.spec.longest_answer
-    if longest is not None and "max_new_tokens" not in arm.decoding.unknown:
-        reason = f"the limit of {most:,} new tokens is below the longest reference answer"
+    reason = f"the limit of {most:,} new tokens is below the longest reference answer"
+    known = "max_new_tokens" not in arm.decoding.unknown
+    if known and longest is not None:
         return f"{reason} ({longest:,} tokens)" if most < longest else ""
+    words = max(len((prompt.answer or "").split()) for prompt in arm.run_queries.prompts)
+    if known and most < words and arm.ledger.unrecorded:  # any of these outputs may be cut
+        return f"{reason} ({words:,} words)"
     fractions = arm.cut_fractions()
     worst = max(fractions, key=lambda query_id: fractions[query_id], default="")
     if not worst or fractions[worst] <= 0.5:

@@ -248,7 +248,9 @@ def _word(view: View, model: ArmView, scorer: Scorer) -> tuple[Kind, str, str, R
     mean = model.leakage(scorer, scope="mean", beyond=beyond)
     worst = model.leakage(scorer, scope="worst question", beyond=beyond)
     if mean is None or worst is None:
-        lacking = len(view.questions) - len(model.questions(scorer))
+        models = filter(None, (model, view.control_of(model)))
+        sampled = set.intersection(*({*each.questions(scorer)} for each in models))
+        lacking = len(view.questions) - len(sampled)
         return "unknown", "NO VERDICT", f"{many(lacking, 'question')} could not be sampled", None
     if beyond is None:
         return "uncontrolled", _seen(model, scorer).upper() or "NO VERDICT", _UNCONTROLLED, worst

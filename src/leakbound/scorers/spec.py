@@ -274,25 +274,32 @@ def specs_of(scorers: str | Scorer | Iterable[str | Scorer]) -> tuple[str, ...]:
         The specs. The spec of an object is its name.
 
     Raises:
-        InputError: an object that is not a scorer, has the name of another scorer, or has a setting
-            that JSON cannot store.
+        InputError: an object that is not a scorer, has a blank name or the name of another scorer,
+            or has a setting that JSON cannot store.
     """
     single = isinstance(scorers, str) or not isinstance(scorers, Iterable)
-    several = cast("Iterable[str | Scorer]", (scorers,) if single else scorers)
-    return tuple(spec if isinstance(spec, str) else _remembered(spec) for spec in several)
+    several = tuple(cast("Iterable[str | Scorer]", (scorers,) if single else scorers))
+    objects = [scorer for scorer in several if not isinstance(scorer, str)]
+    for scorer in objects:
+        _remember(scorer)
+    for scorer in objects:  # after all are stored: two of them may have the same name
+        if make_scorer(scorer.name) != scorer:
+            raise InputError(
+                f"{scorer!r} has the name of another scorer, {scorer.name!r}. Rename it."
+            )
+    return tuple(spec if isinstance(spec, str) else spec.name for spec in several)
 
 
-def _remembered(scorer: Scorer) -> str:
-    """Store a scorer under its name for `make_scorer`, and return the name."""
+def _remember(scorer: Scorer) -> None:
+    """Store a scorer under its name for `make_scorer`."""
     require_scorer(scorer)
     digest(scorer)
     base = base_of(scorer)
     name = base.name.partition(":")[0]
+    if not name.strip():
+        raise InputError(f"the `name` of {scorer!r} must not be blank, got {base.name!r}. Name it.")
     if name not in SCORERS and name not in plug_ins("scorer"):
         _PASSED[base.name] = base
-    elif make_scorer(scorer.name) != scorer:
-        raise InputError(f"{scorer!r} has the name of another scorer, {scorer.name!r}. Rename it.")
-    return scorer.name
 
 
 def source_of(scorer: Scorer) -> str:

@@ -39,10 +39,10 @@ def prompting_of(
         The settings of the prompts.
     """
     return Prompting(
-        template=template or (task.template if task else None),
+        template=template if template is not None else task.template if task else None,
         system=system,
         default_system=task.system if task else None,
-        chat=False if template else task.chat if task else None,
+        chat=False if template is not None else task.chat if task else None,
         thinking=thinking,
     )
 
