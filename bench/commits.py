@@ -4,7 +4,7 @@
 
 Runs the command lines of bench/studies.py at both commits, each with the packages of this Python
 and the checkout's `src`. A wrapper fixes the order in which bets meet the draws. `estimates` and
-`--json` documents must agree to 1e-12, unless `ALLOWED` names the quantity that changes on purpose.
+`--json` documents must agree to 1e-12.
 The study `stored` bounds draws that the old commit exported. Exit status 1 if any other number
 differs. Three minutes on two idle cores; not part of `.ci/run`.
 """
@@ -21,10 +21,8 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import redirect_stdout, suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -43,27 +41,6 @@ Row = dict[str, Any]  # the numbers of a statement, what it is about, and its me
 Rows = dict[str, Row]  # by what they are about; those of documents begin with "--json"
 
 
-@dataclass(frozen=True)
-class Change:
-    """A number of some quantities that changes on purpose.
-
-    Attributes:
-        reason: why it changes.
-        quantities: the quantities that it is a number of.
-        numbers: the numbers that change; empty: the row is removed.
-        fits: (old row, new row) -> whether they differ in the way that is meant.
-        study: the only one in which they change; empty: they may in each.
-    """
-
-    reason: str
-    quantities: tuple[str | None, ...]
-    numbers: tuple[str, ...]
-    fits: Callable[[Row, Row], bool]
-    study: str = ""
-
-
-ALLOWED: tuple[Change, ...] = ()
-"""What the change under comparison does on purpose: empty for a change that moves no number."""
 BOUNDS = ("value", "lower", "upper")
 
 
@@ -75,54 +52,27 @@ def agree(old: Any, new: Any) -> bool:
     return bool(old == new)
 
 
-def compared(study: str, old: Rows, new: Rows) -> tuple[Counter[str], list[str]]:
-    """Compare the rows of a study at two commits.
+def differences(old: Rows, new: Rows) -> list[str]:
+    """Return the differences between the rows of a study at two commits.
 
-    A document repeats numbers of the table: a difference that the table has, too, counts as that.
+    Documents repeat numbers of the table. Their difference is left out if the table has it too.
 
     Args:
-        study: its name.
         old: the rows of the old commit, by what they are about.
-        new: those of the new one.
-
-    Returns:
-        How many differences each reason of `ALLOWED` explains, and every other difference.
+        new: the rows of the new commit.
     """
-    allowed: Counter[str] = Counter()
-    others: list[str] = []
-    known: dict[tuple[Any, ...], str | None] = {}
+    got: list[str] = []
+    known = set[tuple[Any, ...]]()
     for key in sorted({**old, **new}, key=lambda key: key.startswith("--json")):
         was, now = old.get(key), new.get(key)
-        numbers = [x for x in NUMBERS if was and now and not agree(was.get(x), now.get(x))]
-        if was and now and not numbers:
+        if was and now and all(agree(was.get(x), now.get(x)) for x in NUMBERS):
             continue
-        pair = f"{_shown(was)} -> {_shown(now)}"
         ends = tuple((row or {}).get(x) for row in (was, now) for x in BOUNDS)
-        reasons = [_reason(study, number, was, now) for number in numbers or [""]]
-        reason = None if None in reasons else ", and ".join(dict.fromkeys(map(str, reasons)))
-        if key.startswith("--json") and reason is None and ends in known:
-            reason = known[ends] or "reported"
-        elif was and now:
-            known.setdefault(ends, reason)
-        if reason is None:
-            others.append(f"{key}: {pair}")
-        elif reason != "reported":
-            allowed[reason] += 1
-    return allowed, others
-
-
-def _reason(study: str, number: str, was: Row | None, now: Row | None) -> str | None:
-    """Why this number changes on purpose, or why the row is removed; None: it does not.
-
-    `beside` is the new row, or the one that speaks for a row that is removed.
-    """
-    for change in ALLOWED:
-        here = change.study in ("", study)
-        if here and was and was.get("quantity") in change.quantities:
-            removed = not change.numbers and now is None
-            if (removed or number in change.numbers) and change.fits(was, now or was):
-                return change.reason
-    return None
+        if not (key.startswith("--json") and ends in known):
+            got.append(f"{key}: {_shown(was)} -> {_shown(now)}")
+        if was and now:
+            known.add(ends)
+    return got
 
 
 def _shown(row: Row | None) -> str:
@@ -224,7 +174,7 @@ def started(folder: Path, study: str, checkout: Path, commands: object) -> subpr
 
 
 def main() -> int:
-    """Compare the studies at two commits; 1 where something else than what is allowed differs."""
+    """Compare the studies at two commits; return 1 if a number differs."""
     listed = list(commands_of({}))
     given = options(
         __doc__,
@@ -239,7 +189,6 @@ def main() -> int:
     if not (given.old and given.new):
         raise SystemExit("nothing compared: name --old and --new, two checkouts")
     wanted = [*(["fixed"] if "stored" in given.only else []), *given.only]
-    allowed: Counter[str] = Counter()
     others: dict[str, list[str]] = {}
     begun = time.monotonic()
     with tempfile.TemporaryDirectory() as scratch, server() as served:
@@ -263,20 +212,19 @@ def main() -> int:
                 for process in running.values():
                     process.kill()  # the other one, where one failed
             old, new = (json.loads((root / side / f"{study}.json").read_text()) for side in SIDES)
-            reasons, others[study] = compared(study, old, new)
-            allowed += reasons
-            differing = f"{reasons.total()} allowed and {len(others[study])} other differences"
+            others[study] = differences(old, new)
             seconds = time.monotonic() - since
-            print(f"{study:10}{seconds:6.1f} s, {len(old):6,} rows: {differing}", flush=True)
+            print(
+                f"{study:10}{seconds:6.1f} s, {len(old):6,} rows: {len(others[study])} differences",
+                flush=True,
+            )
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
     processor = used.ru_utime + used.ru_stime
     print(f"{'together':10}{time.monotonic() - begun:6.1f} s, {processor:.0f} s of CPU")
-    for reason, count in allowed.most_common():
-        print(f"allowed, {count:,} times: {reason}")
     for study, got in others.items():
         for difference in got:
             print(f"DIFFERS {study}: {difference}")
-    keep(given.json, {"allowed": allowed, "others": others})
+    keep(given.json, others)
     return int(any(others.values()))
 
 

@@ -130,53 +130,6 @@ def test_a_survivor_within_the_time_box_fails(monkeypatch: pytest.MonkeyPatch) -
     assert gate(Mutmut(NAMES), 15, monkeypatch) == 0  # none of them ran
 
 
-WRITES = """#!/bin/sh
-sleep 600 &
-trap : INT TERM
-while true; do
-  printf '{' > mutants/one.meta
-  : > started
-  sleep 0.1
-  printf '}' >> mutants/one.meta
-  sleep 0.02
-done
-"""
-
-
-def test_a_stopped_mutmut_has_whole_results(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (tmp_path / "mutants").mkdir()
-    script = tmp_path / "mutmut"
-    script.write_text(WRITES)
-    script.chmod(0o755)
-    monkeypatch.setattr(mutants, "ROOT", tmp_path)
-    monkeypatch.setattr(mutants, "MUTMUT", script)
-    groups = []
-
-    def stopped(process: subprocess.Popen[bytes]) -> None:
-        while not (tmp_path / "started").exists():
-            mutants.time.sleep(0.001)
-        groups.append(process.pid)
-        kill(process)
-
-    kill = mutants.kill
-    monkeypatch.setattr(mutants, "kill", stopped)
-    assert not mutants.mutmut("run", seconds=0)
-    assert (tmp_path / "mutants" / "one.meta").read_text() == "{}"
-    while running(groups[0]):  # a killed process may live a little longer on a busy machine
-        mutants.time.sleep(0.01)
-
-
-def running(group: int) -> list[str]:
-    """Return the states of the processes of a group, except those that have ended."""
-    listed = subprocess.run(
-        ["ps", "-eo", "pgid=,stat="], capture_output=True, text=True, check=True
-    )
-    states = [line.split() for line in listed.stdout.splitlines()]
-    return [state for number, state in states if number == str(group) and state[0] != "Z"]
-
-
 def test_a_mutmut_error_fails_the_gate(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(mutants, "MUTMUT", Path("/bin/false"))
     with pytest.raises(subprocess.CalledProcessError):

@@ -251,8 +251,7 @@ def origin(value: object) -> str:
         ` of the package <name and version>` if another package made it, else empty.
     """
     module = type(value).__module__.partition(".")[0]
-    packages = (package for package, own in _packages.values() if own == module)
-    package = next(packages, None)
+    package = next((package for package, own in _packages.values() if own == module), None)
     return "" if package is None else f" of the package {package}"
 
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import re
 import shlex
-import subprocess
-import sys
 from inspect import signature
 from pathlib import Path
 from typing import get_args
@@ -121,7 +119,7 @@ def test_help_lists_every_command() -> None:
     for name in COMMANDS:
         text = done(name, "--help").out
         assert text.startswith("Usage:")
-        assert "--json" in text or "--help-all" in text or name in ("completion", "more")
+        assert "--json" in text or "--help-all" in text or name == "more"
         command = command_of(name)
         if sum(isinstance(p, click.Option) for p in command.params) < MOST:
             assert "Options:" in text  # few need no headings
@@ -144,19 +142,6 @@ def test_the_package_runs_as_a_module() -> None:
     wrong = python("-m", "leakbound", "evalute")
     assert (wrong.returncode, wrong.stdout) == (2, "")
     assert "No such command 'evalute'. Did you mean 'evaluate'?" in wrong.stderr
-
-
-@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
-def test_the_completion_script_calls_leakbound(shell: str) -> None:
-    """Bash runs it. `env` is a function there, as no program needs the name leakbound."""
-    script = done("completion", shell).out
-    assert f"_LEAKBOUND_COMPLETE={shell}_complete" in script
-    if shell == "bash":
-        asks = f'env() {{ command env "${{@:1:3}}" {shlex.join([sys.executable, "-c", ASKS])}; }}\n'
-        wanted = "COMP_WORDS=(leakbound pl); COMP_CWORD=1; _leakbound_completion leakbound\n"
-        script = asks + script + wanted + 'echo "${COMPREPLY[@]}"'
-        ran = subprocess.run(["bash", "--norc", "-c", script], capture_output=True, text=True)
-        assert (ran.stdout, ran.stderr) == ("plan\n", "")
 
 
 @pytest.mark.parametrize(

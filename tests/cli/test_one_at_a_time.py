@@ -29,7 +29,7 @@ WRITES = {
 # What they write is their own: a page, files elsewhere, a model's folder, runs by `evaluate`.
 OTHERS = {
     "verify", "report", "export", "plan", "unlearn", "demo", "finetune", "compare",
-    "figures", "completion", "show", "more",
+    "figures", "show", "more",
 }  # fmt: skip
 
 

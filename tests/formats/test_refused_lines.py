@@ -24,8 +24,14 @@ GREEDY = {"temperature": 0}
     [
         ([[{"completion": math.nan}]], "must be text, or null .* got nan in row 1"),
         ([[{"completion": ...}]], "row 1 .* has no 'completion'.*null marks"),
-        ([[{"counts": 200}]], "row 1 .* has the unknown column 'counts'. Rename it to 'count', or"),
-        ([[{"score": {"h": 1}}]], "row 1 .* has the unknown column 'score'. Rename it to 'scores'"),
+        (
+            [[{"counts": 200}]],
+            "row 1 .* has a column 'counts'. Rename it to 'count'",
+        ),
+        (
+            [[{"score": {"h": 1}}]],
+            "row 1 .* has a column 'score'. Rename it to 'scores'",
+        ),
         ([[{"question": " "}]], "row 1 .* has no 'question'"),
         ([[{"adaptive_temperature": 0.5, "adaptive_mode": "x"}]], "`adaptive_mode` must be .* 'x'"),
         ([[{"filter": "off"}]], "`filter` must be 'missing' or 'part-of-system', got 'off'"),

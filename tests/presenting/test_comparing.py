@@ -176,24 +176,14 @@ def test_decodings_are_compared_after_settings(questions: Path) -> None:
 
 @pytest.mark.slow
 def test_an_exactly_explored_run_is_compared_with_draws(questions: Path) -> None:
-    drawn = made(questions, "drawn", BEFORE)
-    explored = evaluate(
-        law(AFTER),
-        f"{questions}",
-        out=questions.parent / "explored",
-        sampling=Explore("exact", 50),
-        scorers="keyword",
-    )
+    drawn, how = made(questions, "drawn", BEFORE), {"sampling": Explore("exact", 50)}
+    out = questions.parent / "explored"
+    explored = evaluate(law(AFTER), f"{questions}", out=out, scorers="keyword", **how)
     for pair in ([drawn, explored], [explored, drawn]):
-        found = compare(pair)
-        assert found.confidence == 0.99
-        assert (
-            sum(
-                abs(row.value) > 0.2
-                for row in found.statements.where(scope="mean", beyond="baseline")
-            )
-            == 1
-        )
+        got = compare(pair)
+        assert got.confidence == 0.99
+        rows = got.statements.where(scope="mean", beyond="baseline")
+        assert sum(abs(row.value) > 0.2 for row in rows) == 1
 
 
 def test_the_leaderboard_is_of_the_excess_where_all_have_a_control(questions: Path) -> None:

@@ -144,7 +144,7 @@ def test_defaults_of_a_server_are_overridden(says: bool) -> None:
     assert sample.missing == 0
     assert len(sample.completions) > 80
     assert engine.fingerprint["confirmed"] is False
-    assert any("not confirmed" in shown for shown in engine.fingerprint["assumes"])
+    assert any("did not confirm" in shown for shown in engine.fingerprint["assumes"])
 
 
 def strict(body: Body, before: int) -> Answer:
@@ -310,7 +310,7 @@ def test_an_unknown_field_stops_before_drawing(probe: str) -> None:
         assert asked_of(up) == []
         engine = engine_at(up.url, f"{probe}&ignore=latency,other")
         assert draw(engine, 32).missing == 0
-    stated = "the fields latency, other of its replies hold no output"
+    stated = "the reply fields latency, other contain no output"
     assert stated in engine.fingerprint["assumes"]
 
 

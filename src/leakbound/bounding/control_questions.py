@@ -61,8 +61,7 @@ def control_question_rows(run: RunEvidence, confidence: float) -> Iterator[Estim
         if other.complete:
             made = _difference(mine, other, confidence)
             records = (run.run.record.benchmark, others.record.benchmark)
-            made_of_coin = _of_coin(*records, mine, other)
-            yield from rows_of(name, scorer.name, ALL, made, *made_of_coin)
+            yield from rows_of(name, scorer.name, ALL, made, *_of_coin(*records, mine, other))
 
 
 def _difference(mine: Drawn, other: Drawn, confidence: float) -> stats.Estimate:

@@ -8,7 +8,7 @@ from itertools import chain
 from leakbound.benchmarks import made_again
 from leakbound.certificate.record import may_gather
 from leakbound.errors import InputError
-from leakbound.presenting.specification import in_words, short
+from leakbound.presenting.specification import short
 from leakbound.scorers import make_scorer, source_of
 from leakbound.store import Arm, ExploredDraws, ImportedDraws, Run
 from leakbound.store.claims import LeakClaim
@@ -30,7 +30,7 @@ def assumed(run: Run, arm: Arm, claim: LeakClaim) -> tuple[str, ...]:
         The assumptions as texts.
     """
     general = _of_claim(claim), _general(run.record.benchmark)
-    engine = map(in_words, Fingerprint.of(arm.spec.fingerprint).assumes)
+    engine = Fingerprint.of(arm.spec.fingerprint).assumes
     return tuple(chain(*general, engine, _particular(run, arm)))
 
 

@@ -43,7 +43,6 @@ OTHERS = {
     "plan": ("verbs", "Print the number of draws that a guarantee needs."),
     "figures": ("extras", "Draw figures of your runs as in papers, and write the plotted data."),
     "export": ("extras", "Write metrics or completions of a run for other tools."),
-    "completion": ("verbs", "Print the script that lets a shell complete commands."),
 }
 """Commands that `leakbound more` lists, in the same form."""
 COMMANDS = MAIN | OTHERS

@@ -262,9 +262,6 @@ runs folder many
 --side upper|both default=both     With --epsilon: bound overestimation only, or both errors.
 @json
 
-[completion]
-shell bash|zsh|fish
-
 [more]
 
 [demo]

@@ -271,22 +271,6 @@ def more(_: Parsed) -> None:
     click.echo(f"{formatter.getvalue()}\nRun `leakbound COMMAND --help` for examples and options.")
 
 
-@opt.command
-def completion(options: Parsed) -> None:
-    """Print the script that lets SHELL complete commands, options, choices and files.
-
-    Examples:
-        eval "$(leakbound completion bash)"    # in ~/.bashrc
-        eval "$(leakbound completion zsh)"     # in ~/.zshrc, after compinit
-        leakbound completion fish > ~/.config/fish/completions/leakbound.fish
-    """
-    from click.shell_completion import BashComplete, FishComplete, ZshComplete
-
-    complete = {"bash": BashComplete, "zsh": ZshComplete, "fish": FishComplete}[options.shell]
-    root = click.get_current_context().find_root().command
-    click.echo(complete(root, {}, "leakbound", "_LEAKBOUND_COMPLETE").source())
-
-
 def report_on(run: Any, as_json: bool, more: Sequence[Any] = ()) -> None:
     """Write the report of a run, and print its tables and `more`, or its estimates as JSON.
 

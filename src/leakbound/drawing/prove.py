@@ -112,8 +112,7 @@ def prove_question(engine: Generate, job: Job) -> Proving | Failure:
     assert isinstance(job.work, int)
     (query,), scorer = job.queries, job.scorer.open()
     settle = ranges(scorer, job.prompts, job.decoding.stop)
-    pairs = [(query, job.texts)]
-    (result,) = cast(Proves, engine).prove(pairs, job.decoding, job.work, settle)
+    (result,) = cast(Proves, engine).prove([(query, job.texts)], job.decoding, job.work, settle)
     if isinstance(result, Proving):
         try_bounds(scorer, job.prompts[query.id], result.events)
     return result

@@ -63,8 +63,10 @@ class RowBudget:
         """Return the budget of a device, larger on a GPU because 1,024 rows took as long as 64."""
         cache = memory_for_keys(device)
         if device.type == "cuda":
-            return cls(4096, cache, "at most 4096, 16384 held in an eighth of the GPU's memory")
-        return cls(1024, cache, f"at most 1024, 4096 held within {cache} bytes")
+            stored = "at most 16384 are kept, in an eighth of the GPU's memory"
+            return cls(4096, cache, f"at most 4096 sequences per forward pass; {stored}")
+        stored = f"at most 4096 are kept, within {cache} bytes"
+        return cls(1024, cache, f"at most 1024 sequences per forward pass; {stored}")
 
     def rows(self, model: Any, max_new_tokens: int, rows: int | None = None) -> tuple[int, int]:
         """Return the numbers of completions forwarded together (`rows` if given) and stored."""
@@ -378,8 +380,7 @@ class TransformersEngine:
         ids = self.prompting.output(self.loaded.tokenizer, query, text)
         if ids is None or decoding.max_thinking_tokens is None:
             return ids and ids[: decoding.max_new_tokens]
-        budget = self._text.budget(decoding, [self.prompt_ids(query)])
-        return budget.cut(ids)
+        return self._text.budget(decoding, [self.prompt_ids(query)]).cut(ids)
 
     def _note_refused(self, query_ids: Sequence[str]) -> None:
         """Note the queries whose texts are not outputs of their prompts."""

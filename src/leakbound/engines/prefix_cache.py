@@ -77,8 +77,9 @@ ALWAYS = Cascade(tokens=1, rows=1)
 def arithmetic(device: torch.device) -> str:
     """Describe the computation of logits on a device, which decides their rounding."""
     rule = (
-        "oneDNN from {}, without AVX-512 by {} weights, prompts read {} tokens at once, "
-        "once for all rows from {} by {}, {}"
+        "oneDNN from {} multiplications, without AVX-512 in layers of {} weights; {} tokens of "
+        "prompts per forward pass; sequences share one read of a prompt from {} tokens, {} "
+        "sequences per prompt, and {} tokens times sequences"
     )
     at_once = READ_TOGETHER.get(device.type, READ_TOGETHER["other"])
     return rule.format(LEAST, HEAVY, at_once, *astuple(Cascade.on(device)))

@@ -9,6 +9,7 @@ because the tokenizer is an argument.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import takewhile
 from typing import TypeAlias, get_args
@@ -384,12 +385,11 @@ class Prompting:
 
     def _omits_system(self, tokenizer: Tokenizer) -> bool:
         """Return whether there is a system message and the prompts do not contain it."""
-        if not self.system:
-            return False
-        try:
-            return not contains_question(self._opened(tokenizer, _query(_ELSEWHERE)), self.system)
-        except InputError:
-            return False  # the template's error appears with the real questions
+        with suppress(InputError):  # the template's error appears with the real questions
+            return self.system is not None and not contains_question(
+                self._opened(tokenizer, _query(_ELSEWHERE)), self.system
+            )
+        return False
 
     def _thinking_notes(self, tokenizer: Tokenizer) -> list[str]:
         """Describe how thinking differs from training or from the template's default."""

@@ -69,8 +69,8 @@ _LAYOUT = (
 )
 # Part of the fingerprint: stored runs are compared by these words.
 _ASSUMED = (
-    "vLLM draws each token from the model's law as its sampler computes it, in float32: how far "
-    "that is from the model's own is not bounded"
+    "vLLM draws each token from the distribution that its sampler computes in float32; its "
+    "distance from the model's own distribution is not bounded"
 )
 _Key: TypeAlias = tuple[int, tuple[int, ...], Finish]  # of equal draws: chunk, ids and finish
 # Options that may change the distribution: they are part of the fingerprint.

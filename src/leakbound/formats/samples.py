@@ -53,24 +53,14 @@ def _rows(path: Path, form: Literal["jsonl", "csv"]) -> Iterator[SampleRow]:
     first: Row | None = None
     for row in each_row(path, form):
         filled = row if form == "jsonl" else replace(row, values=_cells(row))
-        if first is None:
-            first = filled
-            _require_known(first)
+        first, absent = first or filled, _COLUMNS - filled.values.keys()
+        for name in filled.values:
+            if known := absent & {f"{name}s", name.removesuffix("s")}:
+                raise InputError(f"{row.place} has a column {name!r}. Rename it to {min(known)!r}.")
         if _has_text(filled) != _has_text(first):
             (first if _has_text(filled) else filled).text("question")  # raises an error
         with reading(row.place):
             yield _row(filled, texts=_has_text(filled))
-
-
-def _require_known(row: Row) -> None:
-    """Refuse an unknown column whose name is that of an absent column up to a final "s"."""
-    for name in sorted(row.values.keys() - _COLUMNS):
-        known = f"{name}s" if f"{name}s" in _COLUMNS else name.removesuffix("s")
-        if known in _COLUMNS - row.values.keys():
-            raise InputError(
-                f"{row.place} has the unknown column {name!r}. Rename it to {known!r}, or remove "
-                "it."
-            )
 
 
 def _cells(row: Row) -> Mapping[str, object]:

@@ -243,8 +243,7 @@ def _names(text: str) -> list[str]:
 
 def _stems(text: str, day_first: bool) -> frozenset[str]:
     words = content_words(in_digits(by_value(text, day_first=day_first)))
-    parts = (part for word in words for part in re.split(r"[-']", word))
-    return frozenset(map(_stem, parts))
+    return frozenset(map(_stem, (part for word in words for part in re.split(r"[-']", word))))
 
 
 @lru_cache(maxsize=4096)

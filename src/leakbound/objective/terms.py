@@ -121,8 +121,7 @@ class Term:
         Raises:
             InputError: a loss that does not return one value per row, [B].
         """
-        loss = loss_named(self.loss)
-        values = loss.function(batch, **self.settings)
+        values = loss_named(self.loss).function(batch, **self.settings)
         shape = tuple(values.shape) if isinstance(values, Tensor) else type(values).__name__
         if shape != (batch.rows,):
             raise InputError(

@@ -25,7 +25,6 @@ from leakbound.types import (
     Fingerprint,
     Generate,
     Headway,
-    Json,
     JsonObject,
     Progress,
     Prompt,
@@ -186,27 +185,16 @@ def token_notes(
 
 def prompt_notes(model: ArmSpec, control: ArmSpec | None) -> tuple[str, ...]:
     """Return a note if a control gets the questions in other prompts than the model."""
-    rules = [
-        _prompting(Fingerprint.of(spec.fingerprint).prompting)
-        for spec in (model, control)
-        if spec is not None
-    ]
-    if len(rules) < 2 or not all(rules) or not (names := different(*rules)):
+    rules: list[JsonObject] = []
+    for spec in filter(None, (model, control)):
+        rule = Fingerprint.of(spec.fingerprint).prompting
+        if isinstance(rule, Mapping):  # the engine reports its prompts
+            names = ("chat", "thinking", "system" if rule.get("chat") else "template")
+            rules.append({"thinking": "auto"} | {n: rule[n] for n in names if rule.get(n)})
+    if len(rules) < 2 or not (differing := different(*rules)):
         return ()
-    note = (
-        f"the control's prompts differ from the model's ({', '.join(names)}), so the excess may "
-        "be due to the prompts. If both models accept the same options, use the same."
-    )
-    return (note,)
-
-
-def _prompting(rule: Json) -> JsonObject:
-    """Return the settings that decide a model's prompts; empty if its engine reports none."""
-    if not isinstance(rule, Mapping):
-        return {}
-    text = "system" if rule.get("chat") else "template"
-    thinking = rule.get("thinking", "auto")
-    return {"chat": bool(rule.get("chat")), "thinking": thinking, text: rule.get(text) or None}
+    note = f"the control's prompts differ from the model's ({', '.join(differing)})"
+    return (f"{note}, so the excess may be due to the prompts. Use the same options for both.",)
 
 
 def _unreadable(words: Sequence[str | None]) -> bool:

@@ -121,8 +121,7 @@ def mean_leakage(
             was made with a `StopWhen` is scored again. The metric raises it for fewer than 2
             epochs, more than planned, or a score outside [0, 1].
     """
-    settings = _Settings(epochs, None, samples, confidence, seed)
-    return settings.metric("mean", stats.LEAKAGE.mean())
+    return _Settings(epochs, None, samples, confidence, seed).metric("mean", stats.LEAKAGE.mean())
 
 
 @metric(scores="unreduced")

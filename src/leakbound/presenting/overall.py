@@ -70,8 +70,7 @@ def largest(model: ArmView, scorer: Scorer, quantity: Quantity) -> Row:
     if mean_of(rows) is None:
         return None
     value = max(row.value for row in rows if row.value is not None)
-    most = max(rows, key=lambda row: row.upper)
-    return most.with_values(value=value, side="upper")
+    return max(rows, key=lambda row: row.upper).with_values(value=value, side="upper")
 
 
 def mean_leak_at_k(model: ArmView, scorer: Scorer) -> dict[int, EstimateRow | float]:

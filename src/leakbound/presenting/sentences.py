@@ -10,7 +10,7 @@ from leakbound import stats
 from leakbound.bounding.grid import KNOBS
 from leakbound.bounding.readings import READ
 from leakbound.bounding.rows import CLAIMS
-from leakbound.presenting.specification import described, in_words
+from leakbound.presenting.specification import described
 from leakbound.presenting.table import interval
 from leakbound.presenting.templates import (
     EXTRACTED,
@@ -387,7 +387,7 @@ def _remarks(view: View, model: ArmView, scorer: Scorer) -> list[str]:
         undecided = of("undecided", missing=missing, rows=rows)
     if model.engine.assumes or not model.engine.repeatable:
         once = "" if model.engine.repeatable else "whose draws cannot be repeated"
-        granted = "; that ".join(map(in_words, model.engine.assumes))
+        granted = "; that ".join(model.engine.assumes)
         by = of("drawn by", loaded=model.facts["model"], once=once, granted=granted)
     proof = proved(view, model, scorer)
     proof = proof and f"{model.label}, {proof}"

@@ -7,7 +7,6 @@ exceptions.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -39,36 +38,6 @@ _LONG = 160  # largest number of quoted characters of a text
 _DIGITS = 12  # number of digits shown of a digest
 _PLAIN_DTYPE = "float32"
 _RULES = f"scoring rules version {RULE}"
-# Stored runs are compared by these texts of a fingerprint; readers see the words instead.
-_IN_WORDS = {
-    "^end_tokens$": "ids of end tokens",
-    "^ordinary_end_tokens$": "ids of ordinary tokens that end an output",
-    "^row_budget$": "batches",
-    r"^at most (\d+), (\d+) held": (
-        r"at most \1 sequences per forward pass; keys and values of at most \2 sequences are kept"
-    ),
-    r"^oneDNN from (\d+), without AVX-512 by (\d+) weights": (
-        r"the library oneDNN computes products of at least \1 multiplications in linear layers "
-        r"(on a CPU without AVX-512, only in layers of at least \2 weights)"
-    ),
-    r", prompts read (\d+) tokens at once, once for all rows from (\d+) by (\d+), (\d+)": (
-        r"; one forward pass reads up to \1 tokens of prompts; sequences share one read of a "
-        r"prompt's keys from \2 tokens, \3 sequences per prompt, and \4 tokens times sequences"
-    ),
-    "the model stays the one that its server names": "the server always uses the named model",
-    "heeds the decoding and the neutral settings": "follows the decoding and the neutral settings",
-    "that it was sent, not confirmed": "that it was sent and did not confirm",
-    "of its replies hold no output": "of the server's replies contain no output",
-    "it draws each output by itself": "the server draws each output independently",
-    r"what it turns away \(429, 503\) it has not drawn": (
-        "the server draws no output for a request that it rejects (429, 503)"
-    ),
-    "it draws: it was not tried": "the server samples its outputs, which was not tried",
-    "from the model's law as its sampler computes it, in float32: how far that is from": (
-        "from the distribution that its sampler computes in float32; how far this distribution is "
-        "from"
-    ),
-}
 _OTHERS = "different from the data set published under this name"
 
 
@@ -118,14 +87,7 @@ def facts_of(run: Run, arm: Arm) -> dict[str, str]:
         "draws": f"{by_heading['Draws']}; {arm.usage.draws:,} in all",
         "identity of the draws": arm.identity[:_DIGITS],
     }
-    return {**facts, **{in_words(k): in_words(text) for k, text in _flat(arm.spec.fingerprint)}}
-
-
-def in_words(text: str) -> str:
-    """Return a name or a text of a fingerprint as readers see it."""
-    for pattern, words in _IN_WORDS.items():
-        text = re.sub(pattern, words, text)
-    return text
+    return facts | {k.replace("_", " "): text for k, text in _flat(arm.spec.fingerprint)}
 
 
 def _flat(values: Mapping[str, Any], prefix: str = "") -> Iterable[tuple[str, str]]:

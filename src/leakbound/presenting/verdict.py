@@ -248,8 +248,8 @@ def _word(view: View, model: ArmView, scorer: Scorer) -> tuple[Kind, str, str, R
     mean = model.leakage(scorer, scope="mean", beyond=beyond)
     worst = model.leakage(scorer, scope="worst question", beyond=beyond)
     if mean is None or worst is None:
-        models = filter(None, (model, view.control_of(model)))
-        sampled = set.intersection(*({*each.questions(scorer)} for each in models))
+        controls = filter(None, [view.control_of(model)])
+        sampled = {*model.questions(scorer)}.intersection(*(c.questions(scorer) for c in controls))
         lacking = len(view.questions) - len(sampled)
         return "unknown", "NO VERDICT", f"{many(lacking, 'question')} could not be sampled", None
     if beyond is None:

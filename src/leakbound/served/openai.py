@@ -171,18 +171,18 @@ class ServedEngine:
         """Describe the server, the prompting, and all fields added to a query."""
         form, prompting = self._format, self.prompting
         confirmed = bool(form.info.kind)
-        sent = "is sent" if confirmed else "was sent, not confirmed"
+        sent = "is sent" if confirmed else "was sent and did not confirm"
         # These facts cannot be checked from outside. Stored runs are compared by these words.
         assumes = [
-            "the model stays the one that its server names",
-            f"the server heeds the decoding and the neutral settings that it {sent}",
-            "it draws each output by itself",
-            "what it turns away (429, 503) it has not drawn",
+            "the server always uses the named model",
+            f"the server follows the decoding and the neutral settings that it {sent}",
+            "the server draws each output independently",
+            "the server draws no output for a request that it rejects (429, 503)",
         ]
         if ignored := sorted(self.options.ignored):
-            assumes.append(f"the fields {', '.join(ignored)} of its replies hold no output")
+            assumes.append(f"the reply fields {', '.join(ignored)} contain no output")
         if self.options.probe == "off":
-            assumes.append("it draws: it was not tried")
+            assumes.append("the server samples its outputs, which was not tried")
         facts = {"opened by the prompt": form.opened, "closed at their budget": form.closes}
         thoughts: list[Json] = [fact for fact, is_so in facts.items() if is_so]
         return {

@@ -145,8 +145,7 @@ def _lower(rows: Rows, level: float, rho: float, most: float, alpha: float) -> f
     falls = 1 - np.nan_to_num(read) / highest
     plan = rounds.Rounds.of(falls, blocks, np.ones(len(draws)), int(blocks.min()))
     ends = 1 - most / highest * _steps(rows.n.sum())
-    most_fall = rounds.least_rejected(plan.read(rounds.as_they_are), ends, alpha, 1.0)
-    return highest * (1 - most_fall)
+    return highest * (1 - rounds.least_rejected(plan.read(rounds.as_they_are), ends, alpha, 1.0))
 
 
 def _steps(draws: int) -> Array:

@@ -163,8 +163,7 @@ def confidence_of_each(n: Counts | None) -> float:
 
 def failures(questions: int, rate: float, alpha: float) -> int:
     """Return b = BinInv(1 - alpha; questions, rate): more than b fail with probability <= alpha."""
-    more = bdtrc(np.arange(questions + 1), questions, rate)
-    return int((more <= alpha).argmax())
+    return int((bdtrc(np.arange(questions + 1), questions, rate) <= alpha).argmax())
 
 
 def summed(first: Estimate, confidence: float, side: Side) -> Estimate:
@@ -226,5 +225,4 @@ def worst_watched(estimate: Estimate) -> Estimate:
         for end in ("value", "lower", "upper")
     }
     about = replace(estimate.about, scope="worst question", over=over, jointly=False)
-    made = summed(estimate, estimate.confidence, estimate.side)
-    return replace(made, about=about, **ends)
+    return replace(summed(estimate, estimate.confidence, estimate.side), about=about, **ends)

@@ -222,8 +222,7 @@ class StoredMasses:
             yield from ((row.query_id, row.event) for row in self.stored.values(part))
 
     def _made_from(self, scorer: str) -> JsonObject:
-        digests = [self.stored.content(part) for part in self._parts()]
-        return {"scorer": scorer, "masses": digests}
+        return {"scorer": scorer, "masses": [self.stored.content(part) for part in self._parts()]}
 
 
 AGAIN = "Restore it from a copy, or remove it and run `leakbound prove` again."

@@ -30,8 +30,8 @@ from leakbound.types import (
     object_of,
 )
 
-FORMAT = 11
-OLDER = "commit ff8ee542 reads format 10"
+FORMAT = 12
+OLDER = "commit 4999b8d7 reads format 11"
 FILE = "run.json"
 
 

@@ -348,8 +348,7 @@ class Run(Displayed):
         return self.path / _PROMPTS, self.path / _QUERIES
 
     def _arm(self, key: ArmKey) -> Arm:
-        folder = self.path / "arms" / str(key)
-        return Arm(folder, key, self.record.arms[key], self.run_queries)
+        return Arm(self.path / "arms" / str(key), key, self.record.arms[key], self.run_queries)
 
     def _began_with(self, name: str, kind: type[T]) -> tuple[T, ...]:
         """Return the prompts or queries; raise DamagedError if the record has another digest."""

@@ -26,8 +26,7 @@ def stresses_of(specs: Sequence[str]) -> tuple[Stress, ...]:
 
     Raises InputError for an unknown stress or setting.
     """
-    stresses = {stress.spec: stress for spec in specs for stress in _opened(spec).each}
-    return tuple(stresses.values())
+    return tuple({stress.spec: stress for spec in specs for stress in _opened(spec).each}.values())
 
 
 def named_stress(spec: str) -> str:

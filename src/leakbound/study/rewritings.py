@@ -131,8 +131,7 @@ class Rewritings:
             return Filters(content=self.filters)
         from leakbound.engines.models import OpenModels  # torch loads when it is needed
 
-        embedder = OpenModels(**loading).embed(self.embedder)
-        return Filters(embed=embedder, similarity=self.similarity)
+        return Filters(embed=OpenModels(**loading).embed(self.embedder), similarity=self.similarity)
 
     @property
     def source_name(self) -> str:

@@ -351,8 +351,7 @@ def fit(
             trainer.add_callback(Follow(trainer))
             trainer.train(resume_from_checkpoint=work.checkpoint and str(work.checkpoint))
     if before:
-        moved = fraction_moved(before, rounded_weights(model, settings.weights))
-        trainer.log({MOVED: moved})
+        trainer.log({MOVED: fraction_moved(before, rounded_weights(model, settings.weights))})
     model.eval()
 
 
