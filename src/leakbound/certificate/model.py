@@ -67,7 +67,7 @@ _BOTH = "an engine that records both of every output"
 
 @dataclass(frozen=True, slots=True)
 class Verifier:
-    """Checks of an arm with the model that drew the arm, according to the run's record.
+    """Checks of an arm by the model that drew the arm according to the run's record.
 
     `model` is the model before any stress. `loading` has the options for opening a named model.
     """

@@ -39,7 +39,7 @@ def short_name(model: str) -> str:
 
 
 def servers_of(scorers: Iterable[str], models: Iterable[str] = ()) -> frozenset[str]:
-    """Return the servers of scorers, given by specs, and of chat models, given by names.
+    """Return the servers of scorers (given as specs) and of chat models (given as names).
 
     Raises InputError for an invalid spec.
     """

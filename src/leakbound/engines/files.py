@@ -120,7 +120,7 @@ def _require_no_adapter(folder: Path) -> None:
     if not (folder / _ADAPTER).is_file():
         return
     merged = (
-        "with peft's `merge_and_unload`, and save that, with its tokenizer, into a separate "
+        "with peft's `merge_and_unload`, and save the result, with its tokenizer, into a separate "
         "folder: leakbound loads complete models."
     )
     if not (folder / "config.json").is_file():

@@ -166,7 +166,7 @@ def compare_methods(
     stress = named_stress(under) if under else ""
     targets = sampled_targets(named, stress)
     if len(targets) > len(named):
-        raise MixError("methods need runs with one decoding, but a run has several. Replace it.")
+        raise MixError("a run has several decodings. To compare methods, evaluate it under one.")
     scorers = _common(named)
     _require_apart(targets)
     methods: dict[str, list[str]] = {}

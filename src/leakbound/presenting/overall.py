@@ -58,7 +58,10 @@ def means_by_k(model: ArmView, scorer: Scorer, quantity: Quantity) -> dict[int, 
 
 
 def mean(model: ArmView, scorer: Scorer, quantity: Quantity) -> EstimateRow | float | None:
-    """Return the statement about the mean over the questions, or the mean of the estimates."""
+    """Return the run's statement about the mean over the questions; without one, their average.
+
+    The average of the questions' estimates has no bounds. It is None if an estimate is missing.
+    """
     if row := model.first(scorer, quantity=quantity, scope="mean"):
         return row
     return mean_of(each(model, scorer, quantity))

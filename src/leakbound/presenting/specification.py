@@ -122,7 +122,7 @@ def short_limit(arm: Arm) -> str:
     if not worst or fractions[worst] <= 0.5:
         return ""
     name = {query.id: public_id(query) for query in arm.queries}[worst]
-    return f"the limit on tokens cut {share(fractions[worst])} of the outputs of {name!r}"
+    return f"{share(fractions[worst])} of the outputs of {name!r} were cut at the limit on tokens"
 
 
 def public_id(query: Query) -> str:

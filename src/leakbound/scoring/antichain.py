@@ -3,8 +3,8 @@
 An event is an output, or the set of all outputs with the same beginning. `floor` is a lower bound
 of its log-probability. The bound comes from a drawn completion, an explored output, the
 teacher-forced true answer, or a search for leaks. If two events share outputs, only one of them is
-used. The remaining events form an antichain: the ids of no event begin with the ids of another, so
-the events are disjoint and their masses add up.
+used. The remaining events form an antichain: the token ids of no event begin with those of another,
+so the events are disjoint and their masses add up.
 """
 
 from __future__ import annotations

@@ -130,7 +130,7 @@ class Options:
             name: int(value) if name in _COUNTS and value.isdecimal() else value
             for name, value in parse_qsl(text, keep_blank_values=True)
         }
-        return from_json(cls, options, "the text after ? in openai:URL#MODEL?")
+        return from_json(cls, options, "the part OPTIONS of openai:URL#MODEL?OPTIONS")
 
     def endpoint(self, prompting: Prompting) -> Api:
         """Return the endpoint for this prompting; InputError if the two contradict."""

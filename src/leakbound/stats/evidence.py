@@ -349,8 +349,8 @@ class Pair(OfRows):
         mine, other = self.rows, self.control
         if (mine.questions, mine.single) != (other.questions, other.single):
             raise InputError(
-                f"`control` must have a row for each question of `rows`, got {other.questions} for "
-                f"{mine.questions}. Leave out questions that only one model was given."
+                f"`rows` and `control` must have the same questions, got {mine.questions} and "
+                f"{other.questions} questions. Leave out questions that only one model was given."
             )
         if mine.binary != other.binary:
             raise InputError(
