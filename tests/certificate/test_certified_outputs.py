@@ -44,7 +44,7 @@ def test_a_question_that_was_mostly_cut_leaves_a_claim_open(tmp_path: Path) -> N
     assert (made.verdict, made.forecast) == ("inconclusive", None)
     assert made.estimate.upper <= 0.2
     (why,) = made.reasons
-    assert "cut 50.4 % of the outputs of 'q1'" in why
+    assert "50.4 % of the outputs of 'q1' were cut" in why
     assert "--accept-cut" in why
     assert made.specification["Token limit"] == why
     assert "is undecided because outputs were cut short, under" in made.sentence

@@ -122,7 +122,6 @@ plan --epsilon nan => strictly between 0 and 1 | nan
 plan --clean 1 => strictly between 0 and 1 | 1.0
 plan --epsilon 0.1 --confidence 1 => confidence | 1.0
 plan --clean 1%% => --clean | 0.02 or 2%, got '1%%'
-completion tcsh => 'tcsh'
 export {finished} TOFU_EVAL.json => --openunlearning or --jsonl
 export {finished} x.jsonl --jsonl --retrained x => `--retrained` is for --openunlearning
 export {finished} x.json --openunlearning => _EVAL.json

@@ -123,7 +123,7 @@ REFUSED: list[tuple[Callable[[], object], str]] = [
     (lambda: Looks(TWO_PERCENT, 100).decide(Rows.of([0.0, 0.3, 1.0])), r"got 0\.3"),
     (lambda: Masses.of(HALF, Rows.of_hits(1, 0)), "n"),
     (lambda: bound(Masses.of(HALF, binary=True), leak_at(2)), "0.3"),
-    (partial(Pair, Rows.of([[0.1] * 9] * 5), GRADED), "row for each question"),
+    (partial(Pair, Rows.of([[0.1] * 9] * 5), GRADED), "the same questions"),
     (partial(Pair, GRADED, Rows.of_hits([1] * 4, 48)), "must both have"),
     (lambda: excess(UPPER(), bound(Rows.of([0.1]), side="lower")), "the same quantity"),
     (lambda: excess(UPPER(), UPPER()), "opposite"),
