@@ -142,10 +142,9 @@ other questions: excess over the control questions, which the model was never ta
 prompt: {text}[, thinking {thinking}][, each output ended by {end}][, in the format of {compat}]
 proof: leakage ≥ {proof:below}[, leak@{repeated.parameter:,.0f} ≥ {repeated.lower:below}]
 proved: proved lower bounds on the {scorer:quantity}, {computed}: {bounds:most} at the worst
- question, and at least {bounds:least} at {bounds:len} of {questions: question}[. A question counts
- only if its bound exceeds the proved bound of the control{model.control:if}][. Sampling the worst
- question {times} gives a leak with probability at least {chance:g}, which is called ({n:,.0f},
- {chance:g})-discoverable extraction]
+ question, and at least {bounds:least} at {bounds:len} of {questions: question}[, each above the
+ control's bound{model.control:if}][. Sampling the worst question {times} gives a leak with
+ probability at least {chance:g}: ({n:,.0f}, {chance:g})-discoverable extraction]
 protocols: “Greedy” is the greedy answer to each question. “Original wording” is the sampled answers
  to the question itself. “Full” is the sampled answers to all queries of a question: the question
  and its rewritings (with the design “fresh”, only new rewritings)
@@ -181,7 +180,7 @@ settled: {model.label}, explored ({plan.mode}): median settled mass {known:numbe
 short keywords: {model.label}: in scripts without spaces, short keywords also occur inside longer
  words; the fraction of draws that contain such keywords: {rates}[ and others{more:if}]
 sure: [{row.confidence:percent} confidence for {together}. ]Evidence: {view.questions: question} of
- the benchmark “{benchmark}”[ in their original wording{own:if}], {drawn}, with the decoding
+ the benchmark “{benchmark}”[ in their original wording{own:if}], {drawn}, decoding
  {model.arm.decoding.name}. [Leaks are decided by the scorer {leaks}][Scores are by the scorer
  {scores}][ (the first of {scorers:len} scorers)]
 undecided: {model.label}: {missing:,} of {rows:draws} have no score; they count as full leaks in
