@@ -66,6 +66,7 @@ GRID = (256, 20_000)  # the smallest and the largest number of grid points
 BISECTIONS = 12  # bisection steps inside the cell that contains the bound
 SLACK = 1e-12  # the last bet may miss its goal by a rounding error
 FLOOR = 1e-12  # keeps the first guesses of the variance off zero
+BELOW = 12  # grid points below the guess in the first block of tests; changes no result
 TESTS = 32_768  # tests in one batch; changes no result
 STRIDE = 16  # number of bets between two removals of finished tests; changes no result
 BETS = 16_384  # largest number of bets per question; more draws are grouped
@@ -221,15 +222,15 @@ def first_accepted(rule: Bets, grid: Array, alpha: float) -> tuple[Counts, Array
     """Return the number of rejected grid points per row, and the bets for the first accepted one.
 
     Bets are (steps, Q), and the grid descends. The first block of tests reaches slightly below the
-    guessed bound; further blocks are short.
+    guessed bound; further blocks are short at first and then grow.
     """
     number = np.zeros(rule.rows, np.int64)
     bets = np.zeros((rule.steps, rule.rows))
-    more = -(-len(grid) // 64)
-    near = np.searchsorted(-grid, -rule.guess(alpha)) + more // 2 + 1
+    near = np.searchsorted(-grid, -rule.guess(alpha)) + BELOW
     rows = np.arange(rule.rows)
     while rows.size:
-        block = np.maximum(near[rows] - number[rows], more).clip(max=rule.most)
+        short = near[rows] - number[rows]
+        block = np.maximum(abs(short), BELOW).clip(max=rule.most)
         until = np.minimum(number[rows] + block, len(grid))
         batch = np.cumsum(until - number[rows]) // TESTS
         for group, end in ((rows[batch == b], until[batch == b]) for b in np.unique(batch)):
@@ -344,4 +345,11 @@ class DrawBets:
     def log_wealth(self, rows: Counts, bets: Array) -> Callable[[Array], Array]:
         draws = self.draws[:, rows]
         each = np.repeat(bets, self.group, axis=0)[: len(draws)]
-        return lambda v: np.log1p(each * (v - draws)).cumsum(axis=0).max(axis=0)
+        gains = np.empty_like(draws)
+
+        def wealth(mean: Array) -> Array:
+            np.subtract(mean, draws, out=gains)
+            np.multiply(each, gains, out=gains)
+            return np.asarray(np.log1p(gains, out=gains).cumsum(axis=0).max(axis=0))
+
+        return wealth

@@ -22,17 +22,19 @@ import secrets
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
-from typing import overload
+from typing import Any, overload
 
 import numpy as np
 import numpy.typing as npt
 
 from leakbound.errors import InputError
 from leakbound.stats.arrays import whole_numbers
+from leakbound.stats.betting import cached
 from leakbound.stats.estimate import Array, Counts
 
 ONE_BY_ONE = 2  # purpose of the order in which draws are shown, independent of the bets
 SHUFFLE = 0x5B0F  # keeps the shuffle independent of other uses of the caller's seed
+MOST_CACHED = 2**20  # largest number of draws whose order is cached, to bound the memory
 BITS = 63  # bits of a key: it fits a signed column of a table
 
 Seed = int | Sequence[int] | npt.NDArray[np.int64] | None
@@ -139,8 +141,14 @@ class Keys:
 
     def permuted(self, draws: Array) -> Array:
         """Permute each row of (Q, n) draws by its key."""
-        generators = self.generators()
-        return np.stack([rng.permutation(row) for rng, row in zip(generators, draws, strict=True)])
+        n = draws.shape[1]
+
+        def places() -> npt.NDArray[np.integer[Any]]:
+            orders = np.stack([rng.permutation(n) for rng in self.generators()])
+            return orders.astype(np.min_scalar_type(n))
+
+        order = cached(places, "order", self.rows, n) if draws.size <= MOST_CACHED else places()
+        return np.take_along_axis(draws, order, axis=1)
 
     def generators(self) -> list[np.random.Generator]:
         """Return one random generator per row, seeded by the row's key."""

@@ -142,6 +142,7 @@ class PlannedRound:
         residuals: x - d of each unit, its value minus its question's centre; x is in [`low`,
             `high`].
         stakes: the stake of each unit, at most 1.
+        equal: whether all stakes are equal.
         counts: the number of draws of each unit.
         reach: the largest possible residual of each set of questions.
         largest: the largest stake of each set in any round.
@@ -153,6 +154,7 @@ class PlannedRound:
 
     residuals: Array
     stakes: Array
+    equal: bool
     counts: Counts
     low: float
     high: float
@@ -196,7 +198,7 @@ class Rounds:
         turn = place * number // n[row]
         share = np.bincount(row * number + turn, minlength=len(n) * number)
         stakes = weights[row] / share[row * number + turn]
-        order = np.lexsort((place, row, turn))
+        order = np.argsort(turn.astype(np.uint16), kind="stable")
         cuts = np.cumsum(np.bincount(turn, minlength=number))
         stakes, once_each = stakes[order] / stakes.max(), np.ones(len(order), np.int64)
         return cls(units[row, place][order], row[order], stakes, once_each, cuts, weights, sets)
@@ -268,6 +270,7 @@ class Rounds:
             yield PlannedRound(
                 residuals=residuals[place],
                 stakes=self.stakes[place],
+                equal=bool(np.ptp(self.stakes[place]) == 0),
                 counts=self.counts[place],
                 low=round_.low,
                 high=float(np.max(round_.high)),
@@ -353,9 +356,9 @@ class RoundBets:
     def bet(self, tests: Tests) -> Array:
         round_ = self.rounds[tests.step]
         bet = _bet(round_, tests.mean, tests.need)
-        factors = np.subtract.outer(tests.mean, round_.residuals)
-        factors *= np.multiply.outer(bet, round_.stakes)
-        factors += 1
+        stakes = round_.stakes[:1] if round_.equal else round_.stakes
+        factors = np.multiply.outer(-bet, round_.stakes * round_.residuals)
+        factors += np.multiply.outer(bet * tests.mean, stakes) + 1
         if (round_.counts != 1).any():
             tests.need -= np.log(factors) @ round_.counts
         else:
