@@ -186,8 +186,8 @@ def mean_over_stopped_questions(
     bound gets all of the error rate.
 
     Args:
-        bound: a bound of the quantity with its scores filled in, one entry per question; it must be
-            valid for such numbers of draws (any-time).
+        bound: the function that bounds the quantity, one entry per question; its bounds must be
+            valid at any number of draws (any-time).
         questions: the number of questions, N, which is the number of entries of `bound`.
         confidence: the probability that the bound is valid, in (0, 1).
         each_confidence: the confidence of each question's own bound, in (0, 1), fixed in advance.
