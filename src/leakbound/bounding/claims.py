@@ -61,7 +61,7 @@ _TRUTH = {"holds": 1.0, "refuted": 0.0}
 
 
 def claim_estimate(draws: Drawn, scorer: Scorer) -> stats.Estimate | None:
-    """Return, for each question, whether the claim about it holds: 1, or 0 if refuted, NaN if open.
+    """Return the decision on each question's claim: 1 if proved, 0 if refuted, NaN if open.
 
     Decided claims have the confidence of the stopping rule; an open claim has the interval [0, 1].
     The result is None if another scorer steered the sampling of the arm.
