@@ -62,8 +62,9 @@ def prefix_model(
 class FedLayers:
     """A model's layers, whose inputs can be replaced by inputs recorded from complete sequences.
 
-    far: the largest `distance` from the recorded values at the same tokens, over the embeddings and
-    the outputs of each layer's attention.
+    Attributes:
+        far: the largest `distance` from the recorded values at the same tokens, over the embeddings
+            and the outputs of each layer's attention.
     """
 
     def __init__(

@@ -1,7 +1,7 @@
 """The files of a model: find them, check them without reading weights, and compute digests.
 
-The files are checked first because transformers builds as many layers as a
-config states, which may take all memory. This module does not need torch.
+The files are checked first, because transformers builds the number of layers that
+a config states, which may take all memory. This module does not need torch.
 """
 
 from __future__ import annotations

@@ -46,7 +46,8 @@ class LoadedModel:
         model: the transformers model, in evaluation mode if it was loaded here.
         tokenizer: its tokenizer.
         eos_token_ids: tokens that end a completion.
-        context_length: the most tokens that the model reads; None if the config has no limit.
+        context_length: the largest number of tokens that the model reads; None if the config has no
+            limit.
         fingerprint: models with equal fingerprints have the same next-token distribution and end
             answers at the same tokens, in any folder. Empty for a model that a user loaded.
     """
