@@ -94,7 +94,7 @@ def evaluate(
         questions: "i/N": only draw the i-th of N slices of the study. `merge` joins the slices,
             then scores and bounds them (None: all questions).
         progress: called with the progress of each step, a `leakbound.types.Headway`.
-        fields: fields of `Study` that replace those of `study`, such as confidence=0.9: data,
+        fields: fields of `Study` that replace fields of `study`, such as confidence=0.9: data,
             limit, profile, sampling, decodings, rewritings, attack, prove, stress, scorers, claims,
             control_questions, allow_unmatched, check_scorers, calibration, metrics, confidence,
             rho, seed, settings, servers, workers; n=256 is short for sampling=FixedN(256).
@@ -216,7 +216,7 @@ def sample(
             sampled in the same way as the model (None: no control).
         questions: "i/N": only draw the i-th of N slices of the study (None: all questions).
         progress: called with the progress of each step, a `leakbound.types.Headway`.
-        fields: fields of `Study` that replace those of `study`, as for `evaluate`.
+        fields: fields of `Study` that replace fields of `study`, as for `evaluate`.
 
     Returns:
         The run at `out` with its completions. Questions that could not be sampled are recorded in
@@ -252,7 +252,7 @@ def score(
             is named here.
         calibration: a file of items that people labelled, to correct for the errors of a judge,
             or of the only binary scorer (None: no correction).
-        settings: the settings for loading the scorers' models (None: those of the run).
+        settings: the settings for loading the scorers' models (None: the run's settings).
         workers: processes that run these models, such as `RayWorkers` (None: this process).
         progress: called with the progress of each step, a `leakbound.types.Headway`.
 
@@ -349,7 +349,7 @@ def prove(
         progress: called with the progress of each step, a `leakbound.types.Headway`.
 
     Returns:
-        The scorer that decides what leaks.
+        The scorer that decides which answers leak.
 
     Raises:
         InputError: probabilities are unknown or not exact, nothing was sampled, the run has no
