@@ -191,7 +191,7 @@ class Redrawn:
         query: the query.
         differs_after: the number of tokens after which a draw is not a stored completion; None:
             every draw is a stored completion.
-        excused: the number of draws that differ by a token, within the margin.
+        excused: the number of draws that differ by a token that the margin allows.
     """
 
     query: Query

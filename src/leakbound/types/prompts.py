@@ -70,7 +70,7 @@ HalfSide = Literal["taught", "untaught"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Half:
-    """The side of a coin flip (taught or untaught) to which the questions of a benchmark belong.
+    """The half of the subjects (taught or untaught, by a coin) that the questions are about.
 
     Attributes:
         benchmark: the name of the complete benchmark.
@@ -125,8 +125,8 @@ class BenchmarkRecord:
         origin: the source of the questions.
         profile: the publication whose settings are used, or None.
         usual: the benchmark's default settings; None: not known.
-        half: the side of a coin flip to which the questions belong; None: no coin chose the
-            questions.
+        half: the taught or untaught half of the subjects, if a coin chose the halves and the
+            questions are about one of them; None: no coin.
     """
 
     name: str
