@@ -102,8 +102,8 @@ def choose(names: Sequence[str], task: Benchmark, *, control: bool, draws: int =
         draws: the largest number of draws per question; 0: nothing is sampled.
 
     Raises:
-        InputError: an unknown name, or a metric that lacks something. The message names the metric
-            and what it lacks.
+        InputError: an unknown name, or a metric without the data that it needs. The message names
+            the metric and the missing data.
     """
     named = _named(names)
     metrics = metrics_as(task.compat)

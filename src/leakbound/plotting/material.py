@@ -1,4 +1,4 @@
-"""The data behind the charts: the rows of each chart, and what the rows are computed from."""
+"""The data behind the charts: the rows of each chart, and the runs and models behind the rows."""
 
 from __future__ import annotations
 
