@@ -67,7 +67,7 @@ class Verdict(Displayed):
         where: whether the model leaks on average or at the worst question.
         limit: the decision on the limit that the study named; empty without a limit.
         number: the estimate that decides the verdict; None if not every question was drawn.
-        of: the name of that quantity.
+        of: the name of the quantity of `number`.
         proved: the lower bounds without sampling error; empty without a proof.
         seen: the number of draws that leak; empty if they are not counted.
         example: one leaking answer; None if no answer leaks, or texts were not read.
