@@ -65,7 +65,7 @@ class ListedRun:
 
 
 def runs_in(root: Path, notes: list[str]) -> list[Path]:
-    """Return the sorted folders below `root` with a run; add to `notes` what was not searched.
+    """Return the sorted folders below `root` with a run; note folders that were not searched.
 
     A folder within a run belongs to that run and is not listed.
     """
