@@ -69,8 +69,8 @@ class _RougeL:
 class RougeLRecall(_RougeL):
     """Score the fraction of the answer's words that the completion contains in order, in [0, 1].
 
-    The scores are bit-equal to those of the package `rouge-score` 0.1.2. Recall and F1 of the same
-    output can differ by a factor of three, so the scorer's name states which of them it is.
+    The scores are bit-equal to the scores of the package `rouge-score` 0.1.2. Recall and F1 of the
+    same output can differ by a factor of three, so the scorer's name states which one it is.
 
     Attributes:
         stem: "yes" (default): words are Porter-stemmed, as with `rouge-score`'s stemmer. "no":

@@ -49,7 +49,7 @@ _ATTACHING = re.compile("[\u0590-\u06ff\u0750-\u077f\ufb1d-\ufdff\ufe70-\ufefc]"
 
 
 class _Seeks:
-    """A scorer that searches for the words that `sought` returns: any or all of them."""
+    """A scorer that searches for the words that `sought` returns: any word, or all words."""
 
     __slots__ = ()
     name: Any
