@@ -93,7 +93,7 @@ class Reply:
 
     Attributes:
         outputs: one output per choice.
-        longer: whether the outputs are longer than requested, so that all of them are errors.
+        longer: whether the outputs are longer than requested, so that all outputs are errors.
         tokens: the server's count of drawn tokens; None: no count; 0: the count is invalid.
         prompt_tokens: the server's count of prompt tokens; 0: no count.
         unknown: names of fields that may contain a part of an output.

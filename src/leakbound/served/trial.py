@@ -158,7 +158,7 @@ def _compared(output: Output) -> str | None:
 
 
 def prompt_of(key: str) -> str:
-    """Return random words to continue, different ones for every key."""
+    """Return random words to continue, which differ between keys."""
     digest = hashlib.sha256(key.encode()).digest()
     rng = np.random.default_rng(np.frombuffer(digest, np.uint32))
     return ", ".join(rng.choice(_WORDS.split(), _SHOWN).tolist()) + ","
