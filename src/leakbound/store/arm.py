@@ -377,6 +377,7 @@ class Arm:
 
         Args:
             slug: the name of the scorer's files.
+            binary: whether the scorer declares that its scores are only 0 and 1.
             rounds: the number of rounds, from the first on, that are used; None: all rounds.
 
         Returns:

@@ -36,7 +36,7 @@ class LeakClaim:
 
     Attributes:
         max_leak: the claimed limit of Pr[leak], in (0, 1).
-        scorer: the name of the binary scorer that decides what leaks.
+        scorer: the name of the binary scorer that decides which outputs leak.
         every_question: True: the claim is about each question; False: about the mean over the
             questions.
         arm: the name of the arm in the run.
