@@ -1,4 +1,4 @@
-"""Contrast centres: a few rewritings of a question that represent all of them (Cheng et al. 2025).
+"""Contrast centres: a few rewritings of a question that represent all (Cheng et al. 2025).
 
 The rewritings are clustered by a Dirichlet process mixture, as in section 5 of the paper.
 Deviations from the paper: The question itself is always a centre, in place of the candidate nearest

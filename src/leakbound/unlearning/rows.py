@@ -1,4 +1,4 @@
-"""The rows to train on: questions with their answers, or running texts; checks of them."""
+"""The rows to train on: questions with their answers, or running texts; checks of the rows."""
 
 from __future__ import annotations
 
