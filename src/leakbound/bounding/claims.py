@@ -192,8 +192,8 @@ def evidence_of(run: Run, arm_name: str, scorer: Scorer) -> Drawn:
     """Return the evidence of a claim's arm, from the stored scores.
 
     Raises InputError for an arm that does not exist, is greedy, has inputs from a search, has
-    copied draws, or has no scores of its present completions; IncompleteError if parts or questions
-    are missing.
+    copied draws, or has no scores of its present completions; raises IncompleteError if parts or
+    questions are missing.
     """
     arms = {name: arm for name, arm in run.arms.items() if may_be_claimed(arm)}
     if arm_name not in arms:

@@ -159,7 +159,7 @@ class Shared:
         self._offered = offered
 
     def take(self) -> Offered:
-        """Remove and return the offer for this layer; NotJoinedError if there is none."""
+        """Remove and return the offer for this layer; raise NotJoinedError if there is none."""
         if self._offered is None:
             raise NotJoinedError("a layer attends to keys that no cache gave it")
         offered, self._offered = self._offered, None
@@ -283,7 +283,7 @@ def _softmax(
 def _require_known(
     mask: torch.Tensor | None, offered: Offered, others: dict[str, Any], query: torch.Tensor
 ) -> torch.Tensor:
-    """Return the mask; NotJoinedError if a layer needs a feature that this module lacks."""
+    """Return the mask; raise NotJoinedError if a layer needs a feature that this module lacks."""
     if mask is None or mask.shape[:3] != (len(query), 1, 1) or query.shape[2] != 1:
         raise NotJoinedError("a layer does not use the given attention mask")
     if mask.shape[-1] != offered.ahead + offered.columns:

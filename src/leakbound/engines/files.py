@@ -144,7 +144,7 @@ def _weight_files(folder: Path) -> tuple[Path, ...]:
 
 
 def _shards(index: Path) -> tuple[Path, ...]:
-    """Return the files that an index names; ModelError for an invalid index."""
+    """Return the files that an index names; raise ModelError for an invalid index."""
     try:
         names = set(json.loads(index.read_text(encoding="utf-8"))["weight_map"].values())
         return tuple(index.with_name(name) for name in sorted(names))

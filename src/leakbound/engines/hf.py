@@ -429,7 +429,7 @@ class TransformersEngine:
         return Reader(self.loaded, self.prompting, shares=isinstance(self._seam, CachedModel))
 
     def _exact(self, decoding: Decoding, queries: Sequence[Query]) -> Sampler:
-        """Return a sampler of exact masses after these prompts; InputError if they cannot be
+        """Return a sampler of exact masses after these prompts; raise InputError if they cannot be
         exact."""
         if why := decoding.inexact:
             raise InputError(f"{why}, or sample only.")

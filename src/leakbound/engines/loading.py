@@ -473,7 +473,7 @@ def _require_causal(location: str, model: Any) -> None:
 def _ends(
     location: str, generation: GenerationConfig, config: Any, tokenizer: Any
 ) -> frozenset[int]:
-    """Return the tokens that end a completion; ModelError if the model can draw none of them."""
+    """Return the tokens that end a completion; raise ModelError if the model can draw none."""
     of_model = generation.eos_token_id
     listed = of_model if isinstance(of_model, list) else [of_model]
     size = config.get_text_config().vocab_size

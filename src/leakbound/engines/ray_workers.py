@@ -117,7 +117,7 @@ class RayWorkers:
                 ray.shutdown()
 
     def _need(self, ray: Any) -> WorkerShare:
-        """Return the resources of each worker; InputError if the cluster has no room for one."""
+        """Return the resources of each worker; raise InputError if the cluster has too few."""
         machines = _machines(ray)
         gpus = self.gpus
         if gpus is None:

@@ -230,7 +230,7 @@ def lacking_texts(
 
 
 def stored_metrics(run: Run) -> dict[str, Any]:
-    """Return the content of `utility.json`, empty without the file; DamagedError if it changed."""
+    """Return the content of `utility.json`, or empty; raise DamagedError if the file changed."""
     again = f"Remove it, and run `leakbound evaluate {run.path} --only metrics`."
     return read_value(dict[str, Any], run.path / METRICS_FILE, again) or {}
 

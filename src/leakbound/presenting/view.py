@@ -555,8 +555,8 @@ def sampled_targets(runs: Mapping[str, Run], stress: str = "") -> dict[str, ArmV
     """Return each target that was sampled with the original questions, by label.
 
     The label is the label of the run, with the name of the decoding if the run has several.
-    `stress`: return the same models under this stress, as a study names it; MixError for a run
-    without that stress.
+    `stress`: return the same models under this stress, as a study names it; raise MixError for a
+    run without that stress.
     """
     targets: dict[str, ArmView] = {}
     for label, run in runs.items():

@@ -122,7 +122,7 @@ def message_of(error: Exception) -> str:
 
 
 def _last_change(folder: Path, root: Path) -> int:
-    """Return when a file of a run changed last; InputError if a file must not be read."""
+    """Return when a file of a run changed last; raise InputError if a file must not be read."""
     last = 0
     for place, below, files in os.walk(folder):
         for name in [*below, *files]:

@@ -100,7 +100,7 @@ class RougeLF1(_RougeL):
 
 
 def require_rouge_answer(prompt: Prompt | str, scorer: str) -> str:
-    """Return the answer; InputError unless at least half of its letters and digits are ASCII.
+    """Return the answer; raise InputError unless at least half of its letters and digits are ASCII.
 
     ROUGE's tokeniser drops all other letters, so only a part of an answer in another script would
     be scored.

@@ -125,7 +125,7 @@ class Options:
 
     @classmethod
     def read(cls, text: str) -> Options:
-        """Parse a query string; InputError for an unknown option or value."""
+        """Parse a query string; raise InputError for an unknown option or value."""
         options = {
             name: int(value) if name in _COUNTS and value.isdecimal() else value
             for name, value in parse_qsl(text, keep_blank_values=True)
@@ -133,7 +133,7 @@ class Options:
         return from_json(cls, options, "the part OPTIONS of openai:URL#MODEL?OPTIONS")
 
     def endpoint(self, prompting: Prompting) -> Api:
-        """Return the endpoint for this prompting; InputError if the two contradict."""
+        """Return the endpoint for this prompting; raise InputError if the two contradict."""
         plain = prompting.chat is False
         api: Api = self.api or ("completions" if plain else "chat")
         if api == "completions" and prompting.thinking != "auto":
@@ -314,7 +314,7 @@ class RequestFormat:
         return decoding.max_new_tokens if self.thinks == "off" else decoding.longest
 
     def probe(self, server: Server, text: str, decoding: Decoding, choices: int, key: str) -> Reply:
-        """Request outputs that are not counted; ModelError for a reply with unknown fields."""
+        """Request outputs that are not counted; raise ModelError for unknown fields in a reply."""
         question: Json = [{"role": "user", "content": text}] if self.chat else text
         reply = self.send(server, question, decoding, choices, key, again=True)
         if reply.unknown:

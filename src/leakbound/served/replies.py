@@ -111,7 +111,7 @@ class Reply:
 
 
 def read_reply(body: Any, request: OutputRequest) -> Reply:
-    """Return the reply in a JSON body; ValueError for no outputs, or more than requested."""
+    """Return the reply in a JSON body; raise ValueError for no outputs, or more than requested."""
     choices = body.get("choices") if isinstance(body, Mapping) else None
     if not isinstance(choices, Sequence) or isinstance(choices, str) or not choices:
         raise ValueError("no choices")

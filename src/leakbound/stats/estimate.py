@@ -127,7 +127,7 @@ def percent(confidence: float) -> str:
 
 
 def probability(text: str) -> float:
-    """Parse a probability such as "0.02" or "2%"; InputError if the text is not a number."""
+    """Parse a probability such as "0.02" or "2%"; raise InputError if the text is not a number."""
     number = text.strip()
     try:
         return float(f"{number[:-1].strip()}e-2" if number.endswith("%") else number)

@@ -411,7 +411,7 @@ class Arm:
         return (part for part in chosen if self.drawn.file(part).exists())
 
     def _finished(self, part: Part) -> bool:
-        """Return whether the part is stored without failures; DamagedError if it is damaged."""
+        """Return whether the part is stored without failures; raise DamagedError if damaged."""
         if not self.has(part):
             return False
         for stored in self._stored:

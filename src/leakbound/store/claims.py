@@ -92,7 +92,7 @@ class LeakClaim:
 
     @classmethod
     def from_dict(cls, values: Json) -> LeakClaim:
-        """Make the claim from the result of `to_dict`; InputError for a missing or wrong field."""
+        """Make the claim from the result of `to_dict`; raise InputError for an invalid field."""
         members = values if isinstance(values, Mapping) else {}
         own = {f.name: members[f.name] for f in fields(cls) if f.name in members}
         return from_json(cls, own, "the claim cannot be read: it")

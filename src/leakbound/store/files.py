@@ -214,7 +214,7 @@ def read_value(kind: type[T], path: Path, remedy: str = ELSEWHERE) -> T | None:
 
 
 def value_of(kind: type[T], path: Path, values: Json, remedy: str = ELSEWHERE) -> T:
-    """Convert JSON from a file to this type; DamagedError, with the remedy, if it does not fit."""
+    """Convert JSON to this type; raise DamagedError, with the remedy, if it does not fit."""
     try:
         return from_json(kind, values, f"`{path}`")
     except InputError as error:

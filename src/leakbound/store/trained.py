@@ -91,7 +91,7 @@ def coin_of(model: object) -> Coin | None:
 
 
 def read_object(file: Path) -> dict[str, Any]:
-    """Read the object in a JSON file; DamagedError if it contains none."""
+    """Read the object in a JSON file; raise DamagedError if it contains none."""
     return value_of(dict[str, Any], file, read_json(file, REMEDY), REMEDY)
 
 

@@ -199,7 +199,7 @@ class Study:
         )
 
     def resolved(self, task: Benchmark) -> Study:
-        """Return the study with the benchmark's values; InputError if a file is missing."""
+        """Return the study with the benchmark's values; raise InputError if a file is missing."""
         rewritings = self.rewritings or (Rewritings(**task.rewritings) if task.rewritings else None)
         if rewritings is not None:
             rewritings.require_file()
@@ -280,7 +280,7 @@ class Study:
 
     @classmethod
     def read(cls, path: str | Path) -> Study:
-        """Read a study from a YAML or JSON file; InputError names file and field."""
+        """Read a study from a YAML or JSON file; an InputError names file and field."""
         file = Path(path)
         values = read_yaml(file)
         try:

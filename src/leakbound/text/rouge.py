@@ -85,7 +85,7 @@ def rouge_1(texts: Sequence[str], reference: str) -> Rouge:
 def _spelt(
     texts: Sequence[str], reference: str, stemmed: bool
 ) -> tuple[list[str], NDArray[np.int64]]:
-    """Return `_spell` of the reference and the texts; InputError for a reference without a word."""
+    """Return `_spell` of the reference and the texts; raise InputError without reference words."""
     if not has_rouge_words(reference):
         raise InputError(
             f"ROUGE reads ASCII letters and digits only, got the reference {reference!r} with "

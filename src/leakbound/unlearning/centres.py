@@ -239,7 +239,7 @@ def selected(
     """Return rows with only the paraphrases that the model answers with enough confidence.
 
     The model must answer a kept paraphrase at least as confidently as the question. The same seed
-    selects the same paraphrases. IncompleteError if the model cannot be queried.
+    selects the same paraphrases. Raises IncompleteError if the model cannot be queried.
     """
     queries = []
     for row in rows:

@@ -311,7 +311,7 @@ def _loaded(recipe: Recipe, model: LoadedModel) -> Recipe:
 def _encoded(
     recipe: Recipe, encoder: Encoder, engine: Callable[[], TransformersEngine]
 ) -> dict[str, ExampleRows]:
-    """Return the splits as tokens; InputError if the model cannot make up the answers they need."""
+    """Return the splits as tokens; raise InputError if the model cannot make up needed answers."""
     settings, data = recipe.settings, dict[str, ExampleRows]()
     for split, rows in recipe.rows.items():
         if not (questions := prompts(rows)):
