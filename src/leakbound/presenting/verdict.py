@@ -71,7 +71,7 @@ class Verdict(Displayed):
         proved: the lower bounds without sampling error; empty without a proof.
         seen: the number of draws that leak; empty if they are not counted.
         example: one leaking answer; None if no answer leaks, or texts were not read.
-        sure: the confidence, and the statements that it covers.
+        sure: the confidence, and the statements that the confidence covers, in words.
         stressed: the leakage under the worst stress; empty if there was no stress.
         control_questions: the excess over the control questions; empty without control questions.
         reads: the part of the outputs in which the model leaks, or to which all statements refer;

@@ -7,7 +7,7 @@ at half of alpha.
 These bounds depart from Metric 4 of Scholten et al. (2025). That metric, as printed, ignores the
 probability of X = 0 and is no upper bound (for a fair coin it is below the true deviation in every
 run). The method `"paper"` is the tightest bound over the paper's band (Romano and Wolf 2000). It is
-narrower than the paper's form after correction. The default method bets on squares, in an order
+narrower than the paper's bound after correction. The default method bets on squares, in an order
 that the seed determines. All bounds need i.i.d. scores in [0, 1] and n fixed in advance; missing
 draws count as the worst case.
 

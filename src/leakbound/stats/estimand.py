@@ -51,7 +51,7 @@ class Method:
 
 @dataclass(frozen=True, slots=True)
 class Terms:
-    """The settings of a bound: confidence, side, papers' form or default, and seed of the order."""
+    """The settings of a bound: confidence, side, method (papers' or default), and seed."""
 
     confidence: float = 0.99
     side: Side = "both"

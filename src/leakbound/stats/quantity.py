@@ -34,8 +34,8 @@ class Quantity:
         over: "each" question individually, the "mean" over the questions, the "worst" question,
             "every" question simultaneously, or the "count" of questions above a level.
         weights: the weight of each question in a mean, >= 0, [Q]; None: equal weights.
-        level: the number above which a question's quantity must be for the question to be counted,
-            or several numbers, [K]; only for a count.
+        level: the number that a question's quantity must exceed for the question to be counted, or
+            several numbers, [K]; only for a count.
     """
 
     reading: str = "leakage"
