@@ -23,7 +23,7 @@ from leakbound.types import Prompt, Query
 
 ALL = "all"
 METRICS_FILE = "utility.json"
-LEAST, MANY = 2, 2**31  # draws per question: the minimum for a metric of draws, and "no limit"
+LEAST, MANY = 2, 2**31  # draws per question: minimum for a metric of draws, and "no limit"
 ANSWER: Kind = "answer"
 GREEDY_KIND = "greedy"  # the kind of a greedy answer to a question
 _JOINED = [field.name for field in fields(Need) if field.name != "part"]

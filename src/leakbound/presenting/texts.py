@@ -239,7 +239,7 @@ def leaking_words(question: Prompt) -> re.Pattern[str] | None:
     """
     words = question.keywords or answer_keywords(question.question, question.answer or "")
     parts = [re.sub(r"\s+", r"\\s+", re.escape(w.strip()).replace(r"\ ", " ")) for w in words]
-    terms = sorted(filter(None, parts), key=len, reverse=True)  # the longest that fits is marked
+    terms = sorted(filter(None, parts), key=len, reverse=True)  # the longest match is marked
     return re.compile(rf"(?<!\w)(?:{'|'.join(terms)})(?!\w)", re.IGNORECASE) if terms else None
 
 

@@ -57,7 +57,7 @@ from leakbound.types import Decoding, Draws, Effort
 _STORE = 1 << 30  # bytes of logits kept for draws from lumps
 _HANDLES = 8192  # the largest number of stored prefixes, unless one root needs more
 _LIGHTEST = math.log(1e-9)  # smallest log mass of a child; other tokens stay in the lump
-_VISITS = 2.0  # a prefix that so many of the affordable draws visit is explored
+_VISITS = 2.0  # a prefix is explored if this number of affordable draws visits it
 _ROUNDS = 64  # number of decisions whether to continue exploring
 _PILOT = (1, 1, 2, 4, 8, 16)  # draws per step of a pilot, until the pilot's effort is spent
 _PILOT_SHARE = 1 / 20

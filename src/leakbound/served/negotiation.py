@@ -65,7 +65,7 @@ _WIDE = 53  # bits of a seed: the precision of a float64
 _NARROW = 31
 _LENGTHS = ("max_tokens", "max_completion_tokens")  # names that servers use for the length limit
 _MOST = 16  # outputs per request: a lost request loses all of them
-_STOPS = 4  # largest number of stop strings in a request; replies are cut at all
+_STOPS = 4  # stop strings per request; replies are cut at all stop strings
 _GREETING, _SHORTEST = "Say a word.", Decoding(max_new_tokens=1)
 _GREETED = (Decoding(temperature=0, max_new_tokens=512), Decoding(max_new_tokens=512))
 # Fields documented by vLLM, SGLang and llama.cpp (templates use different names), then by OpenAI,

@@ -247,7 +247,7 @@ def _settled_words(prefix: str) -> str:
     return _GROWING.sub("", prefix.lower())
 
 
-@lru_cache(maxsize=4096)  # siblings in a tree of prefixes share what is settled
+@lru_cache(maxsize=4096)  # siblings in a tree of prefixes share these words
 def _matched(text: str, reference: str, stemmed: bool) -> tuple[int, tuple[int, ...]]:
     """Return the number of the text's words, and lcs_j for all j <= r (see `f1_bounds`)."""
     places, length = _places(reference, stemmed)
