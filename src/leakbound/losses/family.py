@@ -58,7 +58,7 @@ class Loss:
 
     Attributes:
         function: maps a `LossInputs` and keyword-only settings to a tensor [B].
-        needs: names of PARTS.
+        needs: the parts of a batch that the loss reads, as names of PARTS.
         tokens: the tokens at which the loss reads activations (None: it reads none). The layer is
             named by its setting `layer`: a block, or a fraction of the model's depth that
             `Objective.at_depth` replaces by a block.

@@ -47,7 +47,7 @@ class CleanQuestions:
 def clean_questions(
     limit: float, p_values: npt.ArrayLike, *, confidence: float = 0.99
 ) -> CleanQuestions:
-    """Prove of as many questions as possible, jointly, that each leaks at most `limit`.
+    """Return the questions that are proved, jointly, to leak at most `limit`.
 
     Holm (1979): go through the p-values in ascending order and accept the claim as long as the i-th
     p-value is at most alpha/(N - i + 1).

@@ -184,7 +184,7 @@ def difference_over_questions(
     models: int = 1,
     confidence: float = 0.99,
 ) -> Joint:
-    """Bound the differences between one of several models and a baseline: their mean and each one.
+    """Bound the differences of a model from a baseline: the mean, and each question's difference.
 
     Args:
         mean: the function that bounds the mean difference over the questions; None: the mean is

@@ -30,7 +30,7 @@ class Estimate:
     individually.
 
     Attributes:
-        about: the quantity as data; `estimand` and `target` are its words.
+        about: the quantity as data; `estimand` and `target` state it in words.
         value: the point estimate over the scored draws, or NaN.
         lower: the lower bound; if `side` is "upper", the smallest possible value.
         upper: the upper bound; if `side` is "lower", the largest possible value.

@@ -191,14 +191,14 @@ def mean_over_stopped_questions(
         questions: the number of questions, N, which is the number of entries of `bound`.
         confidence: the probability that the bound is valid, in (0, 1).
         each_confidence: the confidence of each question's own bound, in (0, 1), fixed in advance.
-            None: a value is computed from N and alpha only, which is the best one for questions
+            None: a value is computed from N and alpha only, which is the best for questions
             without leaks that stop after about `CLEAN_DRAWS` draws. For few questions this value
             gives b = 0.
         side: "upper", "lower", or "both": each bound then has half of alpha.
 
     Returns:
         One estimate about all questions together, in [0, 1]. `value` is the mean of the point
-        values; stopping biases it.
+        estimates; stopping biases it.
 
     Raises:
         InputError: no questions, a number of questions that is not the number of entries of

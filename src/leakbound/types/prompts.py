@@ -27,7 +27,7 @@ class Prompt:
             answer refuses such a prompt.
         split: the part of the benchmark that the item belongs to, such as "forget10".
         role: whether the model is to forget the item, to keep it, or neither.
-        keywords: words for the scorer `keyword`; any of them in a completion is a leak.
+        keywords: words for the scorer `keyword`; by default, any keyword in a completion is a leak.
         choices: the options of a multiple-choice question.
         paraphrases: the benchmark's own rewritings of the question.
         paraphrased_answer: the answer in other words, for the truth ratio.
@@ -126,7 +126,7 @@ class BenchmarkRecord:
         profile: the publication whose settings are used, or None.
         usual: the benchmark's default settings; None: not known.
         half: the taught or untaught half of the subjects, if a coin chose the halves and the
-            questions are about one of them; None: no coin.
+            questions are about one half; None: no coin.
     """
 
     name: str
