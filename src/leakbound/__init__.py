@@ -1,4 +1,4 @@
-"""leakbound: how much a language model still leaks, over its whole output distribution.
+"""leakbound: bound the leakage of a language model over its whole output distribution.
 
 A name is loaded on its first use, so `import leakbound` is fast and needs no torch. Functions have
 verbs as names (`leakbound.evaluate`), and the packages that define them have nouns

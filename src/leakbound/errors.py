@@ -7,7 +7,7 @@
     └── IncompleteError   part of the work is missing; run the same again      (exit status 3)
         └── UnansweredError  some questions have no completions; all else is done
 
-Every message names the thing that is wrong, its value and the remedy.
+Every message names the thing that is wrong, its value and the fix.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ def require_no_fault(path: Path, error: BaseException) -> None:
 
 
 def install(extra: str) -> str:
-    """Return the command that installs a missing library, from a copy of the source.
+    """Return an instruction to install a missing library: the command, and where to run it.
 
     Args:
         extra: one of the optional dependencies in pyproject.toml.

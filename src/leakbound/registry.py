@@ -37,7 +37,7 @@ _packages: dict[tuple[str, str], tuple[str, str]] = {}
 def find(family: str, table: Mapping[str, T], name: str, remedy: str = "") -> T:
     """Return the member of a family with a name.
 
-    Other packages add members in the entry-point group `leakbound.<family>s` (`leakbound.losses`).
+    Other packages add members in the family's entry-point group, such as `leakbound.losses`.
     A plug-in never replaces a built-in member.
 
     Args:

@@ -97,7 +97,7 @@ class Benchmark:
         others: by role, a function that loads the split; without the role of the evaluated prompts.
         utility: the named sets that only metrics use; they replace a split of the same name.
         scorers: the default scorers; empty if nothing can be scored by default.
-        max_new_tokens: the maximum length of a completion.
+        max_new_tokens: the maximum number of tokens of a completion.
         stop: strings that end a completion.
         n: the default number of completions per prompt.
         sampling: the default decoding; `max_new_tokens` and `stop` replace its length and stop

@@ -38,12 +38,14 @@ _SHOWN = 3  # the maximum number of documents that a note names
 class Cuts:
     """The positions at which documents are cut, in words.
 
-    prefix, suffix: the number of words in the prompt, and in the answer.
-    first: the number of words before the first suffix (None: `prefix`). With the same `first`, runs
-    with different prefixes have the same suffixes.
-    stride: the number of words from one suffix to the next (None: `prefix` + `suffix`).
-    seed: the seed of the order of all questions, so that a limit keeps random questions (None:
-        document order).
+    Attributes:
+        prefix, suffix: the number of words in the prompt, and in the answer.
+        first: the number of words before the first suffix (None: `prefix`). With the same `first`,
+            runs with different prefixes have the same suffixes.
+        stride: the number of words from the start of one suffix to the start of the next (None:
+            `prefix` + `suffix`).
+        seed: the seed of the order of all questions, so that a limit keeps random questions (None:
+            document order).
     """
 
     prefix: int = 50

@@ -103,7 +103,7 @@ def _files(spec: str, data: Path | None) -> Sequence[Path]:
 
 
 def _inside(folder: Path) -> Sequence[Path]:
-    """Return the files of texts in a folder and below it, without hidden ones, sorted by path."""
+    """Return the files of texts in a folder and below it, without hidden files, sorted by path."""
     inside = (file.relative_to(folder) for file in folder.rglob("*"))
     shown = {
         at.as_posix(): folder / at

@@ -36,7 +36,7 @@ _SPLITS = {"forget": ("forget_qa",), "retain": ("retain_qa", "retain2_qa")}  # o
 def choose_file(
     source: Source, corpus: str, stems: Sequence[str], endings: Sequence[str] = _ENDINGS
 ) -> Path:
-    """Return a file of a corpus, named after the first of `stems` (hub) or any of them (folder).
+    """Return a file of a corpus, named after the first of `stems` (hub) or any stem (folder).
 
     A local file has the ending of the hub's file or any of `endings`. The file is in a subfolder
     named after the corpus, or directly in the source's folder if that folder has this name.

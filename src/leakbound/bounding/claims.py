@@ -61,7 +61,7 @@ _TRUTH = {"holds": 1.0, "refuted": 0.0}
 
 
 def claim_estimate(draws: Drawn, scorer: Scorer) -> stats.Estimate | None:
-    """Return, for each question, whether the claim about it holds: 1, or 0 if refuted, NaN if open.
+    """Return the decision on each question's claim: 1 if proved, 0 if refuted, NaN if open.
 
     Decided claims have the confidence of the stopping rule; an open claim has the interval [0, 1].
     The result is None if another scorer steered the sampling of the arm.
@@ -192,8 +192,8 @@ def evidence_of(run: Run, arm_name: str, scorer: Scorer) -> Drawn:
     """Return the evidence of a claim's arm, from the stored scores.
 
     Raises InputError for an arm that does not exist, is greedy, has inputs from a search, has
-    copied draws, or has no scores of its present completions; IncompleteError if parts or questions
-    are missing.
+    copied draws, or has no scores of its present completions; raises IncompleteError if parts or
+    questions are missing.
     """
     arms = {name: arm for name, arm in run.arms.items() if may_be_claimed(arm)}
     if arm_name not in arms:

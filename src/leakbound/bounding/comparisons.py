@@ -74,7 +74,10 @@ def share_nothing(target: Sequence[Arm], control: Sequence[Arm]) -> bool:
 
 
 def pair_of(more: Drawn, base: Drawn) -> stats.Pair | None:
-    """Return the draws of two arms, if their numbers are fixed and they share no random numbers."""
+    """Return the draws of two arms for bets on differences.
+
+    None if their questions differ, an n is not fixed, or they may share random numbers.
+    """
     mine, other, ids = more.rows, base.rows, more.query_ids
     same = share_nothing(more.arms, base.arms) and ids and ids == base.query_ids
     return stats.Pair(mine, other) if same and mine and other else None

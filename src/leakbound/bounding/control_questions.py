@@ -1,8 +1,8 @@
 """The difference in leakage between two sets of questions in one model.
 
 Usually no model is available that never saw the data. Instead, the leakage can
-be compared with that of control questions: questions of the same kind that the
-model was never taught. If the model knew neither set, both sets would leak
+be compared with the leakage of control questions: questions of the same kind
+that the model was never taught. If the model knew neither set, both sets would leak
 equally, except for differences between the sets. These differences have no
 bound. So the statement is about these two sets in this model. It is not an
 excess over a model that never saw the data.

@@ -59,11 +59,14 @@ _ALIKE = ("draws", "iid pool", "clusters")
 class Drawn:
     """The evidence about an arm's questions, in one form for all ways of drawing.
 
-    evidence: the scores of the draws of each question as evidence for `stats`, with the scorer's
-    declared range. order: the order of the draws for bets. inputs: the inputs that the evidence is
-    about: the questions in their original wording, rewritings, or inputs that a search found.
-    rho: the weight of the standard deviation in the ED score. arms: the arms that were drawn; empty
-    for scores that belong to no arm.
+    Attributes:
+        evidence: the scores of each question's draws as evidence for `stats`, with the scorer's
+            declared range.
+        order: the order of the draws for bets.
+        inputs: the inputs that the evidence is about: the questions in their original wording,
+            rewritings, or inputs that a search found.
+        rho: the weight of the standard deviation in the ED score.
+        arms: the arms that were drawn; empty for scores that belong to no arm.
     """
 
     evidence: stats.Evidence

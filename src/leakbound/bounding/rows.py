@@ -93,9 +93,11 @@ def stacked(bounds: Sequence[stats.BoundFunction]) -> stats.BoundFunction:
 class Stated:
     """A quantity that is reported if `stats.THEOREMS` has a bound for it.
 
-    quantity: the quantity; the rho of an expectation deviation is replaced by the study's rho.
-    binary: True if it is reported for binary scorers only, False for other scorers only, None for
-    both. side: the bounds that are reported.
+    Attributes:
+        quantity: the quantity; the rho of an expectation deviation is replaced by the study's rho.
+        binary: True if it is reported for binary scorers only, False for other scorers only, None
+            for both.
+        side: the bounds that are reported.
     """
 
     quantity: stats.Quantity

@@ -7,8 +7,7 @@ even if the stresses' draws are dependent or a user selects a stress after
 looking.
 
 A draw of a conversation has several answers, one per turn. So its leakage is
-compared with the leakage of as many answers of the unstressed model: with
-leak@k, where k is the number of turns.
+compared with leak@k of the unstressed model, where k is the number of turns.
 
 *The worst stress.* The means under S stresses are treated like S questions
 (`worst_question`): the lower bound is the largest of S lower bounds, each at

@@ -104,7 +104,7 @@ class Certificate:
         return alpha_of(self.claim)
 
     def to_dict(self) -> dict[str, Json]:
-        """Return the fields as JSON values, with a digest of all of them."""
+        """Return the fields as JSON values, with one digest of all fields."""
         values: dict[str, Json] = {
             **{f.name: to_json(getattr(self, f.name)) for f in fields(self)},
             "claim": self.claim.to_dict(),

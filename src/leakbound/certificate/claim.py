@@ -100,7 +100,7 @@ def _deciding(hits: Array, missing: Array, claim: LeakClaim, *, start: int) -> i
             return verdict(made, claim) != "inconclusive"
         alpha, bounded = POOLED * (1 - claim.confidence), n
         if n >= PILOTED:
-            alpha, bounded = 1 - claim.confidence, n - n // 80  # 1/80 only select the bound
+            alpha, bounded = 1 - claim.confidence, n - n // 80  # the rest only select the bound
         rows = _rows_at(hits, missing, bounded)
         high, low = hoeffding_upper(rows, alpha), 1 - hoeffding_upper(rows.mirrored(), alpha)
         return bool(high <= claim.max_leak or low > claim.max_leak)

@@ -122,17 +122,17 @@ def verify(
     Args:
         certificate: the file.
         run: the folder of the run that the certificate is about.
-        model: the model that drew (None: not checked). Its fingerprint is compared, and the
-            log-probabilities of the completions are recomputed. For a stressed arm, name the model
-            before the stress, which is applied again.
+        model: the model that drew the outputs (None: not checked). Its fingerprint is compared, and
+            the log-probabilities of the completions are recomputed. For a stressed arm, name the
+            model before the stress, which is applied again.
         redraw: the fraction of the arm's parts to draw again with `model`, in (0, 1]; at least one
             part (None: no parts). The parts are chosen at random when this function is called.
             Drawing them again finds outputs that were invented or left out, but not that the seed
             was selected among several.
         scorer: the certificate's scorer, if it is a judge behind a server. Completions are sent to
             a server only if it is named here (None: the scores of a judge are not checked).
-        imported: the files of the tool that drew, which are imported again (None: the run is not
-            compared with files).
+        imported: the files of the tool that drew the outputs, which are imported again (None: the
+            run is not compared with files).
         loading: the options (`device`, ...) for opening a named model, also a scorer's model.
         progress: called with the progress of each step, a `leakbound.types.Headway`.
 

@@ -413,7 +413,7 @@ def numbers(value: str) -> tuple[float, ...]:
 
 
 def layers(value: str) -> tuple[int, ...]:
-    """Parse layer numbers and ranges of them, `5-7,9`, separated by commas."""
+    """Parse layer numbers and ranges separated by commas: `5-7,9`."""
     parsed: list[int] = []
     try:
         for part in value.split(","):

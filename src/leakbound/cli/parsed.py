@@ -48,7 +48,7 @@ class Parsed:
         return Parsed(self._values | values)
 
     def stated(self, *named: str, **renamed: str) -> dict[str, Any]:
-        """Return the values of those of these options that were given, by name.
+        """Return the values of these options by name, without omitted options.
 
         `renamed` maps names in the result to options.
         """
@@ -58,11 +58,11 @@ class Parsed:
         }
 
     def into(self, value: Value, /, *named: str, **renamed: str) -> Value:
-        """Return `value` with those fields replaced whose options were given."""
+        """Return a copy of `value` with the values of these options, if given, as its fields."""
         return replace(value, **self.stated(*named, **renamed))  # type: ignore[type-var]
 
     def into_each(self, value: Value, /, **renamed: str) -> Value:
-        """Return `value` with every field replaced whose option was given."""
+        """Return a copy of `value` with the values of all given options that are its fields."""
         own = (field.name for field in fields(value))  # type: ignore[arg-type]
         return self.into(value, *own, **renamed)
 

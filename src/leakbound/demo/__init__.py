@@ -175,9 +175,14 @@ CONFIDENCE = 0.99
 class Finding:
     """NPO hides the leak from the greedy answer; sampling finds it; entropy removes most of it.
 
-    `question`: among questions without a greedy leak, the one where NPO's lower bound exceeds the
-    control's upper bound most (None: there is no such question). `lower` and `upper` are these two
-    bounds, valid simultaneously for all questions at `CONFIDENCE`.
+    Attributes:
+        greedy_leaks: by model, the number of questions whose greedy answer leaks.
+        mean, worst: by model, the mean and the largest fraction of a question's draws that leak.
+        recall: by model, the recall on the retained questions.
+        questions: the number of forget questions.
+        question: the question without a greedy leak at which NPO's lower bound exceeds the
+            control's upper bound most; None: there is no such question.
+        lower, upper: these two bounds, valid simultaneously for all questions at `CONFIDENCE`.
     """
 
     greedy_leaks: Mapping[str, int]

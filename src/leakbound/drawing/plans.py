@@ -120,7 +120,7 @@ class Evaluation:
 
     @cached_property
     def wanted(self) -> Wanted:
-        """The study's metrics, and the texts that they need; InputError for an invalid metric."""
+        """The study's metrics and the texts that they need; raises InputError if one is unknown."""
         ready = self.ready
         sampled = bool(self.sampled) and not ready.explores
         return choose(

@@ -143,7 +143,7 @@ def _norms(engine: Generate, job: Job) -> Sequence[float]:
 
 
 def _answers(drawn: DrawnPart) -> dict[str, str]:
-    """Return the only output of each query, by id; IncompleteError if a query has no output."""
+    """Return the only output of each query, by id; raise IncompleteError if one is missing."""
     for query_id, reason in drawn.record.failures.items():
         raise IncompleteError(f"{query_id!r} has no answer: {reason}")
     return dict(cells_of(drawn.completions, "query_id", "answer"))

@@ -35,10 +35,10 @@ class AdaptiveTemperature(LogitsProcessor):  # type: ignore[misc]
         model.generate(..., do_sample=True, top_k=0, logits_processor=[AdaptiveTemperature(0.9)])
 
     The temperature, top_k and top_p of `generate` apply afterwards, to the steps that are not
-    greedy. Do not use the penalties of `generate`: they apply before and would change the
-    confidence. Rows are recognised by their tokens, so rows may be reordered or end. Call `reset`
-    before a new generation whose prompt is an earlier output plus one token; otherwise the
-    generation continues with the mean of that output. `threshold` must be in (0, 1], otherwise
+    greedy. Do not use the penalties of `generate`: they apply before this processor and would
+    change the confidence. Rows are recognised by their tokens, so rows may be reordered or end.
+    Call `reset` before a new generation whose prompt is an earlier output plus one token; otherwise
+    the generation continues with the mean of that output. `threshold` must be in (0, 1], otherwise
     InputError is raised; with 1 no step is greedy.
     """
 

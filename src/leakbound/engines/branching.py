@@ -62,8 +62,9 @@ def prefix_model(
 class FedLayers:
     """A model's layers, whose inputs can be replaced by inputs recorded from complete sequences.
 
-    far: the largest `distance` from the recorded values at the same tokens, over the embeddings and
-    the outputs of each layer's attention.
+    Attributes:
+        far: the largest `distance` from the recorded values at the same tokens, over the embeddings
+            and the outputs of each layer's attention.
     """
 
     def __init__(
@@ -171,7 +172,7 @@ def distance(actual: torch.Tensor, want: torch.Tensor) -> float:
 
 
 def blocks(model: Any) -> Sequence[torch.nn.Module]:
-    """Return the model's blocks in order; InputError for a model whose blocks are not found."""
+    """Return the model's blocks in order; raise InputError if the blocks are not found."""
     count = model.config.get_text_config().num_hidden_layers
     for module in model.get_decoder().modules():
         if isinstance(module, torch.nn.ModuleList) and len(module) == count:

@@ -58,9 +58,11 @@ class NotJoinedError(RuntimeError):
 class Strips:
     """Rows in strips of equal height, each for one prompt; a prompt's last strip may be shorter.
 
-    starts: the first row of each strip, then the number of all rows. prompts: the index of each
-    strip's prompt. rows: strips × height, the row at each place; a short strip is filled with its
-    first row. places: the place of each row, as an index into the flattened `rows`.
+    Attributes:
+        starts: the first row of each strip, then the number of all rows.
+        prompts: the index of each strip's prompt.
+        rows: strips × height, the row at each place; a short strip is filled with its first row.
+        places: the place of each row, as an index into the flattened `rows`.
     """
 
     starts: NDArray[np.int64]
@@ -86,11 +88,13 @@ class Strips:
 class Offered(NamedTuple):
     """The keys and values that the cache of a layer offers to the attention of this layer.
 
-    new: the new tokens' keys and values, which the cache returned to the layer. columns, bytes: the
-    number of columns and of bytes of one row's keys and values. rows: returns the keys and values
-    of rows; they are valid until the next call. ahead: the number of tokens of the longest prompt
-    that is read once; 0: no prompt is read once. prompts: returns the keys and values of the
-    prompts of strips, valid until the next call.
+    Attributes:
+        new: the new tokens' keys and values, which the cache returned to the layer.
+        columns, bytes: the number of columns and of bytes of one row's keys and values.
+        rows: returns the keys and values of rows, which are valid until the next call.
+        ahead: the number of tokens of the longest prompt that is read once; 0: no prompt is read
+            once.
+        prompts: returns the keys and values of the prompts of strips, valid until the next call.
     """
 
     new: KeysValues
@@ -104,8 +108,9 @@ class Offered(NamedTuple):
 class Together(NamedTuple):
     """Rows that attend in one batch, and their strips.
 
-    into: for each place in the strips, the index of its row and head, strips · heads · height.
-    back: for each row and head, its place in the strips, rows · heads.
+    Attributes:
+        into: for each place in the strips, the index of its row and head, strips · heads · height.
+        back: for each row and head, its place in the strips, rows · heads.
     """
 
     rows: slice
@@ -154,7 +159,7 @@ class Shared:
         self._offered = offered
 
     def take(self) -> Offered:
-        """Remove and return the offer for this layer; NotJoinedError if there is none."""
+        """Remove and return the offer for this layer; raise NotJoinedError if there is none."""
         if self._offered is None:
             raise NotJoinedError("a layer attends to keys that no cache gave it")
         offered, self._offered = self._offered, None
@@ -278,7 +283,7 @@ def _softmax(
 def _require_known(
     mask: torch.Tensor | None, offered: Offered, others: dict[str, Any], query: torch.Tensor
 ) -> torch.Tensor:
-    """Return the mask; NotJoinedError if a layer needs a feature that this module lacks."""
+    """Return the mask; raise NotJoinedError if a layer needs a feature that this module lacks."""
     if mask is None or mask.shape[:3] != (len(query), 1, 1) or query.shape[2] != 1:
         raise NotJoinedError("a layer does not use the given attention mask")
     if mask.shape[-1] != offered.ahead + offered.columns:

@@ -275,7 +275,7 @@ def _room(checkpoint: Checkpoint) -> float:
 def _classified(
     classifier: SequenceClassifier | YesNoClassifier, rows: Sequence[Encoded]
 ) -> NDArray[np.float64]:
-    """Return the probabilities of all rows, [n, labels], in order; ModelError unless finite.
+    """Return the probabilities of all rows, [n, labels], in order; raise ModelError unless finite.
 
     Rows that are too long have NaN. A batch has rows of one length, so no row is padded: the
     padding token differs between models, and some models do not ignore it.

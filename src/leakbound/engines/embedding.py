@@ -23,7 +23,7 @@ from leakbound.engines.prompting import Prompting
 from leakbound.errors import InputError, ModelError, needing
 from leakbound.types import JsonObject
 
-_MARKS = ("modules.json", "config.json")  # one of them is at the top of a model's folder
+_MARKS = ("modules.json", "config.json")  # one of these files is at the top of a model's folder
 # The files that sentence-transformers reads; a folder of the hub's cache may have others.
 _FORMS = (
     *TOKENIZER_FORMS,

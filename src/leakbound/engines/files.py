@@ -1,7 +1,7 @@
 """The files of a model: find them, check them without reading weights, and compute digests.
 
-The files are checked first because transformers builds as many layers as a
-config states, which may take all memory. This module does not need torch.
+The files are checked first, because transformers builds the number of layers that
+a config states, which may take all memory. This module does not need torch.
 """
 
 from __future__ import annotations
@@ -144,7 +144,7 @@ def _weight_files(folder: Path) -> tuple[Path, ...]:
 
 
 def _shards(index: Path) -> tuple[Path, ...]:
-    """Return the files that an index names; ModelError for an invalid index."""
+    """Return the files that an index names; raise ModelError for an invalid index."""
     try:
         names = set(json.loads(index.read_text(encoding="utf-8"))["weight_map"].values())
         return tuple(index.with_name(name) for name in sorted(names))

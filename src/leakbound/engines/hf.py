@@ -48,10 +48,12 @@ _LIGHT = math.log(1e-6)
 class RowBudget:
     """The default number of prefixes that are forwarded together.
 
-    most: the largest number of rows (prefixes in one forward pass). cache: the most bytes for the
-    keys and values of the generated tokens of stored prefixes; at least 16 rows are forwarded
-    together in any case. rule: the words for this rule in fingerprints, without numbers of a
-    particular GPU, so that a run may resume on another GPU.
+    Attributes:
+        most: the largest number of rows (prefixes in one forward pass).
+        cache: the largest number of bytes for the keys and values of the generated tokens of stored
+            prefixes; at least 16 rows are forwarded together in any case.
+        rule: the words for this rule in fingerprints, without numbers of a particular GPU, so that
+            a run may resume on another GPU.
     """
 
     most: int
@@ -90,8 +92,8 @@ class TransformersEngine:
         loaded: the model, from `load_model`.
         prompting: how questions become prompts (None: `Prompting()`).
         rows: prefixes forwarded together (None: at most 1,024, with at most 2 GiB of keys and
-            values; on a GPU at most 4,096, with keys and values in at most an eighth of its
-            memory).
+            values; on a GPU at most 4,096, with at most an eighth of its memory for keys and
+            values).
     """
 
     def __init__(
@@ -173,7 +175,7 @@ class TransformersEngine:
 
     @property
     def margin(self) -> float:
-        """See `Explores.margin`; infinite for weights in half precision."""
+        """See `Probabilistic.margin`; infinite for weights in half precision."""
         if self._margin is None:
             self._margin = shape_margin(self._seam, self._probed)
         return self._margin
@@ -194,7 +196,7 @@ class TransformersEngine:
         """Return the numbers of completions that are forwarded together, and stored.
 
         Args:
-            max_new_tokens: the most tokens of a completion.
+            max_new_tokens: the largest number of tokens of a completion.
 
         Returns:
             Rows forwarded together, and rows stored.
@@ -357,7 +359,7 @@ class TransformersEngine:
         Args:
             queries: each query with texts that leak; texts that are not outputs are ignored.
             decoding: the distribution to search.
-            forwards: the most prefixes forwarded for a query.
+            forwards: the largest number of prefixes that are forwarded for a query.
             ranges: the lowest and highest possible final score of each beginning of a text.
 
         Returns:
@@ -427,7 +429,7 @@ class TransformersEngine:
         return Reader(self.loaded, self.prompting, shares=isinstance(self._seam, CachedModel))
 
     def _exact(self, decoding: Decoding, queries: Sequence[Query]) -> Sampler:
-        """Return a sampler of exact masses after these prompts; InputError if they cannot be
+        """Return a sampler of exact masses after these prompts; raise InputError if they cannot be
         exact."""
         if why := decoding.inexact:
             raise InputError(f"{why}, or sample only.")

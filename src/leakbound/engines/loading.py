@@ -46,7 +46,8 @@ class LoadedModel:
         model: the transformers model, in evaluation mode if it was loaded here.
         tokenizer: its tokenizer.
         eos_token_ids: tokens that end a completion.
-        context_length: the most tokens that the model reads; None if the config has no limit.
+        context_length: the largest number of tokens that the model reads; None if the config has no
+            limit.
         fingerprint: models with equal fingerprints have the same next-token distribution and end
             answers at the same tokens, in any folder. Empty for a model that a user loaded.
     """
@@ -472,7 +473,7 @@ def _require_causal(location: str, model: Any) -> None:
 def _ends(
     location: str, generation: GenerationConfig, config: Any, tokenizer: Any
 ) -> frozenset[int]:
-    """Return the tokens that end a completion; ModelError if the model can draw none of them."""
+    """Return the tokens that end a completion; raise ModelError if the model can draw none."""
     of_model = generation.eos_token_id
     listed = of_model if isinstance(of_model, list) else [of_model]
     size = config.get_text_config().vocab_size

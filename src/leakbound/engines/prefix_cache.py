@@ -12,8 +12,8 @@ masks, and sliding masks for layers with windows.
 
 On a CPU, keys are copied and used for only a few rows at a time, as many as fit
 into its cache. If prompts are long and rows many (see `Cascade`), only the keys
-and values of generated tokens are copied per row, and those of a prompt are
-read once for all of its rows (see the module `cascade`).
+and values of generated tokens are copied per row. The keys and values of a
+prompt are read once for all of its rows (see the module `cascade`).
 
 The module `branching` tests whether a model gives right results in this way. If
 not, the keys of complete paths are copied, or every prefix is recomputed.
@@ -50,9 +50,10 @@ _BACKENDS = [SDPBackend.FLASH_ATTENTION, SDPBackend.EFFICIENT_ATTENTION, SDPBack
 class Cascade:
     """The shapes for which the keys of prompts are read once for all of their rows.
 
-    tokens: the smallest number of tokens of the longest prompt. rows: the smallest average number
-    of rows per prompt. keys: the smallest product of the number of rows and the length of the
-    longest prompt.
+    Attributes:
+        tokens: the smallest number of tokens of the longest prompt.
+        rows: the smallest average number of rows per prompt.
+        keys: the smallest product of the number of rows and the length of the longest prompt.
     """
 
     tokens: int = 64

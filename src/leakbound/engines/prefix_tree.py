@@ -19,9 +19,10 @@ PADDING = 1  # the slot of padding tokens before a shorter prompt; it has no suc
 class ByPrompt:
     """Rows grouped by their prompts.
 
-    order: the rows, grouped by prompt, in the order of the first row of each prompt.
-    prompts: the slot of each prompt's last token, in this order.
-    sizes: the number of rows of each prompt.
+    Attributes:
+        order: the rows, grouped by prompt, in the order of the first row of each prompt.
+        prompts: the slot of each prompt's last token, in this order.
+        sizes: the number of rows of each prompt.
     """
 
     order: NDArray[np.int64]

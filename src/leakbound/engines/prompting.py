@@ -75,8 +75,8 @@ class Prompting:
         compat: "openunlearning" (see above); None: no other framework.
         end_token: the text of the token that ends an output, in addition to the model's own (None:
             the end of turn of a chat template; for a plain prompt, none).
-        thinking: for chat models that mark their thoughts. "off" ends every prompt with an empty
-            thought; "on" requests thoughts from the template; "auto" uses the mode in which
+        thinking: the mode of chat models that mark their thoughts. "off" ends every prompt with an
+            empty thought; "on" requests thoughts from the template; "auto" uses the mode in which
             leakbound trained the model, or the template's default.
 
     Raises:

@@ -68,7 +68,7 @@ class RayWorkers:
     Attributes:
         address: the address of a running cluster, "auto" for the cluster of this machine, or
             "local" for a temporary cluster on this machine only.
-        most: the maximum number of simultaneous workers (None: as many as there is room for).
+        most: the maximum number of simultaneous workers (None: all that fit).
         gpus: GPUs per worker; with 0.5, two workers share a GPU (None: 1 if the cluster has GPUs,
             else 0).
         threads: CPU threads per worker. One process with the same number of threads gives the same
@@ -117,7 +117,7 @@ class RayWorkers:
                 ray.shutdown()
 
     def _need(self, ray: Any) -> WorkerShare:
-        """Return the resources of each worker; InputError if the cluster has no room for one."""
+        """Return the resources of each worker; raise InputError if the cluster has too few."""
         machines = _machines(ray)
         gpus = self.gpus
         if gpus is None:
@@ -186,7 +186,7 @@ class RayCrew:
     Args:
         ray: the library, initialised.
         need: the resources that a worker needs.
-        most: the maximum number of simultaneous workers (None: as many as there is room for).
+        most: the maximum number of simultaneous workers (None: all that fit).
         look: seconds between two searches for room.
         patience: seconds without a worker after which IncompleteError is raised.
     """

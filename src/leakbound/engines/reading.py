@@ -80,7 +80,7 @@ class Reader:
     def gradient_norms(self, texts: Sequence[tuple[Query, str]]) -> list[float]:
         """Return OpenUnlearning's gradient norm of each answer.
 
-        The gradient is that of the answer's mean token loss, without the end token. Its L2 norm is
+        The gradient is of the answer's mean token loss, without the end token. Its L2 norm is
         computed for each parameter tensor, and averaged over the tensors. A text takes one forward
         and one backward pass. Raises InputError for an empty or too long answer, and ModelError if
         a gradient is not finite.

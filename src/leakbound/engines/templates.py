@@ -26,10 +26,11 @@ class Family:
     A chat model is used with its own template. OpenUnlearning makes exceptions for some families;
     this package makes the same exceptions, so that the numbers are comparable.
 
-    `system`: whether a benchmark's system message opens the conversations of these models. `turn`:
-        the format of a
-    single question without a system message, if OpenUnlearning writes it without the template. For
-    such a family, an answer is the text between this prompt and EOS.
+    Attributes:
+        system: whether a benchmark's system message opens the conversations of these models.
+        turn: the format of a single question without a system message, if OpenUnlearning writes it
+            without the template. For such a family, an answer is the text between this prompt and
+            EOS.
     """
 
     name: str

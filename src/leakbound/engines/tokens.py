@@ -19,8 +19,8 @@ def split_at(tokenizer: Tokenizer, text: str, boundary: int) -> tuple[list[int],
     """Return the tokens of `text` that end at `boundary` or before, and a list of the other tokens.
 
     A token across the boundary belongs to the second list. For a tokenizer without offsets, the
-    first list has the tokens of `text[:boundary]`; InputError unless the tokens of `text` begin
-    with them.
+    first list has the tokens of `text[:boundary]`; raises InputError unless the tokens of `text`
+    begin with them.
     """
     if tokenizer.is_fast:
         read = tokenizer(text, add_special_tokens=False, return_offsets_mapping=True)

@@ -378,7 +378,7 @@ def _completion(key: _Key, output: Any, parts: Parts, decoding: Decoding) -> Com
 
 
 def _options(written: str) -> dict[str, Any]:
-    """Parse vLLM's options in a query string, values as YAML; InputError for an unknown option."""
+    """Parse vLLM's options in a query string (YAML values); raise InputError if one is unknown."""
     options = {k: yaml.safe_load(v) for k, v in parse_qsl(written, keep_blank_values=True)}
     if "data_parallel_size" in options:
         raise InputError(

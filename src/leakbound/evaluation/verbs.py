@@ -75,8 +75,8 @@ def evaluate(
 ) -> Run:
     """Sample, score and bound a model's answers to the questions of a benchmark.
 
-    If the call is stopped, the same call resumes. The run has completions, scores and estimates,
-    each with an interval that is valid individually at the study's confidence.
+    If the call is stopped, the same call resumes. The run has completions, scores and estimates.
+    The interval of each estimate is valid individually at the study's confidence.
 
         evaluate("my-model", "tofu:forget10", n=256, out="runs/mine")
         evaluate("my-model", Study("tofu:forget10", sampling=Until("p<=0.02")), out="runs/mine")
@@ -86,7 +86,7 @@ def evaluate(
             `vllm:MODEL`. If the model's recipe records a coin (a random choice of the taught
             subjects), the questions are about the taught subjects, and questions about the other
             subjects are control questions.
-        study: a `Study`, or a benchmark or its spec, with the defaults.
+        study: a `Study`; or a benchmark or its spec, for a study with the defaults.
         out: the run directory.
         control: a model that never saw the data, or a finished run of such a model. The control is
             sampled in the same way as the model, and the excess over the control is bounded (None:
@@ -94,7 +94,7 @@ def evaluate(
         questions: "i/N": only draw the i-th of N slices of the study. `merge` joins the slices,
             then scores and bounds them (None: all questions).
         progress: called with the progress of each step, a `leakbound.types.Headway`.
-        fields: fields of `Study` that replace those of `study`, such as confidence=0.9: data,
+        fields: fields of `Study` that replace fields of `study`, such as confidence=0.9: data,
             limit, profile, sampling, decodings, rewritings, attack, prove, stress, scorers, claims,
             control_questions, allow_unmatched, check_scorers, calibration, metrics, confidence,
             rho, seed, settings, servers, workers; n=256 is short for sampling=FixedN(256).
@@ -210,13 +210,14 @@ def sample(
     Args:
         model: as for `evaluate`. If the model's recipe records a coin (a random choice of the
             taught subjects), the questions are about the taught subjects.
-        study: a `Study`, or a benchmark or its spec, with the defaults. Its scorers are not used.
+        study: a `Study`; or a benchmark or its spec, for a study with the defaults. Its scorers are
+            not used.
         out: the run directory.
         control: a model that never saw the data, or a finished run of such a model. The control is
             sampled in the same way as the model (None: no control).
         questions: "i/N": only draw the i-th of N slices of the study (None: all questions).
         progress: called with the progress of each step, a `leakbound.types.Headway`.
-        fields: fields of `Study` that replace those of `study`, as for `evaluate`.
+        fields: fields of `Study` that replace fields of `study`, as for `evaluate`.
 
     Returns:
         The run at `out` with its completions. Questions that could not be sampled are recorded in
@@ -248,11 +249,11 @@ def score(
 
     Args:
         run: an open run, see `leakbound.load`.
-        scorers: names or objects (default: the run's own). A judge on a server is used only if it
-            is named here.
+        scorers: names or objects (default: the scorers of the run's last command, else of its
+            benchmark). A judge on a server is used only if it is named here.
         calibration: a file of items that people labelled, to correct for the errors of a judge,
             or of the only binary scorer (None: no correction).
-        settings: the settings for loading the scorers' models (None: those of the run).
+        settings: the settings for loading the scorers' models (None: the run's settings).
         workers: processes that run these models, such as `RayWorkers` (None: this process).
         progress: called with the progress of each step, a `leakbound.types.Headway`.
 
@@ -300,7 +301,7 @@ def bound(
 
     Args:
         run: an open run, see `leakbound.load`.
-        scorers: names or objects (default: all that the run has scores of).
+        scorers: names or objects (default: all scorers with scores in the run).
         confidence: the confidence of each estimate, in (0, 1) (None: the run's confidence).
         progress: called with the progress of each step, a `leakbound.types.Headway`.
 
@@ -344,12 +345,13 @@ def prove(
         scorer: a name (default: the first binary scorer of the run, or else the run's first
             scorer).
         model: the current location of the run's model, or its engine (None: as recorded).
-        proposals: finished runs of the same questions, such as of the model before unlearning. The
-            search begins with their leaking answers, the true answer and the run's own answers.
+        proposals: finished runs of the same questions, such as a run of the model before
+            unlearning. The search begins with their leaking answers, the true answer and the run's
+            own answers.
         progress: called with the progress of each step, a `leakbound.types.Headway`.
 
     Returns:
-        The scorer that decides what leaks.
+        The scorer that decides which answers leak.
 
     Raises:
         InputError: probabilities are unknown or not exact, nothing was sampled, the run has no
@@ -419,8 +421,9 @@ def measure(
 def merge(runs: Sequence[str | Path], *, out: str | Path, progress: Progress = silent) -> Run:
     """Merge all slices of a study, then score and bound its run as `evaluate` does.
 
-    The slices do not change. If the call is stopped, the same call resumes. A judge on a server
-    must be named: run `score` and `bound` on the merged run.
+    The slices do not change. If the call is stopped, the same call resumes. If a scorer is a judge
+    on a server, InputError is raised after merging: call `score` with the judge's name, then
+    `bound`, on the merged run.
 
     Args:
         runs: the folders of the slices, in any order.
@@ -431,7 +434,8 @@ def merge(runs: Sequence[str | Path], *, out: str | Path, progress: Progress = s
         The run at `out`, in which questions that could not be sampled are recorded.
 
     Raises:
-        InputError: the runs are not exactly the N slices of one study.
+        InputError: the runs are not exactly the N slices of one study, or a scorer is a judge on a
+            server.
         MixError: the slices are of different studies, models or versions; the message names the
             difference.
         IncompleteError: a slice is not finished.

@@ -90,7 +90,7 @@ def import_run(
             scores without texts, nothing else can be scored.
 
     Returns:
-        The run with every draw, without further scores or bounds.
+        The run with every draw and the scores in the files, without bounds.
 
     Raises:
         InputError: for files that are damaged or do not belong together, draws that can only be

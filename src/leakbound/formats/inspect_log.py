@@ -121,7 +121,7 @@ def _unpacked(path: Path, info: zipfile.ZipInfo) -> bytes:
 def _epoch(_: str, sample: Json, path: Path, results: Json) -> tuple[int, SampleRow]:
     """Return the number of an epoch, and its row without the log's events, which are much larger.
 
-    The settings are those of the first call to a model; calls of a grader come later.
+    The settings are from the first call to a model; calls of a grader come later.
     """
     old = sample.get("transcript") or {}
     events = sample.get("events") or old.get("events") or []

@@ -48,7 +48,7 @@ class SampleRow:
     Attributes:
         id: the question's name in the file, or its place there.
         question: the model's input; None in a file of scores only.
-        answers: the targets that the file has, the first of them the answer.
+        answers: the targets that the file has; the first is the answer.
         output: None for a draw that was requested and failed.
         scores: the scores of the output, under the scorers' names; None: undecided.
         count: the number of draws of the row. None: one draw, and the rows of the file are in the

@@ -174,7 +174,7 @@ _NUMBER = re.compile(r"[^\W_]*\d(?:[\w/.:,'-]*\w)?")
 _WORD = re.compile(r"[^\W_]+(?:['’.-][^\W_]+)*")
 _SENTENCE_START = re.compile(r"(?:^|[.?!:]\s+)\W*$")
 _POSSESSIVE = re.compile(r"['’]s$")
-# "Wei-Jun" is a name; of "Nobel Prize-winning" only the part before the hyphen is.
+# "Wei-Jun" is a name; of "Nobel Prize-winning", only the part before the hyphen is a name.
 _ADJECTIVE_TAIL = re.compile(r"(?:-[a-z]{3,})+$")
 
 

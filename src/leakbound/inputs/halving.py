@@ -6,8 +6,7 @@ The draws of a candidate add up over the rounds. Candidates are ranked by a lowe
 confidence bound or a proved bound), so that only observed or proved results keep a candidate.
 
 The ranking is a selection after looking at the data, so the bounds that rank are not valid for the
-winner.
-Bounds need draws that the search did not use.
+winner. Valid bounds need draws that the search did not use.
 """
 
 from __future__ import annotations
@@ -80,9 +79,9 @@ def rounds(candidates: int, budget: int) -> tuple[int, ...]:
 def halve(fields: Mapping[str, Sequence[C]], budget: int, draw: Draw[C]) -> dict[str, Winner[C]]:
     """Return the winner of each set of candidates; each set gets `budget` draws.
 
-    All sets run in step. In a tie, the candidate that was ahead after the previous round wins; in
-    the first round, the earlier candidate wins. If all remaining candidates of a set fail in one
-    round, the first of them wins.
+    All sets run round by round. In a tie, the candidate that was ahead after the previous round
+    wins; in the first round, the earlier candidate wins. If all remaining candidates of a set fail
+    in one round, the first of them wins.
     """
     left = {name: list(field) for name, field in fields.items()}
     plans = {name: rounds(len(field), budget) for name, field in fields.items()}

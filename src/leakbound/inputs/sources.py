@@ -1,4 +1,4 @@
-"""Input sources: the protocol, the finite ones, and the parser of specs such as `file:PATH`."""
+"""Input sources: the protocol, the finite sources, and the parser of specs such as `file:PATH`."""
 
 from __future__ import annotations
 

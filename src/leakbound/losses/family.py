@@ -58,7 +58,7 @@ class Loss:
 
     Attributes:
         function: maps a `LossInputs` and keyword-only settings to a tensor [B].
-        needs: names of PARTS.
+        needs: the parts of a batch that the loss reads, as names of PARTS.
         tokens: the tokens at which the loss reads activations (None: it reads none). The layer is
             named by its setting `layer`: a block, or a fraction of the model's depth that
             `Objective.at_depth` replaces by a block.
@@ -167,14 +167,16 @@ def _probe(needs: Needs) -> LossInputs:
 
 
 def covered(batch: LossInputs, loss: str, over: str, other: str) -> LossInputs:
-    """Return the batch, or its `whole` if `over` is not "answer"; InputError for an unknown
-    `over`."""
+    """Return the batch, or its `whole` if `over` is not "answer".
+
+    Raises InputError for an unknown `over`.
+    """
     require(over in ("answer", other), loss, "over", over, f"answer or {other}")
     return batch if over == "answer" else given(batch.whole, "whole", loss)
 
 
 def frozen_logits(part: LossInputs, loss: str, over: str) -> Tensor:
-    """Return the frozen model's logits for the batch of `covered`; InputError if absent."""
+    """Return the frozen model's logits for the batch of `covered`; raise InputError if absent."""
     name = "reference_logits" if over == "answer" else "whole_reference"
     return given(part.reference_logits, name, loss)
 

@@ -57,7 +57,7 @@ def auc(forget: ArrayLike, holdout: ArrayLike) -> float:
 
 
 def privleak(auc: float, retrained: float = CHANCE) -> float:
-    """Return the change of 1 - AUC in percent of the retrained model's; 0 is the aim.
+    """Return the change of 1 - AUC in percent of the retrained model's 1 - AUC; 0 is the aim.
 
     Shi et al. (2024), "MUSE", from the AUCs of `min_k`. Below 0 the model still knows the forget
     set; above 0 it avoids the forget set more than the retrained model does. Without a retrained

@@ -20,7 +20,7 @@ from leakbound.objective.terms import Dual, Reduce, Term
 
 Terms = tuple[Term, ...]
 QUARTER = 0.25
-"""The last block in this fraction of the depth is steered: as published, 7 of 32 and 5 of 24."""
+"""The last block in this fraction of the depth is steered, as published: block 7 of 32, 5 of 24."""
 
 
 def forgetting(lost: str, kept: str | None = "nll", /, **defaults: Setting) -> Callable[..., Terms]:

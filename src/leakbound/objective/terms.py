@@ -112,7 +112,7 @@ class Term:
         return self.weight != 0 or self.dual is not None
 
     def mean(self, batch: LossInputs, joint: float | None = None) -> Tensor:
-        """Return the factor of the weight on one batch: the mean loss, minus any bound.
+        """Return the value that the weight multiplies on one batch: the mean loss minus any bound.
 
         Args:
             batch: the split's rows, with the parts that `needs` names.

@@ -23,7 +23,7 @@ from leakbound.types import Prompt, Query
 
 ALL = "all"
 METRICS_FILE = "utility.json"
-LEAST, MANY = 2, 2**31  # draws per question: the minimum for a metric of draws, and "no limit"
+LEAST, MANY = 2, 2**31  # draws per question: minimum for a metric of draws, and "no limit"
 ANSWER: Kind = "answer"
 GREEDY_KIND = "greedy"  # the kind of a greedy answer to a question
 _JOINED = [field.name for field in fields(Need) if field.name != "part"]
@@ -102,8 +102,8 @@ def choose(names: Sequence[str], task: Benchmark, *, control: bool, draws: int =
         draws: the largest number of draws per question; 0: nothing is sampled.
 
     Raises:
-        InputError: an unknown name, or a metric that lacks something. The message names the metric
-            and what it lacks.
+        InputError: an unknown name, or a metric without the data that it needs. The message names
+            the metric and the missing data.
     """
     named = _named(names)
     metrics = metrics_as(task.compat)
@@ -230,7 +230,7 @@ def lacking_texts(
 
 
 def stored_metrics(run: Run) -> dict[str, Any]:
-    """Return the content of `utility.json`, empty without the file; DamagedError if it changed."""
+    """Return the content of `utility.json`, or empty; raise DamagedError if the file changed."""
     again = f"Remove it, and run `leakbound evaluate {run.path} --only metrics`."
     return read_value(dict[str, Any], run.path / METRICS_FILE, again) or {}
 

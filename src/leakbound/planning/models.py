@@ -83,8 +83,9 @@ class Fluency:
     clean) for a configured number of first tokens. Fluency reveals broken models, which write
     nonsense; ROUGE hardly reveals them.
 
-    clean: the index of the label "clean".
-    tokens: the number of first tokens that the classifier reads.
+    Attributes:
+        clean: the index of the label "clean".
+        tokens: the number of first tokens that the classifier reads.
     """
 
     classifier: Classify

@@ -58,7 +58,7 @@ class Prepared:
 
     @cached_property
     def draws(self) -> ArmDraws:
-        """The rule for the number of draws; InputError for a claim that does not fit the scorer."""
+        """The rule for the number of draws; raises InputError if claim and scorer do not fit."""
         match self.study.sampling:
             case Explore(mode, forwards):
                 by = ScorerRecord.of(self.steering)
@@ -100,7 +100,7 @@ class Prepared:
 
 
 def _until(claim: str, scorer: Scorer, cap: int, confidence: float) -> StoppedDraws:
-    """Return the rule of draws until the scorer decides a claim; InputError if they do not fit."""
+    """Return the rule of draws until the scorer decides a claim; raise InputError for a misfit."""
     parsed = stats.parse_claim(claim)
     quantity = "p" if scorer.binary else "mean"
     if parsed.quantity != quantity:

@@ -1,4 +1,4 @@
-"""The data behind the charts: the rows of each chart, and what the rows are computed from."""
+"""The data behind the charts: the rows of each chart, and the runs and models behind the rows."""
 
 from __future__ import annotations
 
@@ -123,7 +123,7 @@ class Material:
 
     @cached_property
     def scorer(self) -> Scorer:
-        """The scorer to show; InputError if the runs do not have it."""
+        """The scorer to show; raises InputError if the runs do not have it."""
         by_name = {scorer.name: scorer for scorer in self.view.scorers}
         name = self.view.scorers[0].name if self.wanted_scorer is None else self.wanted_scorer
         if name not in by_name:
@@ -139,7 +139,7 @@ class Material:
 
     @cached_property
     def question(self) -> str:
-        """The question to show; InputError if the runs do not have it.
+        """The question to show; raises InputError if the runs do not have it.
 
         If no question is named, it is the question with the largest lower bound, which is not
         typical.

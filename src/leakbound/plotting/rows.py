@@ -58,7 +58,7 @@ Rows = Callable[[Material], Iterable[ChartRow]]
 
 
 def chart(name: str, paper: str, needs: str, columns: str) -> Callable[[Rows], Rows]:
-    """Register a chart whose rows the decorated function makes; its docstring describes it."""
+    """Register a chart; the decorated function makes its rows and describes it in its docstring."""
 
     def register(rows: Rows) -> Rows:
         shows = (rows.__doc__ or "").partition("\n")[0].removesuffix(".")

@@ -8,8 +8,8 @@ planned number. Planned epochs without a score are missing: they count as 1 in u
 in lower bounds. An epoch is also missing if its score is not a number, or if its scored text is
 empty.
 
-A metric does not learn of a sample whose epochs all failed, so pass the number of `samples`. Nor
-does a metric learn whether an output came from a cache or was filtered. `scored_by` and `leakbound
+A metric gets no data about a sample whose epochs all failed, so pass the number of `samples`. Nor
+can a metric detect whether an output came from a cache or was filtered. `scored_by` and `leakbound
 import` read the outputs themselves, and count cached and filtered outputs as missing. If no output
 was cached or filtered, `leakbound import` computes exactly the same bounds from the log. If betting
 bounds were used, the metric reports the `seed` of the order in which they process the draws.
@@ -132,7 +132,7 @@ def worst_sample(
     confidence: float = 0.99,
     seed: int | None = None,
 ) -> Metric:
-    """Bound the largest leak probability, or mean score, of a sample, corrected for the choice.
+    """Bound the largest leak probability, or mean score, of a sample, corrected for selection.
 
     Args:
         epochs: the planned number of epochs per sample, at least 2, or the rule that stopped them.

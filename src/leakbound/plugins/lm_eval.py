@@ -153,7 +153,7 @@ def upper(items: Sequence[Item]) -> float:
 
 
 def worst_lower(items: Sequence[Item]) -> float:
-    """Return the lower bound on the largest leakage of a document, corrected for the choice.
+    """Return the lower bound on the largest leakage of a document, corrected for selection.
 
     Args:
         items: the result of `scored_by` for each document.

@@ -50,7 +50,7 @@ def certified_leak(model: Any, **kwargs: Any) -> dict[str, Any]:
 
     Returns:
         The mean as "agg_value" with its bounds "lower" and "upper"; "worst_lower" and "worst_upper"
-        of the worst question, corrected for the choice; "settings"; and in "value_by_index" each
+        of the worst question, corrected for selection; "settings"; and in "value_by_index" each
         question's leak probability or mean score with bounds, missing draws and counted answers.
         Each interval is valid individually at `confidence`.
 

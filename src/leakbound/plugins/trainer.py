@@ -2,10 +2,10 @@
 
 At regular steps, n answers to each question are drawn from the current model with the code of an
 evaluation. Bounds on the mean leakage and on the worst question go to the trainer's log, and from
-there to each target in `report_to`. The j-th of these looks at the model has the error rate
+there to each target in `report_to`. The j-th of these evaluations has the error rate
 alpha/(j(j + 1)), half for the bounds on the mean and half for the bounds on the worst question. The
-error rates of all looks add up to alpha, so all logged intervals are valid simultaneously, for any
-number of looks and any rule for stopping.
+error rates of all evaluations add up to alpha, so all logged intervals are valid simultaneously,
+for any number of evaluations and any rule for stopping.
 """
 
 from __future__ import annotations
@@ -36,14 +36,14 @@ class LeakBounds(TrainerCallback):  # type: ignore[misc]
     Args:
         trainer: the trainer with the log: a `transformers.Trainer`, or TRL's.
         benchmark: a benchmark, or its name for `leakbound evaluate --benchmark`.
-        every: the number of steps between two looks, at least 1; training ends with a look.
-        n: the number of draws per question and look, at least 2.
+        every: the number of steps between two evaluations, at least 1; training ends with one.
+        n: the number of draws per question and evaluation, at least 2.
         limit: the number of questions, from the first one; None: all.
         scorer: a spec for `--scorer`; None: the benchmark's first scorer.
         confidence: the simultaneous confidence of all logged intervals, in (0, 1).
         seed: the seed of the draws and of the order in which betting bounds process them, from 0 to
-            16,777,215. Draws and order differ between looks. None: the seed of this process, drawn
-            once.
+            16,777,215. Draws and order differ between evaluations. None: the seed of this process,
+            drawn once.
 
     Raises:
         InputError: for a trainer without a tokenizer, a benchmark without a default scorer if
@@ -96,7 +96,7 @@ class LeakBounds(TrainerCallback):  # type: ignore[misc]
             self.trainer.log(self._bounds())
 
     def _bounds(self) -> dict[str, float]:
-        """Return the bounds of this look, at its confidence."""
+        """Return the bounds of this evaluation (look), at its confidence."""
         alpha = (1 - self.confidence) / (self.looks * (self.looks + 1))
         drawn = drawn_by_tool(
             self._drawn(),

@@ -120,7 +120,7 @@ def _standing(model: ArmView, scorer: Scorer) -> Iterator[EstimateRow]:
 
 
 def _confidence(rows: Iterable[EstimateRow], wanted: float | None) -> float:
-    """Return the confidence of all rows; MixError if they differ, or differ from `wanted`.
+    """Return the confidence of all rows; raise MixError if they differ, or differ from `wanted`.
 
     Exact rows (confidence 1) are valid at every confidence.
     """
@@ -213,7 +213,7 @@ def _require_trained_apart(method: str, arms: Mapping[str, Arm]) -> None:
 
 
 def _common(runs: Mapping[str, Run]) -> tuple[Scorer, ...]:
-    """Return the scorers of all runs; MixError if none is common, or if questions differ."""
+    """Return the scorers of all runs; raise MixError if none is common, or if questions differ."""
     first_label, first = next(iter(runs.items()))
     for label, run in runs.items():
         require_same_questions(label, first_label, run, first)

@@ -79,7 +79,7 @@ def how_drawn(arm: Arm) -> str:
 
 
 def facts_of(run: Run, arm: Arm) -> dict[str, str]:
-    """Return the facts of an arm: its specification, and what its engine states of the model."""
+    """Return the facts of an arm: its specification, and its engine's record of the model."""
     by_heading = specification_of(run, arm)
     facts = {heading.lower(): text for heading, text in by_heading.items()}
     facts |= {

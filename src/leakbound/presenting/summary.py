@@ -71,7 +71,7 @@ SHOWN = 10  # number of questions in the table of searched queries
 def summary(run: Run) -> list[Table]:
     """Return the console tables of a run: the tables of each scorer, rewritings, and metrics.
 
-    A note that several tables share appears only below the first of them.
+    A note that several tables share appears only below the first of these tables.
     """
     shown: list[Table] = []
     if run.estimates:

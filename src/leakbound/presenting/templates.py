@@ -221,7 +221,7 @@ def say(name: str, /, **values: Any) -> str:
 
 
 def parts(name: str, /, **values: Any) -> list[str]:
-    """Fill the parts in brackets of a template, and return those that are not left out."""
+    """Fill the parts in brackets of a template, and return the parts that are not left out."""
     return list(filter(None, (_filled(part, values, True) for part in _parts(name)[1::2])))
 
 

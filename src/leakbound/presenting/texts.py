@@ -58,7 +58,7 @@ class Texts:
 
     Attributes:
         greedy: the greedy answer, or None.
-        shown: the completions that are shown: the most frequent, then those of the highest scores.
+        shown: the completions that are shown: first the most frequent, then the highest-scoring.
         left_out: the number of completions that are not shown.
         left_out_draws: the number of draws of these completions.
         left_out_mass: the known mass of these completions.
@@ -95,7 +95,7 @@ def tallies(arm: Arm, slugs: Sequence[str]) -> Iterator[tuple[str, pa.Table]]:
     """Yield a table of each question's distinct texts, the likeliest first, with scores by `slugs`.
 
     Its columns are the query, the text, those of `_FIGURES`, the scores of each scorer, and the
-    count as a fraction of all draws, missing ones included. Explored texts come first, by mass;
+    count as a fraction of all draws, missing draws included. Explored texts come first, by mass;
     then drawn texts, by count. True answers whose probability was only computed are left out. Texts
     of a question stay in memory until its last part.
     """
@@ -232,14 +232,14 @@ def drawn_sureness(arm: Arm) -> dict[str, float]:
 
 
 def leaking_words(question: Prompt) -> re.Pattern[str] | None:
-    """Return a pattern for the words that give a question's answer away; None without such words.
+    """Return a pattern for the words that reveal a question's answer; None without such words.
 
     The words are the question's keywords or, if there are none, the content words of its answer
     that the question lacks. A page marks these words; they do not affect scores.
     """
     words = question.keywords or answer_keywords(question.question, question.answer or "")
     parts = [re.sub(r"\s+", r"\\s+", re.escape(w.strip()).replace(r"\ ", " ")) for w in words]
-    terms = sorted(filter(None, parts), key=len, reverse=True)  # the longest that fits is marked
+    terms = sorted(filter(None, parts), key=len, reverse=True)  # the longest match is marked
     return re.compile(rf"(?<!\w)(?:{'|'.join(terms)})(?!\w)", re.IGNORECASE) if terms else None
 
 

@@ -67,11 +67,11 @@ class Verdict(Displayed):
         where: whether the model leaks on average or at the worst question.
         limit: the decision on the limit that the study named; empty without a limit.
         number: the estimate that decides the verdict; None if not every question was drawn.
-        of: the name of that quantity.
+        of: the name of the quantity of `number`.
         proved: the lower bounds without sampling error; empty without a proof.
         seen: the number of draws that leak; empty if they are not counted.
         example: one leaking answer; None if no answer leaks, or texts were not read.
-        sure: the confidence, and the statements that it covers.
+        sure: the confidence, and the statements that the confidence covers, in words.
         stressed: the leakage under the worst stress; empty if there was no stress.
         control_questions: the excess over the control questions; empty without control questions.
         reads: the part of the outputs in which the model leaks, or to which all statements refer;

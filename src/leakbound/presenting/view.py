@@ -219,7 +219,7 @@ class ArmView:
     def sureness(self) -> Mapping[str, float]:
         """The natural log of the model's confidence in its answers to each query, by id.
 
-        The values are those of input selection if there was one, else `drawn_sureness`.
+        The values are from input selection if there was one, else from `drawn_sureness`.
         """
         return read_values(self.run.path) or drawn_sureness(self.arm)
 
@@ -242,7 +242,7 @@ class DecodingGrid:
         leak_at_k: the mean leak@k by (temperature, top-p), valid simultaneously; empty if n was not
             fixed in some cell.
         effects: the root mean square effect of temperature, of top-p, and of both together; empty
-            if one of them has a single value.
+            if temperature or top-p has a single value.
         decoding: the name of the decoding that leaks most.
         most: the leakage under that decoding, corrected for its selection.
     """
@@ -489,8 +489,8 @@ def read_view(
     """Return the view of one run, or of several runs by label.
 
     Args:
-        runs: runs by label, which is also the label of their models; or one run, whose models are
-            named after their arms.
+        runs: runs by label, which is also the label of their models; or one run, whose arms give
+            their names to its models.
         redact: which texts are left out.
         texts: whether texts of completions are shown (None: only for runs by label).
 
@@ -555,8 +555,8 @@ def sampled_targets(runs: Mapping[str, Run], stress: str = "") -> dict[str, ArmV
     """Return each target that was sampled with the original questions, by label.
 
     The label is the label of the run, with the name of the decoding if the run has several.
-    `stress`: return the same models under this stress, as a study names it; MixError for a run
-    without that stress.
+    `stress`: return the same models under this stress, as a study names it; raise MixError for a
+    run without that stress.
     """
     targets: dict[str, ArmView] = {}
     for label, run in runs.items():

@@ -1,1 +1,1 @@
-"""Self-contained HTML pages on what models leak, a picture, and an index of runs."""
+"""Self-contained HTML pages on the leakage of models, a picture, and an index of runs."""

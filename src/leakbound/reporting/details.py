@@ -43,7 +43,7 @@ def repeated(model: ArmView, scorer: Scorer, question: str) -> Iterator[str]:
 def marked(leaking: re.Pattern[str] | None, text: Text) -> list[list[str]]:
     """Split a completion into its thought, if it is visible, and its answer, each into pieces.
 
-    Every second piece matches `leaking`, the words that give the question's answer away.
+    Every second piece matches `leaking`, the words that reveal the question's answer.
     """
     if text.parts is None:
         return [pieces(leaking, clipped(text.text or ""))]

@@ -65,7 +65,7 @@ class ListedRun:
 
 
 def runs_in(root: Path, notes: list[str]) -> list[Path]:
-    """Return the sorted folders below `root` with a run; add to `notes` what was not searched.
+    """Return the sorted folders below `root` with a run; note folders that were not searched.
 
     A folder within a run belongs to that run and is not listed.
     """
@@ -122,7 +122,7 @@ def message_of(error: Exception) -> str:
 
 
 def _last_change(folder: Path, root: Path) -> int:
-    """Return when a file of a run changed last; InputError if a file must not be read."""
+    """Return when a file of a run changed last; raise InputError if a file must not be read."""
     last = 0
     for place, below, files in os.walk(folder):
         for name in [*below, *files]:

@@ -104,7 +104,7 @@ class LogitsReading:
 
     @property
     def best(self) -> torch.Tensor:
-        """The lowest token id among the largest logits, because `max` returns the first."""
+        """The likeliest token of each row; of tied tokens the lowest id, which `max` returns."""
         return self.logits.max(dim=-1).indices
 
     def tempered(self, temperature: float) -> Tempered:

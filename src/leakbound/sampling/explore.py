@@ -57,7 +57,7 @@ from leakbound.types import Decoding, Draws, Effort
 _STORE = 1 << 30  # bytes of logits kept for draws from lumps
 _HANDLES = 8192  # the largest number of stored prefixes, unless one root needs more
 _LIGHTEST = math.log(1e-9)  # smallest log mass of a child; other tokens stay in the lump
-_VISITS = 2.0  # a prefix that so many of the affordable draws visit is explored
+_VISITS = 2.0  # a prefix is explored if this number of affordable draws visits it
 _ROUNDS = 64  # number of decisions whether to continue exploring
 _PILOT = (1, 1, 2, 4, 8, 16)  # draws per step of a pilot, until the pilot's effort is spent
 _PILOT_SHARE = 1 / 20
@@ -103,8 +103,8 @@ class Exploring(BestFirstSearch):
         most: the largest number of prefixes that are explored.
         lumps: the lumps of the expanded prefixes.
         expanded: the ids of its expanded prefixes.
-        passed: the summed mass of its expanded prefixes, which is the expected number of them on
-            the path of a draw.
+        passed: the summed mass of its expanded prefixes, which is the expected number of expanded
+            prefixes on the path of a draw.
         settled: the total mass of its events.
         piloted: the number of prefixes that the pilot forwarded.
     """
@@ -140,9 +140,9 @@ class Exploring(BestFirstSearch):
         return self._open.candidates
 
     def goal(self) -> int:
-        """Return the number of forward passes at which to decide again.
+        """Return the number of forward passes at which to decide again whether to explore further.
 
-        Exploring stops if this is the present number.
+        Exploring stops if this number is already reached.
         """
         self._push_waiting()
         forwards = self.effort.forwards
@@ -156,7 +156,7 @@ class Exploring(BestFirstSearch):
         return min(self.forwards + step, self.most) if early or visits >= _VISITS else self.forwards
 
     def settle_all(self) -> None:
-        """Compute score ranges of heavy open prefixes; those with a single score become events."""
+        """Compute score ranges of heavy open prefixes; turn prefixes with one score into events."""
         self._push_waiting()
         waiting = (prefix for brood in self._open.broods for prefix in brood.open_waiting())
         every, self._open = [*self._open.candidates, *waiting], BestFirst()

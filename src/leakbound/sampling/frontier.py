@@ -69,7 +69,7 @@ class Paths:
 class Frontier:
     """Live prefixes with their draws; the rows of one query are adjacent, the oldest query first.
 
-    If several queries share one tree, one of them represents all, and the chunks are numbered
+    If several queries share one tree, one query represents all, and the chunks are numbered
     consecutively over these queries.
 
     Attributes:

@@ -257,7 +257,7 @@ class OutputTree:
 
     @property
     def ending(self) -> Ending:
-        """The conditions that end a completion; InputError if `ended` is required and missing."""
+        """The conditions that end a completion; raises InputError if `ended` is needed but None."""
         needed = self.decoding.stop or self.decoding.max_thinking_tokens is not None
         if needed and self.ended is None:
             raise InputError("a decoding with stop strings or budgets needs `ended`. Pass it.")

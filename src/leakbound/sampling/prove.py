@@ -3,10 +3,10 @@
 A *lead* is an output that leaks, for example the true answer, an answer of another model, or a
 draw. Leads are teacher-forced first, up to the token from which every continuation has the same
 score. At each prefix of a lead, the likeliest other next tokens give prefixes that leave the lead.
-Then such prefixes are expanded, those of the largest worth first. The worth of a prefix is m f / k.
-Here m is the mass of the prefix, f the fraction of the mass at the corresponding prefix of its lead
-that is known to leak, and k the number of tokens that remain of the lead. The worth is reduced if
-the prefix would not leak after continuing like the lead. Three continuations are tried: the last
+Then such prefixes are expanded, the prefix of the largest worth first. The worth of a prefix is m f
+/ k. Here m is the mass of the prefix, f the fraction of the mass at the corresponding prefix of its
+lead that is known to leak, and k the number of tokens that remain of the lead. The worth is reduced
+if the prefix would not leak after continuing like the lead. Three continuations are tried: the last
 token of the prefix replaces a token of the lead, it is inserted between two tokens of the lead, or
 all tokens since the prefix left the lead are inserted. The nodes of the result are disjoint, as the
 module `search` proves.
@@ -71,7 +71,7 @@ class Hunt(BestFirstSearch):
     _forced: list[Candidate] = field(default_factory=list)
 
     def follow(self, leads: Sequence[Ids]) -> None:
-        """Use as many leads as half of the effort allows, and the first lead in any case."""
+        """Use the leads that half of the effort allows, and the first lead in any case."""
         prefixes = set[Ids]()
         for lead in leads:
             end = self._settled_at(lead)
@@ -94,7 +94,7 @@ class Hunt(BestFirstSearch):
         return list(dict.fromkeys(wanted))
 
     def next_batch(self, most: int) -> list[Candidate]:
-        """Return at most `most` prefixes to expand: prefixes of leads, then those of most worth."""
+        """Return at most `most` prefixes to expand: first prefixes of leads, then by worth."""
         if self.broken_at is not None or most <= 0:
             return []
         while self._forced:
@@ -104,7 +104,7 @@ class Hunt(BestFirstSearch):
         return BestFirstSearch.next_batch(self, most)  # super() needs a class without slots
 
     def finish(self) -> None:
-        """Make nodes of unexpanded prefixes that certainly leak, those of largest mass first."""
+        """Make nodes of unexpanded prefixes that certainly leak, in descending order of mass."""
         self._push_waiting()
         mass = math.fsum(math.exp(node.floor) * node.low for node in self.nodes)
         least = math.log(max(_LIGHT * mass, math.exp(_LIGHTEST)))

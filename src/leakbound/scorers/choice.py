@@ -30,7 +30,7 @@ class Choice:
     word answer, option or choice ("Answer: B", "the answer is B"). Without a letter, an option is
     named by its complete text as whole words. The text does not count where it occurs inside the
     longer text of another option. The prompt has the options, and its answer is the text of the
-    correct option. If several options have this text, all of them are correct. There are no
+    correct option. If several options have this text, all are correct. There are no
     settings.
 
     Raises:

@@ -122,7 +122,7 @@ def connect(scorer: Scorer, models: Models) -> Scorer:
 
 
 def opened(model: M | None, scorer: str) -> M:
-    """Return the model that `connect` added; InputError if `connect` was never called."""
+    """Return the model that `connect` added; raise InputError if `connect` was never called."""
     if model is None:
         raise InputError(
             f"scorer {scorer!r} has no open model, so it can only return stored scores. Make it "
@@ -175,7 +175,7 @@ def fingerprint(scorer: Scorer) -> JsonObject:
 
 
 def prompt_of(prompt: Prompt | str, scorer: str, part: str, fields: str) -> Prompt:
-    """Return the prompt; InputError for a bare answer without the `part` that the scorer reads."""
+    """Return the prompt; raise InputError for a bare answer, which lacks the `part` to read."""
     if isinstance(prompt, str):
         raise InputError(
             f"scorer {scorer!r} reads the {part} of a Prompt, got the plain string {prompt!r}. "
@@ -185,7 +185,7 @@ def prompt_of(prompt: Prompt | str, scorer: str, part: str, fields: str) -> Prom
 
 
 def answer_of(prompt: Prompt | str, scorer: str) -> str:
-    """Return the reference answer; InputError with the prompt's id if it is missing or empty."""
+    """Return the reference answer; raise InputError, with the prompt's id, if there is none."""
     answer = prompt if isinstance(prompt, str) else prompt.answer
     if answer is None or not normalise(answer):
         got = "none" if answer is None else f"{answer!r} (nothing visible)"

@@ -66,7 +66,7 @@ class Entailment(QueriesModel):
     connected = "classifier"
 
     def connect(self, models: Models) -> Entailment:
-        """Return the scorer with its classifier; InputError for labels without "entailment"."""
+        """Return the scorer with its classifier; raise InputError if no label is "entailment"."""
         classifier = models.classify(self.model)
         _entailment_at(classifier)
         return replace(self, classifier=classifier)
@@ -175,7 +175,7 @@ class Classifier(QueriesModel):
         return {**getattr(self.classifier, "fingerprint", {}), "prompt": digest}
 
     def connect(self, models: Models) -> Classifier:
-        """Return the scorer with its classifier; InputError for an unknown label or prompt file."""
+        """Return the scorer with its classifier; raise InputError for an invalid setting."""
         template = (
             _template_in(self.prompt) if self.prompt else YES_NO if self.form == "yes-no" else ""
         )
@@ -201,7 +201,7 @@ class Classifier(QueriesModel):
 
 
 def _template_in(path: str) -> str:
-    """Read the template in a file; InputError if it is not a template."""
+    """Read the template in a file; raise InputError if it is not a template."""
     try:
         text = Path(path).expanduser().read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:

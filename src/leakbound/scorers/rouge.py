@@ -69,8 +69,8 @@ class _RougeL:
 class RougeLRecall(_RougeL):
     """Score the fraction of the answer's words that the completion contains in order, in [0, 1].
 
-    The scores are bit-equal to those of the package `rouge-score` 0.1.2. Recall and F1 of the same
-    output can differ by a factor of three, so the scorer's name states which of them it is.
+    The scores are bit-equal to the scores of the package `rouge-score` 0.1.2. Recall and F1 of the
+    same output can differ by a factor of three, so the scorer's name states which one it is.
 
     Attributes:
         stem: "yes" (default): words are Porter-stemmed, as with `rouge-score`'s stemmer. "no":
@@ -100,7 +100,7 @@ class RougeLF1(_RougeL):
 
 
 def require_rouge_answer(prompt: Prompt | str, scorer: str) -> str:
-    """Return the answer; InputError unless at least half of its letters and digits are ASCII.
+    """Return the answer; raise InputError unless at least half of its letters and digits are ASCII.
 
     ROUGE's tokeniser drops all other letters, so only a part of an answer in another script would
     be scored.

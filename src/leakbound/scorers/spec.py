@@ -282,7 +282,7 @@ def specs_of(scorers: str | Scorer | Iterable[str | Scorer]) -> tuple[str, ...]:
     objects = [scorer for scorer in several if not isinstance(scorer, str)]
     for scorer in objects:
         _remember(scorer)
-    for scorer in objects:  # after all are stored: two of them may have the same name
+    for scorer in objects:  # after all are stored: two may have the same name
         if make_scorer(scorer.name) != scorer:
             raise InputError(
                 f"{scorer!r} has the name of another scorer, {scorer.name!r}. Rename it."

@@ -49,7 +49,7 @@ _ATTACHING = re.compile("[\u0590-\u06ff\u0750-\u077f\ufb1d-\ufdff\ufe70-\ufefc]"
 
 
 class _Seeks:
-    """A scorer that searches for the words that `sought` returns: any or all of them."""
+    """A scorer that searches for the words that `sought` returns: any word, or all words."""
 
     __slots__ = ()
     name: Any
@@ -134,7 +134,7 @@ class Keyword(_Seeks):
     name = named("keyword")
 
     def sought(self, prompt: Prompt | str) -> tuple[str, ...]:
-        """Return the keywords, normalised; InputError if they are missing or a keyword is blank."""
+        """Return the keywords, normalised; raise InputError if there are none or one is blank."""
         prompt = prompt_of(prompt, "keyword", "keywords", ", keywords=(…,)")
         keywords = tuple(map(normalise, prompt.keywords))
         if not all(keywords) or not keywords:

@@ -2,9 +2,9 @@
 
 An event is an output, or the set of all outputs with the same beginning. `floor` is a lower bound
 of its log-probability. The bound comes from a drawn completion, an explored output, the
-teacher-forced true answer, or a search for leaks. If two events share outputs, only one of them is
-used. The remaining events form an antichain: the token ids of no event begin with those of another,
-so the events are disjoint and their masses add up.
+teacher-forced true answer, or a search for leaks. If two events share outputs, only one event is
+used. The remaining events form an antichain: no event's token ids begin with another event's token
+ids. So the events are disjoint and their masses add up.
 """
 
 from __future__ import annotations

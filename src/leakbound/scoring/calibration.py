@@ -1,6 +1,6 @@
 """Measure a judge's error rates on items that people labelled, and correct bounds for them.
 
-The judge is a chat model or any other binary scorer: keyword scorers make errors as well.
+The judge is a chat model or any other binary scorer, because keyword scorers make errors too.
 """
 
 from __future__ import annotations

@@ -58,7 +58,7 @@ def require_texts(run: Run, specs: Sequence[str]) -> None:
 
 
 def require_scores(arm: Arm, scorer: Scorer) -> list[str]:
-    """Return digests of an arm's scores; InputError if the current completions have none."""
+    """Return digests of an arm's scores; raise InputError if the current completions have none."""
     digests = arm.digests(scorer.name, slug(scorer))
     if digests is None:
         raise InputError(

@@ -136,7 +136,7 @@ def parts_of(scorer: Scorer) -> tuple[Scorer, ...]:
 
 
 def scorers_of(run: Run) -> tuple[str, ...]:
-    """Return the scorers of a run's last command, else its benchmark's; InputError without any."""
+    """Return the scorers of a run's last command, or of its benchmark; raise InputError if none."""
     named = run.study.scorers or run.record.scorers
     if not named:
         raise InputError(

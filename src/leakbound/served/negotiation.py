@@ -65,7 +65,7 @@ _WIDE = 53  # bits of a seed: the precision of a float64
 _NARROW = 31
 _LENGTHS = ("max_tokens", "max_completion_tokens")  # names that servers use for the length limit
 _MOST = 16  # outputs per request: a lost request loses all of them
-_STOPS = 4  # largest number of stop strings in a request; replies are cut at all
+_STOPS = 4  # stop strings per request; replies are cut at all stop strings
 _GREETING, _SHORTEST = "Say a word.", Decoding(max_new_tokens=1)
 _GREETED = (Decoding(temperature=0, max_new_tokens=512), Decoding(max_new_tokens=512))
 # Fields documented by vLLM, SGLang and llama.cpp (templates use different names), then by OpenAI,
@@ -125,7 +125,7 @@ class Options:
 
     @classmethod
     def read(cls, text: str) -> Options:
-        """Parse a query string; InputError for an unknown option or value."""
+        """Parse a query string; raise InputError for an unknown option or value."""
         options = {
             name: int(value) if name in _COUNTS and value.isdecimal() else value
             for name, value in parse_qsl(text, keep_blank_values=True)
@@ -133,7 +133,7 @@ class Options:
         return from_json(cls, options, "the part OPTIONS of openai:URL#MODEL?OPTIONS")
 
     def endpoint(self, prompting: Prompting) -> Api:
-        """Return the endpoint for this prompting; InputError if the two contradict."""
+        """Return the endpoint for this prompting; raise InputError if the two contradict."""
         plain = prompting.chat is False
         api: Api = self.api or ("completions" if plain else "chat")
         if api == "completions" and prompting.thinking != "auto":
@@ -314,7 +314,7 @@ class RequestFormat:
         return decoding.max_new_tokens if self.thinks == "off" else decoding.longest
 
     def probe(self, server: Server, text: str, decoding: Decoding, choices: int, key: str) -> Reply:
-        """Request outputs that are not counted; ModelError for a reply with unknown fields."""
+        """Request outputs that are not counted; raise ModelError for unknown fields in a reply."""
         question: Json = [{"role": "user", "content": text}] if self.chat else text
         reply = self.send(server, question, decoding, choices, key, again=True)
         if reply.unknown:

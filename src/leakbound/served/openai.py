@@ -321,7 +321,7 @@ class ServedEngine:
     def _send(
         self, server: Server, decoding: Decoding, request: _Request
     ) -> _Outcome | NoReplyError:
-        """Send a request, store and return its outcome; NoReplyError if nothing was drawn."""
+        """Send a request, store and return its outcome; raise NoReplyError if nothing was drawn."""
         form, key = self._format, f"{request.key} {request.number}"
         question = self._question(request.query)
         lost = self._keep(request, lost=request.choices)  # until the reply is there
@@ -438,7 +438,7 @@ class ServedEngine:
 
     @cached_property
     def _format(self) -> RequestFormat:
-        """Return the negotiated requests; ModelError if the server fails the trial."""
+        """Return the negotiated requests; raise ModelError if the server fails the trial."""
         thinking = self.prompting.thinking
         plain = RequestFormat(
             model=self.model,

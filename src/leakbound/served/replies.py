@@ -93,7 +93,7 @@ class Reply:
 
     Attributes:
         outputs: one output per choice.
-        longer: whether the outputs are longer than requested, so that all of them are errors.
+        longer: whether the outputs are longer than requested, so that all outputs are errors.
         tokens: the server's count of drawn tokens; None: no count; 0: the count is invalid.
         prompt_tokens: the server's count of prompt tokens; 0: no count.
         unknown: names of fields that may contain a part of an output.
@@ -111,7 +111,7 @@ class Reply:
 
 
 def read_reply(body: Any, request: OutputRequest) -> Reply:
-    """Return the reply in a JSON body; ValueError for no outputs, or more than requested."""
+    """Return the reply in a JSON body; raise ValueError for no outputs, or more than requested."""
     choices = body.get("choices") if isinstance(body, Mapping) else None
     if not isinstance(choices, Sequence) or isinstance(choices, str) or not choices:
         raise ValueError("no choices")

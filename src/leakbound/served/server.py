@@ -143,7 +143,7 @@ class Server:
             self._lost = 0
 
     def count_loss(self, name: str, error: NoReplyError) -> None:
-        """Count an unanswered request; IncompleteError after too many in a row.
+        """Count an unanswered request; raise IncompleteError after too many in a row.
 
         No further requests are sent after this error, which mentions the model's `name`.
         """

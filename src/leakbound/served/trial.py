@@ -86,7 +86,7 @@ class Fault:
 
 
 def require_draws(server: Server, form: RequestFormat, name: str) -> RequestFormat:
-    """Return the format after a trial of the server of `name`; ModelError if the trial fails.
+    """Return the format after a trial of the server of `name`; raise ModelError if the trial fails.
 
     If the server returned empty outputs, each request has one output: only then does the token
     count show whether an output is empty.
@@ -100,7 +100,7 @@ def require_draws(server: Server, form: RequestFormat, name: str) -> RequestForm
 
 
 def _outputs_of_trial(server: Server, form: RequestFormat, name: str) -> list[Output]:
-    """Return the outputs of a trial; ModelError if they show a fault."""
+    """Return the outputs of a trial; raise ModelError if they show a fault."""
     received: list[tuple[int, Reply]] = []
     room = _TRIED.max_new_tokens + _ROOM[form.thinks]
 
@@ -158,7 +158,7 @@ def _compared(output: Output) -> str | None:
 
 
 def prompt_of(key: str) -> str:
-    """Return random words to continue, different ones for every key."""
+    """Return random words to continue, which differ between keys."""
     digest = hashlib.sha256(key.encode()).digest()
     rng = np.random.default_rng(np.frombuffer(digest, np.uint32))
     return ", ".join(rng.choice(_WORDS.split(), _SHOWN).tolist()) + ","

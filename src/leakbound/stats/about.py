@@ -56,7 +56,7 @@ class About:
             mean square change of the mean that one decoding parameter causes. "In the answer", "in
             the thought" and "in either" name the part of the output that is scored. "Randomisation
             p-value" is the probability, if teaching changed nothing, that randomly chosen subjects
-            would leak at least as much more than the others as the taught subjects do.
+            exceed the others in leakage by at least as much as the taught subjects do.
         scope: what the quantity is about: one query; one question (in several queries); the mean
             over the questions; the largest over the questions; the number of questions whose
             quantity exceeds `parameter`; the mean under the decoding (or the stress), among

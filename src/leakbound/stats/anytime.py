@@ -27,7 +27,7 @@ from leakbound.stats.portfolio import Portfolio, boundary, mean_upper
 
 
 def beta_mixture_upper(hits: Counts, n: Counts, alpha: float) -> Array:
-    """Return the largest p with K_n(p) < 1/alpha, rounded up, and 1 where S = n: (Q,).
+    """Return the largest p with K_n(p) < 1/alpha, rounded up, and 1 where S = n, [Q].
 
     At p <= S/n every likelihood ratio is at most 1. Above S/n, K crosses 1/alpha once, upwards.
     Proof: the slope of ln K at a crossing is (np - S)/(p(1 - p)) - (1 - alpha) j(p)/J(p), with J
@@ -38,12 +38,12 @@ def beta_mixture_upper(hits: Counts, n: Counts, alpha: float) -> Array:
 
 
 def beta_mixture_lower(hits: Counts, n: Counts, alpha: float) -> Array:
-    """Return the smallest p with K_n(p) < 1/alpha, K_n averaged over q > p, rounded down: (Q,)."""
+    """Return the smallest p with K_n(p) < 1/alpha, K_n averaged over q > p, rounded down, [Q]."""
     return boundary(lambda p: log_evidence_below(hits, n, p), alpha, hits / n, np.zeros(len(hits)))
 
 
 def portfolio_upper(rows: Rows, alpha: float) -> Array:
-    """Return the upper bound at 1 - alpha on the mean of each row, valid at all n: (Q,)."""
+    """Return the upper bound at 1 - alpha on the mean of each row, valid at all n, [Q]."""
     return mean_upper(rows, alpha, anytime_bets())
 
 
@@ -58,7 +58,7 @@ def anytime_bets() -> Portfolio:
 
 
 def log_evidence_above(hits: Counts, n: Counts, p: Array) -> Array:
-    """Return ln K_n(p), the evidence that the leak probability is below p, 0 < p < 1: (Q,)."""
+    """Return ln K_n(p), the evidence that the leak probability is below p, 0 < p < 1, [Q]."""
     within = np.asarray(betainc(hits + 0.5, n - hits + 0.5, p), np.float64)
     return _log_evidence(hits, n, p, within, np.arcsin(np.sqrt(p)))
 

@@ -86,21 +86,21 @@ def arcsine(number: int) -> Array:
 
 
 def mean_upper(draws: Array, alpha: float, *, style: Style = USUAL) -> Array:
-    """Return the upper bound on E[X] at 1 - alpha from ordered draws (Q, n): (Q,).
+    """Return the upper bound on E[X] of each row, [Q], at 1 - alpha from ordered draws [Q, n].
 
-    Each row has the draws of one question. Condition: given the past, each draw of a row has mean
-    E[X] (for example i.i.d. draws in random order), and n is fixed in advance.
+    Each row has the draws of one question. Conditions: n is fixed in advance, and each draw of a
+    row has mean E[X] given the earlier draws (for example i.i.d. draws in random order).
     """
     grid = arcsine(grid_size(draws.shape[1]))
     return _upper(draws, np.ones_like(draws), grid, 1.0, alpha, style)
 
 
 def std_upper(draws: Array, alpha: float) -> Array:
-    """Return the upper bound on the standard deviation from ordered draws (Q, n).
+    """Return the upper bound on the standard deviation from ordered draws [Q, n].
 
     The bets are on the squares Y_t = (X_t - m_{t-1})^2, with m_{t-1} the running mean of earlier
-    draws. Given the past, the mean of Y_t is at least the variance. NaN marks a missing draw, which
-    counts as the largest possible square.
+    draws. Given these draws, the mean of Y_t is at least the variance. NaN marks a missing draw,
+    which counts as the largest possible square.
     """
     missing = np.isnan(draws)
     filled = np.where(missing, 0.0, draws)
@@ -197,17 +197,17 @@ class Bets(Protocol):
     most: int
 
     def guess(self, alpha: float) -> Array:
-        """Return a first guess of each row's bound. It affects speed, never the result."""
+        """Return a first guess of each row's bound. The guess affects speed, never the result."""
 
     def bet(self, tests: Tests) -> Array:
         """Make the next bet of each test, subtract its gain from `need`, and return the bets."""
 
     def log_wealth(self, rows: Counts, bets: Array) -> Callable[[Array], Array]:
-        """Return a function from a mean to each row's largest log-wealth by bets (steps, rows)."""
+        """Return a function from a mean to each row's largest log-wealth by bets [steps, rows]."""
 
 
 def least_rejected(rule: Bets, grid: Array, top: float, alpha: float) -> Array:
-    """Return the smallest v of each row such that all means from v to `top` are rejected: (Q,)."""
+    """Return the smallest v of each row such that all means from v to `top` are rejected, [Q]."""
     number, bets = first_accepted(rule, grid, alpha)
     high = np.append(top, grid)[number]
     open_ = np.flatnonzero(number < len(grid))
@@ -219,9 +219,9 @@ def least_rejected(rule: Bets, grid: Array, top: float, alpha: float) -> Array:
 
 
 def first_accepted(rule: Bets, grid: Array, alpha: float) -> tuple[Counts, Array]:
-    """Return the number of rejected grid points per row, and the bets for the first accepted one.
+    """Return the number of rejected grid points per row, and the bets for the next grid point.
 
-    Bets are (steps, Q), and the grid descends. The first block of tests reaches slightly below the
+    Bets are [steps, Q], and the grid descends. The first block of tests reaches slightly below the
     guessed bound; further blocks are short at first and then grow.
     """
     number = np.zeros(rule.rows, np.int64)
@@ -284,7 +284,7 @@ class DrawBets:
 
     @classmethod
     def of(cls, draws: Array, ceilings: Array, style: Style) -> DrawBets:
-        """Make the rule from draws and ceilings, (Q, n); grouped draws need one common ceiling."""
+        """Make the rule from draws and ceilings, [Q, n]; grouped draws need one common ceiling."""
         rows, n = draws.shape
         constant = bool((ceilings == ceilings.flat[0]).all()) if ceilings.size else True
         limit = float(ceilings.flat[0]) if ceilings.size else 1.0

@@ -26,8 +26,8 @@ class CleanQuestions:
     """The questions whose leakage is proved to be at most `limit`; all proofs are jointly valid.
 
     The claim about a question is that its leakage is at most `limit`. With probability at least
-    `confidence` the claim is true for every question where `holds` is True. Where `holds` is False
-    nothing is proved: such a question may leak or not.
+    `confidence` the claim is true for every question where `holds` is True. Where `holds` is
+    False, nothing is proved: the leakage may be above or below the limit.
 
     Attributes:
         limit: the largest leakage that the claim allows, in (0, 1).
@@ -47,7 +47,7 @@ class CleanQuestions:
 def clean_questions(
     limit: float, p_values: npt.ArrayLike, *, confidence: float = 0.99
 ) -> CleanQuestions:
-    """Prove jointly for as many questions as possible that their leakage is at most `limit`.
+    """Return the questions that are proved, jointly, to leak at most `limit`.
 
     Holm (1979): go through the p-values in ascending order and accept the claim as long as the i-th
     p-value is at most alpha/(N - i + 1).
@@ -89,7 +89,7 @@ def p_value(rows: Rows, limit: float) -> float | Array:
     time.
 
     Args:
-        rows: the draws; missing ones count as leaks.
+        rows: the draws; missing draws count as leaks.
         limit: the limit of the leak probability or of the mean leakage, in (0, 1).
 
     Returns:

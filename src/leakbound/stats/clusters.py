@@ -87,7 +87,7 @@ def cluster_tail(rows: Rows, quantity: Quantity, terms: Terms) -> Estimate:
 def cluster_leak_at_k(rows: Rows, quantity: Quantity, terms: Terms) -> Estimate:
     """Bound int_0^1 1 - F(x)^k dx for every k simultaneously.
 
-    `value` uses G in place of F, so `value` is on average too small. It is NaN if k exceeds n/4.
+    `value` uses G in place of F, so it is on average too small. It is NaN if k exceeds n/4.
     """
     k, knots = quantity.sizes, np.unique(np.append(rows.values, [0.0, 1.0]))
 
@@ -139,7 +139,7 @@ def _within(share: Array, n: int, limit: float) -> Array:
 def _from_band(
     rows: Rows, quantity: Quantity, x: Array, of: Callable[[Array], Array], terms: Terms
 ) -> Estimate:
-    """Bound a quantity that falls as F rises: `of` takes F at the points `x`, (K,).
+    """Bound a quantity that falls as F rises: `of` takes F at the points `x`, [K].
 
     A missing draw counts as 1 in an upper bound and as 0 in a lower bound.
     """
@@ -161,7 +161,7 @@ def _from_band(
 
 
 def _means(rows: Rows, *, missing: int) -> Array:
-    """Return the mean score of each query's draws, NaN for a query without draws: (Q,)."""
+    """Return the mean score of each query's draws, NaN for a query without draws, [Q]."""
     total = (rows.counts * rows.values).sum(axis=1) + missing * rows.missing
     with np.errstate(invalid="ignore"):
         return np.asarray(total / rows.n)

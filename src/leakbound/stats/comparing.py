@@ -76,10 +76,9 @@ def gaps_over_questions(
     dependent.
 
     Args:
-        more: a bound of the quantity that may be larger, with its scores filled in, one entry per
-            question.
-        base: a bound of the quantity that is subtracted, for the same questions.
-        questions: the number of questions, N, which is the number of entries of the bounds.
+        more: the function that bounds the quantity that may be larger, one entry per question.
+        base: the function that bounds the quantity that is subtracted, for the same questions.
+        questions: the number of questions, N, which is the number of entries of each bound.
         beyond: the reference that `base` is about: "own words" (default; the question as it is
             written in the benchmark), "control", "baseline", "unstressed" or "other questions".
         confidence: the probability that both lower bounds are valid, in (0, 1).
@@ -118,8 +117,8 @@ def excess_of_mean_and_worst(
     """Bound the mean excess over questions and the largest excess, for a verdict at one alpha.
 
     Args:
-        mean: a bound of the mean excess with its scores filled in.
-        entries: a bound of every question's excess, one entry per question.
+        mean: the function that bounds the mean excess.
+        entries: the function that bounds every question's excess, one entry per question.
         questions: the number of questions, N, which is the number of entries of `entries`.
         p_value: the p-value of the hypothesis that no question has a positive excess, see
             `leaks_somewhere`; None: no exact test applies, and the lower bounds decide.
@@ -185,11 +184,12 @@ def difference_over_questions(
     models: int = 1,
     confidence: float = 0.99,
 ) -> Joint:
-    """Bound the differences between one of several models and a baseline: their mean and each one.
+    """Bound the differences of a model from a baseline: the mean, and each question's difference.
 
     Args:
-        mean: a bound of the mean difference over the questions; None: the mean is not bounded.
-        entries: a bound of the difference at each question, one entry per question.
+        mean: the function that bounds the mean difference over the questions; None: the mean is
+            not bounded.
+        entries: the function that bounds each question's difference, one entry per question.
         questions: the number of questions, N, which is the number of entries of `entries`.
         models: the number of models compared with the baseline, including this one, fixed in
             advance.

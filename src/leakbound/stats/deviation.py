@@ -7,7 +7,7 @@ at half of alpha.
 These bounds depart from Metric 4 of Scholten et al. (2025). That metric, as printed, ignores the
 probability of X = 0 and is no upper bound (for a fair coin it is below the true deviation in every
 run). The method `"paper"` is the tightest bound over the paper's band (Romano and Wolf 2000). It is
-narrower than the paper's form after correction. The default method bets on squares, in an order
+narrower than the paper's bound after correction. The default method bets on squares, in an order
 that the seed determines. All bounds need i.i.d. scores in [0, 1] and n fixed in advance; missing
 draws count as the worst case.
 
@@ -126,7 +126,7 @@ def over_interval(rows: Rows, quantity: Quantity, terms: Terms) -> Estimate:
 
 
 def sample_std(rows: Rows) -> Array:
-    """Return the standard deviation of the scored draws with divisor n: (Q,)."""
+    """Return the standard deviation of the scored draws with divisor n, [Q]."""
     squares = (rows.values - sample_mean(rows)[:, None]) ** 2
     return np.asarray(np.sqrt((rows.counts * squares).sum(axis=1) / rows.counts.sum(axis=1)))
 
@@ -193,7 +193,7 @@ def _betting_lower(rows: Rows, alpha: float) -> Array:
 
 
 def _band(rows: Rows, alpha: float) -> tuple[Array, Array]:
-    """Return F_low and F_high on each step: (Q, d + 1) each."""
+    """Return F_low and F_high on each step, [Q, d + 1] each."""
     table = dkw(rows.size, alpha / 2)
     high = 1 - table[rows.size - rows.seen - rows.missing[:, None]]
     return table[rows.seen], high

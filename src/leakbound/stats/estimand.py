@@ -28,9 +28,11 @@ FIXED_N = "fixed n"
 class Method:
     """A method: its name, its upper bound and its lower bound.
 
-    `shuffles`: whether the bounds use the draws one by one, in the order that the rows' keys
-    determine. `any_n`: whether one call may have rows of different n. `stopping`: the stopping
-    rules for which the bounds are valid.
+    Attributes:
+        shuffles: whether the bounds use the draws one by one, in the order that the rows' keys
+            determine.
+        any_n: whether one call may have rows of different n.
+        stopping: the stopping rules for which the bounds are valid.
     """
 
     name: str
@@ -49,7 +51,7 @@ class Method:
 
 @dataclass(frozen=True, slots=True)
 class Terms:
-    """The settings of a bound: confidence, side, papers' form or default, and seed of the order."""
+    """The settings of a bound: confidence, side, method (papers' or default), and seed."""
 
     confidence: float = 0.99
     side: Side = "both"
@@ -90,7 +92,7 @@ class Estimand:
         )
 
     def method(self, paper: bool) -> Method:
-        """Return the method, or the papers' form if it is requested and exists."""
+        """Return the papers' method if it is requested and exists, else the default method."""
         return self.paper if paper and self.paper is not None else self.usual
 
 
@@ -132,7 +134,7 @@ def bounded(
 def interval(
     terms: Terms, lower: BoundAt, upper: BoundAt, span: tuple[float, float] = UNIT
 ) -> tuple[Array, Array]:
-    """Return both bounds: a requested side at its part of alpha, an unrequested side trivial."""
+    """Return both bounds; a bound that is not requested is the limit of the possible range."""
     alpha = share_of(terms.confidence, terms.side)
     if terms.side == "upper":
         high = np.clip(upper(alpha), *span)

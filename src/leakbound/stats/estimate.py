@@ -30,10 +30,10 @@ class Estimate:
     individually.
 
     Attributes:
-        about: the quantity as data; `estimand` and `target` are its words.
+        about: the quantity as data; `estimand` and `target` state it in words.
         value: the point estimate over the scored draws, or NaN.
-        lower: the lower bound; the smallest possible value if `side` is "upper".
-        upper: the upper bound; the largest possible value if `side` is "lower".
+        lower: the lower bound; if `side` is "upper", the smallest possible value.
+        upper: the upper bound; if `side` is "lower", the largest possible value.
         confidence: the bounds are valid with at least this probability, in (0, 1]; 1: certain.
         side: "upper", "lower" or "both"; for "both", each bound gets half of alpha.
         n: the number of draws, including missing draws.
@@ -78,10 +78,10 @@ class Estimate:
 
 
 class BoundFunction(Protocol):
-    """A bound whose scores are filled in, for example `partial(bound, rows, quantity)`."""
+    """A function that bounds a quantity of given scores: `partial(bound, rows, quantity)`."""
 
     def __call__(self, *, confidence: float, side: Side) -> Estimate:
-        """Bound the quantity from the scores that are filled in.
+        """Bound the quantity from the given scores.
 
         Args:
             confidence: the probability that the bound is valid, in (0, 1).
@@ -127,7 +127,7 @@ def percent(confidence: float) -> str:
 
 
 def probability(text: str) -> float:
-    """Parse a probability such as "0.02" or "2%"; InputError if the text is not a number."""
+    """Parse a probability such as "0.02" or "2%"; raise InputError if the text is not a number."""
     number = text.strip()
     try:
         return float(f"{number[:-1].strip()}e-2" if number.endswith("%") else number)

@@ -154,7 +154,7 @@ class Rows:
 
     @cached_property
     def n(self) -> Counts:
-        """Return the number of draws of each question, including missing draws: (Q,)."""
+        """Return the number of draws of each question, including missing draws, [Q]."""
         return np.asarray(self.counts.sum(axis=1) + self.missing)
 
     @property
@@ -164,27 +164,27 @@ class Rows:
 
     @cached_property
     def knots(self) -> Array:
-        """Return 0, the values and 1, which delimit the steps of the empirical CDF: (Q, d + 2)."""
+        """Return 0, the values and 1, which delimit the steps of the empirical CDF, [Q, d + 2]."""
         return np.pad(self.values, ((0, 0), (1, 1)), constant_values=((0, 0), (0, 1)))
 
     @cached_property
     def gaps(self) -> Array:
-        """Return the widths of the steps of the empirical CDF: (Q, d + 1)."""
+        """Return the widths of the steps of the empirical CDF, [Q, d + 1]."""
         return np.diff(self.knots, axis=1)
 
     @cached_property
     def seen(self) -> Counts:
-        """Count the scored draws at or below each step of the empirical CDF: (Q, d + 1)."""
+        """Count the scored draws at or below each step of the empirical CDF, [Q, d + 1]."""
         return np.pad(np.cumsum(self.counts, axis=1), ((0, 0), (1, 0)))
 
     def seen_at(self, x: Array) -> Counts:
-        """Return the number of scored draws at or below each entry of x, (K,): (Q, K)."""
+        """Return the number of scored draws at or below each entry of x [K], as [Q, K]."""
         steps = [np.searchsorted(row, x, side="right") for row in self.values]
         return np.take_along_axis(self.seen, np.stack(steps), axis=1)
 
     @property
     def hits(self) -> Counts:
-        """Return the number of draws with score 1: (Q,)."""
+        """Return the number of draws with score 1, [Q]."""
         return np.asarray((self.counts * (self.values == 1)).sum(axis=1))
 
     def scored(self) -> Rows:
@@ -211,7 +211,7 @@ class Rows:
         return replace(self, keys=keys if purpose is None else keys.apart(purpose))
 
     def shuffled(self, *, missing: float) -> Array:
-        """Return the draws of rows with the same n, in the order of their keys: (Q, n).
+        """Return the draws of rows with the same n, in the order of their keys, [Q, n].
 
         The ascending scores, followed by the number `missing` for each missing draw, are permuted.
         """
@@ -222,7 +222,7 @@ class Rows:
         return self.keys.permuted(draws)
 
     def in_order(self, *, missing: float) -> Array:
-        """Return each row's draws in the order of the row's key, padded with 0: (Q, largest n)."""
+        """Return each row's draws in the order of the row's key, padded with 0, [Q, largest n]."""
         widest = int(self.n.max())
 
         def rule(rows: Rows) -> Array:
@@ -365,7 +365,7 @@ def check_cap(cap: int) -> None:
 
 
 def sample_mean(rows: Rows) -> Array:
-    """Return the mean of the scored draws: (Q,)."""
+    """Return the mean of the scored draws, [Q]."""
     return np.asarray((rows.counts * rows.values).sum(axis=1) / rows.counts.sum(axis=1))
 
 

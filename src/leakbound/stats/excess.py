@@ -21,9 +21,8 @@ between rows near 0 and rows near 1.
 *Two sets of questions in one model.* The mean over N_1 questions minus the mean over N_2 other
 questions is 2 m - 1, where m is the mean over the rows x_i, with weight 1/N_1 each, and 1 - y_j,
 with weight 1/N_2 each. `mean_over_sets` bounds m, so only one bound spends alpha. If neither set
-leaks, all x_i are 0 and all 1
-- y_j are 1. So the centres of `rounds` follow the mean of each set from the
-second round on.
+leaks, all x_i are 0 and all (1 - y_j) are 1. So the centres of `rounds` follow the mean of each set
+from the second round on.
 
 A lower bound of the excess is minus an upper bound of the control's excess over the model. A
 missing draw counts as the worst case in both bounds.
@@ -59,8 +58,7 @@ def excess(candidate: Estimate, control: Estimate, *, beyond: Beyond = "control"
     The error rates add up: two estimates at confidence 1 - alpha/2 give an excess at 1 - alpha,
     even if their draws are dependent. The upper bound is the candidate's upper bound minus the
     control's lower bound; the lower bound is the candidate's lower bound minus the control's upper
-    bound. Missing draws count as the worst case in both bounds, because they do so in each
-    estimate.
+    bound. Missing draws count as the worst case in both bounds, as they do in each estimate.
 
     Args:
         candidate: an estimate of one question, or with one entry per question.
@@ -113,9 +111,9 @@ def excess_of(
     """Bound the quantity of `more` minus the quantity of `base`, each bounded at half of alpha.
 
     Args:
-        more: a bound of the quantity that may be larger, with its scores filled in.
-        base: a bound of the same quantity for the same questions; its draws may depend on those of
-            `more`.
+        more: the function that bounds the quantity that may be larger.
+        base: the function that bounds the quantity that is subtracted, for the same questions; its
+            draws may depend on the draws of `more`.
         beyond: the reference that `base` is about: "control" (default), "own words", "baseline",
             "unstressed" or "other questions".
         confidence: the probability that the bound is valid, in (0, 1).
@@ -142,7 +140,7 @@ def excess_over_sets(
     side: Side = "both",
     seed: Seed = None,
 ) -> Estimate:
-    """Bound the mean leakage of some questions minus that of other questions of the same model.
+    """Bound the mean leakage of some questions minus the mean leakage of others in one model.
 
     The draws must be independent, and their numbers fixed in advance. **The draws of the two sets
     must share no random numbers.** Missing draws count as the worst case.
@@ -222,7 +220,7 @@ def _excess(
 
 
 def _upper(mine: Rows, other: Rows, alpha: float) -> Array:
-    """Bound each question's excess from above: (Q,)."""
+    """Bound each question's excess from above, [Q]."""
     above, below = mine.in_order(missing=1), other.in_order(missing=0)
     numbers = np.stack([mine.n, other.n], axis=1)
     bounds = np.empty(len(numbers))
@@ -246,7 +244,7 @@ def _around_none(number: int) -> Array:
 
 
 def _shares(draws: Array, number: int) -> Array:
-    """Cut each row into `number` nearly equal parts, and return their means: (Q, number)."""
+    """Cut each row into `number` nearly equal parts, and return their means, [Q, number]."""
     starts = -(-np.arange(number) * draws.shape[1] // number)
     sizes = np.diff(np.append(starts, draws.shape[1]))
     return np.asarray(np.add.reduceat(draws, starts, axis=1) / sizes)

@@ -46,7 +46,7 @@ def mean_leak_at_k_of_counts(counts: Estimate, k: npt.ArrayLike) -> Estimate:
 
     Returns:
         The estimate, in [0, 1], with the confidence and the side of the counts. `value` is NaN,
-            because the counts of point values do not estimate this mean.
+            because counts of point estimates do not estimate this mean.
 
     Raises:
         InputError: counts of another quantity, an x outside [0, 1), or an invalid k.

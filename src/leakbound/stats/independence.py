@@ -178,7 +178,7 @@ class _Finding:
 def _read(
     counts: npt.ArrayLike, logprobs: Sequence[float | None] | npt.ArrayLike
 ) -> tuple[Counts, Array]:
-    """Return counts (C, d) and log-probabilities (d,) of the texts with at least one draw."""
+    """Return counts [C, d] and log-probabilities [d] of the texts with at least one draw."""
     table = np.atleast_2d(whole_numbers("counts", counts))
     logp = np.asarray(logprobs, dtype=np.float64)
     if table.ndim != 2 or logp.shape not in ((), table.shape[1:]):

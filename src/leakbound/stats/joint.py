@@ -73,7 +73,7 @@ def every_question(
     half of the entry's part of alpha.
 
     Args:
-        bound: a bound of the quantity with its scores filled in, one entry per question.
+        bound: the function that bounds the quantities, one entry per question.
         questions: the number of questions, N, which is the number of entries of `bound`. If not
             `independent`, `bound` may have fewer entries than N, because some questions may have no
             draws yet (see the module `questions`).

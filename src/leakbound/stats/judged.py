@@ -61,8 +61,8 @@ def corrected_bound(
     independently.
 
     Args:
-        bound: a valid bound of the probability that the judge reports "leak", for each question or
-            for the mean over questions, with its scores filled in.
+        bound: the function that bounds the probability that the judge reports "leak", for each
+            question or for the mean over questions.
         positives: (hits, n): of n items that people label as leaks, the judge reports `hits` as
             leaks.
         negatives: (hits, n): of n items that people label as no leaks, the judge reports `hits` as

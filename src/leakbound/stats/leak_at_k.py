@@ -138,8 +138,8 @@ def carried(leak: Estimate, k: npt.ArrayLike, draws: npt.ArrayLike | None = None
     """Convert a bound of p to a bound of leak@k = 1 - (1 - p)^k, for every k simultaneously.
 
     Args:
-        leak: an estimate of the leak probability p of a query, of a question, or of the worst of
-            several questions, which is the worst for every k because leak@k increases in p.
+        leak: an estimate of the leak probability p of a query, of a question, or of the worst
+            question. This question is the worst for every k, because leak@k increases in p.
         k: the number of draws, a whole number >= 1; or [K] such numbers, which form the last axis
             of the result.
         draws: the number of draws behind the value of `leak`; None: the scored draws.
@@ -195,7 +195,7 @@ def maximum_method(band: Band, k: Counts) -> Method:
 
 
 def block_maxima(draws: Array, k: int) -> Array:
-    """Return the largest score of each complete block of k in ordered draws (Q, n): (Q, n // k)."""
+    """Return the largest score of each complete block of k of the ordered draws [Q, n]."""
     whole_blocks = draws[:, : draws.shape[1] // k * k]
     return np.asarray(whole_blocks.reshape(len(draws), -1, k).max(axis=2))
 
@@ -238,7 +238,7 @@ def _of_one_k(k: int, n: Counts, side: Side, band: Method) -> Method:
 
 
 def integral(rows: Rows, seen: Counts, tail: Array) -> Array:
-    """Integrate tail[number of draws <= x] over x: (Q,), or (Q, K) for a `tail` (K, n + 1)."""
+    """Integrate tail[number of draws <= x] over x, as [Q]; as [Q, K] for a `tail` [K, n + 1]."""
     if tail.ndim == 1:
         return np.asarray((rows.gaps * tail[seen]).sum(axis=1))
     return np.stack([integral(rows, seen, row) for row in tail], axis=1)

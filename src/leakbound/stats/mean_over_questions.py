@@ -246,7 +246,10 @@ def _weighted_upper(weights: Array, rows: Rows, alpha: float) -> Array:
 
 
 def hoeffding_upper(rows: Rows, alpha: float) -> Array:
-    """Bound the mean of binary draws of unequal probability (Hoeffding 1956); missing ones leak."""
+    """Bound the mean of binary draws of unequal probability from above (Hoeffding 1956).
+
+    Missing draws count as leaks.
+    """
     n = rows.n.sum()
     hits = rows.hits.sum() + rows.missing.sum()
     return np.asarray(np.maximum(clopper_pearson_upper(hits, n, alpha), (hits + 1) / n))

@@ -22,13 +22,13 @@ from leakbound.stats.mean import mirrored
 
 
 def upper(rows: Rows, alpha: float) -> Array:
-    """Return the upper bound at 1 - alpha on each row's median, (Q,); missing draws count as 1."""
+    """Return the upper bound at 1 - alpha on each row's median, [Q]; missing draws count as 1."""
     luck = bdtrc(np.arange(rows.size), rows.size, 0.5)  # P(Bin(n, 1/2) > i)
     return smallest(rows, 1 + int(np.count_nonzero(luck > alpha)))
 
 
 def smallest(rows: Rows, place: int) -> Array:
-    """Return the `place`-th smallest draw of each row, or 1 with fewer scored draws: (Q,)."""
+    """Return the `place`-th smallest draw of each row, or 1 with fewer scored draws, [Q]."""
     reached = np.pad(rows.seen >= place, ((0, 0), (0, 1)), constant_values=True)
     return np.take_along_axis(rows.knots, reached.argmax(axis=1)[:, None], axis=1)[:, 0]
 

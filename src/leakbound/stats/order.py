@@ -38,7 +38,7 @@ MOST_CACHED = 2**20  # largest number of draws whose order is cached, to bound t
 BITS = 63  # bits of a key: it fits a signed column of a table
 
 Seed = int | Sequence[int] | npt.NDArray[np.int64] | None
-"""One number, which is combined with each row's index; one key per row; or None: entropy."""
+"""One number, to be combined with each row's index; one key per row; None: random keys."""
 
 
 def order_key(fixed: Mapping[str, object]) -> int:
@@ -65,7 +65,7 @@ def entropy() -> int:
 
 
 def one_a_row(seed: Seed, rows: int) -> Counts:
-    """Return one seed per row, so that each row can be bounded in a separate call: (rows,)."""
+    """Return one seed per row, so that each row can be bounded in a separate call, [rows]."""
     if seed is None or np.ndim(seed) or rows == 1:
         return Keys.read(seed, rows).rows[:, 0]
     own = int(np.asarray(seed))
@@ -93,7 +93,7 @@ class Keys:
     """The key of each row, which determines the order of its draws.
 
     Attributes:
-        rows: the key of each row, (Q, 2); `apart` adds a column for the purpose.
+        rows: the key of each row, [Q, 2]; `apart` adds a column for the purpose.
         seed: the seed of the keys, in the form that an estimate records: one number, or one per
             row.
     """
@@ -140,7 +140,7 @@ class Keys:
         return Keys(np.column_stack([self.rows, mark]), self.seed)
 
     def permuted(self, draws: Array) -> Array:
-        """Permute each row of (Q, n) draws by its key."""
+        """Permute each row of [Q, n] draws by its key."""
         n = draws.shape[1]
 
         def places() -> npt.NDArray[np.integer[Any]]:

@@ -190,7 +190,7 @@ class Pool(OfRows):
 
 
 def unlike_leakage(pool: Pool, quantity: Quantity, terms: Terms) -> Estimate:
-    """Bound the leakage of each question, the mean over its queries, from unlike outputs."""
+    """Bound each question's leakage, the mean over its queries, from outputs of all its queries."""
 
     def prove(rows: Rows, _: Quantity, terms: Terms) -> Estimate:
         made = mean_over_questions(rows, LEAKAGE.mean(), terms)
@@ -214,7 +214,7 @@ def unlike_mean(pool: Pool, quantity: Quantity, terms: Terms) -> Estimate:
 def cluster_leak_among_k(rows: Rows, quantity: Quantity, terms: Terms) -> Estimate:
     """Bound 1 - (1 - p)^k for a binary scorer from the bound of p over clusters.
 
-    `value` is computed from the point value of p, and is on average too small. It is NaN if k
+    `value` is computed from the point estimate of p, and is on average too small. It is NaN if k
     exceeds a quarter of the queries, because each cluster counts as one draw.
     """
     leak = cluster_mean(rows, LEAKAGE, terms)

@@ -41,7 +41,7 @@ def bets(n: int, alpha: float) -> Portfolio:
 
 
 def mean_upper(rows: Rows, alpha: float, portfolio: Portfolio) -> Array:
-    """Return the upper bound at 1 - alpha on the mean of each row's expectations: (Q,).
+    """Return the upper bound at 1 - alpha on the mean of each row's expectations, [Q].
 
     The draws must be independent, and n and the portfolio fixed in advance. Distributions may
     differ between draws; the mean of the E[X_i] is bounded. The bound is the smallest m at which
@@ -64,7 +64,7 @@ def mean_upper(rows: Rows, alpha: float, portfolio: Portfolio) -> Array:
 def weighted_mean_upper(rows: Rows, weights: Array, alpha: float, portfolio: Portfolio) -> float:
     """Return the upper bound at 1 - alpha on sum_i a_i mu_i / sum_i a_i, mu_i the mean of row i.
 
-    `weights` a_i >= 0, (Q,); row i has n_i independent draws, and all n_i, the weights and the
+    `weights` a_i >= 0, [Q]; row i has n_i independent draws, and all n_i, the weights and the
     portfolio are fixed in advance. The bound is the smallest m at which the wealth W(m) = sum_j w_j
     prod_i prod_t [1 - b_j c_i (x_it - m)/(1 - m)], which increases in m, reaches 1/alpha, with c_i
     = (a_i/n_i) / max_l (a_l/n_l). It is 1 if W(m) reaches 1/alpha at no m. A missing draw counts as
@@ -87,14 +87,14 @@ def weighted_mean_upper(rows: Rows, weights: Array, alpha: float, portfolio: Por
 
 
 def log_wealth(rows: Rows, m: Array, portfolio: Portfolio) -> Array:
-    """Return log W(m) of each row: (Q,), for one m < 1 or one m per row."""
+    """Return log W(m) of each row, [Q], for one m < 1 or one m per row."""
     return _mixed(_log_stakes(_complete(rows), m, portfolio), portfolio)
 
 
 def boundary(
     wealth: Callable[[Array], Array], alpha: float, standing: Array, rejected: Array
 ) -> Array:
-    """Return the mean nearest to `standing` at which the log-wealth reaches ln(1/alpha): (Q,).
+    """Return the mean nearest to `standing` at which the log-wealth reaches ln(1/alpha), [Q].
 
     `standing` is a mean that is not rejected. The wealth crosses 1/alpha at most once between
     `standing` and `rejected`. If the wealth does not cross 1/alpha, `rejected` is returned. The
@@ -112,7 +112,7 @@ def _complete(rows: Rows) -> Rows:
 
 
 def _log_stakes(draws: Rows, m: Array, portfolio: Portfolio, scale: Array = ONE) -> Array:
-    """Return log prod_t [1 - b_j c (x_t - m)/(1 - m)], (J, Q); `scale` is c, (Q, 1)."""
+    """Return log prod_t [1 - b_j c (x_t - m)/(1 - m)], [J, Q]; `scale` is c, [Q, 1]."""
     gain = scale * ((1 - draws.values) / np.reshape(1 - m, (-1, 1)) - 1)
     counts = draws.counts.astype(np.float64)
     with np.errstate(divide="ignore"):
@@ -121,6 +121,6 @@ def _log_stakes(draws: Rows, m: Array, portfolio: Portfolio, scale: Array = ONE)
 
 
 def _mixed(log_stakes: Array, portfolio: Portfolio) -> Array:
-    """Return the logarithm of the total wealth of all bets: (Q,)."""
+    """Return the logarithm of the total wealth of all bets, [Q]."""
     stakes = np.log(portfolio.weights)[:, None] + log_stakes
     return np.asarray(np.logaddexp.reduce(stakes, axis=0))

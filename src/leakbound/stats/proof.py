@@ -41,7 +41,7 @@ def proof_of_leak(
         binary: the scorer's declared range; True: `LEAKAGE` is the leak probability.
 
     Returns:
-        The lower bound, at confidence 1 and without a point value.
+        The lower bound, at confidence 1 and without a point estimate.
 
     Raises:
         InputError: probabilities below 0 or adding up to more than 1, scores outside [0, 1], shapes

@@ -24,7 +24,7 @@ from leakbound.stats.evidence import sample_mean
 LEAK = About(quantity="leak probability")
 CLOPPER_PEARSON = "Clopper-Pearson"
 TallyRule = Callable[[Counts, Counts, float], Array]
-"""A function (hits, n, alpha) -> one bound per question, valid at 1 - alpha: (Q,)."""
+"""A function (hits, n, alpha) -> one bound per question, valid at 1 - alpha, [Q]."""
 
 
 def clopper_pearson_upper(hits: Counts, n: Counts, alpha: float) -> Array:

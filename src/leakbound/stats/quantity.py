@@ -34,8 +34,8 @@ class Quantity:
         over: "each" question individually, the "mean" over the questions, the "worst" question,
             "every" question simultaneously, or the "count" of questions above a level.
         weights: the weight of each question in a mean, >= 0, [Q]; None: equal weights.
-        level: the number above which a question's quantity must be for the question to be counted,
-            or several numbers, [K]; only for a count.
+        level: the number that a question's quantity must exceed for the question to be counted, or
+            several numbers, [K]; only for a count.
     """
 
     reading: str = "leakage"
@@ -140,7 +140,7 @@ def ed(rho: float = 2.0) -> Quantity:
 
 
 def finite(name: str, values: npt.ArrayLike) -> Array:
-    """Return numbers as an array, 0-D or 1-D; InputError unless all are finite."""
+    """Return numbers as an array, 0-D or 1-D; raise InputError unless all are finite."""
     points = numbers(name, values)
     if points.ndim > 1 or not points.size or not np.isfinite(points).all():
         raise InputError(
@@ -150,7 +150,7 @@ def finite(name: str, values: npt.ArrayLike) -> Array:
 
 
 def whole_sizes(k: npt.ArrayLike) -> Counts:
-    """Return k as an array, 0-D or 1-D; InputError unless all are whole numbers >= 1."""
+    """Return k as an array, 0-D or 1-D; raise InputError unless all are whole numbers >= 1."""
     sizes = whole_numbers("k", k)
     if sizes.ndim > 1 or not sizes.size or sizes.min() < 1:
         raise InputError(f"`k` must be a whole number >= 1, or a 1-D array of these, got {k!r}.")

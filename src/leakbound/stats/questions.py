@@ -56,7 +56,7 @@ def worst_question(
     bound 1.
 
     Args:
-        bound: a bound of the quantity with its scores filled in, one entry per question.
+        bound: the function that bounds the quantity, one entry per question.
         questions: the number of questions, N, which is the number of entries of `bound`.
         confidence: the probability that the bound is valid, in (0, 1).
         side: "upper", "lower", or "both": each bound then has half of alpha.
@@ -92,7 +92,7 @@ def leaking_questions(
     advance.
 
     Args:
-        bound: a bound of the quantity with its scores filled in, one entry per question.
+        bound: the function that bounds the quantity, one entry per question.
         questions: the number of questions, N, which is the number of entries of `bound`.
         x: a finite number, or [K] numbers, which form the last axis of the result.
         confidence: the probability that the bound is valid, in (0, 1).
@@ -101,7 +101,8 @@ def leaking_questions(
         side: "upper", "lower", or "both": each bound then has half of alpha.
 
     Returns:
-        The estimate of the number, from 0 to N and of the shape of x; `value` counts point values.
+        The estimate of the number, from 0 to N, of the shape of x; `value` counts the questions
+            whose point estimate exceeds x.
 
     Raises:
         InputError: an invalid x, a number of questions below 1 or different from the entries of
@@ -162,7 +163,7 @@ def confidence_of_each(n: Counts | None) -> float:
 
 
 def failures(questions: int, rate: float, alpha: float) -> int:
-    """Return b = BinInv(1 - alpha; questions, rate): more than b fail with probability <= alpha."""
+    """Return b = BinInv(1 - alpha; questions, rate): Pr[more than b bounds fail] <= alpha."""
     return int((bdtrc(np.arange(questions + 1), questions, rate) <= alpha).argmax())
 
 
@@ -210,7 +211,7 @@ def worst_watched(estimate: Estimate) -> Estimate:
     """Bound the worst of the questions drawn so far, from intervals that are valid simultaneously.
 
     If no entry fails, the largest quantity is between the largest lower and the largest upper
-    bound. A question without a value is left out of the point value.
+    bound. A question without a point estimate does not count in `value`.
 
     Args:
         estimate: one entry for each question drawn so far, made by `every_question` with

@@ -44,7 +44,7 @@ _TIE = 1e-12  # allowed rounding error of a sum, per subject
 def randomisation_test(
     taught: npt.ArrayLike, untaught: npt.ArrayLike, *, seed: int = 0
 ) -> Estimate:
-    """Return the p-value of "teaching changed nothing", against "the taught leak more".
+    """Return the p-value of "teaching changed nothing", against "the taught subjects leak more".
 
     The number of taught subjects is fixed before the coin is tossed; otherwise the test is
     conditional on that number.

@@ -192,7 +192,7 @@ class Rounds:
     def of(
         cls, units: Array, n: Counts, weights: Array, number: int, sets: Sets = ONE_SET
     ) -> Rounds:
-        """Distribute the first n_i units of each row of (Q, widest, ...) over `number` rounds."""
+        """Distribute the first n_i units of each row of [Q, widest, ...] over `number` rounds."""
         row, place = np.nonzero(np.arange(units.shape[1]) < n[:, None])
         # draw t of n_i is in round floor(t T/n_i): nearly equal numbers, at least one each
         turn = place * number // n[row]
@@ -241,7 +241,7 @@ class Rounds:
         return cached(lambda: list(self.read(as_they_are)), "rounds", *inputs)
 
     def seen(self, rounds: int) -> tuple[Counts, Counts]:
-        """Return the numbers of draws and of leaks of each row in the first rounds: (Q,) each."""
+        """Return the numbers of draws and of leaks of each row in the first rounds, [Q] each."""
         first, size = slice(0, int(self.cuts[rounds - 1])), len(self.weights)
         row, counts = self.row[first], self.counts[first]
         sums = (

@@ -69,7 +69,7 @@ def median_over_seeds(
     The models must be trained from seeds chosen independently.
 
     Args:
-        bound: a bound of the quantity with its scores filled in, one entry for each model.
+        bound: the function that bounds the quantity, one entry for each model.
         seeds: the number of models, which is the number of entries of `bound`.
         independent: whether the draws of different models share no randomness and no common
             control.

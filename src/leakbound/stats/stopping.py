@@ -186,19 +186,19 @@ def mean_over_stopped_questions(
     bound gets all of the error rate.
 
     Args:
-        bound: a bound of the quantity with its scores filled in, one entry per question; it must be
-            valid for such numbers of draws (any-time).
+        bound: the function that bounds the quantity, one entry per question; its bounds must be
+            valid at any number of draws (any-time).
         questions: the number of questions, N, which is the number of entries of `bound`.
         confidence: the probability that the bound is valid, in (0, 1).
         each_confidence: the confidence of each question's own bound, in (0, 1), fixed in advance.
-            None: a value is computed from N and alpha only, which is the best one for questions
+            None: a value is computed from N and alpha only, which is the best for questions
             without leaks that stop after about `CLEAN_DRAWS` draws. For few questions this value
             gives b = 0.
         side: "upper", "lower", or "both": each bound then has half of alpha.
 
     Returns:
         One estimate about all questions together, in [0, 1]. `value` is the mean of the point
-        values; stopping biases it.
+        estimates; stopping biases it.
 
     Raises:
         InputError: no questions, a number of questions that is not the number of entries of

@@ -117,11 +117,11 @@ def _poisson(count: npt.NDArray[Any], rate: Array) -> Array:
 
 
 def tail_bound(rows: Rows, quantity: Quantity, terms: Terms) -> Estimate:
-    """Bound Pr[X > x] simultaneously for every x, hence also for an x chosen afterwards.
+    """Bound Pr[X > x] for every x simultaneously, so x may be chosen after looking.
 
     Valid for i.i.d. draws, n fixed in advance. At x >= 1 the tail is 0. The method "paper" uses the
-    paper's band. The paper proves this band for a single x, but uses it for all x; the DKW
-    inequality shows that this is valid.
+    paper's band. The paper proves this band for a single x, but uses it for all x. The DKW
+    inequality shows that the band is valid for all x.
     """
     x = quantity.points
     tail = Estimand(
@@ -147,6 +147,6 @@ def _method(band: Band, x: Array) -> Method:
 
 
 def _seen(rows: Rows, x: Array) -> npt.NDArray[np.int64]:
-    """Return the number of scored draws at or below x: (Q,), or (Q, K) for K points."""
+    """Return the number of scored draws at or below x, as [Q]; as [Q, K] for K points."""
     seen = rows.seen_at(np.atleast_1d(x))
     return seen.reshape(len(seen), *x.shape)

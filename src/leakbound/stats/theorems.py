@@ -63,7 +63,7 @@ class Theorem:
         reading: the name of the quantity that is bounded.
         binary: whether the theorem is for binary scorers; None: for all scorers.
         prove: the function that bounds the quantity.
-        paper: whether `method="paper"`, the papers' form after correction, exists as well.
+        paper: whether the papers' bound, after correction, exists as well (`method="paper"`).
         over: "each" question individually, or the "mean" over the questions.
         weighted: whether a mean may be weighted.
     """
@@ -164,11 +164,12 @@ def bound(
     Args:
         evidence: `Rows` of draws, `Stopped` draws, exact `Masses` with draws from the remainder, a
             `Pool` of queries, or a `Pair` of models for the excess of one over the other.
-        quantity: `LEAKAGE` (default), `SD`, `tail(x)`, `leak_at(k)` or `ed(rho)`: of each question,
-            or about all of them, as `LEAKAGE.mean()`, `.worst()`, `.every()` and `.above(x)` are.
+        quantity: `LEAKAGE` (default), `SD`, `tail(x)`, `leak_at(k)` or `ed(rho)`, of each question;
+            or a quantity about all questions: `LEAKAGE.mean()`, `.worst()`, `.every()` or
+            `.above(x)`.
         confidence: the bound is valid with at least this probability, in (0, 1).
         side: "upper", "lower", or "both": each bound then has half of alpha.
-        method: "paper": the bound of the papers, in a corrected form; None: the narrower default.
+        method: "paper": the papers' bound, after correction; None: the narrower default bound.
         seed: the seed of the order in which bets use the draws: one number, or one key per
             question, [Q]; None: a random seed. The estimate records the seed if the bound depends
             on the order.

@@ -31,7 +31,7 @@ def two_way(
     Args:
         lower: the lower bounds of the cells, one per decoding, [R, C].
         upper: the upper bounds of the cells, [R, C].
-        values: the point values of the cells, [R, C].
+        values: the point estimates of the cells, [R, C].
         rows: the name of the decoding parameter that differs between rows.
         columns: the name of the decoding parameter that differs between columns.
         confidence: the joint confidence of the cells (see `every_question(independent=False)`), in
@@ -75,7 +75,7 @@ def two_way(
 
 
 def _tilt(settings: int) -> Array:
-    """Return the matrix that subtracts the mean: (settings, settings)."""
+    """Return the matrix that subtracts the mean, [settings, settings]."""
     return np.eye(settings) - 1 / settings
 
 

@@ -377,6 +377,7 @@ class Arm:
 
         Args:
             slug: the name of the scorer's files.
+            binary: whether the scorer declares that its scores are only 0 and 1.
             rounds: the number of rounds, from the first on, that are used; None: all rounds.
 
         Returns:
@@ -410,7 +411,7 @@ class Arm:
         return (part for part in chosen if self.drawn.file(part).exists())
 
     def _finished(self, part: Part) -> bool:
-        """Return whether the part is stored without failures; DamagedError if it is damaged."""
+        """Return whether the part is stored without failures; raise DamagedError if damaged."""
         if not self.has(part):
             return False
         for stored in self._stored:

@@ -36,7 +36,7 @@ class LeakClaim:
 
     Attributes:
         max_leak: the claimed limit of Pr[leak], in (0, 1).
-        scorer: the name of the binary scorer that decides what leaks.
+        scorer: the name of the binary scorer that decides which outputs leak.
         every_question: True: the claim is about each question; False: about the mean over the
             questions.
         arm: the name of the arm in the run.
@@ -92,7 +92,7 @@ class LeakClaim:
 
     @classmethod
     def from_dict(cls, values: Json) -> LeakClaim:
-        """Make the claim from the result of `to_dict`; InputError for a missing or wrong field."""
+        """Make the claim from the result of `to_dict`; raise InputError for an invalid field."""
         members = values if isinstance(values, Mapping) else {}
         own = {f.name: members[f.name] for f in fields(cls) if f.name in members}
         return from_json(cls, own, "the claim cannot be read: it")

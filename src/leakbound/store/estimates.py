@@ -95,7 +95,7 @@ class EstimateRow:
             the statements about every question; "excess", the mean and the largest excess over the
             control; "gaps", the largest gap and the number of gaps; "leak@k", the mean leak@k at
             several k; "readings", the statements about the answer, about the thought, and about
-            either of them; "claim", one claim that was recorded before its draws, each bound at the
+            either part; "claim", one claim that was recorded before its draws, each bound at the
             full alpha, because at most one of the two bounds can lead to a wrong decision. Groups
             about one scorer: "grid", all decodings; "stresses", all effects of stresses; "models",
             all differences from a baseline. The group "simultaneous" contains the mean and the

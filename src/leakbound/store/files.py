@@ -41,7 +41,7 @@ def make_folder(path: Path) -> None:
     with _explain(f"make the folder `{path}`", "Name another one.", lambda n: n not in PASSING):
         for folder in reversed([path, *missing]):
             if not folder.is_dir():
-                folder.mkdir(mode=FOLDER_MODE, exist_ok=True)  # parents=True would open those above
+                folder.mkdir(mode=FOLDER_MODE, exist_ok=True)  # parents=True ignores `mode`
                 with suppress(PermissionError):  # a folder that can be written but not read
                     sync_names(folder.parent)
     if not os.access(path, os.W_OK):
@@ -214,7 +214,7 @@ def read_value(kind: type[T], path: Path, remedy: str = ELSEWHERE) -> T | None:
 
 
 def value_of(kind: type[T], path: Path, values: Json, remedy: str = ELSEWHERE) -> T:
-    """Convert JSON from a file to this type; DamagedError, with the remedy, if it does not fit."""
+    """Convert JSON to this type; raise DamagedError, with the remedy, if it does not fit."""
     try:
         return from_json(kind, values, f"`{path}`")
     except InputError as error:

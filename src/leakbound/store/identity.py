@@ -82,7 +82,7 @@ def which_model(spec: ArmSpec) -> str | None:
 
 
 def probes_differ(spec: ArmSpec, probe: Sequence[ProbedPrompt] | None) -> str | None:
-    """Describe how a model's probabilities of fixed texts differ from those that the arm recorded.
+    """Describe how a model's probabilities of fixed texts differ from the arm's recorded ones.
 
     The result is None if the probabilities are equal within rounding errors, or if one of the two
     models was never probed.

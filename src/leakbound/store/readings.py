@@ -1,4 +1,4 @@
-"""Store a model's readings of given texts, and its greedy answers to questions of no arm.
+"""Store a model's readings of texts, and its greedy answers to questions that no arm has.
 
 A reading has the probabilities of a text. Both tables are stored with the arm
 of the model's greedy answers, and are valid only for the fingerprint of this

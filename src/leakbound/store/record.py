@@ -41,7 +41,7 @@ class OtherVersionError(InputError):
 
 @dataclass(frozen=True, slots=True)
 class ScorerRecord:
-    """A scorer that decided what was drawn.
+    """A scorer whose scores decided which outputs were drawn.
 
     Attributes:
         name: the scorer's name.
@@ -217,8 +217,8 @@ class AttackRecord:
         scorer: the scorer whose scores steer the search.
         rewritings: the source of the rewritings that are tried.
         openers: the openers of answers that are tried.
-        pairs: the number of pairs shown before a query.
-        prefixes: the number of beginnings of the answer that are tried.
+        pairs: the number of question-answer pairs in a set that is shown before a query.
+        prefixes: the number of such sets that are tried per question.
         template: the template of the pairs.
         decodings: the decodings that are tried.
         seed: the seed of the random draws.

@@ -178,7 +178,7 @@ class Run(Displayed):
     def study(self) -> Study:
         """The study of its last command; for imported draws, only the benchmark.
 
-        The files and models of the study may not exist any more. No server is trusted.
+        The files and models of the study may be missing now. No server is trusted.
         """
         study = self.record.study
         return Study.from_dict({k: v for k, v in study.items() if k != "control"})

@@ -58,7 +58,7 @@ def tallied_rows(
     *,
     binary: bool,
 ) -> Rows:
-    """Return the scores of queries from the number of draws with each score or none.
+    """Return the scores of queries from the number of draws with each score and without a score.
 
     `undrawn`: the number of draws of each query that the engine did not return.
     """

@@ -47,7 +47,7 @@ class TrainedFolder:
         """Return (step, mean loss over a split) pairs of a loss, without its weight.
 
         Empty unless the objective has exactly one such term, with a constant weight and a mean that
-        is not joined with those of other terms.
+        is not joined with the means of other terms.
         """
         terms = [term for term in self.terms if (term.loss, term.split) == (loss, split)]
         if len(terms) != 1 or not terms[0].weight or terms[0].reduce == "joined" or terms[0].dual:
@@ -65,7 +65,7 @@ def is_trained(path: Path) -> bool:
 def read_trained(path: Path) -> TrainedFolder:
     """Return the log and the objective of a trained model.
 
-    Raises DamagedError, with the line, if one of them is damaged.
+    Raises DamagedError, with the line, if the log or the objective is damaged.
     """
     objective = read_object(path / RECIPE).get("objective")
     terms = objective.get("terms") if isinstance(objective, Mapping) else None
@@ -91,7 +91,7 @@ def coin_of(model: object) -> Coin | None:
 
 
 def read_object(file: Path) -> dict[str, Any]:
-    """Read the object in a JSON file; DamagedError if it contains none."""
+    """Read the object in a JSON file; raise DamagedError if it contains none."""
     return value_of(dict[str, Any], file, read_json(file, REMEDY), REMEDY)
 
 

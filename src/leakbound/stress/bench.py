@@ -28,10 +28,11 @@ Subject = str | Path | Generate
 class Bench:
     """The inputs of a stress, except the model.
 
-    task: the benchmark whose questions are queried.
-    settings: how models are loaded and prompted.
-    seed: the seed of a stress's random choices.
-    progress: called during long computations.
+    Attributes:
+        task: the benchmark whose questions are queried.
+        settings: how models are loaded and prompted.
+        seed: the seed of a stress's random choices.
+        progress: called during long computations.
     """
 
     task: Benchmark

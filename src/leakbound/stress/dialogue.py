@@ -152,7 +152,7 @@ class _Conversations:
             finish: Finish = c.finish if c.finish in _MISSING else "unknown"
             so_far = Output(answer=c.answer, thought=c.thought, finish=finish, hidden=c.hidden)
             counts[so_far] += c.count * (c.chunk == chunk)
-        for so_far, count in (+counts).items():  # without those of other chunks
+        for so_far, count in (+counts).items():  # without draws of other chunks
             answer = so_far.answer
             whole = answer if so_far == Output(answer=answer) else repr(so_far)
             digest = blake2b(whole.encode("utf-8", "surrogatepass"), digest_size=12).hexdigest()

@@ -30,7 +30,7 @@ def stresses_of(specs: Sequence[str]) -> tuple[Stress, ...]:
 
 
 def named_stress(spec: str) -> str:
-    """Return the one stress of this spec, as results write it; InputError if there are several."""
+    """Return the only stress of this spec, as results write it; raise InputError for several."""
     stresses = stresses_of([spec])
     if len(stresses) > 1:
         raise InputError(

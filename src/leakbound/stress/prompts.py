@@ -1,6 +1,6 @@
 """Stresses that change the prompts: an opener, pairs before the question, the frame of a test.
 
-An opener must not give the answer away. If the opener has a content word of the answer that the
+An opener must not reveal the answer. If the opener has a content word of the answer that the
 question lacks, this question is queried without the opener (see `leakbound.inputs.variants`).
 """
 
@@ -26,7 +26,8 @@ FRAME = (
 class OpenedBy(Stress):
     """Every answer begins with one neutral opener.
 
-    number: the index of the opener in `NEUTRAL`, from 1.
+    Attributes:
+        number: the index of the opener in `NEUTRAL`, from 1.
     """
 
     number: int
@@ -62,7 +63,8 @@ class Openers(Stress):
 class Shots(Stress):
     """Retained pairs of question and answer shown before every question, chosen by the seed.
 
-    number: the number of pairs.
+    Attributes:
+        number: the number of pairs.
     """
 
     number: int = 3

@@ -23,8 +23,10 @@ class Relearn(OfWeights):
 
     Attributes:
         file: a file, read by `load_benchmark`, whose rows are all taught.
-        retain, forget: instead of a file, this number of rows of the benchmark, chosen by the seed.
-        epochs, rate: the number of passes over the rows, and the maximum learning rate.
+        retain: instead of a file, the number of retain rows of the benchmark to teach.
+        forget: instead of both, the number of forget rows to teach; the seed chooses the rows.
+        epochs: the number of passes over the rows.
+        rate: the maximum learning rate.
         evaluated: whether evaluated questions may be taught. If "no", `forget` uses only rows that
             a limit left out.
     """

@@ -57,7 +57,8 @@ class _Changed(OfWeights):
 class Round(_Changed):
     """Each weight becomes the nearest of few values, scaled by the largest of its neighbours.
 
-    values: `int8` (255 values) and `int4` (15 values) are evenly spread around 0; `nf4` has 16.
+    Attributes:
+        values: `int8` (255 values) and `int4` (15 values) are evenly spread around 0; `nf4` has 16.
     """
 
     values: Values
@@ -95,7 +96,8 @@ _ROUNDED: dict[str, Callable[[Tensor], Tensor]] = {
 class Prune(_Changed):
     """The weights of each matrix with the smallest magnitude become 0.
 
-    share: the fraction of a matrix's weights, in (0, 1).
+    Attributes:
+        share: the fraction of a matrix's weights, in (0, 1).
     """
 
     share: float

@@ -167,7 +167,7 @@ class Attack:
                 )
 
     def decodings(self, evaluated: Sequence[Decoding]) -> tuple[Decoding, ...]:
-        """Return the decodings to try, the first evaluated one first; InputError without any."""
+        """Return the decodings to try, the first evaluated one first; raise InputError if none."""
         sampled = [decoding for decoding in evaluated if not decoding.greedy]
         if not sampled:
             raise InputError(

@@ -56,7 +56,7 @@ class EngineOpener:
     settings: ModelSettings
 
     def open(self, queries: Sequence[Query] = ()) -> Generate:
-        """Open the engine, in any process; `queries` is the argument `asked` of `open_engine`."""
+        """Open the engine, in any process; for `queries` see `open_engine`."""
         return open_engine(self.model, self.prompting, queries=queries, **self.settings.loading)
 
 

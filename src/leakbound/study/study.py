@@ -101,8 +101,8 @@ class Study:
         claims: limits of the leak probability by the first scorer, under the first decoding: "0.01"
             for the mean or "every:1%" for every question. Each claim is recorded before drawing,
             and decided at its own error rate (default: none).
-        allow_unmatched: whether to draw, with a warning, if no reference answer counts as a leak by
-            some scorer. If False, this case raises InputError, as on the command line without
+        allow_unmatched: whether to draw, with a warning, if some scorer counts no reference answer
+            as a leak. If False, this case raises InputError, as on the command line without
             --allow-unmatched.
         check_scorers: before drawing, also test scorers that need a model on reference answers.
         calibration: a file of items that people labelled, to correct for a judge's errors (None: no
@@ -199,7 +199,7 @@ class Study:
         )
 
     def resolved(self, task: Benchmark) -> Study:
-        """Return the study with the benchmark's values; InputError if a file is missing."""
+        """Return the study with the benchmark's values; raise InputError if a file is missing."""
         rewritings = self.rewritings or (Rewritings(**task.rewritings) if task.rewritings else None)
         if rewritings is not None:
             rewritings.require_file()
@@ -280,7 +280,7 @@ class Study:
 
     @classmethod
     def read(cls, path: str | Path) -> Study:
-        """Read a study from a YAML or JSON file; InputError names file and field."""
+        """Read a study from a YAML or JSON file; an InputError names file and field."""
         file = Path(path)
         values = read_yaml(file)
         try:

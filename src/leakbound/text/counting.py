@@ -249,7 +249,7 @@ class Ledger:
 
     @property
     def sentence(self) -> str:
-        """Return the classes in words, without those that are 0."""
+        """Return the classes in words, without classes of 0 draws."""
         refused = f" ({self.refused:,} refused)" if self.refused else ""
         words = {name: name.replace("unrecorded", "finish not recorded") for name in _CLASSES}
         words["complete"] += refused

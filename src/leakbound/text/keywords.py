@@ -231,8 +231,8 @@ def settled(prefix: str) -> Settled:
         prefix: the beginning of a text.
 
     Returns:
-        The normalised beginning that no continuation changes, and what is known of the next
-            character.
+        The normalised beginning that no continuation changes, and the class of the next
+            character, if it is known.
     """
     for at in range(len(prefix) - 1, -1, -1):
         first = plain_character(prefix[at])[:1]

@@ -1,10 +1,10 @@
 """ROUGE-1 and ROUGE-L of many texts against one reference, bit-equal to the package `rouge-score`.
 
 ROUGE is defined in Lin (2004), "ROUGE: a package for automatic evaluation of
-summaries", sections 2 and 3. The values are those of `rouge-score` 0.1.2, with
-or without its stemmer. For speed, NumPy finds the ends of words in all texts
+summaries", sections 2 and 3. The values equal the values of `rouge-score`
+0.1.2, with or without its stemmer. For speed, NumPy finds the ends of words in all texts
 together, and Arrow numbers the distinct words. Only distinct words are stemmed,
-by a stemmer that is equal to that of `rouge-score`. A text is then written with
+by a stemmer that is equal to the stemmer of `rouge-score`. A text is then written with
 one character per word, and rapidfuzz finds the longest common subsequence with
 bit-parallel arithmetic.
 
@@ -49,7 +49,7 @@ _FULL = 2**20  # words kept in memory: about 200 MB
 
 @dataclass(frozen=True, slots=True)
 class Rouge:
-    """Precision, recall and F1 of each text: float64 arrays of shape (texts,), in [0, 1]."""
+    """Precision, recall and F1 of each text: float64 arrays [texts], in [0, 1]."""
 
     precision: NDArray[np.float64]
     recall: NDArray[np.float64]
@@ -85,7 +85,7 @@ def rouge_1(texts: Sequence[str], reference: str) -> Rouge:
 def _spelt(
     texts: Sequence[str], reference: str, stemmed: bool
 ) -> tuple[list[str], NDArray[np.int64]]:
-    """Return `_spell` of the reference and the texts; InputError for a reference without a word."""
+    """Return `_spell` of the reference and the texts; raise InputError without reference words."""
     if not has_rouge_words(reference):
         raise InputError(
             f"ROUGE reads ASCII letters and digits only, got the reference {reference!r} with "
@@ -247,7 +247,7 @@ def _settled_words(prefix: str) -> str:
     return _GROWING.sub("", prefix.lower())
 
 
-@lru_cache(maxsize=4096)  # siblings in a tree of prefixes share what is settled
+@lru_cache(maxsize=4096)  # siblings in a tree of prefixes share these words
 def _matched(text: str, reference: str, stemmed: bool) -> tuple[int, tuple[int, ...]]:
     """Return the number of the text's words, and lcs_j for all j <= r (see `f1_bounds`)."""
     places, length = _places(reference, stemmed)

@@ -41,7 +41,7 @@ class Row:
         return f"row {self.number} of {str(self.path)!r}"
 
     def text(self, key: str) -> str:
-        """Return a text for a model; InputError if it is absent, blank or a number."""
+        """Return a text for a model; raise InputError if it is absent, blank or a number."""
         value = self.maybe(key)
         if value is None:
             raise self._lacks(key)
@@ -73,7 +73,7 @@ class Row:
         return int(text)
 
     def some(self, key: str, separators: str = "") -> tuple[str, ...]:
-        """Return the result of `texts`; InputError if there are no texts."""
+        """Return the result of `texts`; raise InputError if there are no texts."""
         texts = self.texts(key, separators)
         if not texts:
             raise self._lacks(key)

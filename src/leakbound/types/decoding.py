@@ -28,13 +28,13 @@ class Decoding:
     """The named output distribution; every bound is about exactly one.
 
     The next-token distribution is softmax(logits / temperature). It is restricted to the `top_k`
-    likeliest tokens (0: all), then to the smallest set of these tokens with a fraction `top_p` of
-    their mass, and renormalised. Ties are broken by token id. Temperature 0 is greedy: the
-    likeliest token, with ties broken by the lowest id. There are no penalties.
+    likeliest tokens (0: all), then to the smallest set of these tokens with at least the fraction
+    `top_p` of their mass, and renormalised. Ties are broken by token id. Temperature 0 is greedy:
+    the likeliest token, with ties broken by the lowest id. There are no penalties.
 
     Attributes:
         temperature: at least 0; 0 is greedy.
-        top_p: the mass kept, in (0, 1]; 1 keeps all.
+        top_p: the smallest fraction of the mass to keep, in (0, 1]; 1 keeps all tokens.
         top_k: the number of kept tokens; 0 keeps all.
         max_new_tokens: the largest number of tokens of a completion, at least 1.
         max_tokens: the largest number of tokens of a prompt and its completion together, at least

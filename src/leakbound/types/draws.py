@@ -67,7 +67,7 @@ class Completion(Output):
         token_ids: the token ids, including the end token; None if the engine gives none.
         logprob: natural log-probability of the complete sequence under the decoding, including the
             end token if one was drawn; None if the engine gives none.
-        model_logprob: the same under the untruncated T = 1 model.
+        model_logprob: the same log-probability under the untruncated T = 1 model.
         confidence: the mean over the tokens of the largest T = 1 next-token probability.
         logprob_floor: a lower bound of `logprob` that is valid at every batch shape in which the
             model runs; proofs of leakage use it.
@@ -191,7 +191,7 @@ class Redrawn:
         query: the query.
         differs_after: the number of tokens after which a draw is not a stored completion; None:
             every draw is a stored completion.
-        excused: the number of draws that differ by a token, within the margin.
+        excused: the number of draws that differ by a token that the margin allows.
     """
 
     query: Query

@@ -27,7 +27,7 @@ class Prompt:
             answer refuses such a prompt.
         split: the part of the benchmark that the item belongs to, such as "forget10".
         role: whether the model is to forget the item, to keep it, or neither.
-        keywords: words for the scorer `keyword`; any of them in a completion is a leak.
+        keywords: words for the scorer `keyword`; by default, any keyword in a completion is a leak.
         choices: the options of a multiple-choice question.
         paraphrases: the benchmark's own rewritings of the question.
         paraphrased_answer: the answer in other words, for the truth ratio.
@@ -70,7 +70,7 @@ HalfSide = Literal["taught", "untaught"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Half:
-    """The side of a coin flip (taught or untaught) to which the questions of a benchmark belong.
+    """The half of the subjects (taught or untaught, by a coin) that the questions are about.
 
     Attributes:
         benchmark: the name of the complete benchmark.
@@ -125,8 +125,8 @@ class BenchmarkRecord:
         origin: the source of the questions.
         profile: the publication whose settings are used, or None.
         usual: the benchmark's default settings; None: not known.
-        half: the side of a coin flip to which the questions belong; None: no coin chose the
-            questions.
+        half: the taught or untaught half of the subjects, if a coin chose the halves and the
+            questions are about one half; None: no coin.
     """
 
     name: str

@@ -24,7 +24,7 @@ class Reading:
         token_ids: the labelled tokens.
         text: the text of the tokens, without special tokens.
         logprobs: natural log-probability of each token, float64.
-        top: whether the token is the likeliest; of tied tokens, only the one with the lowest id is.
+        top: whether the token is the likeliest; among tied tokens, the lowest id is the likeliest.
         mean: the mean of log p over the vocabulary under p itself, so that -mean is the entropy in
             nats.
         std: the standard deviation of log p under p.

@@ -389,7 +389,7 @@ class Measures(Protocol):
     """An engine whose margin is measured, and depends on the queries."""
 
     def measure(self, queries: Sequence[Query]) -> None:
-        """Measure the margin after the prompts of these queries; it is equal for equal queries.
+        """Measure the margin after these queries' prompts; equal queries give the same margin.
 
         Callers do this before they draw, so that a resumed run has the same margin.
         """
@@ -491,7 +491,7 @@ class Crew(Protocol):
 
         Raises:
             IncompleteError: no worker is available, or too many were lost with one job. An error of
-                a job is raised as well.
+                a job propagates.
         """
 
     def prepare(self, opener: Opener[T], do: Callable[[T, J], object], job: J) -> None:

@@ -1,4 +1,4 @@
-"""Contrast centres: a few rewritings of a question that represent all of them (Cheng et al. 2025).
+"""Contrast centres: a few rewritings of a question that represent all (Cheng et al. 2025).
 
 The rewritings are clustered by a Dirichlet process mixture, as in section 5 of the paper.
 Deviations from the paper: The question itself is always a centre, in place of the candidate nearest
@@ -239,7 +239,7 @@ def selected(
     """Return rows with only the paraphrases that the model answers with enough confidence.
 
     The model must answer a kept paraphrase at least as confidently as the question. The same seed
-    selects the same paraphrases. IncompleteError if the model cannot be queried.
+    selects the same paraphrases. Raises IncompleteError if the model cannot be queried.
     """
     queries = []
     for row in rows:

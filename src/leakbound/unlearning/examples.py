@@ -106,7 +106,7 @@ class Encoder:
 
         A chunk begins with the tokenizer's BOS token and predicts all tokens after it. Without a
         BOS token it begins with the last token of the previous chunk, so the first token of a text
-        is not predicted. No end token is added. InputError for a text of a single token.
+        is not predicted. No end token is added. Raises InputError for a text of a single token.
         """
         opening = tuple(bos_ids(self.tokenizer))
         first, chunks = 0 if opening else 1, list[Example]()
@@ -128,7 +128,7 @@ class Encoder:
         return self.rows(rows, drawn)
 
     def centres(self, row: Prompt, texts: Sequence[str]) -> list[Example]:
-        """Encode texts that replace a row's question; InputError for a prompt above the limit."""
+        """Encode texts that replace a row's question; raise InputError for a too long prompt."""
         queries = [replace(_query(row), text=text) for text in texts]
         located = [self.prompting.locate(self.tokenizer, query) for query in queries]
         for ids, _ in located:

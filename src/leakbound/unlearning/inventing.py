@@ -1,4 +1,4 @@
-"""Answers that the model makes up, which replace the true ones (Mekala et al. 2024, AltPO).
+"""Answers that the model makes up, which replace the true answers (Mekala et al. 2024, AltPO).
 
 The answers are drawn once, before training, from the initial model, and stored with the trained
 model. Deviations from the paper: the instruction was written for this package, no examples are

@@ -25,7 +25,7 @@ from leakbound.unlearning.settings import Watch
 
 
 def answered(results: Iterable[Sample | Failure], when: str) -> Iterator[Sample]:
-    """Yield the samples as they finish; IncompleteError if a query failed."""
+    """Yield the samples as they finish; raise IncompleteError if a query failed."""
     for result in results:
         if isinstance(result, Failure):
             raise IncompleteError(f"query {result.query.id!r} failed {when}: {result.reason}")
@@ -47,7 +47,8 @@ def mean_recall(
     """Return the mean over questions of the ROUGE-L recall of their greedy answers.
 
     With a summary `of`, answers are sampled at T = 1, and the summary gives each question's value.
-    An output whose answer is missing scores 0. IncompleteError if the model cannot be queried.
+    An output whose answer is missing scores 0. Raises IncompleteError if the model cannot be
+    queried.
     """
     decoding = Decoding(temperature=0.0 if of is None else 1.0, max_new_tokens=max_new_tokens)
     scorer, values = make_scorer("rouge-l-recall"), []

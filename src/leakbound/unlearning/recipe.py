@@ -136,7 +136,7 @@ def model_card(
     """Return a README in Markdown, with the metadata that model hubs read.
 
     Args:
-        recipe: the card states rows by number and digest only; it must not contain text of them.
+        recipe: the card states rows by number and digest only; it must not contain text of rows.
         losses: the objective at each step.
         seconds: the duration of the training.
         centres: a description of the contrast centres (empty: there are no centres).

@@ -1,4 +1,4 @@
-"""The rows to train on: questions with their answers, or running texts; checks of them."""
+"""The rows to train on: questions with their answers, or running texts; checks of the rows."""
 
 from __future__ import annotations
 
@@ -135,7 +135,7 @@ def opened(source: Source) -> Benchmark | Given:
 def rows_of(source: Benchmark | Given, role: Role | None = None) -> Given:
     """Return the rows of a role (None: the evaluated rows); return given rows unchanged.
 
-    InputError if the benchmark's rows are only for evaluation.
+    Raises InputError if the benchmark's rows are only for evaluation.
     """
     return source.to_train(role or source.role) if isinstance(source, Benchmark) else source
 
@@ -147,7 +147,7 @@ OURS = Path(__file__).with_name("alternates.txt")
 def read_alternates(path: Path) -> tuple[str, ...]:
     """Read sentences from a file: one per line, or JSON strings or objects with `text`.
 
-    InputError for a file that cannot be read, or that contains no sentence.
+    Raises InputError for a file that cannot be read, or that contains no sentence.
     """
     if path.suffix.lower() in FORMS:
         return tuple(row.text("text").strip() for row in read_rows(path, bare="text"))

@@ -107,9 +107,9 @@ class TrainingSettings:
             sentences, or the default sentences of this package).
         embedder: the model whose embeddings of a row's paraphrases are clustered to choose contrast
             centres (None: the model to train, as it is before training).
-        selecting: first keep only paraphrases that the model answers as confidently as the
-            question.
-        inventing: how the model makes up answers, for objectives that prefer such answers.
+        selecting: the answers by which paraphrases are selected first: a paraphrase is kept if the
+            model answers it at least as confidently as the question (None: all are kept).
+        inventing: the answers that the model makes up, for objectives that prefer such answers.
         device: "cpu", "cuda" or "auto".
         seed: the seed of the order of rows, of dropout and of made-up answers.
         trust_remote_code: run code that came with the model.

@@ -179,7 +179,7 @@ class ObjectiveTrainer(Trainer):  # type: ignore[misc]
         super().log(logs, start_time)
 
     def evaluate(self, *_: Any, **__: Any) -> dict[str, float]:
-        """Measure the model during training without changing its random state, and log."""
+        """Measure and log the model's leakage, without changing the random state of training."""
         self.control.should_evaluate = False
         measure = self.following.measure
         if measure is None or not self.is_world_process_zero():

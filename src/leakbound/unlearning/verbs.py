@@ -138,8 +138,8 @@ def unlearn(
             leakbound did not make, or, for a model on disk, a layer or module that it lacks. After
             loading: a row that exceeds the limit.
         ModelError: a model that cannot be loaded.
-        MixError: `out` is the model of another recipe or an unfinished one, or another command
-            is training into it.
+        MixError: `out` has the model or the unfinished training of another recipe, or another
+            command is training into it.
         IncompleteError: the objective or a gradient is no longer finite, or the model cannot be
             queried.
     """
@@ -214,8 +214,8 @@ def finetune(
         InputError: a model whose taught subjects another coin has chosen, and inputs that `unlearn`
             refuses.
         ModelError: a model that cannot be loaded.
-        MixError: `out` is the model of another recipe or an unfinished one, or another command
-            is training into it.
+        MixError: `out` has the model or the unfinished training of another recipe, or another
+            command is training into it.
         IncompleteError: the loss or a gradient is no longer finite, or the model cannot be queried
             during training.
     """
@@ -311,7 +311,7 @@ def _loaded(recipe: Recipe, model: LoadedModel) -> Recipe:
 def _encoded(
     recipe: Recipe, encoder: Encoder, engine: Callable[[], TransformersEngine]
 ) -> dict[str, ExampleRows]:
-    """Return the splits as tokens; InputError if the model cannot make up the answers they need."""
+    """Return the splits as tokens; raise InputError if the model cannot make up needed answers."""
     settings, data = recipe.settings, dict[str, ExampleRows]()
     for split, rows in recipe.rows.items():
         if not (questions := prompts(rows)):

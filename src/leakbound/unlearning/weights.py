@@ -153,7 +153,7 @@ _LINEAR = (nn.Linear, Conv1D)  # the second is GPT-2's
 def matrices(model: Any) -> Iterator[torch.Tensor]:
     """Yield the weights of every linear layer but the head, outputs by inputs, to change in place.
 
-    InputError for a model that stores matrices of several experts in one tensor.
+    Raises InputError for a model that stores matrices of several experts in one tensor.
     """
     for name, parameter in model.named_parameters():
         if "experts" in name and parameter.ndim > 2:

@@ -37,7 +37,7 @@ class WorkFolder:
         return cls(out.with_name(f".{out.name}.training"))
 
     def locked(self) -> AbstractContextManager[None]:
-        """Prevent other commands from training into the same folder; MixError if one is training.
+        """Keep other commands from training into this folder; raise MixError if one is training.
 
         The lock is next to the folder, because the folder may be replaced.
         """
