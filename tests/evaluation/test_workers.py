@@ -269,7 +269,7 @@ BARREN = FakeCluster(stillborn=frozenset(range(999_999)))
     [
         ("/absent/model", {}, ModelError, "no model folder"),
         ("", {"decodings": LONG}, InputError, "exceeds the model's context of 128"),
-        (CannedEngine({}), {}, InputError, "this is an engine, CannedEngine"),
+        (CannedEngine({}), {}, InputError, "got an engine, CannedEngine"),
         ("", {"workers": FakeCluster(rooms=(0,))}, IncompleteError, "available .* is busy"),
         ("", {"workers": BARREN}, IncompleteError, "no worker was available .* no leakbound"),
     ],

@@ -195,13 +195,13 @@ def test_the_command_at_work_is_named_until_it_has_ended(shelf: Path) -> None:
     with locked(shelf / "full", "bound"):
         row = rows(shelf)["full"]
     assert (row.state, row.look) == ("in progress", None)
-    assert row.note.startswith("all draws are stored; at work: `leakbound bound`")
+    assert row.note.startswith("all draws are stored; running: `leakbound bound`")
     run = shelf / "npo" / "run"
     unfinish(run)
     with locked(run, "evaluate"):
         row = rows(shelf)["npo/run"]
         assert row.state == "in progress"
-        assert f"at work: `leakbound evaluate` (pid {os.getpid()} on" in row.note
+        assert f"running: `leakbound evaluate` (pid {os.getpid()} on" in row.note
         assert row.look is not None
         assert 0 < row.look.share < 1
         assert row.look.done.startswith("1 of ")
@@ -210,8 +210,8 @@ def test_the_command_at_work_is_named_until_it_has_ended(shelf: Path) -> None:
         killed.wait()
     left = Holder(killed.pid, socket.gethostname(), "evaluate", "2026-01-02")
     (run / ".lock").write_text(json.dumps(asdict(left)))
-    assert "at work" not in rows(shelf)["npo/run"].note
+    assert "running: " not in rows(shelf)["npo/run"].note
     (run / ".lock").write_text(json.dumps(asdict(replace(left, host="gpu-7"))))
     assert "on gpu-7, since" in rows(shelf)["npo/run"].note
     (run / ".lock").write_text('{"pid": "x", "host": [], "command": "", "since": ""}')
-    assert "at work" not in rows(shelf)["npo/run"].note
+    assert "running: " not in rows(shelf)["npo/run"].note
