@@ -81,7 +81,7 @@ evaluate m --benchmark {questions} --out out --explore exact,forwards=0 =>
 {E} --claim 0.1 --temperature 0 => a temperature above 0
 {E} --claim 0.1 --scorer rouge-l-recall => such as 'rouge-l-recall>=0.5'
 {E} --prove 60 --proposal {model} =>
-    `{model}` is not a finished run | leakbound evaluate {model} | name that run
+    `{model}` is not a finished run | leakbound evaluate {model} | name the resulting run
 {E} --proposal x => `--proposal` x | `--prove`
 {E} --out facts.csv => --out | facts.csv | is a file
 {E} --out facts.csv/run => facts.csv/run | Not a directory | another

@@ -357,7 +357,7 @@ class Heedless(CannedEngine):
 def test_an_engine_that_ignores_its_job_is_refused(tmp_path: Path) -> None:
     made = Heedless(engine().texts)
     with pytest.raises(
-        ModelError, match=r"query 'p\d.*' where \d+ were planned. The engine ignores `Draws`"
+        ModelError, match=r"query 'p\d.*', but \d+ were planned. Correct the engine: it must"
     ):
         sampled(tmp_path / "r", made)
     made.other = True
