@@ -91,8 +91,8 @@ def _facts(engine: Any, _: None) -> tuple[dict[str, Any], list[str]]:
     """Return the attributes of an engine that are cheap to read, and the names of its methods."""
     if isinstance(engine, Keeps):
         raise InputError(
-            f"{type(engine).__name__} keeps its draws in the folder of the run, which workers do "
-            "not reach. Leave workers out for this model."
+            f"{type(engine).__name__} keeps its draws in the folder of the run, which workers "
+            "cannot access. Leave workers out for this model."
         )
     able = [name for name in _ABLE if callable(getattr(engine, name, None))]
     measures = "measure" in able
