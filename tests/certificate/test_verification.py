@@ -283,7 +283,7 @@ def test_the_digest_of_the_code(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
 
 
 def test_what_is_no_certificate_or_no_run(path: Path, tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="no run directory"):
+    with pytest.raises(InputError, match="not a run directory"):
         checked(path, tmp_path)
     (tmp_path / "list.json").write_text("[]")
     (tmp_path / "old.json").write_text('{"format": "leakbound certificate 4"}')

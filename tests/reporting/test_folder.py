@@ -97,7 +97,7 @@ WRECKS: dict[str, tuple[Callable[[Path], object], str, str]] = {
     "no questions": (without("prompts.parquet"), "damaged", "prompts.parquet"),
     "estimates": (written(b"PAR1", "estimates.parquet"), "damaged", TORN),
     "a pipe": (without("run.json", os.mkfifo), "damaged", "`run.json` of this run is not a file"),
-    "a folder": (without("run.json", Path.mkdir), "damaged", "no run directory"),
+    "a folder": (without("run.json", Path.mkdir), "damaged", "not a run directory"),
     "scores": (lambda run: shutil.rmtree(run / SCORES), "no bounds", "leakbound score"),
     "no estimates": (without("estimates.parquet"), "no bounds", "Run `leakbound bound` first"),
     "no part": (unfinish, "in progress", "arm 'target' lacks"),
