@@ -187,7 +187,7 @@ def test_links_that_lead_out_are_not_followed(shelf: Path, tmp_path: Path) -> No
     assert "`arms` of this run is a link to a folder" in listed["npo/run"].note
     assert "`run.json` of this run is a link" in listed["linked"].note
     assert listed["linked"].run is None
-    assert notes == ["`way out` was not searched: it links to outside."]
+    assert notes == ["`way out` was not searched: it links elsewhere."]
 
 
 def test_the_command_at_work_is_named_until_it_has_ended(shelf: Path) -> None:

@@ -309,7 +309,7 @@ class Comparison(Displayed):
         ]
         more = len(order) - len(cells)
         title = f"Scorer {scorer.name}: differences from {self.baseline}, by question"
-        note = f"{more:,} questions with smaller differences: see --format csv" if more else ""
+        note = f"not shown: {more:,} questions, see --format csv" if more else ""
         return Table.plain(title, ("Question", *self.labels[1:]), cells, note)
 
     def _leaderboard(self, scorer: Scorer) -> Table:
