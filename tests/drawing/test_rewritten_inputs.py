@@ -171,7 +171,7 @@ def test_a_source_runs_once(tmp_path: Path) -> None:
     with pytest.raises(MixError, match=r"sha256 of mine\.jsonl"):
         sampled(out, rewritings=from_file)
     file.write_text(json.dumps({"id": "p7", "rewriting": "What?"}))
-    with pytest.raises(InputError, match=r"'p7' .* A valid example is 'p0'"):
+    with pytest.raises(InputError, match=r"'p7' .* An existing .* is 'p0'"):
         sampled(tmp_path / "s", rewritings=from_file)
 
 
