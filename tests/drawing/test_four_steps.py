@@ -126,7 +126,7 @@ EXPLORED: dict[str, Any] = {"sampling": Explore("hybrid", 50)}
 Changes = list[tuple[dict[str, Any], str]]
 MIXED: list[tuple[dict[str, Any], Changes]] = [
     ({}, [
-        ({"sampling": FixedN(9)}, r"n = 8, fixed before .* has 9\..*--until"),
+        ({"sampling": FixedN(9)}, r"n = 8, .* has n = 9\..*--until"),
         ({"seed": 1}, "seed"),
         ({"decodings": (COLD,)}, "temperature"),
         ({"rewritings": RULES}, "it has None"),

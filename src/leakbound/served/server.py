@@ -225,8 +225,8 @@ class Server:
             if waited + pause > self.patience.longest_wait:
                 why = (
                     f"{failure}: the server requests a wait of {pause:,.4g} s after "
-                    f"{waited:,.0f} s without a reply. This is longer than --patience, "
-                    f"{self.patience.longest_wait:,g} s"
+                    f"{waited:,.0f} s without a reply, more than --patience allows "
+                    f"({self.patience.longest_wait:,g} s)"
                 )
                 self.abandon(why)
                 return why

@@ -48,7 +48,7 @@ class ArmKey:
         odd = any(c in "/\\:" or not c.isprintable() for c in text) or "" in text.split(" ")
         if odd or len(text) > _LONGEST:
             raise InputError(
-                f"{text[:_LONGEST]!r} cannot be an arm's name, because no folder can have it."
+                f"{text[:_LONGEST]!r} is not the name of an arm: no folder can have this name."
             )
 
     def __str__(self) -> str:
