@@ -132,7 +132,7 @@ finetune {model} --out out --texts a.txt --split forget => `--split` forget is n
 unlearn {model} --out out --objective ga => nothing to train on | --forget
 unlearn {model} --out out --objective gd --forget texts.txt => Name a retain set
 unlearn {model} --out out --objective gd --benchmark forget.csv =>
-    give the rows of that split the value retain in a column `role`
+    write retain in a column `role` for the rows of this split
 {U} finetune => Use `finetune` for plain training
 {U} npo --lora-alpha 8 => `--lora-alpha` 8.0 has no effect
 """

@@ -334,7 +334,7 @@ def test_fresh_has_a_rewriting_per_output(tmp_path: Path, monkeypatch: pytest.Mo
         ({"similarity": 0.5}, "None without an `embedder`, got 0.5"),
         ({"similarity": 1.5, "embedder": "e"}, r"in \[-1, 1\], got 1.5"),
         ({"design": "fresh"}, "'rules' are a finite list. Use `model:NAME`"),
-        ({"source": "none"}, "Pass no `rewritings`"),
+        ({"source": "none"}, "Omit `rewritings`"),
         ({"source": "rule"}, "unknown input 'rule'. Did you mean 'rules'"),
     ],
 )
