@@ -85,7 +85,7 @@ def test_the_worst_stress_is_corrected_for_selection(made: Run) -> None:
     assert worst.upper == pytest.approx(alone.upper)
     (excess,) = rows(made, arm="target", scope="most-leaking stress", beyond="control")
     assert 0.45 < excess.lower < excess.upper < 0.75
-    assert "under the one of 4 stresses that leaks most" in worst.target
+    assert "under the stress that leaks most, of 4 stresses" in worst.target
 
 
 def test_a_stress_without_a_control(tmp_path: Path) -> None:

@@ -295,7 +295,7 @@ class Comparison(Displayed):
                 cells.append(Cell(text, getattr(far, side), prose=True) if text else None)
             rows.append(cells)
         columns = ("Model", "Mean difference", "Rises", "Falls", "Largest rise", "Largest fall")
-        title = f"Scorer {scorer.name}: {quantity(scorer)} minus that of {self.baseline}"
+        title = f"Scorer {scorer.name}: difference in {quantity(scorer)} from {self.baseline}"
         labels = ", ".join(self.dependent)
         return Table.plain(title, columns, rows, labels and say("random numbers", labels=labels))
 

@@ -453,7 +453,7 @@ class ServedEngine:
                     form = require_draws(server, form, self.name)
         except NoReplyError as error:
             raise IncompleteError(
-                f"{self.name!r} could not be tried: {error}. Fix the server, then run the same "
+                f"the trial of {self.name!r} failed: {error}. Fix the server, then run the same "
                 "command again."
             ) from error
         failed = {"on": form.thinks == "no", "off": form.thinks != "off"}
