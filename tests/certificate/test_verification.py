@@ -431,7 +431,7 @@ def test_how_a_model_reads_fixed_questions(drawn: Run) -> None:
     engine.probe = (ProbedPrompt((1, 2), ((3, -0.5),)),)  # type: ignore[attr-defined]
     assert [check.name for check in of_model(drawn, engine)] == ["model", "log-probabilities"]
     arm.spec = replace(arm.spec, probe=engine.probe)  # type: ignore[attr-defined]
-    says = "the model gives fixed questions the recorded probabilities"
+    says = "the probabilities of the model after fixed questions are as recorded"
     assert of_model(arm, engine)[1] == Check("probe", "ok", says)
     arm.spec = replace(arm.spec, probe=(ProbedPrompt((1, 3), ((3, -0.5),)),))
     says = "the prompts of the fixed questions have different tokens"

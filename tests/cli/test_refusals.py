@@ -60,7 +60,7 @@ evaluate m --benchmrak fictitious => '--benchmark'
 {E} --profile scholen => unknown profile 'scholen' | 'scholten'
 {E} --profile leak-k => gold paraphrases | has none
 evaluate m --study scholten.yaml --profile tofu-legacy --out out =>
-    uses profile 'scholten' | --profile tofu-legacy | Leave one of them out
+    has profile 'scholten' | --profile tofu-legacy | Leave one of the two
 evaluate vllm:m --engine transformers --benchmark {questions} --out out =>
     `vllm:m` names its engine | `--engine transformers`
 {E} --until 'leak<=0.02' => 'leak<=0.02' | mean<=0.1

@@ -177,7 +177,7 @@ def check_model(arm: Arm, slug: str, engine: Generate, progress: Progress) -> It
     yield _same_model("model", arm, engine, "the model is the model that was sampled")
     if isinstance(engine, Probes) and arm.spec.probe is not None:
         difference = probes_differ(arm.spec, engine.probe)
-        says = "the model gives fixed questions the recorded probabilities"
+        says = "the probabilities of the model after fixed questions are as recorded"
         yield Check("probe", "ok" if difference is None else "differs", difference or says)
     try:
         yield _log_probabilities(arm, slug, engine, progress)
