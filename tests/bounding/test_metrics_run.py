@@ -333,7 +333,7 @@ def test_all_leaves_out_impossible_metrics_and_gives_reasons(tmp_path: Path) -> 
     assert lone.left_out["forget_self_bleu"] == "at least 2 draws of each question"
     run = run_of(tmp_path / "r", task=task, n=1)
     for reason in (
-        "prompts of the benchmark “mine”: forget 3",
+        "part of the benchmark “mine”: forget 3",
         "not computed without a control: forget_quality\n",
         "at least 2 draws of each question: ",
         "without a classifier, which `--metrics all,forget_fluency` loads",
@@ -420,7 +420,7 @@ def test_metrics_are_measured_again_offline(
     wanted = (*wanted, "--max-new-tokens", 4, "--device", "cpu", "--metrics", "all")
     assert "not counted: the probabilities and answers" in done(*wanted, "--dry-run").out
     shown = done(*wanted).out
-    assert f"prompts of the benchmark “{task}”: forget 2, retain 4, holdout 2" in shown
+    assert f"part of the benchmark “{task}”: forget 2, retain 4, holdout 2" in shown
     assert "forget_truth_ratio" in shown
     assert "not computed without a part 'real_authors'" in shown
     before = json.loads((out / "utility.json").read_text())

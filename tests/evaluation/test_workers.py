@@ -248,7 +248,7 @@ def test_other_models_are_refused(asked: Asked, tmp_path: Path, monkeypatch: Mon
         "leakbound.study.settings.open_engine",
         lambda model, prompting, **loading: open_engine(next(folders), prompting, **loading),
     )
-    with pytest.raises(ModelError, match=r"is not the model .* its weights differ"):
+    with pytest.raises(ModelError, match=r"differs from the model .*: weights\."):
         drawn(asked, tmp_path / "run", workers=FakeCluster())
 
 
