@@ -216,7 +216,7 @@ def test_another_metric_is_measured_from_stored_readings(tmp_path: Path) -> None
         ("retain_rouge_l_recall", "3 texts .* the greedy text of 'retain0'"),
         ("membership_gradient_norm", "12 texts"),
     ):
-        with pytest.raises(InputError, match=f"lacks {lacks}"):
+        with pytest.raises(InputError, match=f"no results for {lacks}"):
             measure_run(again, benchmark(), [name])
     run = run_of(run.path, metrics=["exact_memorisation", "membership_gradient_norm"])
     assert set(measure_run(run, benchmark(), ["forget_entropy"])["target"]) == {"forget_entropy"}
@@ -272,7 +272,7 @@ def test_a_finished_control_gives_its_readings_or_is_refused(
     names = ["forget_quality", "retain_rouge_l_recall"]
     done = run_of(tmp_path / "c", control(), metrics=["exact_memorisation"])
     engine = target()
-    with pytest.raises(InputError, match=r"`.*c` lacks 12 texts .* the paraphrased text of"):
+    with pytest.raises(InputError, match=r"`.*c` has no results for 12 .* the paraphrased text of"):
         run_of(tmp_path / "r", engine, metrics=names, control=done.path)
     assert engine.read_texts == []
     assert not (tmp_path / "r" / "run.json").exists()
