@@ -177,10 +177,7 @@ def compare_methods(
     controls = {label: m.run.arm(m.key.control) for label, m in targets.items()}
     lacking = [label for label, control in controls.items() if control is None]
     if lacking and len(lacking) < len(controls):
-        raise MixError(
-            f"only some runs have a control; runs without one: {_listed(lacking)}. Evaluate all "
-            "runs with a control, or all without."
-        )
+        raise MixError(f"runs without a control: {_listed(lacking)}. Give all runs one, or none.")
 
     medians, means = [], []
     for scorer, (method, labels) in product(scorers, methods.items()):

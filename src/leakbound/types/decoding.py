@@ -114,8 +114,7 @@ class Decoding:
         """The reason why output probabilities cannot be computed exactly; empty if they can."""
         if self.two_passes:
             return (
-                "adaptive temperature in two passes gives no exact probabilities. Use "
-                "adaptive_mode 'running'"
+                "adaptive_mode 'two_pass' gives no exact probabilities. Use adaptive_mode 'running'"
             )
         if self.max_tokens is not None:
             return (
