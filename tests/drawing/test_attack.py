@@ -426,7 +426,7 @@ def test_reasons_for_a_search_without_proofs() -> None:
     two_pass = Decoding(max_new_tokens=4, adaptive_temperature=0.7, adaptive_mode="two_pass")
     assert why_unproved(engine, [WORD], keyword) == ""
     assert "cannot bound the scores" in why_unproved(engine, [WORD], FakeScorer({}))
-    assert "two passes" in why_unproved(engine, [WORD, two_pass], keyword)
+    assert "two_pass" in why_unproved(engine, [WORD, two_pass], keyword)
     assert "cannot search for rare" in why_unproved(AskedEngine(lambda q, d: 0.1), [WORD], keyword)
 
 
