@@ -216,7 +216,7 @@ def test_another_metric_is_measured_from_stored_readings(tmp_path: Path) -> None
         ("retain_rouge_l_recall", "3 texts .* the greedy text of 'retain0'"),
         ("membership_gradient_norm", "12 texts"),
     ):
-        with pytest.raises(InputError, match=f"lacks {lacks}"):
+        with pytest.raises(InputError, match=f"no results for {lacks}"):
             measure_run(again, benchmark(), [name])
     run = run_of(run.path, metrics=["exact_memorisation", "membership_gradient_norm"])
     assert set(measure_run(run, benchmark(), ["forget_entropy"])["target"]) == {"forget_entropy"}
@@ -272,7 +272,7 @@ def test_a_finished_control_gives_its_readings_or_is_refused(
     names = ["forget_quality", "retain_rouge_l_recall"]
     done = run_of(tmp_path / "c", control(), metrics=["exact_memorisation"])
     engine = target()
-    with pytest.raises(InputError, match=r"`.*c` lacks 12 texts .* the paraphrased text of"):
+    with pytest.raises(InputError, match=r"`.*c` has no results for 12 .* the paraphrased text of"):
         run_of(tmp_path / "r", engine, metrics=names, control=done.path)
     assert engine.read_texts == []
     assert not (tmp_path / "r" / "run.json").exists()
@@ -333,7 +333,7 @@ def test_all_leaves_out_impossible_metrics_and_gives_reasons(tmp_path: Path) -> 
     assert lone.left_out["forget_self_bleu"] == "at least 2 draws of each question"
     run = run_of(tmp_path / "r", task=task, n=1)
     for reason in (
-        "prompts of the benchmark “mine”: forget 3",
+        "part of the benchmark “mine”: forget 3",
         "not computed without a control: forget_quality\n",
         "at least 2 draws of each question: ",
         "without a classifier, which `--metrics all,forget_fluency` loads",
@@ -420,7 +420,7 @@ def test_metrics_are_measured_again_offline(
     wanted = (*wanted, "--max-new-tokens", 4, "--device", "cpu", "--metrics", "all")
     assert "not counted: the probabilities and answers" in done(*wanted, "--dry-run").out
     shown = done(*wanted).out
-    assert f"prompts of the benchmark “{task}”: forget 2, retain 4, holdout 2" in shown
+    assert f"part of the benchmark “{task}”: forget 2, retain 4, holdout 2" in shown
     assert "forget_truth_ratio" in shown
     assert "not computed without a part 'real_authors'" in shown
     before = json.loads((out / "utility.json").read_text())

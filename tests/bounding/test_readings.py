@@ -28,7 +28,7 @@ THINKING = replace(CLEAN, thought="who was it")
 IN_THOUGHT, IN_BOTH = (replace(o, thought=f"it is {SECRET}") for o in (CLEAN, LEAK))
 IN_ANSWER = replace(LEAK, thought="who was it")
 SURE = "(99 % confidence, simultaneously for answer, thought and either)"
-NOT = "but this is not shown in the"
+NOT = "but is not shown to do so in the"
 
 
 def thinking_run(out: Path, outputs: Any, n: int = N, **more: Any) -> Run:
@@ -60,7 +60,9 @@ def test_the_card_names_the_part_that_leaks(outputs: Any, says: str, tmp_path: P
 def test_a_graded_scorer_names_the_part_above_the_control(tmp_path: Path) -> None:
     outputs, n = [(IN_THOUGHT, 50), (THINKING, 46)], 96
     run = thinking_run(tmp_path / "r", outputs, n, scorers=("rouge-l-recall",))
-    says = "the model scores above the control in the thought, but this is not shown in the answer"
+    says = (
+        "the model scores above the control in the thought, but is not shown to do so in the answer"
+    )
     assert leakbound.show(run).reads == f"{says} {SURE}"
     alone = given_run(tmp_path / "s", {"q0": outputs}, n, scorers=("rouge-l-recall",))
     assert leakbound.show(alone).reads == ""  # any text scores above 0

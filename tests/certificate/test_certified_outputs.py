@@ -150,7 +150,7 @@ def test_a_reading_that_cannot_be_claimed_is_refused(tmp_path: Path) -> None:
             leakbound.certify(hidden, max_leak=0.2, **how)
     assert claimed(hidden, of="thought", max_leak=0.1).verdict == "pass"  # 9 of 256 are missing
     run = given_run(tmp_path / "r", {"q0": [(THINKING, N)]}, N, scorers=("exact",))
-    with pytest.raises(InputError, match="'exact' reads answers only, so it takes no `of=thought`"):
+    with pytest.raises(InputError, match="'exact' reads answers only and has no setting `of="):
         leakbound.certify(run, max_leak=0.2, of="thought")
     with pytest.raises(InputError, match="reads the thought, but `--of answer` names another part"):
         leakbound.certify(run, max_leak=0.2, scorer="keyword:of=thought", of="answer")

@@ -152,7 +152,7 @@ def test_questions_given_in_other_words(run: Run) -> None:
     first, second, third = run.queries
     other = replace(second, text="Say nothing.")
     assert faults(asking(run, first, other, third))["queries"] == (
-        "the model was given other words for question 2 than those of the run"
+        "the model was given another text for question 2 than the run states"
     )
     assert faults(asking(run, first, second))["queries"] == (
         "2 questions were sampled, but the run has 3"
@@ -209,7 +209,7 @@ def test_rewritings(rewritten: Run) -> None:
     assert says == "the rewritings of 'q0' do not come from benchmark"
     moved = [queries[i] for i in (0, 3, 2, 1, 4, 5)]
     says = faults(asking(run, *moved), arm)["queries"]
-    assert says == "the rewritings do not have the order and the names of their questions"
+    assert says == "the order or the names of the rewritings do not follow from their questions"
 
 
 def test_a_rewriting_of_no_question_and_of_another_source(rewritten: Run) -> None:
@@ -219,7 +219,7 @@ def test_a_rewriting_of_no_question_and_of_another_source(rewritten: Run) -> Non
     says = "'q9~00' is not a rewriting of any question of the run"
     assert faults(asking(run, *queries, stranger), arm)["queries"].split("; ") == [
         says,
-        "the rewritings do not have the order and the names of their questions",
+        "the order or the names of the rewritings do not follow from their questions",
     ]
     kinds = ("original", "rules", "a") * 2
     mixed = [replace(q, source=kind) for q, kind in zip(queries, kinds, strict=True)]
@@ -246,7 +246,7 @@ def test_rewritings_of_a_file_have_its_kind(rewritten: Run) -> None:
     run.record = replace(run.record, inputs=replace(inputs, source="file:x.csv"))
     assert faults(asking(run, *queries), arm) == {}
     queries[1] = replace(queries[1], id="q0~07")
-    says = "the rewritings do not have the order and the names of their questions"
+    says = "the order or the names of the rewritings do not follow from their questions"
     assert faults(asking(run, *queries))["queries"] == says
     run.record = replace(run.record, inputs=replace(inputs, source="file:x.csv", ids=True))
     assert "queries" not in faults(run)
@@ -316,8 +316,8 @@ def test_looks_that_the_claim_does_not_plan(looked: Run) -> None:
     arm = looked.arms["target"]
     assert faults(looked, arm) == {}
     draws: Any = arm.spec.draws
-    says = f"the first look was after {draws.first + 1} draws, but the plan has this look after "
-    says += f"{draws.first}"
+    says = f"the first look was after {draws.first + 1} draws, but the plan has it after "
+    says += f"{draws.first} draws"
     planned(arm, draws=replace(draws, first=draws.first + 1))
     assert faults(looked, arm)["plan"] == says
     planned(arm, draws=draws)

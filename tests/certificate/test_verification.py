@@ -46,8 +46,9 @@ from tabled import benchmark as table_benchmark
 
 Values = dict[str, Any]
 SAME = "outputs have the log-probability that the model gives them"
-BARE = "have no recorded tokens or log-probability to compare"
-EDGE = "were not compared: rounding decides about their truncation"
+BARE = "were not compared: they lack recorded tokens or log-probabilities"
+BOTH = "an engine that records tokens and log-probability of every output"
+EDGE = "were not compared: rounding decides whether they are truncated"
 EVERY = {
     **dict.fromkeys(("digest", "run", "files", "scores", "estimates", "verdict", "sentence"), "ok"),
     **dict.fromkeys(("questions", "queries", "plan", "outputs", "events", "stated", "code"), "ok"),
@@ -283,7 +284,7 @@ def test_the_digest_of_the_code(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
 
 
 def test_what_is_no_certificate_or_no_run(path: Path, tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="no run directory"):
+    with pytest.raises(InputError, match="not a run directory"):
         checked(path, tmp_path)
     (tmp_path / "list.json").write_text("[]")
     (tmp_path / "old.json").write_text('{"format": "leakbound certificate 4"}')
@@ -430,7 +431,7 @@ def test_how_a_model_reads_fixed_questions(drawn: Run) -> None:
     engine.probe = (ProbedPrompt((1, 2), ((3, -0.5),)),)  # type: ignore[attr-defined]
     assert [check.name for check in of_model(drawn, engine)] == ["model", "log-probabilities"]
     arm.spec = replace(arm.spec, probe=engine.probe)  # type: ignore[attr-defined]
-    says = "the model gives fixed questions the recorded probabilities"
+    says = "the probabilities of the model after fixed questions are as recorded"
     assert of_model(arm, engine)[1] == Check("probe", "ok", says)
     arm.spec = replace(arm.spec, probe=(ProbedPrompt((1, 3), ((3, -0.5),)),))
     says = "the prompts of the fixed questions have different tokens"
@@ -485,7 +486,7 @@ def test_bare_outputs_are_named_by_row_unless_another_tool_drew_them(drawn: Run)
 
     rewrite(completions(drawn.path), bare)
     got = compared(drawn, engine)
-    both = "no tokens or no log-probability", "an engine that records both of every output"
+    both = "no tokens or no log-probability", BOTH
     names = [row["query_id"] for row in tables.read_table(completions(drawn.path)).to_pylist()]
     assert got == Check(
         "log-probabilities",
@@ -734,7 +735,7 @@ def test_the_check_states_what_was_drawn_again(arm: Arm) -> None:
         "2 of 3 parts, chosen at random now, were drawn again (1,200 draws); "
         f"{2 - altered} of these parts are equal to the stored parts. The check finds one altered "
         "part with probability 0.66, at least one of three with 0.962, and of ten with 0.999983. "
-        "It cannot find a seed that was selected among several"
+        "It cannot detect a seed that was selected among several"
     )
     assert seen == [Headway("drawing again", i, 2, "parts") for i in range(3)]
     assert {*check(arm, Redrawing(arm, "q0", "q2"), 1).differences} == {

@@ -52,7 +52,7 @@ def test_verify_calls_the_judge_of_the_user_without_the_key(theirs: Path, served
     file = theirs / "certificate.json"
     got = leakbound("verify", file, theirs)
     assert got.status == 6
-    assert "could not be compared: scores" in got.out
+    assert "not possible: scores" in got.out
     assert served.url in got.out
     assert served.asked == []
     done("verify", file, theirs, "--scorer", judge(served))

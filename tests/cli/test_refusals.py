@@ -56,11 +56,11 @@ evaluate m --benchmrak fictitious => '--benchmark'
 {E} --benchmark latin.csv => latin | not UTF-8
 {E} --benchmark unanswered.csv --scorer rouge-l-recall => unanswered/0002
 {E} --data nowhere --benchmark fictitious => `data` | nowhere | a folder that exists
-{E} --like nowhere => nowhere | no run directory | leakbound evaluate
+{E} --like nowhere => nowhere | not a run directory | leakbound evaluate
 {E} --profile scholen => unknown profile 'scholen' | 'scholten'
 {E} --profile leak-k => gold paraphrases | has none
 evaluate m --study scholten.yaml --profile tofu-legacy --out out =>
-    uses profile 'scholten' | --profile tofu-legacy | Leave one of them out
+    has profile 'scholten' | --profile tofu-legacy | Leave one of the two
 evaluate vllm:m --engine transformers --benchmark {questions} --out out =>
     `vllm:m` names its engine | `--engine transformers`
 {E} --until 'leak<=0.02' => 'leak<=0.02' | mean<=0.1
@@ -81,7 +81,7 @@ evaluate m --benchmark {questions} --out out --explore exact,forwards=0 =>
 {E} --claim 0.1 --temperature 0 => a temperature above 0
 {E} --claim 0.1 --scorer rouge-l-recall => such as 'rouge-l-recall>=0.5'
 {E} --prove 60 --proposal {model} =>
-    `{model}` is not a finished run | leakbound evaluate {model} | name that run
+    `{model}` is not a finished run | leakbound evaluate {model} | name the resulting run
 {E} --proposal x => `--proposal` x | `--prove`
 {E} --out facts.csv => --out | facts.csv | is a file
 {E} --out facts.csv/run => facts.csv/run | Not a directory | another
@@ -91,25 +91,25 @@ evaluate m --benchmark {questions} --out out --explore exact,forwards=0 =>
 {S} --attack 32 => `--only sample` | `leakbound evaluate`
 {S} --scorer exact => `--scorer` exact needs scores
 evaluate m --only sample --study prove.yaml --out out --dry-run => `prove` 60 needs scores
-evaluate m --only metrics => `m` is no run directory
+evaluate m --only metrics => `m` is not a run directory
 evaluate {finished} --only metrics -n 16 => `--samples` 16 has no effect with `--only metrics`
 evaluate {finished} --only metrics => `--metrics` is missing
-score empty => empty | no run directory
+score empty => empty | not a run directory
 bound {finished} --scorer contains => 'contains' | `leakbound score` first
 bound {finished} --confidence 99 => confidence | 99.0
 prove {finished} --scorer contains => leakbound score
 prove {finished} --model openai:http://127.0.0.1:9/v1#m => server
 report => Missing argument
-report {near} => Did you mean `{finished}`? | is no run directory
-report {finished} {leaky} => `--out` is needed
+report {near} => Did you mean `{finished}`? | is not a run directory
+report {finished} {leaky} => `--out` is missing
 report {leaky} {twin} --out page.html => same folder name | Rename
 report {leaky} {leaky} --out page.html => one run was given twice
 report {finished} --out empty => --out | empty | is a directory
-report empty => is no run directory, and no folder below it
+report empty => nor a folder below it is a run directory
 report emtpy => Did you mean `empty`?
 report facts.csv => facts.csv
 report {above} --out page.html => is a folder of runs
-show nope => nope | is no run directory
+show nope => nope | is not a run directory
 certify {leaky} --max-leak '1 of 9' => --max-leak | got '1 of 9'
 certify {leaky} --max-leak 0 => `max_leak` | 0.0 | such as 0.01
 certify {leaky} => --max-leak | Missing option
@@ -132,7 +132,7 @@ finetune {model} --out out --texts a.txt --split forget => `--split` forget is n
 unlearn {model} --out out --objective ga => nothing to train on | --forget
 unlearn {model} --out out --objective gd --forget texts.txt => Name a retain set
 unlearn {model} --out out --objective gd --benchmark forget.csv =>
-    give the rows of that split the value retain in a column `role`
+    write retain in a column `role` for the rows of this split
 {U} finetune => Use `finetune` for plain training
 {U} npo --lora-alpha 8 => `--lora-alpha` 8.0 has no effect
 """

@@ -127,7 +127,7 @@ def test_undrawable_runs_are_unchecked(model: Path, questions: Path, tmp_path: P
     evaluate(f"{model}", study, out=half, n=4, settings=ModelSettings(dtype="bfloat16"))
     for run, why in {
         explored: "after an exploration, the parts depend",
-        half: "no exact mode",
+        half: "give no exact probabilities",
     }.items():
         certify(run)
         status, check = checked(run, model, "draws", "--redraw", 1)
@@ -149,7 +149,7 @@ def test_other_end_tokens(evaluating: Words, model: Path, run: Path, tmp_path: P
     assert "model: end_tokens" in seen.out
     file_of(run).unlink()  # as a command leaves it that is killed before its last part
     resumed = leakbound("evaluate", own, *evaluating[2:], run)
-    refused(resumed, "ends its answers at other tokens", "[2, 5, 8]")
+    refused(resumed, "has other end tokens", "[2, 5, 8]")
 
 
 def test_the_probe_finds_changes_without_a_fingerprint(

@@ -413,7 +413,7 @@ def test_a_question_that_leaks_in_its_own_words_is_drawn_immediately(tmp_path: P
 def test_a_search_without_proofs_draws_and_notes_it(tmp_path: Path) -> None:
     engine = TableEngine(seldom, margin=math.inf)
     run = searched(tmp_path / "r", engine)
-    assert any("searches only by draws" in note and "half precision" in note for note in run.notes)
+    assert any("only with draws" in note and "half precision" in note for note in run.notes)
     assert run.record.attack is not None
     assert run.record.attack.forwards_per_token is None
     assert not any(how == "proof" for how, *_ in engine.asked)
@@ -426,7 +426,7 @@ def test_reasons_for_a_search_without_proofs() -> None:
     two_pass = Decoding(max_new_tokens=4, adaptive_temperature=0.7, adaptive_mode="two_pass")
     assert why_unproved(engine, [WORD], keyword) == ""
     assert "cannot bound the scores" in why_unproved(engine, [WORD], FakeScorer({}))
-    assert "two passes" in why_unproved(engine, [WORD, two_pass], keyword)
+    assert "two_pass" in why_unproved(engine, [WORD, two_pass], keyword)
     assert "cannot search for rare" in why_unproved(AskedEngine(lambda q, d: 0.1), [WORD], keyword)
 
 

@@ -88,7 +88,7 @@ CHECKED: list[tuple[dict[str, Any], str]] = [
     ({"model": "openai:http://x/v1#m", "sampling": Explore("auto")}, "cannot be explored"),
     ({"model": "openai:http://x/v1#m", "prove": Prove(9)}, "searched for rare leaks"),
     ({"stress": ("round:int4",)}, "'round:int4' changes weights, and .* is an engine"),
-    ({"stress": ("shots:99",)}, "has fewer that do not reveal"),
+    ({"stress": ("shots:99",)}, "has fewer pairs that do not reveal"),
     ({"slice": "1/4", "attack": Attack(64)}, "`--attack` needs all questions"),
     ({"slice": "1/4", "prove": Prove(9)}, "`--prove` needs all questions"),
     ({"slice": "1/4", "stress": ("round:int4",)}, "`--under` needs all questions"),
@@ -126,7 +126,7 @@ EXPLORED: dict[str, Any] = {"sampling": Explore("hybrid", 50)}
 Changes = list[tuple[dict[str, Any], str]]
 MIXED: list[tuple[dict[str, Any], Changes]] = [
     ({}, [
-        ({"sampling": FixedN(9)}, r"n = 8, fixed before .* has 9\..*--until"),
+        ({"sampling": FixedN(9)}, r"n = 8, .* has n = 9\..*--until"),
         ({"seed": 1}, "seed"),
         ({"decodings": (COLD,)}, "temperature"),
         ({"rewritings": RULES}, "it has None"),

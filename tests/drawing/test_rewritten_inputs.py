@@ -171,7 +171,7 @@ def test_a_source_runs_once(tmp_path: Path) -> None:
     with pytest.raises(MixError, match=r"sha256 of mine\.jsonl"):
         sampled(out, rewritings=from_file)
     file.write_text(json.dumps({"id": "p7", "rewriting": "What?"}))
-    with pytest.raises(InputError, match=r"'p7' .* A valid example is 'p0'"):
+    with pytest.raises(InputError, match=r"'p7' .* An existing .* is 'p0'"):
         sampled(tmp_path / "s", rewritings=from_file)
 
 
@@ -334,7 +334,7 @@ def test_fresh_has_a_rewriting_per_output(tmp_path: Path, monkeypatch: pytest.Mo
         ({"similarity": 0.5}, "None without an `embedder`, got 0.5"),
         ({"similarity": 1.5, "embedder": "e"}, r"in \[-1, 1\], got 1.5"),
         ({"design": "fresh"}, "'rules' are a finite list. Use `model:NAME`"),
-        ({"source": "none"}, "Pass no `rewritings`"),
+        ({"source": "none"}, "Omit `rewritings`"),
         ({"source": "rule"}, "unknown input 'rule'. Did you mean 'rules'"),
     ],
 )
@@ -357,7 +357,7 @@ class Heedless(CannedEngine):
 def test_an_engine_that_ignores_its_job_is_refused(tmp_path: Path) -> None:
     made = Heedless(engine().texts)
     with pytest.raises(
-        ModelError, match=r"query 'p\d.*' where \d+ were planned. The engine ignores `Draws`"
+        ModelError, match=r"query 'p\d.*', but \d+ were planned. Correct the engine: it must"
     ):
         sampled(tmp_path / "r", made)
     made.other = True

@@ -85,7 +85,7 @@ def test_the_worst_stress_is_corrected_for_selection(made: Run) -> None:
     assert worst.upper == pytest.approx(alone.upper)
     (excess,) = rows(made, arm="target", scope="most-leaking stress", beyond="control")
     assert 0.45 < excess.lower < excess.upper < 0.75
-    assert "under the one of 4 stresses that leaks most" in worst.target
+    assert "under the stress that leaks most, of 4 stresses" in worst.target
 
 
 def test_a_stress_without_a_control(tmp_path: Path) -> None:
@@ -175,7 +175,7 @@ def test_on_the_command_line(tmp_path: Path) -> None:
     rows.write_text("question,answer,keywords\nwho wrote red,Ann,Ann\nwho wrote sky,Bob,Bob\n")
     words = ["stress", model, "--benchmark", rows, "-n", 4, "--max-new-tokens", 2]
     words += ["--scorer", "keyword", "--out", tmp_path / "run"]
-    assert "not counted: 8 stressed arms; each costs as much" in done(*words, "--dry-run").out
+    assert "not counted: 8 stressed arms; each costs at least" in done(*words, "--dry-run").out
     few = ("--under", "round:int4", "--under", "opener:1")
     assert "under the worst of 2 stresses" in done(*words, *few).out
     assert Run.open(tmp_path / "run").study.stress[0] == "round:int4"

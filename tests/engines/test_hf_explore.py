@@ -194,7 +194,7 @@ def test_floors_of_draws_hold_in_other_batch_shapes(decoding: Decoding) -> None:
     [
         (torch.float32, TWO_PASS, "adaptive_mode 'running'"),
         (torch.bfloat16, PLAIN, "bfloat16.*--dtype float32"),
-        (torch.float32, Decoding(max_tokens=9), "max_tokens 9 bounds prompt and completion"),
+        (torch.float32, Decoding(max_tokens=9), "max_tokens 9 limits prompt and completion"),
     ],
     ids=["two passes", "half precision", "max_tokens"],
 )

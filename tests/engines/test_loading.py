@@ -63,7 +63,7 @@ def test_a_damaged_folder_is_refused_with_what_is_wrong(folder: Path, name: str)
 REFUSED: dict[str, tuple[Callable[[str], object], str]] = {
     "a file": (lambda f: load_model(f"{f}/{WEIGHTS}"), "is a file"),
     "nowhere": (lambda f: load_model(f"{f}/elsewhere"), "no model folder"),
-    "not on the hub": (lambda _: load_model("nobody/none-such"), "the hub did not give it"),
+    "not on the hub": (lambda _: load_model("nobody/none-such"), "from the hub failed"),
     "a dtype": (lambda f: load_model(f, dtype="int8"), "must be one of"),
     "a device": (lambda f: load_model(f, device="tpu"), "must be one of"),
     "a GPU": (lambda f: load_model(f, device="cuda"), "no GPU"),
@@ -165,7 +165,7 @@ def bert(folder: Path, kind: Any, **settings: Any) -> str:
 def test_a_model_that_looks_ahead_is_refused(kind: Any, dtype: str, tmp_path: Path) -> None:
     """transformers gives it a head that generates, silently; the last one has no telling name."""
     folder = bert(tmp_path / "bert", kind)
-    named = rf"`{folder}` is no causal language model \({kind.__name__}\).+left to right"
+    named = rf"`{folder}` is not a causal language model \({kind.__name__}\).+left to right"
     with pytest.raises(ModelError, match=named):
         load_model(folder, dtype=dtype)
 

@@ -127,7 +127,7 @@ def test_a_token_across_the_boundary_is_never_forced() -> None:
     forced = made.force([(WHO, "Ann"), (other, "Bob"), (WHO, "Bob")], Decoding())
     assert [one is None for one in forced] == [True, False, False]
     (note,) = made.usage.notes
-    assert "prove nothing" in note
+    assert "used in proofs" in note
     assert "'who'" in note
     assert "'other'" not in note
     assert made.read([(WHO, "Ann")])[0].token_ids == joined.answer

@@ -195,7 +195,7 @@ def test_options_that_are_not_taken_are_refused(options: str, said: str, model: 
 @pytest.mark.parametrize(
     ("decoding", "said"),
     [
-        (Decoding(adaptive_temperature=0.5), "no adaptive_temperature"),
+        (Decoding(adaptive_temperature=0.5), "not support adaptive_temperature"),
         (Decoding(temperature=0.001), "not draw at a temperature between 0 and 0.01"),
         (Decoding(max_new_tokens=200), "exceeds the model's context of 128"),
     ],

@@ -79,7 +79,7 @@ def test_refusals_come_before_draws(others: str, tmp_path: Path) -> None:
     file = tmp_path / "same.csv"
     file.write_text("question,answer,keywords\nWho  wrote 0?,It is hush.,hush\n")
     wanted, out = AskedEngine(taught), tmp_path / "run"
-    with pytest.raises(InputError, match="include evaluated questions, the first"):
+    with pytest.raises(InputError, match="include evaluated questions, such as"):
         evaluate(wanted, TASK, out=out, control_questions=str(file), scorers=("keyword",))
     with pytest.raises(InputError, match="workers open it elsewhere"):
         evaluate("m", TASK, out=out, control_questions=others, workers=RayWorkers("local"))

@@ -204,7 +204,7 @@ def test_a_confidence_too_near_1_is_refused_before_draws(tmp_path: Path) -> None
     with pytest.raises(InputError, match="too near 1"):
         certify(run, max_leak=0.5, confidence=0.99999999999)
     require_confidence(1 - 1e-10, 400)
-    with pytest.raises(InputError, match=r"about 5,000 questions, .* below 2e-10. Use .* or less"):
+    with pytest.raises(InputError, match=r"5,000 questions, .* at least 2e-10. Use .* or less"):
         require_confidence(1 - 1e-10, 5_000)
 
 

@@ -158,7 +158,7 @@ TASK = load_benchmark("fictitious:authors=6")
         (partial(Study, sampling=256), r"got 256. Use FixedN\(1024\)"),
         (partial(Study, TASK, limit=5), "`limit` 5 is for named benchmarks"),
         (partial(Attack, 16, temperatures=(0.0, 1.0)), "above 0"),
-        (partial(evaluate, "m", TASK, n=4, sampling=FixedN(4), **OUT), "`n` 4 is short for"),
+        (partial(evaluate, "m", TASK, n=4, sampling=FixedN(4), **OUT), "`n` 4 sets `sampling`"),
         (partial(evaluate, "m", Study(), **OUT), "`--benchmark` is missing"),
         (partial(evaluate, "m", "b", n="5", **OUT), "`n` must be a whole number, got '5'. Change"),
         (partial(evaluate, "m", "b", nn=5, **OUT), "no argument `nn`. Did you mean 'n'"),
@@ -224,7 +224,7 @@ def test_the_profile_cheng_selects_rewritings_without_filters(data: Path) -> Non
     assert seen.rewritings == Rewritings("model:M", ids=True, filters=False)
     (note,) = replace(seen, rho=3.0).departures(study.load())
     assert note.endswith("rho 3.0, not 2.0; source 'model:M', not 'rules'")
-    with pytest.raises(InputError, match="no profile with rewritings"):
+    with pytest.raises(InputError, match="omit profiles with rewritings"):
         said(**named, inputs="none")
 
 

@@ -248,7 +248,7 @@ def test_other_models_are_refused(asked: Asked, tmp_path: Path, monkeypatch: Mon
         "leakbound.study.settings.open_engine",
         lambda model, prompting, **loading: open_engine(next(folders), prompting, **loading),
     )
-    with pytest.raises(ModelError, match=r"is not the model .* its weights differ"):
+    with pytest.raises(ModelError, match=r"differs from the model .*: weights\."):
         drawn(asked, tmp_path / "run", workers=FakeCluster())
 
 
@@ -269,7 +269,7 @@ BARREN = FakeCluster(stillborn=frozenset(range(999_999)))
     [
         ("/absent/model", {}, ModelError, "no model folder"),
         ("", {"decodings": LONG}, InputError, "exceeds the model's context of 128"),
-        (CannedEngine({}), {}, InputError, "this is an engine, CannedEngine"),
+        (CannedEngine({}), {}, InputError, "got an engine, CannedEngine"),
         ("", {"workers": FakeCluster(rooms=(0,))}, IncompleteError, "available .* is busy"),
         ("", {"workers": BARREN}, IncompleteError, "no worker was available .* no leakbound"),
     ],

@@ -136,7 +136,7 @@ def test_the_example_package_is_found(tmp_path: Path, monkeypatch: pytest.Monkey
     for verb in ("show", "bound"):
         ended = leakbound(verb, out)
         refused(
-            ended, "first-word", "of the package leakbound_capitals 0.1.0, which this installation"
+            ended, "first-word", "of the package leakbound_capitals 0.1.0, which is not installed"
         )
         refused(ended, "Install it", f"leakbound bound {out} --scorer NAME")
 

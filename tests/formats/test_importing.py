@@ -219,7 +219,7 @@ def test_a_run_without_a_scorer_of_its_own_needs_one(tmp_path: Path, write: Writ
     out = tmp_path / "run"
     done("import", write("s.jsonl", 0.2, 20, answer=None), "--out", out)
     for step in ("score", "bound"):
-        refused(leakbound(step, out), "names no scorer")
+        refused(leakbound(step, out), "names a scorer")
 
 
 Rows = list[dict[str, Any]]

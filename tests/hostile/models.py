@@ -197,7 +197,7 @@ TAKEN = frozenset({"an unknown quantisation"})
 """transformers skips it; all weights are present, each in its own shape."""
 REASONS: Mapping[str, str] = {
     "no config": r"no config\.json. Name a model folder",
-    "a run": r"It is a run\. Name the model that was evaluated\.",
+    "a run": r"The folder is a run\. Name the model that was evaluated\.",
     "an unknown model type": "cannot be loaded",
     "code of its own": "--trust-remote-code",
     "weights cut in half": "cut short or damaged",

@@ -194,7 +194,7 @@ def test_what_cannot_be_read_or_is_not_there_is_refused(made: Made, tmp_path: Pa
     (broken / "training.jsonl").write_text('{"step": 1}\n{"loss": \n')
     for given, how, error, why in (
         ([], {}, InputError, "no run was given"),
-        ([tmp_path], {}, InputError, "is no run directory"),
+        ([tmp_path], {}, InputError, "is not a run directory"),
         ([made.runs[0]] * 2, {}, InputError, "one run was given twice"),
         ([damaged], {}, DamagedError, r"estimates\.parquet"),
         ([broken], {}, DamagedError, r"training\.jsonl`, line 2"),

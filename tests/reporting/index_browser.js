@@ -14,7 +14,7 @@ const names = (tab) => tab.locator("#runs tbody tr:visible th").evaluateAll((cel
 async function use(tab) {
   const sorted = [];
   for (let press = 0; press < 2; press++) {
-    await tab.locator("#runs thead button", { hasText: "How much" }).press("Enter");
+    await tab.locator("#runs thead button", { hasText: "Leakage" }).press("Enter");
     sorted.push(await tab.locator("#runs .number").evaluateAll((cells) =>
       cells.map((cell) => cell.dataset.value).filter(Boolean).map(Number)));
   }

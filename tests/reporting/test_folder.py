@@ -93,11 +93,11 @@ WRECKS: dict[str, tuple[Callable[[Path], object], str, str]] = {
     "no JSON": (written(b"{"), "damaged", NO_JSON),
     "nested": (written(b"[" * 100_000), "damaged", NO_JSON),
     "changed": (changed(study=NUL), "damaged", CHANGED),
-    "version": (changed(format=1), "other version", "has format 1 of leakbound"),
+    "version": (changed(format=1), "other version", "has format 1 (leakbound"),
     "no questions": (without("prompts.parquet"), "damaged", "prompts.parquet"),
     "estimates": (written(b"PAR1", "estimates.parquet"), "damaged", TORN),
     "a pipe": (without("run.json", os.mkfifo), "damaged", "`run.json` of this run is not a file"),
-    "a folder": (without("run.json", Path.mkdir), "damaged", "no run directory"),
+    "a folder": (without("run.json", Path.mkdir), "damaged", "not a run directory"),
     "scores": (lambda run: shutil.rmtree(run / SCORES), "no bounds", "leakbound score"),
     "no estimates": (without("estimates.parquet"), "no bounds", "Run `leakbound bound` first"),
     "no part": (unfinish, "in progress", "arm 'target' lacks"),
@@ -187,7 +187,7 @@ def test_links_that_lead_out_are_not_followed(shelf: Path, tmp_path: Path) -> No
     assert "`arms` of this run is a link to a folder" in listed["npo/run"].note
     assert "`run.json` of this run is a link" in listed["linked"].note
     assert listed["linked"].run is None
-    assert notes == ["`way out` was not searched: it links to outside."]
+    assert notes == ["`way out` was not searched: it links elsewhere."]
 
 
 def test_the_command_at_work_is_named_until_it_has_ended(shelf: Path) -> None:
@@ -195,13 +195,13 @@ def test_the_command_at_work_is_named_until_it_has_ended(shelf: Path) -> None:
     with locked(shelf / "full", "bound"):
         row = rows(shelf)["full"]
     assert (row.state, row.look) == ("in progress", None)
-    assert row.note.startswith("all draws are stored; at work: `leakbound bound`")
+    assert row.note.startswith("all draws are stored; running: `leakbound bound`")
     run = shelf / "npo" / "run"
     unfinish(run)
     with locked(run, "evaluate"):
         row = rows(shelf)["npo/run"]
         assert row.state == "in progress"
-        assert f"at work: `leakbound evaluate` (pid {os.getpid()} on" in row.note
+        assert f"running: `leakbound evaluate` (pid {os.getpid()} on" in row.note
         assert row.look is not None
         assert 0 < row.look.share < 1
         assert row.look.done.startswith("1 of ")
@@ -210,8 +210,8 @@ def test_the_command_at_work_is_named_until_it_has_ended(shelf: Path) -> None:
         killed.wait()
     left = Holder(killed.pid, socket.gethostname(), "evaluate", "2026-01-02")
     (run / ".lock").write_text(json.dumps(asdict(left)))
-    assert "at work" not in rows(shelf)["npo/run"].note
+    assert "running: " not in rows(shelf)["npo/run"].note
     (run / ".lock").write_text(json.dumps(asdict(replace(left, host="gpu-7"))))
     assert "on gpu-7, since" in rows(shelf)["npo/run"].note
     (run / ".lock").write_text('{"pid": "x", "host": [], "command": "", "since": ""}')
-    assert "at work" not in rows(shelf)["npo/run"].note
+    assert "running: " not in rows(shelf)["npo/run"].note

@@ -240,7 +240,7 @@ def test_rows_are_sorted_and_filtered_by_verdict_and_number(tmp_path: Path) -> N
         number = Run.open(tmp_path / name).verdict.number
         (row,) = (row for row in read.rows if f">{name}<" in row)
         assert f'data-verdict="{kind}"' in row
-        assert re.findall(r'data-label="(?:Verdict|How much)" data-value="([^"]*)"', row) == [
+        assert re.findall(r'data-label="(?:Verdict|Leakage)" data-value="([^"]*)"', row) == [
             str(options.index(kind)), str(number.value)
         ]  # fmt: skip
     assert "LEAKS on average and at the worst question" in read.row("loud")
@@ -277,8 +277,8 @@ def test_a_folder_without_runs_is_refused_and_stays_as_it_is(tmp_path: Path) -> 
     with pytest.raises(InputError) as refusal:
         write_index(tmp_path)
     assert str(refusal.value) == (
-        f"`{tmp_path}` is no run directory, and no folder below it is one: none has a run.json. "
+        f"neither `{tmp_path}` nor a folder below it is a run directory: none has a run.json. "
         f"Make one with `leakbound evaluate … --out {tmp_path}/NAME`. "
-        "`notes/way out` was not searched: it links to outside."
+        "`notes/way out` was not searched: it links elsewhere."
     )
     assert [path.name for path in tmp_path.iterdir()] == ["notes"]

@@ -113,7 +113,7 @@ def test_specs(spec: str, scorer: Scorer) -> None:
         ("edit", r"needs its setting 'within'. Write `edit:within=…`"),
         ("hamming<=-1", "0 or more, got -1"),
         *((f"rouge-l-recall>={at}", r"\(0, 1\]") for at in (0, -1, 1.5, "nan")),
-        ("keyword<=2", "'keyword' does not count changes, so it takes no `<=`"),
+        ("keyword<=2", "'keyword' counts no changes, so `<=` is not valid"),
         ("classifier:label=x", "needs its setting 'model'"),
         ("entailment:rouge=1.5", r"`rouge` must be in \[0, 1\], got 1\.5"),
     ],

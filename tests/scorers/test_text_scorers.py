@@ -63,8 +63,8 @@ def test_rouge_names_answers_whose_distinguishing_words_it_drops(spec: str) -> N
     scorer = make_scorer(spec)
     assert scorer.score(["the code name is", "蓝鸟"], DROPPED[0]) == [1, 0]
     (note,) = check_prompts(scorer, DROPPED)
-    assert "drops words such as '蓝鸟' of 4 answers" in note
-    assert "('p1', 'p2', 'p5' and 1 more), because ROUGE" in note
+    assert "drops words of 4 answers" in note
+    assert "('p1', 'p2', 'p5' and 1 more), such as" in note
     assert check_prompts(scorer, DROPPED[2:4]) == []
     with pytest.raises(InputError, match=r"'蓝鸟'.*: 'p1'\. Use `contains`"):
         check_prompts(scorer, [DROPPED[0], DROPPED[3]])

@@ -151,7 +151,7 @@ def test_stated_waits_end_with_the_patience(
         chat.engine("").requests([1])  # negotiates
         ticks = count()
         monkeypatch.setattr(server, "time", SimpleNamespace(monotonic=lambda: next(ticks) / 10))
-        with pytest.raises(IncompleteError, match=r"429.* 0\.01 s after .*--patience is 0\.5 s"):
+        with pytest.raises(IncompleteError, match=r"429.* 0\.01 s after .*--patience .*0\.5 s"):
             chat.chat([asks("what"), asks("why")], GREEDY, 0)
     assert served.texts == ["what"] * 5
 
@@ -269,7 +269,7 @@ def test_what_is_refused_has_no_reply(tmp_path: Path) -> None:
         (fails(403), "403"),
         (fails(404), r"404.*/v1"),
         (fails(418), "418"),
-        (fails(307, Location="http://127.0.0.1:1/v1"), "redirects"),
+        (fails(307, Location="http://127.0.0.1:1/v1"), "target of the redirect"),
         (fails(429, Retry_After="3600"), r"429.*same command"),  # longer than is waited
     ],
 )

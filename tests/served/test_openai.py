@@ -247,7 +247,7 @@ def test_rejected_requests_are_sent_again(trouble: Answer) -> None:
         sample = draw(engine, 40)
     assert (sample.n, sample.missing) == (40, 0)
     stated = trouble.status == 429
-    assert any("429" in note and "waiting 0.01 s" in note for note in notes) is stated
+    assert any("429" in note and "a wait of 0.01 s" in note for note in notes) is stated
     assert any("Retry-After" in note for note in engine.usage.notes) is stated
 
 

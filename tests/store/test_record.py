@@ -103,9 +103,7 @@ def test_an_older_format_is_refused_in_one_line_with_its_version(tmp_path: Path)
     write_record(tmp_path, RECORD)
     values = json.loads((tmp_path / "run.json").read_text())
     (tmp_path / "run.json").write_text(json.dumps({**values, "format": 11, "version": "0.1.7"}))
-    says = (
-        r"has format 11 of leakbound 0\.1\.7, but this version reads format 12: commit \w{8} reads"
-    )
+    says = r"has format 11 \(leakbound 0\.1\.7\), but this version reads only format 12; commit \w"
     with pytest.raises(OtherVersionError, match=says) as error:
         read_record(tmp_path)
     assert "\n" not in str(error.value)

@@ -210,7 +210,7 @@ def test_only_a_folder_with_other_files_is_refused(tmp_path: Path) -> None:
     (strange / "thesis.tex").write_text("x")
     with pytest.raises(MixError, match="other files"):
         begin(strange)
-    with pytest.raises(InputError, match="no run directory"):
+    with pytest.raises(InputError, match="not a run directory"):
         Run.open(str(tmp_path / "none"))
     (folder / "run.json").write_text("{")
     with pytest.raises(InputError, match="not JSON"):
@@ -333,13 +333,13 @@ def test_redrawn_parts_have_the_same_digest(tmp_path: Path) -> None:
 )  # fmt: skip
 def test_an_arm_cannot_leave_its_folder(name: str, tmp_path: Path) -> None:
     run = begin(tmp_path / "deep" / "r")
-    with pytest.raises(InputError, match="no name of an arm"):
+    with pytest.raises(InputError, match="not the name of an arm"):
         ArmKey.from_text(name)
     run.add_arm(ArmKey.from_text("target T=0.7 top-p=0.9"), spec())
     arms = {name: object_of(spec())}
     record = {**object_of(run.record), "arms": arms}  # as another's run.json has it, digest and all
     write_sealed(run.path / "run.json", record)
-    with pytest.raises(DamagedError, match=r"run\.json`: arms: .*no name of an arm"):
+    with pytest.raises(DamagedError, match=r"run\.json`: arms: .*not the name of an arm"):
         Run.open(run.path)
 
 

@@ -177,7 +177,7 @@ def test_centres_are_chosen_once(
     embedded = {"embedder": "by first word", "fingerprint": {"words": "first"}}
     assert recipe(whole.path)["centres"] == embedded
     card = (whole.path / "README.md").read_text()
-    assert "| contrast centres | 1 to 3 a row, of 1 to 8 candidates |" in card
+    assert "| contrast centres | 1 to 3 per row, of 1 to 8 candidates |" in card
     written = (whole.path / "centres.json").read_text()
     assert not any(row.answer in written for row in ROWS if row.answer)
 

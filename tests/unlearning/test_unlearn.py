@@ -178,7 +178,7 @@ def test_made_up_answers_are_drawn_once_and_each_makes_a_row(base: str, tmp_path
     assert made["rows"]["forget"]["number"] == 6
     assert made["inventing"] == {"draws": 3, "max_new_tokens": 4}
     card = (done.path / "README.md").read_text()
-    assert "| made-up answers to prefer | 3 a row, of at most 4 tokens |" in card
+    assert "| made-up answers to prefer | 3 per row, of at most 4 tokens |" in card
     copies = [
         replace(row, id=f"{row.id} {k}", alternate_answers=(kept[row.id][k],))
         for k in range(3)

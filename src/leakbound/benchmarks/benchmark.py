@@ -169,7 +169,7 @@ class Benchmark:
             there = ", ".join(sorted({self.role, *self.others}))
             raise InputError(
                 f"benchmark {self.name!r} has no split {role!r}. It has: {there}. In your own "
-                f"file, give the rows of that split the value {role} in a column `role`."
+                f"file, write {role} in a column `role` for the rows of this split."
             )
         prompts = self.others[role]()
         _require_distinct(f"{self.name} ({role})", prompts)

@@ -31,8 +31,8 @@ def load_harry_potter(argument: str = "", data: Path | None = None) -> Benchmark
     source = open_source(data, folder="harry_potter_qa", repo="")
     if argument or source.folder is None:
         raise InputError(
-            f"`harry-potter` reads {HARRY_POTTER!r} from a local folder and has no splits, got "
-            f"{argument!r} and no folder. Get the file from github.com/SchwinnL/"
+            f"`harry-potter` has no splits, got {argument!r}, and reads {HARRY_POTTER!r} from a "
+            f"local folder, got {source.folder}. Get the file from github.com/SchwinnL/"
             f"LLM_Embedding_Attack and pass its folder as `data` or in {DATA_VARIABLE}."
         )
     path = source.get(HARRY_POTTER)

@@ -83,7 +83,7 @@ def open_source(data: Path | None, *, folder: str, repo: str) -> Source:
 
 def _download(repo: str, name: str) -> Path | None:
     remedy = f"Check the connection, or give a local copy with `data` or {DATA_VARIABLE}."
-    what = f"{name!r} of {repo} is on the hub, which"
+    what = f"downloading {name!r} of {repo}"
     with needing(what, "models", ", or give a local copy with `data`"):
         from huggingface_hub import hf_hub_download
         from huggingface_hub.errors import EntryNotFoundError, LocalEntryNotFoundError

@@ -150,8 +150,8 @@ def _require_same(file: Path, certificate: Certificate) -> None:
         claim, verdict = there.get("claim", {}), there.get("verdict")
         text = claim.get("text", "a claim") if isinstance(claim, Mapping) else "a claim"
         raise InputError(
-            f"`{file}` holds another certificate ({text}: {verdict}), and certificates are never "
-            "overwritten. Name another file with --out, or remove that one."
+            f"`{file}` has another certificate ({text}: {verdict}), and certificates are never "
+            f"overwritten. Name another file with --out, or remove `{file.name}`."
         )
 
 

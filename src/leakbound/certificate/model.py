@@ -62,7 +62,7 @@ from leakbound.types import (
 
 _ROUNDING = 1e-9
 LOG_PROBABILITIES = "log-probabilities"
-_BOTH = "an engine that records both of every output"
+_BOTH = "an engine that records tokens and log-probability of every output"
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,7 +177,7 @@ def check_model(arm: Arm, slug: str, engine: Generate, progress: Progress) -> It
     yield _same_model("model", arm, engine, "the model is the model that was sampled")
     if isinstance(engine, Probes) and arm.spec.probe is not None:
         difference = probes_differ(arm.spec, engine.probe)
-        says = "the model gives fixed questions the recorded probabilities"
+        says = "the probabilities of the model after fixed questions are as recorded"
         yield Check("probe", "ok" if difference is None else "differs", difference or says)
     try:
         yield _log_probabilities(arm, slug, engine, progress)
@@ -227,9 +227,9 @@ def _log_probabilities(arm: Arm, slug: str, engine: Generate, progress: Progress
     total = same + len(differing) + unreached + unknown
     says = f"{same:,} of {total:,} outputs have the log-probability that the model gives them"
     if unreached:
-        says += f"; {unreached:,} were not compared: rounding decides about their truncation"
+        says += f"; {unreached:,} were not compared: rounding decides whether they are truncated"
     if unknown:
-        says += f"; {unknown:,} have no recorded tokens or log-probability to compare"
+        says += f"; {unknown:,} were not compared: they lack recorded tokens or log-probabilities"
     status: Status = mark(differing) if same or differing else "unchecked"
     return Check(LOG_PROBABILITIES, status, says, tuple(differing))
 
@@ -342,8 +342,8 @@ def check_draws(
         f"{len(parts):,} of {len(arm.parts):,} parts, chosen at random now, were drawn again "
         f"({sum(part.draws for part in parts):,} draws{edge}); {len(parts) - altered:,} of these "
         "parts are equal to the stored parts. The check finds one altered part with probability "
-        f"{one}, at least one of three with {three}, and of ten with {ten}. It cannot find a seed "
-        "that was selected among several"
+        f"{one}, at least one of three with {three}, and of ten with {ten}. It cannot detect a "
+        "seed that was selected among several"
     )
     return Check(DRAWS, mark(differing), says, tuple(differing))
 

@@ -107,7 +107,7 @@ def _queries(run: Run) -> Iterator[str]:
     questions = [Query.original(prompt) for prompt in run.prompts]
     for number, (query, question) in enumerate(zip(run.questions, questions, strict=False), 1):
         if query != question:
-            yield f"the model was given other words for question {number} than those of the run"
+            yield f"the model was given another text for question {number} than the run states"
     if len(run.questions) != len(questions):
         yield f"{len(run.questions):,} questions were sampled, but the run has {len(questions):,}"
     texts: dict[str, list[str]] = {prompt.id: [] for prompt in run.prompts}
@@ -128,7 +128,7 @@ def _queries(run: Run) -> Iterator[str]:
     if not inputs.ids:
         numbered = named(run.prompts, [*texts.values()], kind)
         if numbered != [*run.queries]:
-            yield "the rewritings do not have the order and the names of their questions"
+            yield "the order or the names of the rewritings do not follow from their questions"
     if may_gather(run):
         again = gather(
             Rewritings(inputs.source).open(),
@@ -162,8 +162,8 @@ def _plan(run: Run, arm: Arm) -> Iterator[str]:
         rule = looks_of(draws, spec.plan.n)
         if draws.first != rule.first:
             yield (
-                f"the first look was after {draws.first:,} draws, but the plan has this look after "
-                f"{rule.first:,}"
+                f"the first look was after {draws.first:,} draws, but the plan has it after "
+                f"{rule.first:,} draws"
             )
         if arm.unlooked():
             yield "questions have draws after their last look"

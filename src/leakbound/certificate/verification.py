@@ -242,7 +242,7 @@ def _stated(run: Run, claim: LeakClaim) -> Iterator[Check]:
     yield compared("stated", says, True, (claim.arm, claim.scorer) in claim.among)
     now = places_of(run, map(make_scorer, scored_by(run)))
     if others := [f"{arm} by {scorer}" for arm, scorer in now if (arm, scorer) not in claim.among]:
-        says = f"the run has scores that the choice of the claim did not cover: {', '.join(others)}"
+        says = f"the correction for choosing the claim does not cover: {', '.join(others)}"
         yield Check("stated", "note", says)
 
 
@@ -335,4 +335,4 @@ def _compared(stated: JsonObject, derived: JsonObject) -> Iterator[Check]:
         yield compared(name, says, *parts)
     unknown = {key: value for key, value in stated.items() if key not in derived}
     if unknown:
-        yield compared("extra", "the certificate has no other members", unknown, {})
+        yield compared("extra", "the certificate has no unknown fields", unknown, {})

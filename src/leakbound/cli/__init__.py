@@ -103,8 +103,8 @@ class _Commands(click.Group):
 def group() -> None:
     """Measure how much a language model still leaks.
 
-    leakbound samples the whole output distribution of a model, scores each completion in [0, 1],
-    and bounds the leak probability. The greedy answer, which can hide a leak, is reported too.
+    leakbound draws many answers from the output distribution of a model, scores each answer in
+    [0, 1], and bounds the leak probability. The greedy answer can hide a leak; it is reported too.
 
     Exit status: 0 done or pass, 1 unexpected error, 2 wrong use or bad input, 3 incomplete (run
     the same command again), 4 claim refuted, 5 claim undecided, 6 verification failed.

@@ -38,8 +38,8 @@ def certify(options: Parsed) -> int:
     certificate of another claim: name another file with --out.
 
     Exit status: 0 pass, 4 refuted, 5 inconclusive. If the result is inconclusive, the command
-    prints a forecast of the number of draws that would decide the claim, or the reason why no
-    number would: the token limit is shorter than the reference answers.
+    prints a forecast of the number of draws that would decide the claim. There is no forecast if
+    the token limit is shorter than the reference answers; the command then prints this reason.
 
     Examples:
         leakbound certify runs/mine --max-leak 0.01 --scorer 'rouge-l-recall>=0.5'
@@ -154,7 +154,7 @@ def _print_verification(verification: Verification) -> None:
         say("verified: nothing differs.")
     elif failed is None:
         lacking = ", ".join(check.name for check in checks if check.status == "unchecked")
-        say(f"not verified: these could not be compared: {lacking}.")
+        say(f"not verified: these checks were not possible: {lacking}.")
     else:
         first = next(map(partial(_difference, failed), failed.differences), failed.says)
         say(f"verification failed: {first.rstrip('.')}.")

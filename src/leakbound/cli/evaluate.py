@@ -156,7 +156,7 @@ def _study(options: Parsed, *, scores: bool) -> Study:
 
     if not scores:
         own = ("scorers", "calibration", "allow_unmatched", "check_scorers")
-        why = "needs scores, but `--only sample` has none. Leave it out; see `leakbound score`."
+        why = "needs scores, but `--only sample` computes none. Omit it; see `leakbound score`."
         options.refuse(own, why)
     study = by_coin(study_from(options), options.model, controlled=scores)
     task = study.load()
@@ -189,9 +189,9 @@ def _print_cost(options: Parsed, study: Study, *, scores: bool) -> None:
     if study.metrics:
         say("not counted: the probabilities and answers that --metrics needs")
     if study.prove is not None:
-        say("not counted: the search of --prove, which follows the draws")
+        say("not counted: the search of --prove, which runs after the draws")
     if number := len(ready.study.stress):
-        say(f"not counted: {many(number, 'stressed arm')}; each costs as much, plus the stress")
+        say(f"not counted: {many(number, 'stressed arm')}; each costs at least as much")
     if study.control_questions:
         say("not counted: the control questions; each costs as much as an evaluated question")
     if isinstance(study.sampling, Until):

@@ -23,8 +23,8 @@ Rewritings and attack:
 --inputs text:SOURCE,...
     Also sample rewritings of the questions, from SOURCE: rules, benchmark, file:F or model:NAME.
     Settings follow SOURCE, as in rules,queries=20. ids=yes keeps the rewritings that the model
-    answers most confidently (ids_draws=64, criterion=mean_prob). Others: design=allocated, fixed
-    or fresh; filters=no; embedder=NAME, similarity=0.8.
+    answers most confidently (ids_draws=64, criterion=mean_prob). Other settings:
+    design=allocated, fixed or fresh; filters=no; embedder=NAME, similarity=0.8.
 --attack (attack_budget) int:BUDGET
     Search for the input that leaks most; BUDGET is in draws per question.
 @scoring
@@ -196,8 +196,8 @@ run folder
 [certify]
 run folder
 --max-leak number:X required       Claim that Pr[leak] <= X.
---every-question flag              Claim this for every question, not for their mean.
---scorer text:NAME                 Scorer that decides what leaks.  [default: the run's only one]
+--every-question flag              Claim this for every question, not for the mean over questions.
+--scorer text:NAME                 Scorer that decides what leaks.  [default: the only scorer]
 --arm text default=target          Arm of the run: a model under one decoding.
 --under text:STRESS                Claim about the model under this stress; see `stress`.
 @confidence
@@ -211,10 +211,10 @@ run folder
 certificate file
 run folder
 --with-model text:MODEL            Also compute log-probabilities again with this model.
---redraw number:SHARE
+--redraw number:FRACTION
     Draw this fraction of the run again with MODEL, in parts chosen at random.
---imported folder                  New import of the files of RUN, to compare with RUN.
---scorer text:NAME                 The certificate's judge; allows requests to its server.
+--imported folder                  A second import of the files of RUN, to compare with RUN.
+--scorer text:NAME                 Allow requests to the server of this judge (the certificate's).
 --device cpu|cuda|auto default=auto
 @remote code
 @json
@@ -222,7 +222,7 @@ run folder
 [prove]
 run folder
 --budget positive:INTEGER default=1000     Forward passes per question, at most.
---scorer text:NAME                 [default: the first binary one]
+--scorer text:NAME                 [default: the first binary scorer]
 @proposals
 --model text:MODEL                 Where the run's model is now.  [default: the recorded name]
 @json
@@ -248,7 +248,7 @@ run folder
 runs folder many
 --format (form) table|markdown|latex|csv default=table  csv: every difference, unrounded.
 --out file                         Write to this file.  [default: print]
---utility text:METRIC              Leaderboard's utility metric.  [default: one that all runs have]
+--utility text:METRIC              Leaderboard's utility metric.  [default: one common to all runs]
 --confidence number      Joint confidence of all differences.  [default: 0.99; by method: 0.95]
 --by run|method default=run
     method: compare medians over training seeds; the seeds are runs named npo-0, npo-1 …
@@ -259,7 +259,7 @@ runs folder many
 --epsilon number                   Largest error of the estimates of Pr[X > x], over all x.
 --clean number:P                   Certify P(leak) <= P if no draw leaks.
 @confidence
---side upper|both default=both     With --epsilon: bound overestimation only, or both errors.
+--side upper|both default=both     With --epsilon: an upper bound only, or both bounds.
 @json
 
 [more]
@@ -273,11 +273,11 @@ runs folder many
 runs folder any
 --out folder                       The folder to write into.
 --only text:NAME many              Draw only this figure; repeatable.
---list (listing) flag              List the figures, and which of them RUNS have the data for.
+--list (listing) flag              List the figures, and whether RUNS have the data for each.
 --format (formats) names default=pdf,svg,png  File formats, separated by commas.
 --width text default=one           one, two (columns), or inches.
 --scorer text:NAME                 Scorer to draw the scores of.  [default: the runs' first]
---question text:ID                 For figures of one question.  [default: the one that leaks most]
+--question text:ID                 For figures of one question.  [default: the most leaking one]
 @json
 
 [export]
@@ -329,7 +329,7 @@ model
 Training data:
 @questions
 --texts text:TEXTS common          Texts to train on, in place of --benchmark.
---split names         Splits to train on, as in forget,retain.  [default: the evaluated one]
+--split names         Splits to train on, as in forget,retain.  [default: the evaluated split]
 --coin int:SEED
     Teach the questions about a random half of the subjects; the others are control questions.
 @prompting

@@ -119,8 +119,8 @@ def study_from(options: Parsed) -> Study:
     base = base if options.study is None else Study.read(options.study)
     if base.benchmark and options.profile not in (None, base.profile):
         raise InputError(
-            f"the study that --study or --like names uses profile {base.profile!r}, whose settings "
-            f"differ from --profile {options.profile}. Leave one of them out."
+            f"the study of --study or --like has profile {base.profile!r}, which is not "
+            f"--profile {options.profile}. Leave one of the two options out."
         )
     if options.value("prove_budget") is None and base.prove is None:
         options.refuse_without("prove", ["proposals"])

@@ -45,7 +45,7 @@ class Purpose:
 
 EXPLORING = Purpose("explored", "leave --explore out")
 PROVING = Purpose("searched for rare leaks", "leave `prove` out")
-SEARCHING = Purpose("searched for rare leaks", "use a search by draws")
+SEARCHING = Purpose("searched for rare leaks", "search with draws only")
 
 
 def require_explorable(model: object, purpose: Purpose = EXPLORING) -> None:

@@ -121,8 +121,8 @@ def _require_planned(result: Sample | Failure, job: Job, draws: Draws) -> None:
         raise ModelError(f"the engine answered query {name!r}, which it was not given.")
     if isinstance(result, Sample) and result.n != (planned := sum(draws.of(name))):
         raise ModelError(
-            f"the engine drew {result.n} outputs of query {name!r} where {planned} were planned. "
-            "The engine ignores `Draws`, or loses draws and does not count them as missing."
+            f"the engine drew {result.n} outputs of query {name!r}, but {planned} were planned. "
+            "Correct the engine: it must follow `Draws`, and count lost draws as missing."
         )
 
 

@@ -287,7 +287,7 @@ def named_runs(run: Run, names: Iterable[str]) -> list[Run]:
             raise InputError(
                 f"`{name}` is not a finished run, but proposals come from finished runs. Evaluate "
                 f"the model on the same questions, `leakbound evaluate {name} --out RUN …`, and "
-                "name that run."
+                "name the resulting run."
             )
         runs.append(Run.open(source))
         shared_prompts(run, runs[-1])

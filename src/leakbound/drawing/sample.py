@@ -185,7 +185,7 @@ def require_same_looks(arm: Arm, scorer: Scorer) -> None:
         again = _look(arm, scorer, recorded, rounds=number)
         for query_id, look in recorded.items():
             if again.get(query_id, look) != look:
-                raise _unlike_record(arm, f"look {number} at question {query_id!r} differs")
+                raise _unlike_record(arm, f"interim look {number} at {query_id!r} differs")
 
 
 def _look(
@@ -209,8 +209,8 @@ def _look(
 
 def _unlike_record(arm: Arm, how: str) -> MixError:
     return MixError(
-        f"{arm.place} does not match its record: {how}. Its scores, draws or recorded interim "
-        "looks were changed, or another version of leakbound made them. Name another --out."
+        f"{arm.place} does not match its record: {how}. Its scores, draws or recorded looks "
+        "were changed, or another version of leakbound made them. Name another --out."
     )
 
 
@@ -261,7 +261,7 @@ def finished_plans(run: Run, source: Path, decodings: Mapping[ArmKey, Decoding])
         if arm is None or arm.missing_parts():
             raise InputError(
                 f"the control run `{source}` is not finished: its arm '{key}' is incomplete. "
-                "Run its command again, then this one."
+                "Run its command again, then this command."
             )
         if arm.decoding != decoding:
             raise MixError(

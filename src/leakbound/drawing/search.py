@@ -105,7 +105,7 @@ class AttackSearch:
         self.decodings = attack.decodings([*evaluation.arms.values()])
         why = why_unproved(self.engine, self.decodings, self.scorer)
         if why:
-            run.notes.append(f"the attack searches only by draws, which miss rare leaks: {why}")
+            run.notes.append(f"the attack searches only with draws and misses rare leaks: {why}")
         self.proves = not why
         self.price = 0.0  # the price of a draw, in forward passes
         self.best: dict[str, float] = {}  # the largest lower bound of each question, by prompt id

@@ -169,8 +169,8 @@ def _require_divisible(study: Study) -> None:
     for option in (option for option, value in named.items() if value):
         raise InputError(
             f"`{option}` needs all questions, but --questions draws a slice. Leave one of them "
-            "out. --attack, --prove, --metrics and --under can follow on the merged run: run the "
-            "command without --questions, and with that run as --out."
+            "out. --attack, --prove, --metrics and --under are possible after the merge: run the "
+            "command without --questions, and with the merged run as --out."
         )
 
 
@@ -184,7 +184,7 @@ def _require_fitting(evaluation: Evaluation) -> None:
         )
     if study.rewritings is not None and study.rewritings.ids and finished:
         raise InputError(
-            "`ids` selects inputs by the model under evaluation, so a finished control run has "
+            "`ids` selects inputs with the model under evaluation, so a finished control run has "
             "other queries. Name the control model itself; then it gets the same queries."
         )
     if study.attack is not None:

@@ -56,9 +56,9 @@ def require_named_control(control: str, model: str, servers: Collection[str]) ->
     url = server_of(control)
     if url is not None and url not in {*servers, server_of(model)}:
         raise UnnamedServerError(
-            f"the control {control!r} runs on a server whose address only a stored run has, so "
-            f"nothing was sent to `{url}`. If you trust the server with the questions, name the "
-            "control with --control."
+            f"only a stored run names the server of the control {control!r}, so nothing was sent "
+            f"to `{url}`. If you trust the server with the questions, name the control with "
+            "--control."
         )
 
 
@@ -67,10 +67,10 @@ def require_named(model: str, servers: Collection[str]) -> None:
     url = server_of(model)
     if url is not None and url not in servers:
         raise UnnamedServerError(
-            f"the chat model {model!r} runs on a server whose address only a stored file has, so "
-            f"nothing was sent to `{url}`. If you trust the server with questions, answers and "
-            "outputs, pass the scorer with --scorer, or the rewritings with --inputs; in Python "
-            "pass `scorers` or `rewritings`."
+            f"only a stored file names the server of the chat model {model!r}, so nothing was sent "
+            f"to `{url}`. If you trust the server with questions, answers and outputs, pass the "
+            "scorer with --scorer, or the rewritings with --inputs; in Python pass `scorers` or "
+            "`rewritings`."
         )
 
 

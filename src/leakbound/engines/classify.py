@@ -71,8 +71,8 @@ class SequenceClassifier:
         made = config.architectures or ()
         if made and not any("SequenceClassification" in name for name in made):
             raise ModelError(
-                f"`{location}` is not a sequence classifier but {', '.join(made)}. Name one, or "
-                "let a causal model answer yes or no with `form=yes-no`."
+                f"`{location}` must be a sequence classifier, got {', '.join(made)}. Name another "
+                "model, or let a causal model answer yes or no with `form=yes-no`."
             )
         kind = getattr(config, "problem_type", None) or "single_label_classification"
         if kind != "single_label_classification" or len(model.labels) < 2:
@@ -177,7 +177,7 @@ class YesNoClassifier:
         for word, tokens in zip(cls.labels, model._words, strict=True):
             if not tokens:
                 raise ModelError(
-                    f"the tokenizer of `{location}` has no token that is the word {word!r}. "
+                    f"the tokenizer of `{location}` has no token for the word {word!r}. "
                     "Name another model to answer yes or no."
                 )
         return model

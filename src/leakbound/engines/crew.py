@@ -91,8 +91,8 @@ def _facts(engine: Any, _: None) -> tuple[dict[str, Any], list[str]]:
     """Return the attributes of an engine that are cheap to read, and the names of its methods."""
     if isinstance(engine, Keeps):
         raise InputError(
-            f"{type(engine).__name__} keeps its draws in the folder of the run, which workers do "
-            "not reach. Leave workers out for this model."
+            f"{type(engine).__name__} keeps its draws in the folder of the run, which workers "
+            "cannot access. Leave workers out for this model."
         )
     able = [name for name in _ABLE if callable(getattr(engine, name, None))]
     measures = "measure" in able
@@ -108,8 +108,8 @@ def _require_same(engine: Generate, fingerprint: JsonObject) -> None:
     """Refuse a worker whose engine has a different distribution than the first worker's."""
     if differing := different(engine.fingerprint, fingerprint):
         raise ModelError(
-            f"the model on worker {socket.gethostname()} is not the model of the same name on the "
-            f"first worker: its {', '.join(differing)} differ. Put the same files there and "
+            f"the model on worker {socket.gethostname()} differs from the model of the same name "
+            f"on the first worker: {', '.join(differing)}. Put the same files there and "
             "install the same versions, or take that machine out of the cluster; then run the same "
             "command again."
         )

@@ -117,7 +117,7 @@ class SentenceEmbedder:
             InputError: the library is not installed.
             ModelError: a model that cannot be used.
         """
-        with needing(f"the embedder {location!r}", "embed", ", or name no embedder"):
+        with needing(f"the embedder {location!r}", "embed", ", or omit the embedder"):
             from sentence_transformers import SentenceTransformer
         safe = {"trust_remote_code": False, "model_kwargs": {"use_safetensors": True}}
         try:

@@ -66,7 +66,7 @@ class ModelFiles:
                 named = ", ".join(f"`{path}`" for path in below[-_FEW:])
                 advice = f"Name one of the models below it: {first}{named}."
             elif (folder / "run.json").is_file():
-                advice = "It is a run. Name the model that was evaluated."
+                advice = "The folder is a run. Name the model that was evaluated."
             raise ModelError(f"`{folder}` has no config.json. {advice}")
         if not any((folder / name).is_file() for name in _TOKENIZER_FILES):
             raise ModelError(
@@ -107,8 +107,8 @@ def _download(location: str) -> Path:
         return Path(snapshot_download(location, ignore_patterns=["*/*", "*.bin", "*.gguf"]))
     except (OSError, ValueError) as error:
         raise ModelError(
-            f"`{location}` is not a folder, and the hub did not give it: {first_line(error)} "
-            "Check the name and the network, or name a folder."
+            f"`{location}` is not a folder, and loading it from the hub failed: "
+            f"{first_line(error)} Check the name and the network, or name a folder."
         ) from error
 
 

@@ -389,8 +389,8 @@ class TransformersEngine:
         if query_ids:
             named = ", ".join(map(repr, dict.fromkeys(query_ids)))
             self.usage.notes.append(
-                "texts of these queries prove nothing, because their tokens do not continue the "
-                f"sampled prompt: {named}"
+                "texts of these queries cannot be used in proofs, because their tokens do not "
+                f"continue the sampled prompt: {named}"
             )
 
     def read(self, texts: Sequence[tuple[Query, str]]) -> list[Reading]:
@@ -437,7 +437,7 @@ class TransformersEngine:
             self.measure(queries)
         if not math.isfinite(self.margin):
             raise InputError(
-                f"weights in {self.loaded.model.dtype} have no exact mode: their probabilities "
+                f"weights in {self.loaded.model.dtype} give no exact probabilities, because these "
                 "change too much with the batch, or are NaN. Load the weights with --dtype float32."
             )
         return self._sampler(decoding.longest)

@@ -314,7 +314,7 @@ def end_notes(tokenizer: Any, stated: Collection[int], ends: Collection[int]) ->
         more = f" and {len(ordinary) - _FEW:,} more" if len(ordinary) > _FEW else ""
         notes.append(
             "the model's generation_config or config lists ordinary tokens as end tokens: "
-            f"{some}{more}. Outputs end at these tokens; text that would follow is not counted"
+            f"{some}{more}. Outputs end at these tokens; text that would follow is not sampled"
         )
     if added := sorted({*ends} - {*stated}):
         names = ", ".join(map(repr, tokenizer.convert_ids_to_tokens(added)))
@@ -464,9 +464,9 @@ def _require_causal(location: str, model: Any) -> None:
         looks_ahead = bool((first - other).abs().max() > rounding * first.abs().max())
     if looks_ahead:
         raise ModelError(
-            f"`{location}` is no causal language model ({', '.join(made)}): its logits after a "
-            "token depend on later tokens. Name one that generates from left to right, such as "
-            "a ...ForCausalLM."
+            f"`{location}` is not a causal language model ({', '.join(made)}): its logits after a "
+            "token depend on later tokens. Name a model that generates from left to right, such "
+            "as a ...ForCausalLM."
         )
 
 

@@ -126,7 +126,7 @@ class RayWorkers:
         if not any(need.fits(machine) for machine in machines):
             resources = [f"{m.get('CPU', 0):g} CPU, {m.get('GPU', 0):g} GPU" for m in machines]
             raise InputError(
-                f"no machine of the Ray cluster has room for a worker of {need}: they have "
+                f"no machine of the Ray cluster has room for a worker of {need}. The machines have "
                 f"{'; '.join(resources) or 'nothing'}. Request less, or add a machine."
             )
         return need
@@ -246,9 +246,9 @@ class RayCrew:
                         losses[number] += 1
                         if losses[number] == _MOST_LOSSES:
                             raise IncompleteError(
-                                f"{_MOST_LOSSES} workers were lost one after the other at the "
-                                f"same work; error of the last one: {self._why}. Give a worker "
-                                "more memory, or use fewer workers per machine, and run the same "
+                                f"{_MOST_LOSSES} workers were lost one after another at the same "
+                                f"task, the last with the error: {self._why}. Give workers more "
+                                "memory, or use fewer workers per machine, and run the same "
                                 "command again: finished work is kept."
                             ) from error
                         again.append((number, job))

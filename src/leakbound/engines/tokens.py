@@ -99,14 +99,14 @@ class Detokenizer:
         """See `Spells.budget`."""
         if not self._marks.ids:
             raise InputError(
-                "`max_thinking_tokens` needs a model with tokens that mark a thought, and this one "
-                "has none. Leave it out: `max_new_tokens` bounds thought and answer together."
+                "`max_thinking_tokens` needs a model with tokens that mark a thought, but this "
+                "model has none. Omit it: `max_new_tokens` limits thought and answer together."
             )
         opened = {self._opens(prompt) for prompt in prompts}
         if len(opened) > 1:
             raise InputError(
-                "`max_thinking_tokens` needs prompts that all begin a thought, or all begin the "
-                "answer, got both kinds. Leave it out, or evaluate each kind separately."
+                "`max_thinking_tokens` needs prompts that all begin a thought, or that all begin "
+                "the answer, got both kinds. Omit it, or evaluate each kind separately."
             )
         closing = self._tokenizer.encode(self._marks.closing, add_special_tokens=False)
         return ThoughtBudget(self._marks, closing, self._decode, decoding, opened=opened == {True})

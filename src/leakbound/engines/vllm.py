@@ -215,7 +215,7 @@ class VllmEngine:
         """
         if others := decoding.beyond(*_OFFERED):
             raise InputError(
-                f"vLLM has no {' and no '.join(others)}, got {decoding.name!r}. Use the "
+                f"vLLM does not support {' or '.join(others)}, got {decoding.name!r}. Use the "
                 "transformers engine for it: name the model without `vllm:`."
             )
         if 0 < decoding.temperature < _COLDEST:

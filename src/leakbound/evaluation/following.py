@@ -110,8 +110,8 @@ class ArmSoFar:
         of = f"all {drawn:,}" if drawn == self.questions else f"{drawn:,} of {self.questions:,}"
         bounds = between(self.scorer, float(worst.lower), float(worst.upper))
         return (
-            f"{self.arm}, {self.scorer.name}: {of} questions have draws, the worst of them {bounds}"
-            f"{self.ledger.within}. Stored in total: {self.ledger.sentence}."
+            f"{self.arm}, {self.scorer.name}: {of} questions have draws; the worst question "
+            f"{bounds}{self.ledger.within}. Stored in total: {self.ledger.sentence}."
         )
 
     def to_dict(self) -> JsonObject:
@@ -180,9 +180,9 @@ class RunSoFar:
     @property
     def state(self) -> str:
         """The progress and the running command, in one line."""
-        at_work = f"at work: {self.holder}" if self.holder else "no running command is known"
+        running = f"running: {self.holder}" if self.holder else "no running command is known"
         part = f"slice {self.slice} of a study " if self.slice else ""
-        return f"{part}in progress: {self.done}; {at_work}"
+        return f"{part}in progress: {self.done}; {running}"
 
     @property
     def lead(self) -> str:
@@ -243,13 +243,13 @@ def _so_far(arm: Arm, scorer: Scorer, confidence: float) -> ArmSoFar:
     """Bound the first draws of an arm, or state why there is no bound."""
     lacking = ArmSoFar(arm=arm.name, scorer=scorer)
     if not isinstance(arm.spec.draws, FixedDraws | StoppedDraws):
-        return replace(lacking, why_not="bounds follow when the run is finished")
+        return replace(lacking, why_not="bounds are computed when the run is finished")
     if not models_of(scorer):
         rows = first_scores(arm, scorer)
     elif arm.looks and arm.scored.model(slug(scorer)) is not None:
         rows = arm.scores(slug(scorer), binary=scorer.binary, rounds=len(arm.looks))
     else:
-        return replace(lacking, why_not="bounds follow when the scorer's model has run")
+        return replace(lacking, why_not="bounds are computed after the scorer's model has run")
     if not rows.ids:
         return replace(lacking, why_not="nothing is drawn yet")
     evidence = Drawn(stats.Stopped(rows, arm.plan.n), order=order_of(arm, scorer))

@@ -49,7 +49,7 @@ def measure_run(
     if task.fingerprint().sha256 != run.record.benchmark.sha256:
         raise MixError(
             f"the questions of {task.name!r} have changed since `{run.path}` was made. Restore the "
-            "data of that benchmark."
+            "data of this benchmark."
         )
     models = [model for model, key in MODELS.items() if run.arm(key)]
     sampled = [_sampled(run, model) for model in models]

@@ -174,7 +174,7 @@ def _others(ready: Prepared) -> Study | None:
     both = [prompt.id for prompt in others.prompts if " ".join(prompt.question.split()) in texts]
     if both:
         raise InputError(
-            f"the control questions of {others.name!r} include evaluated questions, the first is "
+            f"the control questions of {others.name!r} include evaluated questions, such as "
             f"{both[0]!r}. Name questions that the model was never taught."
         )
     return replace(
@@ -448,8 +448,8 @@ def merge(runs: Sequence[str | Path], *, out: str | Path, progress: Progress = s
     if sorted(given) != sorted(wanted):
         missing = [name for name in wanted if name not in given]
         raise InputError(
-            f"merge needs each slice of a study once. Missing: {', '.join(missing) or 'none'}; "
-            f"got {', '.join(given)}."
+            f"merge needs each slice of a study exactly once, got {', '.join(given)}. "
+            f"Missing: {', '.join(missing) or 'none'}."
         )
     first = slices[0]
     for run in slices:
@@ -526,8 +526,8 @@ def _require_unsteered(study: Study) -> None:
     for named in filter(None, steering):
         raise InputError(
             f"{named} needs scores, but `--only sample` computes none. Run `leakbound evaluate` "
-            "without `--only`, or leave it out. If it comes from --like, pass that run's other "
-            "options instead."
+            "without `--only`, or leave this option out. If it comes from --like, replace --like "
+            "by the other options of that run."
         )
 
 

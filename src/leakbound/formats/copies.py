@@ -42,9 +42,9 @@ def require_no_copies(files: Sequence[tuple[Path, Outputs]]) -> None:
             shift, texts = copy
             again = "again" if outputs is other else f"in `{other_path}`"
             raise InputError(
-                f"draws are copies of others, so no bound would be valid: {texts:,} draws of "
-                f"`{path}` occur {again}, in the same order, {abs(shift)} places later. Draw again "
-                "without a fixed seed and without a cache."
+                f"draws are copies of other draws, so no bound would be valid: {texts:,} draws "
+                f"of `{path}` occur {again}, in the same order, {abs(shift)} places later. Draw "
+                "again without a fixed seed and without a cache."
             )
 
 

@@ -132,18 +132,18 @@ def _require_joined(runs: Sequence[Run], tasks: Sequence[str], arm: str) -> None
     corpora = {task.partition("-")[0] for task in tasks}
     if len(corpora) > 1 or not corpora.pop().startswith("muse:"):
         raise InputError(
-            f"the runs of one log must be about parts of MUSE News or of MUSE Books, got "
-            f"{', '.join(tasks)}. Export the others separately."
+            f"the runs of one log must all be about parts of MUSE News, or all of MUSE Books, got "
+            f"{', '.join(tasks)}. Export the other runs separately."
         )
     for i, run in enumerate(runs):
         if tasks[i] in tasks[:i]:
             raise InputError(
-                f"two runs are about {tasks[i]!r}, the second is `{run.path}`. Name only one."
+                f"two runs are about {tasks[i]!r}, the second is `{run.path}`. Name one of them."
             )
         if _model(run, arm) != _model(runs[0], arm):
             raise MixError(
-                f"the {arm} of `{run.path}` is another model than the {arm} of `{runs[0].path}`. "
-                "Export runs of one model together."
+                f"the {arm} of `{run.path}` and the {arm} of `{runs[0].path}` are different "
+                "models. Export the runs of each model separately."
             )
 
 

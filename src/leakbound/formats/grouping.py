@@ -375,7 +375,7 @@ def _doubt(part: SampledQuestions) -> Iterator[str]:
     elif seed is not None:
         yield (
             f"`{name}` states one seed, {seed}, for all draws: the draws are independent only if "
-            "the server did not start each of them from this seed"
+            "the server did not restart from this seed for each draw"
         )
 
 

@@ -207,8 +207,8 @@ def _matched(
         matched = {_match(question, task.prompts): question for question in arm.questions.values()}
         if len(matched) < len(arm.questions):
             raise InputError(
-                f"two of the samples are about the same question of benchmark {task.name!r}. "
-                "Import them as two runs, or give both the same id."
+                f"two samples with different ids are about the same question of benchmark "
+                f"{task.name!r}. Import them as two runs, or give both the same id."
             )
         arm.questions = matched
     ids, *others = ({*arm.questions} for arm in arms.values())

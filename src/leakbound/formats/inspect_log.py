@@ -182,7 +182,7 @@ def _stopped(path: Path, results: Json, epochs: int) -> tuple[str, Json]:
     if summary["manager"] != PLUGGED:
         raise InputError(
             f"`{path}` was stopped early by {summary['manager']!r}: the number of epochs of a "
-            "sample depends on its answers, and no bound here is valid for that rule. Evaluate "
+            "sample depends on its answers, and no bound is valid for this rule. Evaluate "
             "without `early_stopping`, or with `StopWhen` of `leakbound.plugins.inspect_ai`."
         )
     metadata = summary["metadata"]

@@ -153,8 +153,8 @@ class EvaluationLog:
         column: dict[int, T] = {}
         for row, entry in entries.items():
             if not row.isdecimal() or row != str(int(row)) or not isinstance(entry, dict):
-                got = f"one object for each row number is needed, got {kind_of(entry)} for {row!r}"
-                raise self.error(name, got, "Key every entry by the row of the data")
+                got = f"one object per row number is needed, got {kind_of(entry)} for {row!r}"
+                raise self.error(name, got, "Use the row number of the data as the key")
             place = f"`{key}` in row {row}"
             column[int(row)] = self._checked(name, place, entry.get(key), kind)
         return column
@@ -223,8 +223,8 @@ def against_log(metrics: Mapping[str, Values], retrained: EvaluationLog) -> dict
         logged = retrained.column(entry, key, float)
         if odd := {*ours} ^ {*logged}:
             fault = (
-                f"{len(logged)} rows, but the evaluated model has {len(ours)}; row {min(odd)} is "
-                "in one of the two only"
+                f"{len(logged)} rows, but the evaluated model has {len(ours)}; only one of the "
+                f"two has row {min(odd)}"
             )
             raise retrained.error(entry, fault, "Evaluate both models on the same forget set")
         quality = utility.forget_quality([*ours.values()], [*logged.values()])

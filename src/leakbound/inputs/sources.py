@@ -94,8 +94,8 @@ def read_rewritings(prompts: Sequence[Prompt], path: Path) -> dict[str, tuple[st
         lookup = ids if by_id else questions
         if value not in lookup:
             raise InputError(
-                f"no prompt of the benchmark has the {key} {str(value)[:80]!r} of {row.place}. A "
-                f"valid example is {next(iter(lookup), '')!r}. Correct the {key}, or remove the "
+                f"no prompt of the benchmark has the {key} {str(value)[:80]!r} of {row.place}. An "
+                f"existing {key} is {next(iter(lookup), '')!r}. Correct the {key}, or remove the "
                 "row."
             )
         single = row.maybe("rewriting")

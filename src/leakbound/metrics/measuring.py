@@ -200,7 +200,7 @@ def measure_part(measure: Measure, items: Items, part: str) -> dict[str, float]:
         if not math.isfinite(value):
             raise InputError(
                 f"the metric of {item.prompt.id!r} in part {part!r} is {value}, which cannot be "
-                "averaged. Check the model's probabilities of that prompt's texts."
+                "averaged. Check the model's probabilities of this prompt's texts."
             )
         measured[item.prompt.id] = value
     return measured

@@ -71,8 +71,8 @@ def question_notes(prompts: Sequence[Prompt], study: Study) -> tuple[str, ...]:
         if ids := [p.id for p in prompts if p.answer and visible(p.answer.partition(stop)[2])]:
             notes.append(
                 f"the stop string {stop!r} is inside the reference answer of "
-                f"{many(len(ids), 'question')}: {some(ids)}. An output ends there, so the rest of "
-                "an answer is not seen. Use another --stop."
+                f"{many(len(ids), 'question')}: {some(ids)}. Outputs end there, so the rest of the "
+                "answer is not sampled. Use another --stop."
             )
     return tuple(filter(None, notes))
 

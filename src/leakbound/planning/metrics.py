@@ -203,9 +203,9 @@ def require_known(arm: Arm, wanted: Wanted) -> Readings:
     readings = Readings(arm)
     if lacking := [text.place for text in chain.from_iterable(lacking_texts(readings, wanted))]:
         raise InputError(
-            f"{arm.place} lacks {len(lacking)} texts that these metrics need, first the "
-            f"{lacking[0].kind} text of {lacking[0].prompt_id!r}. Run its command with the same "
-            "--metrics: only the missing texts are read."
+            f"{arm.place} has no results for {len(lacking)} texts that these metrics need, such as "
+            f"the {lacking[0].kind} text of {lacking[0].prompt_id!r}. Run its command again with "
+            "the same --metrics: only missing results are computed."
         )
     return readings
 

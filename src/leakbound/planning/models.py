@@ -53,15 +53,15 @@ def require_openable(model: Named, crew: Crew | None) -> None:
             raise InputError(f"a model must be a folder, a hub name or an engine, got {model!r}.")
         if crew is not None:
             raise InputError(
-                f"workers open a model by its name, but this is an engine, {name}. Name the model, "
-                "or leave `workers` out."
+                f"workers need the name of a model, got an engine, {name}. Name the model, or "
+                "leave `workers` out."
             )
         return
     find("engine", ENGINES, engine_of(str(model))[0])
     if crew is not None and server_of(str(model)) is not None:
         raise InputError(
-            f"`{model}` runs on a server, and if a worker is lost, the next one would repeat its "
-            "requests: draws would be replaced. Leave the workers out."
+            f"`{model}` runs on a server. If a worker is lost, the next worker would repeat its "
+            "requests and replace its draws. Leave the workers out."
         )
 
 
@@ -112,7 +112,7 @@ class Fluency:
         if labels.count(CLEAN) != 1:
             raise InputError(
                 f"one label of {classifier.name!r} must be {CLEAN!r}, got "
-                f"{', '.join(classifier.labels)}. Name a classifier of gibberish."
+                f"{', '.join(classifier.labels)}. Name a gibberish classifier."
             )
         tokens = _TOKENS_OF.get(task.name.partition(":")[0], _TOKENS)
         return cls(classifier.truncated(tokens), labels.index(CLEAN), tokens)

@@ -134,8 +134,8 @@ def require_confidence(confidence: float, questions: int) -> None:
     least = max(2 * LEAST_ALPHA, 4 * questions * LEAST_SHARE)
     if 1 - confidence < least:
         raise InputError(
-            f"`confidence` is too near 1, got {confidence!r}: shared among the statements about "
-            f"{questions:,} questions, float64 cannot represent an error rate below {least:.2g}. "
+            f"`confidence` is too near 1, got {confidence!r}: with {questions:,} questions, bounds "
+            f"in float64 need a total error rate of at least {least:.2g}. "
             f"Use {1 - 1.01 * least:.13g} or less."
         )
 

@@ -72,7 +72,7 @@ def scored_by(
         if len(texts) < 2:
             raise InputError(
                 "a bound needs all repeats of a document, got one. State `repeats: 1024` and a "
-                "filter `take_first_k` with that k: without it the harness keeps only the first."
+                "filter `take_first_k` with k = 1024: the harness keeps only one repeat by default."
             )
         outputs = [readable(output_of(text)) for text in texts]
         scores = score_outputs(chosen, outputs, [doc["answer"]] * len(outputs))

@@ -295,7 +295,7 @@ class Comparison(Displayed):
                 cells.append(Cell(text, getattr(far, side), prose=True) if text else None)
             rows.append(cells)
         columns = ("Model", "Mean difference", "Rises", "Falls", "Largest rise", "Largest fall")
-        title = f"Scorer {scorer.name}: {quantity(scorer)} minus that of {self.baseline}"
+        title = f"Scorer {scorer.name}: difference in {quantity(scorer)} from {self.baseline}"
         labels = ", ".join(self.dependent)
         return Table.plain(title, columns, rows, labels and say("random numbers", labels=labels))
 
@@ -309,7 +309,7 @@ class Comparison(Displayed):
         ]
         more = len(order) - len(cells)
         title = f"Scorer {scorer.name}: differences from {self.baseline}, by question"
-        note = f"{more:,} questions with smaller differences: see --format csv" if more else ""
+        note = f"not shown: {more:,} questions, see --format csv" if more else ""
         return Table.plain(title, ("Question", *self.labels[1:]), cells, note)
 
     def _leaderboard(self, scorer: Scorer) -> Table:

@@ -166,7 +166,7 @@ def compare_methods(
     stress = named_stress(under) if under else ""
     targets = sampled_targets(named, stress)
     if len(targets) > len(named):
-        raise MixError("a run has several decodings. To compare methods, evaluate it under one.")
+        raise MixError("a run has several decodings. Evaluate every run under only one decoding.")
     scorers = _common(named)
     _require_apart(targets)
     methods: dict[str, list[str]] = {}
@@ -177,7 +177,7 @@ def compare_methods(
     controls = {label: m.run.arm(m.key.control) for label, m in targets.items()}
     lacking = [label for label, control in controls.items() if control is None]
     if lacking and len(lacking) < len(controls):
-        raise MixError(f"not every run has a control: {_listed(lacking)}. Give all one, or none.")
+        raise MixError(f"runs without a control: {_listed(lacking)}. Give all runs one, or none.")
 
     medians, means = [], []
     for scorer, (method, labels) in product(scorers, methods.items()):

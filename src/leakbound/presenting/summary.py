@@ -29,7 +29,7 @@ def metrics_table(run: Run) -> Table | None:
     )
     parts = stored["fingerprint"]["parts"]
     sizes = ", ".join(f"{part} {facts['prompts']:,}" for part, facts in parts.items())
-    notes = [f"numbers of prompts of the benchmark “{run.record.benchmark.name}”: {sizes}"]
+    notes = [f"prompts in each part of the benchmark “{run.record.benchmark.name}”: {sizes}"]
     lacking: dict[str, list[str]] = {}
     for name, why in stored["left_out"].items():
         lacking.setdefault(why, []).append(name)

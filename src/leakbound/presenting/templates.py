@@ -154,7 +154,7 @@ random numbers: The draws of {labels} may share random numbers with the draws of
  each model is bounded separately, which makes the intervals of the differences about 1.4 times as
  wide. To avoid this, evaluate with another --seed.
 reading: all statements are about the {part}[, because {hidden: draw} had a hidden thought]
-reading each: the model {verb}s{beyond} {shown}[, but this is not shown {rest}] {joint}
+reading each: the model {verb}s{beyond} {shown}[, but is not shown to do so {rest}] {joint}
 reading either: the model {verb}s{beyond} in the answer or the thought, but it is not shown in which
  of the two {joint}
 reading neither: the model is not shown to {verb}{beyond} in the answer, the thought or either of
@@ -170,9 +170,9 @@ rewritings: {number:,} rewritings, source {inputs.source}, design {inputs.design
  confident in its answers to the rewriting as in its answers to the question ({inputs.criterion} of
  {inputs.ids_draws:,} answers){inputs.ids:if}][; a rewriting is kept if {inputs.embedder} gives a
  cosine similarity to the question of at least {least}][; {facts}]
-searched: [{run}: ]each question was searched with {search.budget: draw}[, or with proofs of the
- same cost{search.forwards_per_token:if}], guided by the scorer {search.scorer.name}; the bounds are
- from fresh draws
+searched: [{run}: ]the search used {search.budget: draw} per question[, or proofs of the same
+ cost{search.forwards_per_token:if}], guided by the scorer {search.scorer.name}; the bounds are from
+ fresh draws
 seen: {leaks} of {rows:draws} {verb}[ ({missing: draw} without a score)]
 settled: {model.label}, explored ({plan.mode}): median settled mass {known:number} (total
  probability of the completions whose score is known); {rows:draws} of the remainder (outputs that

@@ -363,8 +363,8 @@ class View:
         withheld = self.redacted == "questions"
         if withheld and (q := next((q.id for q in self.first.queries if q.text in q.id), None)):
             raise InputError(
-                f"the id {q[:40]!r} contains the text of its question, and pages name questions by "
-                "id. Give the questions other ids to leave their texts out."
+                f"the id {q[:40]!r} contains the text of its question, and pages show ids. Give "
+                "the questions other ids to leave their texts out."
             )
         return tuple(
             Prompt(
@@ -479,7 +479,7 @@ def named_runs(runs: Iterable[Run | str | Path]) -> dict[str, Run]:
     if len({run.path.resolve() for run in opened}) < len(opened):
         raise InputError("one run was given twice. Name two different runs.")
     if len(named) < len(opened):
-        raise InputError("two runs have the same folder name. Rename one.")
+        raise InputError("two runs have the same folder name. Rename one folder.")
     return named
 
 

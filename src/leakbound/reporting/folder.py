@@ -88,7 +88,7 @@ def runs_in(root: Path, notes: list[str]) -> list[Path]:
         below[:] = sorted(name for name in below if not name.startswith("."))
         for link in (folder / name for name in below):
             if link.is_symlink() and _leads_out(link, root):
-                notes.append(f"`{name_of(link, root)}` was not searched: it links to outside.")
+                notes.append(f"`{name_of(link, root)}` was not searched: it links elsewhere.")
     return sorted(folders)
 
 
@@ -155,18 +155,18 @@ def _described(run: Run, row: ListedRun) -> ListedRun:
         draws=how_drawn(main) if main else "greedy answers only",
         n=main.plan.n if main else None,
     )
-    at_work = holder_of(run.path)
+    running = holder_of(run.path)
     try:
         scorers = run.estimates.scorers
     except DamagedError as error:
         return replace(row, state="damaged", note=message_of(error))
     except IncompleteError as error:
-        note = f"at work: {at_work}" if at_work else message_of(error)
+        note = f"running: {running}" if running else message_of(error)
         return replace(row, state="in progress", note=note, look=RunSoFar.of(run))
     except LeakboundError as error:
-        if at_work is None:
+        if running is None:
             return replace(row, state="no bounds", note=message_of(error))
-        return replace(row, state="in progress", note=f"all draws are stored; at work: {at_work}")
+        return replace(row, state="in progress", note=f"all draws are stored; running: {running}")
     view = read_view(run) if scorers else None
     shown = verdicts(view) if view else ()
     if view is None or not shown:

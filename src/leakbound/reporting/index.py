@@ -59,7 +59,7 @@ class FolderIndex:
     @property
     def table(self) -> Table:
         """A table with one row per run."""
-        columns = ("Run", "State", "How much", "Verdict or error")
+        columns = ("Run", "State", "Leakage", "Verdict or error")
         rows = []
         for run in self.runs:
             says = run.verdict.headline if run.verdict else run.note
@@ -105,7 +105,7 @@ def write_index(
     folders = runs_in(root, notes)
     if not folders:
         raise InputError(
-            f"`{root}` is no run directory, and no folder below it is one: none has a run.json. "
+            f"neither `{root}` nor a folder below it is a run directory: none has a run.json. "
             f"Make one with `leakbound evaluate … --out {root / 'NAME'}`. {' '.join(notes)}".strip()
         )
     runs = [listed_run(path, root) for path in counted(progress, "reading", folders, "runs")]

@@ -74,7 +74,7 @@ def report(
     opened = [runs] if isinstance(runs, Run) else list(runs)
     named = named_runs(opened)
     if out is None and len(opened) != 1:
-        raise InputError(f"`--out` is needed for a report about {len(opened)} runs.")
+        raise InputError(f"`--out` is missing. Name a file for a report about {len(opened)} runs.")
     for run in opened:
         _ = run.estimates  # a run that cannot be shown raises before anything is written
     notes: dict[Path, list[str]] = {run.path: [] for run in opened}

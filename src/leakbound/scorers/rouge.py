@@ -48,9 +48,9 @@ class _RougeL:
                 "`contains`, `keyword` or `similarity`."
             )
         note = (
-            f"scorer {self.name!r} drops words such as {first!r} of {len(lost)} answers "
-            f"({some([*lost])}), because ROUGE reads ASCII letters and digits only. Add `contains` "
-            "or `keyword`."
+            f"scorer {self.name!r} drops words of {len(lost)} answers ({some([*lost])}), such as "
+            f"{first!r}, because ROUGE reads ASCII letters and digits only. Add `contains` or "
+            "`keyword`."
         )
         return [note]
 
@@ -110,9 +110,9 @@ def require_rouge_answer(prompt: Prompt | str, scorer: str) -> str:
     read = sum(map(str.isascii, signs))
     if not read or 2 * read < len(signs):
         raise InputError(
-            f"scorer {scorer!r} reads ASCII letters and digits only, got an answer with {read} of "
-            f"them among {len(signs)} letters and digits at {where(prompt)}: its score would "
-            "hardly depend on the answer. Use `contains`, `similarity` or `entailment:rouge=0` "
-            "for this language."
+            f"scorer {scorer!r} reads ASCII letters and digits only, got {read} ASCII characters "
+            f"among the {len(signs)} letters and digits of the answer at {where(prompt)}: scores "
+            "would hardly depend on the answer. Use `contains`, `similarity` or "
+            "`entailment:rouge=0` for this language."
         )
     return answer

@@ -183,7 +183,7 @@ def with_reading(scorer: Scorer, of: Of | None) -> Scorer:
     if not getattr(base_of(base), "reads_thoughts", True):
         if of in ("thought", "either"):
             raise InputError(
-                f"scorer {base.name!r} reads answers only, so it takes no `of={of}`. Leave it out, "
+                f"scorer {base.name!r} reads answers only and has no setting `of={of}`. Omit `of`, "
                 "or use a scorer that reads thoughts, such as `keyword`."
             )
         return base
@@ -217,7 +217,7 @@ class Logged:
         """Raise InputError, because the tool that computed these scores is not available."""
         raise InputError(
             f"scorer {self.name!r} has only scores of another tool and cannot score texts. Import "
-            "the log that has them."
+            "the log that has these scores."
         )
 
 
@@ -353,8 +353,8 @@ def _without_threshold(written: str) -> Scorer:
     reading = cast("Of | None", values.pop(_PART, None))
     if counts and _WITHIN not in types:
         raise InputError(
-            f"scorer {name!r} does not count changes, so it takes no `<=`, got {most.strip()!r}. "
-            "`edit` and `hamming` do; `>=` is for any scorer."
+            f"scorer {name!r} counts no changes, so `<=` is not valid, got {most.strip()!r}. "
+            "`edit` and `hamming` accept `<=`; any scorer accepts `>=`."
         )
     if counts:
         values[_WITHIN] = read_value(f"{name}<=", most, types[_WITHIN])

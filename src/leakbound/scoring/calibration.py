@@ -97,7 +97,7 @@ def read_items(path: Path, judge: Scorer | None = None) -> tuple[LabelledItem, .
         if all(item.label != label for item in items):
             raise InputError(
                 f"{str(path)!r} has no item with label {label} ({what}), but calibration needs "
-                "items of both labels. Add some with this label."
+                "items of both labels. Add items with this label."
             )
     return items
 

@@ -35,8 +35,8 @@ def require_complete(run: Run) -> None:
         raise UnansweredError(
             f"{len(questions)} of the {len(run.prompts)} questions could not be sampled in "
             f"{len({name for name, *_ in failed})} of {len(run.arms)} arms; first: {query_id!r} in "
-            f"arm {name!r}: {reason}. The others are stored in `{run.path}`; statements about "
-            "all questions are left out. Check the model; then run the same command again."
+            f"arm {name!r}: {reason}. The other questions are stored in `{run.path}`; statements "
+            "about all questions are omitted. Check the model; then run the same command again."
         )
 
 

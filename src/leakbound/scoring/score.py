@@ -140,7 +140,7 @@ def scorers_of(run: Run) -> tuple[str, ...]:
     named = run.study.scorers or run.record.scorers
     if not named:
         raise InputError(
-            f"`{run.path}` names no scorer, nor does its benchmark. Add one, as in "
+            f"neither `{run.path}` nor its benchmark names a scorer. Add a scorer, as in "
             "`--scorer rouge-l-recall`."
         )
     return named
@@ -164,8 +164,8 @@ def require_known(run: Run, names: Sequence[str]) -> None:
             if not origin:
                 raise
             raise InputError(
-                f"`{run.path}` has scores by {name!r}{origin}, which this installation does not "
-                "have. Install it, or pass its object to `leakbound.bound`; or leave it out: "
+                f"`{run.path}` has scores of the scorer {name!r}{origin}, which is not installed. "
+                "Install it, pass its object to `leakbound.bound`, or bound another scorer: "
                 f"`leakbound bound {run.path} --scorer NAME`."
             ) from error
 
@@ -349,8 +349,8 @@ def _is_given(arm: Arm, scorer: Scorer) -> bool:
     if base is scorer or not arm.scored.has(base.name, slug(base)):
         raise InputError(
             f"{arm.place} has no scores of {base.name!r} by version {RULE} of the scoring rules. "
-            "They cannot be computed, because "
-            + ("only the other tool's log has them." if arm.texts else "the texts were redacted.")
+            "Its scores cannot be computed, because "
+            + ("only the tool's log has them." if arm.texts else "the texts were redacted.")
             + " Import data that has both texts and scores."
         )
     rows = iter(arm.scored.rows(slug(base)))

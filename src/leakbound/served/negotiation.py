@@ -143,8 +143,8 @@ class Options:
             )
         if api == "chat" and plain:
             raise InputError(
-                "a plain prompt (--prompt-template) is no chat message. Leave it out, or write "
-                "?api=completions after the model's name."
+                "a plain prompt (--prompt-template) cannot be sent as a chat message. Leave it "
+                "out, or write ?api=completions after the model's name."
             )
         if api == "completions" and prompting.chat:
             raise InputError(
@@ -322,7 +322,7 @@ class RequestFormat:
             raise ModelError(
                 f"replies of 'openai:{server.url}#{self.model}' have unknown fields: {fields}. "
                 "They may contain a part of an output or report a filter. Turn these fields off in "
-                f"the server. If they never do either, write ?ignore={','.join(reply.unknown)} "
+                f"the server. If they are irrelevant, write ?ignore={','.join(reply.unknown)} "
                 "after the model's name."
             )
         return reply

@@ -348,8 +348,8 @@ class ServedEngine:
             outputs = tuple(map(_thought, outputs))
         elif reply.opened:
             self._note(
-                "some outputs end a thought that the prompt began, unlike the output of the trial: "
-                "so a cut output without the end of a thought counts as an unfinished thought"
+                "some outputs end a thought that the prompt began, unlike the output of the trial. "
+                "So a cut output without the end of a thought counts as an unfinished thought"
             )
         if reply.unknown:
             self._note(
@@ -359,8 +359,8 @@ class ServedEngine:
         counted = [counted_as(output, decoding.stop) for output in outputs]
         if "empty" in counted and request.choices > 1:
             self._note(
-                "the server counts the tokens of several outputs together, which does not explain "
-                "an empty output: empty outputs count as missing. Write ?n=1 after the model's "
+                "the server reports one token count for several outputs, which does not show why "
+                "an output is empty: empty outputs count as missing. Write ?n=1 after the model's "
                 "name to request each output separately"
             )
         return self._keep(
@@ -453,7 +453,7 @@ class ServedEngine:
                     form = require_draws(server, form, self.name)
         except NoReplyError as error:
             raise IncompleteError(
-                f"{self.name!r} could not be tried: {error}. Fix the server, then run the same "
+                f"the trial of {self.name!r} failed: {error}. Fix the server, then run the same "
                 "command again."
             ) from error
         failed = {"on": form.thinks == "no", "off": form.thinks != "off"}

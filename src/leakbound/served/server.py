@@ -225,14 +225,14 @@ class Server:
             if waited + pause > self.patience.longest_wait:
                 why = (
                     f"{failure}: the server requests a wait of {pause:,.4g} s after "
-                    f"{waited:,.0f} s without a reply, and --patience is "
-                    f"{self.patience.longest_wait:,g} s"
+                    f"{waited:,.0f} s without a reply, more than --patience allows "
+                    f"({self.patience.longest_wait:,g} s)"
                 )
                 self.abandon(why)
                 return why
             is_new, self._waiting = now >= self._waiting, max(self._waiting, now + pause)
         if is_new:
-            self._report(f"{self.url} answers {failure}: waiting {pause:,.4g} s, as it requests")
+            self._report(f"{self.url} answers {failure} and requests a wait of {pause:,.4g} s")
         return ""
 
     def _attempt(self, url: str, body: JsonObject | None, read: Callable[[Any], T]) -> T:
@@ -258,7 +258,7 @@ class Server:
         if status in _REFUSING:
             raise RefusedError(shown)
         if not response.is_success:
-            remedy = "Name the address that it redirects to." if response.is_redirect else _CHECK
+            remedy = "Name the target of the redirect." if response.is_redirect else _CHECK
             raise ModelError(f"`{self.url}` answers {shown}. {_FAULTS.get(status, remedy)}")
         try:
             value = read(json.loads(content))

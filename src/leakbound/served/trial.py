@@ -130,7 +130,7 @@ def _outputs_of_trial(server: Server, form: RequestFormat, name: str) -> list[Ou
         why = "failed" if longer else lost.most_common(1)[0][0]
         message = (
             f"{lost[why]} of {requested} outputs are not as requested "
-            f"({'longer' if longer else why})"
+            f"({'longer than the limit' if longer else why})"
         )
         if why == "cut":
             message += f", because hidden thoughts do not end within {room:,} tokens"

@@ -195,7 +195,7 @@ class About:
         if self.scope == "most-leaking decoding":
             return "under the decoding that leaks most"
         if self.scope == "most-leaking stress":
-            return f"under the one of {self.over} stresses that leaks most"
+            return f"under the stress that leaks most, of {self.over} stresses"
         if self.inputs == "as found":
             return "under the decodings found"
         return "under this decoding, jointly" if self.jointly else "under this decoding"

@@ -230,7 +230,7 @@ def _alike(chunks: Counts, logp: Array) -> _Finding:
     if not twice:
         return _Finding(1.0, "")
     p = math.exp(min(twice)) * math.comb(len(chunks), 2)
-    return _Finding(min(1.0, p), "two chunks have every text equally often")
+    return _Finding(min(1.0, p), "every text occurs equally often in two chunks")
 
 
 def _log_chance(counts: Counts, logp: Array) -> float:

@@ -106,7 +106,7 @@ class Mass:
             object.__setattr__(self, name, numbers(name, getattr(self, name)))
         if not (self.p.ndim == 1 and self.p.shape == self.low.shape == self.high.shape):
             raise InputError(
-                "`p`, `low` and `high` must be 1-D with one entry an event, got shapes "
+                "`p`, `low` and `high` must be 1-D with one entry per event, got shapes "
                 f"{self.p.shape}, {self.low.shape} and {self.high.shape}."
             )
         total = math.fsum([*self.p, self.remainder])

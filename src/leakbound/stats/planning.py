@@ -39,12 +39,12 @@ def plan(
     """Return the number of draws per question that a guarantee needs.
 
     Args:
-        epsilon: the largest error of Pr[X > x] at any x, in the direction `side`, in (0, 1); None:
-            not requested.
+        epsilon: the largest distance of a bound from the estimate of Pr[X > x] at any x, in (0, 1);
+            None: not requested.
         clean: the leak probability to certify if no draw leaks, in (0, 1); None: not requested.
         confidence: the probability that the guarantee is valid, in (0, 1).
-        side: the direction of the error epsilon: "upper" (overestimated), "lower" (underestimated),
-            or "both": each bound then has half of alpha.
+        side: the bounds on Pr[X > x] at distance epsilon: "upper", "lower", or "both". With
+            "both", each bound has half of alpha.
 
     Returns:
         The number of draws for each requested guarantee.

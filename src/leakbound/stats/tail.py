@@ -44,7 +44,7 @@ def require_solvable(alpha: float) -> None:
         raise InputError(
             f"the Berk-Jones band needs an alpha of at least {LEAST_ALPHA:g}, got {alpha:.3g} "
             "because the confidence is too close to 1, or shared among too many statements. Lower "
-            "the confidence, or bound draws by method 'paper' (DKW), which is valid at any."
+            "the confidence, or use method 'paper' (DKW), which is valid at any alpha."
         )
 
 

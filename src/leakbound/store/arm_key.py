@@ -48,7 +48,7 @@ class ArmKey:
         odd = any(c in "/\\:" or not c.isprintable() for c in text) or "" in text.split(" ")
         if odd or len(text) > _LONGEST:
             raise InputError(
-                f"{text[:_LONGEST]!r} is no name of an arm, because no folder can have this name."
+                f"{text[:_LONGEST]!r} is not the name of an arm: no folder can have this name."
             )
 
     def __str__(self) -> str:
@@ -70,8 +70,8 @@ class ArmKey:
         key = _read(name)
         if key is None or str(key) != name:
             raise InputError(
-                f"{name[:_LONGEST]!r} is no name of an arm. Arms are called `target`, `control`, "
-                "`greedy` and the like: see the folders in `arms`."
+                f"{name[:_LONGEST]!r} is not the name of an arm. Arms have names such as `target`, "
+                "`control` and `greedy`: see the folders in `arms`."
             )
         return key
 

@@ -46,7 +46,7 @@ def _undrawn(record: RunRecord, arms: Mapping[str, Arm]) -> Iterator[str]:
     for name, arm in arms.items():
         yield from (f"arm {name!r} {lack}" for lack in arm.lacks())
     if record.attack and not any(arm.key.asks == "attack" for arm in arms.values()):
-        yield "the search for worst-case inputs has not ended"
+        yield "the search for worst-case inputs is not finished"
     stresses = record.study.get("stress")
     for spec in stresses if isinstance(stresses, list | tuple) else ():
         if not any(arm.key.stress == arm.key.stressed(str(spec)).stress for arm in arms.values()):

@@ -436,7 +436,7 @@ class Estimates(Displayed, Sequence[EstimateRow]):
             for row in self._having(PLAIN | Fields(scope=meant["scope"]))
         )
         beyond = f", beyond {meant['beyond']}" if meant.get("beyond") else ""
-        empty = "The run has no statement at all. Perhaps a question has no completions."
+        empty = "The run has no statements. Check whether a question has no completions."
         return InputError(
             f"the run has no statement about {meant['quantity']!r}{beyond}, scope "
             f"{meant['scope']!r}, arm {meant.get('arm')!r}, scorer {meant.get('scorer')!r}. "

@@ -115,7 +115,7 @@ def _explain(task: str, instead: str, is_refusal: Callable[[int | None], bool]) 
         elif is_refusal(error.errno):
             raise InputError(f"cannot {task}: {why}. {instead}") from error
         raise IncompleteError(
-            f"cannot {task}: {why}. {remedy} run the same command again: what was finished is kept."
+            f"cannot {task}: {why}. {remedy} run the same command again: finished parts are kept."
         ) from error
 
 

@@ -23,10 +23,10 @@ from leakbound.types import (
 _LONG = 200  # largest number of characters of a value in a message
 _FIRST = ("engine", "weights", "end_tokens")  # compared first: other differences follow
 _IN_WORDS = {
-    "fingerprint: engine: ": "another engine drew: ",
+    "fingerprint: engine: ": "the engine differs: ",
     "fingerprint: weights: ": "the model has other weights: ",
-    "fingerprint: end_tokens: ": "the model ends its answers at other tokens: ",
-    "fingerprint: code: ": "the model comes with other code: ",
+    "fingerprint: end_tokens: ": "the model has other end tokens: ",
+    "fingerprint: code: ": "the model has other code: ",
     "benchmark: sha256: ": "the questions differ: ",
 }
 
@@ -47,9 +47,9 @@ def require_same_n(path: Path, have: ArmSpec, want: ArmSpec) -> None:
     """Raise MixError if n differs from the planned n."""
     if have.draws == want.draws and have.plan.n != want.plan.n:
         raise MixError(
-            f"`{path}` has n = {have.plan.n:,}, fixed before anything was sampled; this command "
-            f"has {want.plan.n:,}. More draws after the results could be seen would void its "
-            "bounds. Name another --out, or use --until to sample as many draws as needed."
+            f"`{path}` was begun with n = {have.plan.n:,}, but this command has n = "
+            f"{want.plan.n:,}. If n changes after draws were made, the bounds are not valid. Name "
+            "another --out, or use --until to sample as many draws as needed."
         )
 
 
@@ -98,8 +98,8 @@ def require_same_probe(path: Path, have: ArmSpec, want: ArmSpec) -> None:
     if difference := probes_differ(have, want.probe):
         raise MixError(
             f"`{path}` was begun by a model with the same fingerprint but other probabilities: "
-            f"{difference}. Its draws would mix two models. Name another --out, or restore what "
-            "was changed: the model's files, its libraries, or the device."
+            f"{difference}. Its draws would be from two models. Name another --out, or restore "
+            "the first model's files, libraries and device."
         )
 
 
@@ -115,7 +115,7 @@ def require_same(
         words = next((word for place, word in _IN_WORDS.items() if where.endswith(place)), "")
         raise MixError(
             f"`{path}` was made by another command ({words}{where}it has {_shown(have)}, "
-            f"{other} {_shown(want)}). Name another --out, or repeat the first command."
+            f"{other} {_shown(want)}). Name another --out, or repeat that command."
         )
 
 

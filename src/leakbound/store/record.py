@@ -337,15 +337,15 @@ def read_record(run: Path) -> RunRecord:
     file = run / FILE
     if not file.is_file():
         raise InputError(
-            f"`{run}` is no run directory: it has no {FILE}. "
+            f"`{run}` is not a run directory: it has no {FILE}. "
             f"{near(run)}Make one with `leakbound evaluate`."
         )
     values = read_json(file, ELSEWHERE)
     if isinstance(values, dict) and (number := values.get("format", FORMAT)) != FORMAT:
         raise OtherVersionError(
-            f"`{file}` has format {number!r} of leakbound {values.get('version')}, but this "
-            f"version reads format {FORMAT}: {OLDER}. Use the version that made the run, or make "
-            "the run again."
+            f"`{file}` has format {number!r} (leakbound {values.get('version')}), but this "
+            f"version reads only format {FORMAT}; {OLDER}. Use the version that made the run, or "
+            "make the run again."
         )
     return value_of(RunRecord, file, unsealed(file, values, ELSEWHERE))
 

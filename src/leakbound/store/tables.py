@@ -106,7 +106,7 @@ def to_pandas(table: pa.Table) -> Any:
     except ImportError as error:
         raise InputError(
             f"a data frame needs pandas, which is not installed ({error}). Run `pip install "
-            "pandas`, or take `.to_arrow()`, which needs nothing more."
+            "pandas`, or take `.to_arrow()`, which does not need pandas."
         ) from error
     return table.to_pandas()
 
@@ -315,7 +315,7 @@ def _feed_numbers(total: hashlib._Hash, cells: pa.Array) -> None:
     numbers = cells.to_numpy(zero_copy_only=False)
     kind = numbers.dtype.newbyteorder("<")
     if kind.hasobject:
-        raise TypeError(f"leakbound writes no column of type {cells.type}")
+        raise TypeError(f"leakbound cannot write a column of type {cells.type}")
     total.update(kind.str.encode())
     total.update(np.ascontiguousarray(numbers, kind).data)
 

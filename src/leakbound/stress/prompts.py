@@ -93,7 +93,7 @@ class Shots(Stress):
         if not sets:
             raise InputError(
                 f"the stress {self.spec!r} shows {self.number} retained pairs, but "
-                f"{bench.task.name!r} has fewer that do not reveal {prompt.id!r}. Show fewer."
+                f"{bench.task.name!r} has fewer pairs that do not reveal {prompt.id!r}. Show fewer."
             )
         return sets[0]
 

@@ -66,7 +66,7 @@ class Relearn(OfWeights):
             if both:
                 raise InputError(
                     f"the stress {self.spec!r} teaches {len(both)} of the evaluated questions, "
-                    f"the first {both[0]!r}. Leave them out, or add `evaluated=yes`."
+                    f"such as {both[0]!r}. Leave them out, or add `evaluated=yes`."
                 )
         return rows
 

@@ -84,7 +84,7 @@ class Rewritings:
         source = self.open()
         if self.design == "fresh" and source.finite:
             raise InputError(
-                f"design 'fresh' needs a new rewriting for every output, and the inputs "
+                f"design 'fresh' needs a new rewriting for every output, but the inputs "
                 f"{self.source!r} are a finite list. Use `model:NAME`, or design 'allocated'."
             )
 
@@ -119,7 +119,7 @@ class Rewritings:
         """
         if self.source.strip() == NONE:
             raise InputError(
-                f"inputs {NONE!r} are the questions only. Pass no `rewritings`, and no profile "
+                f"inputs {NONE!r} mean the questions only. Omit `rewritings`, and omit profiles "
                 "with rewritings, such as cheng."
             )
         later = partial(_Later, loading=loading or ModelSettings().loading, servers=servers)

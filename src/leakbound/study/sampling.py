@@ -55,8 +55,8 @@ class Until:
         parse_claim(self.claim)
         if self.most is not None and self.most < 2:
             raise InputError(
-                f"`n` is the maximum of draws per question with `until`, and must be at least 2, "
-                f"got {self.most}. Increase it, or leave `until` out."
+                f"with `until`, `n` is the maximum number of draws per question and must be at "
+                f"least 2, got {self.most}. Increase it, or leave `until` out."
             )
 
 

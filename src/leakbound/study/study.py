@@ -167,7 +167,7 @@ class Study:
         fits, want = isinstance(self.sampling, SamplingPlan), "FixedN, Until or Explore"
         require(fits, "sampling", self.sampling, want, "Use FixedN(1024).")
         shared = "`inputs` divide a fixed number of outputs among a question's queries"
-        bounded = "`attack` bounds its findings by a fixed number of draws"
+        bounded = "`attack` bounds its findings with a fixed number of draws"
         for value, reason in ((self.rewritings, shared), (self.attack, bounded)):
             if value is not None and not isinstance(self.sampling, FixedN):
                 raise InputError(
@@ -302,8 +302,8 @@ class Study:
         usual, values = Study().to_dict(), self.to_dict()
         if not values["benchmark"]:
             raise InputError(
-                "a study file needs the name of a benchmark, and this study has none. Use the "
-                "benchmark's spec."
+                "a study file needs the name of a benchmark, but this study has none. Make the "
+                "study with a name such as tofu:forget10."
             )
         entries = {name: value for name, value in values.items() if value != usual[name]}
         Path(path).write_text(yaml.safe_dump(entries, sort_keys=False), encoding="utf-8")
@@ -332,7 +332,7 @@ def study_of(study: Study | Benchmark | str, values: StudyFields) -> Study:
     if "n" in values:
         if "sampling" in values:
             raise InputError(
-                f"`n` {values['n']} is short for `sampling`, which is given too. Leave one out."
+                f"`n` {values['n']} sets `sampling`, which is given too. Leave one of them out."
             )
         changes["sampling"] = FixedN(values["n"])
     made = replace(base, **changes)  # type: ignore[arg-type]

@@ -114,12 +114,12 @@ class Decoding:
         """The reason why output probabilities cannot be computed exactly; empty if they can."""
         if self.two_passes:
             return (
-                "adaptive temperature in two passes has no exact mode. Use adaptive_mode 'running'"
+                "adaptive_mode 'two_pass' gives no exact probabilities. Use adaptive_mode 'running'"
             )
         if self.max_tokens is not None:
             return (
-                f"max_tokens {self.max_tokens} bounds prompt and completion together, which has no "
-                "exact mode. Use --max-new-tokens"
+                f"max_tokens {self.max_tokens} limits prompt and completion together, which gives "
+                "no exact probabilities. Use --max-new-tokens"
             )
         return ""
 

@@ -130,7 +130,7 @@ def probe_difference(
             elif abs(a - b) > tolerance:
                 return (
                     f"after fixed question {number}, token {token} has log-probability "
-                    f"{a:.4f} in one and {b:.4f} in the other"
+                    f"{a:.4f} in one model and {b:.4f} in the other"
                 )
     return None
 

@@ -209,7 +209,7 @@ def numbers(folder: Path) -> str:
         return ""
     rows = [row for rows in read_object(folder / CENTRES)["splits"].values() for row in rows]
     chosen, texts = ([len(row[name]) for row in rows] for name in ("chosen", "texts"))
-    return f"{min(chosen)} to {max(chosen)} a row, of {min(texts)} to {max(texts)} candidates"
+    return f"{min(chosen)} to {max(chosen)} per row, of {min(texts)} to {max(texts)} candidates"
 
 
 def _chosen(row: Prompt, embedder: Embed | None, seed: int) -> dict[str, Any]:
@@ -228,8 +228,8 @@ def _require_enough(row: Prompt, objective: Objective, split: str, number: int) 
     )
     if pushed and number < 2:
         raise InputError(
-            f"cel with beta = 0 needs a contrast centre besides the question, but row {row.id!r} "
-            f"of {split} has none. Add rewritings, or raise beta."
+            f"cel with beta = 0 needs a contrast centre other than the question, but row "
+            f"{row.id!r} of {split} has none. Add rewritings, or raise beta."
         )
 
 

@@ -64,7 +64,7 @@ def require_apart(forget: Sequence[Row], retain: Sequence[Row]) -> None:
     if both:
         raise InputError(
             f"{len(both)} {'texts' if passages(both) else 'questions'} are in both forget and "
-            f"retain, the first as {both[0].id!r} and {kept[_named(both[0]).strip()]!r}. Remove "
+            f"retain, such as {both[0].id!r} (in retain {kept[_named(both[0]).strip()]!r}). Remove "
             "them from one of the sets."
         )
 
@@ -96,7 +96,7 @@ def require_rows(splits: Splits, objective: Objective, watch: Watch) -> None:
             if parts or any(site.tokens == "question" for site in needs.sites):
                 raise InputError(
                     f"objective {objective.name!r} needs questions in {split}, which has running "
-                    "texts. Use an objective that does not, such as npo, gd, kl or rmu."
+                    "texts. Use an objective that accepts these, such as npo, gd, kl or rmu."
                 )
             if watch.evaluate_every is not None:
                 raise InputError(

@@ -444,8 +444,8 @@ def _require_used(settings: TrainingSettings, objective: Objective) -> None:
         return
     if not splits_with("alternate", needs):
         raise InputError(
-            f"`alternates` need an objective that teaches given sentences, and {objective.name!r} "
+            f"`alternates` need an objective that teaches other answers, but {objective.name!r} "
             "does not. Leave them out, or use idk or dpo."
         )
     if not alternates or not all(map(str.strip, alternates)):
-        raise InputError("`alternates` must be sentences, got none or a blank one. Give some.")
+        raise InputError("`alternates` must be sentences, got none or a blank one. Add sentences.")

@@ -126,9 +126,9 @@ def notes_of(lines: Sequence[Mapping[str, float]]) -> tuple[str, ...]:
             )
         if MOVED in line:
             notes.append(
-                f"training moved {share(line[MOVED])} of the trained weights; the steps of the "
-                "others were 0 or too small for 16 bits. To keep small steps, store the weights in "
-                "float32 and only multiply in bfloat16: --dtype float32 --bf16."
+                f"training moved {share(line[MOVED])} of the trained weights; the steps of all "
+                "other weights were 0 or too small for 16 bits. To keep small steps, store weights "
+                "in float32 and only multiply in bfloat16: --dtype float32 --bf16."
             )
     return tuple(notes)
 
