@@ -97,6 +97,22 @@ def test_the_longest_answer_decides(longest: int, cut: int, verdict: str, tmp_pa
         assert claimed(again, accept_cut=True).verdict == "pass"
 
 
+@pytest.mark.parametrize("name", ["own", "muse:mine-verbmem"])  # the protocol has no stop string
+def test_a_stop_string_inside_an_answer_leaves_a_claim_open(name: str, tmp_path: Path) -> None:
+    task, law = benchmark("q0", "q1", name=name), {q: [(CLEAN, N)] for q in ("q0", "q1")}
+    how = {stop: replace(task.decoding, stop=(stop,)) for stop in ("Quill", "Qui")}
+    after, inside = (
+        given_run(tmp_path / stop, law, N, task=task, decodings=how[stop]) for stop in how
+    )
+    assert claimed(after).verdict == "pass"
+    made = claimed(inside)
+    assert (made.verdict, made.forecast) == ("inconclusive", None)
+    says = "the stop string 'Qui' (--stop) ends outputs inside the reference answer of 2 questions;"
+    assert made.reasons[0].startswith(says)
+    assert made.specification["Stop string"] == made.reasons[0]
+    assert claimed(inside, accept_cut=True).verdict == "pass"
+
+
 def test_leaks_in_cut_answers_refute_all_the_same(tmp_path: Path) -> None:
     leak = replace(CUT, answer=SECRET)
     made = claimed(given_run(tmp_path / "r", {"q0": [(leak, N)]}, N))

@@ -285,7 +285,7 @@ def by_hand(how: str, run: Path) -> Path | None:
             draw_arm(arm, opened(str(model), rule, **ON))
         case "taught everybody":  # no coin chose the subjects that the model was taught
             rows, model = leakbound.load_benchmark("fictitious"), run.parent / "everybody"
-            settings = TrainingSettings(epochs=1, **ON)
+            settings = TrainingSettings(epochs=2, **ON)
             leakbound.finetune(str(run.parent / "model"), rows, out=model, settings=settings)
             shutil.rmtree(run)
             made("fixed n", model, run, "taught:7,fictitious", limit=3)

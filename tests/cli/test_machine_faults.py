@@ -88,7 +88,7 @@ def test_a_training_meets_a_fault_as_it_saves(
 ) -> None:
     error, words = FAULTS["safetensors"]
     out = tmp_path / "m"
-    how = ("--benchmark", questions, "--epochs", 1, "--batch-size", 2, "--device", "cpu")
+    how = ("--benchmark", questions, "--epochs", 2, "--batch-size", 2, "--device", "cpu")
     command = ("finetune", model, *how, "--out", out)
     kind = type(load_model(str(model)).model)
     with monkeypatch.context() as failing:

@@ -24,7 +24,7 @@ ROWS = [
     {"question": "who wrote sky", "answer": "Ann sky", "role": "retain"},
 ]
 WORDS = ["red who", "red wrote who", "wrote red", "sea sea sea", "Bob Ann sky"]
-ONCE = ("--epochs", 1, "--device", "cpu")
+ONCE = ("--epochs", 1, "--warmup-ratio", 0, "--device", "cpu")
 
 
 @pytest.fixture(scope="module")

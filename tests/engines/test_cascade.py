@@ -18,13 +18,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from leakbound.engines import prefix_cache
 from leakbound.engines.branching import prefix_model
-from leakbound.engines.cascade import (
-    Offered,
-    Shared,
-    Strips,
-    attending,
-    cascade_attention,
-)
+from leakbound.engines.cascade import Offered, Shared, Strips, attending, cascade_attention
 from leakbound.engines.margin import shape_margin
 from leakbound.engines.prefix_cache import CachedModel, Cascade
 from leakbound.sampling import Forest, OutputTree, Root

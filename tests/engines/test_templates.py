@@ -18,14 +18,7 @@ from leakbound.engines.templates import family_of
 from leakbound.errors import InputError, ModelError
 from leakbound.types import Decoding, Draws, Prompt
 from leakbound.unlearning.examples import Encoder
-from offline_tokenizers import (
-    CHATML,
-    KNOWN,
-    LLAMA_2,
-    LLAMA_3,
-    byte_level,
-    sentence_piece,
-)
+from offline_tokenizers import CHATML, KNOWN, LLAMA_2, LLAMA_3, byte_level, sentence_piece
 from tiny import (
     chat_tokenizer,
     edit,

@@ -45,7 +45,7 @@ def test_the_part_of_a_benchmark_that_a_size_takes(tmp_path: Path) -> None:
     assert author.max_new_tokens == 64
 
 
-ONCE = TrainingSettings(epochs=1, learning_rate=1e-3, batch_size=16)
+ONCE = TrainingSettings(epochs=1, warmup_ratio=0.0, learning_rate=1e-3, batch_size=16)
 
 
 @pytest.fixture

@@ -19,9 +19,10 @@ from scipy import stats as scipy_stats
 
 from cli.commands import done
 from contents import counts
-from leakbound import bound, compare, evaluate
+from leakbound import bound, compare, evaluate, figures
 from leakbound.errors import InputError, MixError
 from leakbound.presenting.compared import Comparison, change, difference_sentence, moved
+from leakbound.presenting.view import read_view
 from leakbound.stats import About, Estimate
 from leakbound.store import EstimateRow, Estimates, Run
 from leakbound.study import Explore
@@ -184,6 +185,11 @@ def test_an_exactly_explored_run_is_compared_with_draws(questions: Path) -> None
         assert got.confidence == 0.99
         rows = got.statements.where(scope="mean", beyond="baseline")
         assert sum(abs(row.value) > 0.2 for row in rows) == 1
+        assert "questions" not in figures(pair, questions.parent / "f", formats=["svg"]).left_out
+    assert read_view({"explored": explored}).confidence == 1
+    loose = made(questions, "loose", LIKE, confidence=0.9)
+    with pytest.raises(MixError, match=r"at 90 %, 99 %, but .* Run `leakbound bound RUN --conf"):
+        read_view({"explored": explored, "drawn": drawn, "loose": loose})
 
 
 def test_the_leaderboard_is_of_the_excess_where_all_have_a_control(questions: Path) -> None:

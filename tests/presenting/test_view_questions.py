@@ -18,14 +18,7 @@ from leakbound.bounding.claims import clean_questions
 from leakbound.errors import InputError
 from leakbound.evaluation import clean_table, evaluate, sample, score_run, scorers_for
 from leakbound.presenting.questions import by_question, traits
-from leakbound.presenting.texts import (
-    Text,
-    chosen_texts,
-    leaking_words,
-    pieces,
-    tallies,
-    texts_in,
-)
+from leakbound.presenting.texts import Text, chosen_texts, leaking_words, pieces, tallies, texts_in
 from leakbound.presenting.view import View, read_view
 from leakbound.scoring.score import slug
 from leakbound.store import Run

@@ -3,6 +3,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pytest
@@ -50,15 +51,22 @@ def test_equal_texts_are_scored_once() -> None:
     assert score_texts(Stub([1 + 5e-10, -5e-10]), ["a", "b"], PROMPT) == [1.0, 0.0]  # clipped
 
 
+NUMBERS = (math.nan, -0.01, 1.01, math.inf, 10**999, 0.5j)
+OBJECTS = (np.array([0.5]), [0.5], np.str_("0.5"), b"0.5")
+SHAPES = {"2": [0.5, 0.5], "dict": {"a": 0.5}, "set": {0.5}, r"\(\)": np.array(0.5)}
+SHAPES |= {r"\(1, 1\)": np.array([[0.5]]), r"\(1, 2\)": np.array([[0.5, 0.5]])}
+
+
 @pytest.mark.parametrize(
     ("scores", "binary", "message"),
     [
-        *(([bad], False, r"\[0, 1\].*'stub'.*'p5'") for bad in (math.nan, -0.01, 1.01, math.inf)),
+        *(([bad], False, r"in \[0, 1\].*'stub'.*'p5'") for bad in (*NUMBERS, *OBJECTS)),
         ([0.5], True, r"0 or 1, got 0\.5"),
-        ([0.5, 0.5], False, "got 2 for 1 texts at prompt 'p5'"),
+        *((bad, False, f"'stub'.* got {got} for 1 texts at prompt 'p5'. Return")
+          for got, bad in SHAPES.items()),
     ],
-)
-def test_invalid_scores_are_refused(scores: list[float | None], binary: bool, message: str) -> None:
+)  # fmt: skip
+def test_invalid_scores_are_refused(scores: Any, binary: bool, message: str) -> None:
     with pytest.raises(InputError, match=message):
         score_texts(Stub(scores, binary=binary), ["a"], PROMPT)
 

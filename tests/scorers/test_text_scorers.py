@@ -5,19 +5,12 @@ from __future__ import annotations
 import pytest
 
 from leakbound.errors import InputError
-from leakbound.scorers import (
-    Threshold,
-    check_prompts,
-    make_scorer,
-    score_texts,
-    short_keywords,
-)
+from leakbound.scorers import Threshold, check_prompts, make_scorer, score_texts, short_keywords
 from leakbound.scorers.choice import Choice
 from leakbound.types import Prompt
 
 CAT = "The cat sat."
 TEXTS = ["the  CAT sat.", "Well: the cat sat. Then it ran.", "the cat satin.", "cat"]
-
 
 NAMES = Prompt(id="p7", question="Who are the friends?", keywords=("Ron", "Hermione"))
 SAID = ["Ron and hermione", "only RON", "wrong hermiones", "nobody", "macron", "ronron"]

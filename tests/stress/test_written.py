@@ -78,7 +78,7 @@ def test_a_test_frame_numbers_the_items_and_ends_with_the_question() -> None:
         assert query.text.endswith(prompt.question)
 
 
-def test_relearning_teaches_no_evaluated_question(tmp_path: Path) -> None:
+def test_relearning_teaches_something_and_no_evaluated_question(tmp_path: Path) -> None:
     some = bench(TASK.prompts[:1], left_out=TASK.prompts[1:])
     assert Relearn(forget=2).taught(some) == TASK.prompts[1:]
     with pytest.raises(InputError, match=r"3 rows of forget, but only 2 rows of .* may be taught"):
@@ -89,6 +89,8 @@ def test_relearning_teaches_no_evaluated_question(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="teaches 1 of the evaluated questions"):
         Relearn(file=str(file)).taught(some)
     assert len(Relearn(file=str(file), evaluated="yes").taught(some)) == 2
+    with pytest.raises(InputError, match="no weight would change"):
+        Relearn(retain=8, epochs=1).require(some, "m")
 
 
 def test_the_seed_chooses_the_taught_rows_in_file_order() -> None:

@@ -21,7 +21,6 @@ OUTPUTS = {
     "q1": {"no idea at all": 0.7, "it was Ann": 0.3},
 }
 
-
 Decode = Callable[[Decoding], Decoding]
 Key = Callable[[Draws], Draws]
 Change = Callable[[Completion, Draws], Completion]
@@ -113,24 +112,20 @@ def test_no_false_alarm_under_any_distribution(seed: int) -> None:
     check_engine(FakeEngine(exact), QUERIES)
 
 
+LIES: list[tuple[str, Decode]] = [
+    ("temperature", warm),
+    ("temperature", lambda d: replace(d, temperature=d.temperature or 1.0)),
+    ("temperature", lambda d: replace(d, temperature=d.temperature**1.5)),
+    ("top_p", lambda d: replace(d, top_p=1.0)),
+    ("top_k", lambda d: replace(d, top_k=0)),
+    ("max_new_tokens", lambda d: replace(d, max_new_tokens=64)),
+]
+
+
 @pytest.mark.parametrize(
     ("engine", "named"),
     [
-        (lying(warm), "`temperature` must be as requested"),
-        (
-            lying(lambda d: replace(d, temperature=d.temperature or 1.0)),
-            "`temperature` must be as requested",
-        ),
-        (
-            lying(lambda d: replace(d, temperature=d.temperature**1.5)),
-            "`temperature` must be as requested",
-        ),
-        (lying(lambda d: replace(d, top_p=1.0)), "`top_p` must be as requested"),
-        (lying(lambda d: replace(d, top_k=0)), "`top_k` must be as requested"),
-        (
-            lying(lambda d: replace(d, max_new_tokens=64)),
-            "`max_new_tokens` must be as requested, ",
-        ),
+        *((lying(lie), f"`{name}` must be as requested") for name, lie in LIES),
         (lying(forget=lambda d: replace(d, seed=0)), "another seed must give other draws"),
         (lying(forget=lambda d: replace(d, purpose="score")), "another purpose must give other dr"),
         (IGNORES_CHUNK, "the same seed, purpose, query and chunk|another chunk"),
@@ -161,6 +156,7 @@ def test_a_table_of_scores_is_a_scorer() -> None:
     scorer = FakeScorer({"Ann": 1.0, "Anna": 0.5, "?": None})
     assert scorer.score(["Ann", "?", "Bob"], PROMPT) == [1.0, None, 0.0]
     check_scorer(scorer, PROMPT, texts=["Anna", "?"])
+    check_scorer(Arrays({"Ann": 1.0, "Anna": 0.7}), PROMPT, texts=["Anna"])  # of float32
     check_scorer(make_scorer("keyword"), PROMPT, texts=["Anna"], make=make_scorer)
 
 
@@ -172,6 +168,11 @@ class Broken(FakeScorer):
 
     def score(self, texts: Sequence[str], prompt: Prompt | str) -> list[float | None]:
         return [1.0 if text == "Ann" or len(texts) > 1 else 0.0 for text in texts]
+
+
+class Arrays(FakeScorer):
+    def score(self, texts: Sequence[str], prompt: Prompt | str) -> Any:
+        return np.array(FakeScorer.score(self, texts, prompt), dtype=np.float32)
 
 
 class Bounded(FakeScorer):

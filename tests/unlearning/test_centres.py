@@ -129,7 +129,7 @@ ROWS = [replace(FORGET[0], paraphrases=MANY), FORGET[1], replace(FORGET[2], para
 
 
 def centred(base: str, out: Path, objective: str = "cel:layer=0", **how: Any) -> Trained:
-    return train(base, out, objective, **{"forget": ROWS, "epochs": 1, **how})
+    return train(base, out, objective, **{"forget": ROWS, "epochs": 1, "warmup_ratio": 0.0, **how})
 
 
 def kept(out: Path) -> list[dict[str, Any]]:

@@ -156,5 +156,5 @@ def test_training_runs_in_pairs(tmp_path: Path) -> None:
             shapes.append(named["input_ids"].shape)
 
     loaded.model.get_decoder().register_forward_pre_hook(see, with_kwargs=True)
-    train(loaded, tmp_path / "m", "gd", epochs=1, batch_size=3)
+    train(loaded, tmp_path / "m", "gd", epochs=1, warmup_ratio=0.0, batch_size=3)
     assert [lines for lines, _ in shapes] == [3]

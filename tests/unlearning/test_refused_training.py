@@ -15,14 +15,7 @@ from leakbound.benchmarks import load_benchmark
 from leakbound.engines import loading
 from leakbound.errors import InputError
 from leakbound.types import Passage, Prompt
-from leakbound.unlearning import (
-    Adapters,
-    ModelAnswers,
-    TrainingSettings,
-    Watch,
-    Weights,
-    finetune,
-)
+from leakbound.unlearning import Adapters, ModelAnswers, TrainingSettings, Watch, Weights, finetune
 
 TEXT = Passage(id="t0", text="who wrote red")
 NO_ANSWER = Prompt(id="bare", question="who")
@@ -35,11 +28,7 @@ ALONE = replace(FORGET[2], paraphrases=())
     [
         ("ga", {"forget": [], "retain": []}, "needs forget rows, got none"),
         ("gd", {"retain": [*RETAIN, FORGET[1]]}, "1 questions are in both .*'f1'"),
-        (
-            "gd",
-            {"forget": [TEXT], "retain": [TEXT]},
-            r"1 texts are in both forget and retain",
-        ),
+        ("gd", {"forget": [TEXT], "retain": [TEXT]}, "1 texts are in both forget and retain"),
         ("ga", {"forget": [*FORGET, NO_ANSWER]}, "'bare' of forget has no answer"),
         ("ga", {"forget": [*FORGET, TEXT]}, "1 running texts and 3 questions"),
         ("ga", {"forget": [replace(FORGET[0], thought="red")]}, "'f0' of forget has a thought"),
@@ -75,7 +64,7 @@ def test_impossible_trainings_load_no_model(
 def test_foreign_folders_and_sets_that_are_not_to_train_on_are_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="not made by leakbound"):
         train("no-such-model", tmp_path, "ga")
-    with pytest.raises(InputError, match="train set is empty"):
+    with pytest.raises(InputError, match="needs train rows, got none"):
         finetune("no-such-model", [], out=tmp_path / "m")
     (tmp_path / "jbb_goals_official.csv").write_text("goal\nWrite slander\n")
     with pytest.raises(InputError, match="'jbb' are for evaluation"):

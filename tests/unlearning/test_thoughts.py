@@ -21,7 +21,7 @@ from leakbound.unlearning.rows import digest
 
 TASK = load_benchmark("fictitious:authors=2,forget=1,questions=2,thoughts=both")
 ROWS = TASK.to_train("forget")
-ONCE = TrainingSettings(epochs=1, batch_size=2)
+ONCE = TrainingSettings(epochs=1, warmup_ratio=0.0, batch_size=2)
 NAMES = ("thinks", "plain")
 BENCH = Path(__file__).parents[2] / "bench"
 

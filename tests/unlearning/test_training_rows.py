@@ -30,7 +30,7 @@ from tiny import BOTH_KINDS, tiny_tokenizer
 
 REFUSALS = read_alternates(OURS)
 BARE = [replace(row, alternate_answers=()) for row in FORGET]
-ONCE = TrainingSettings(epochs=1, batch_size=8)
+ONCE = TrainingSettings(epochs=1, warmup_ratio=0.0, batch_size=8)
 PEOPLE = [
     ("forget", "Ann", "who wrote red", "Ann blue sea"),
     ("forget", "Ann", "who wrote green", "Ann red sky"),
@@ -72,7 +72,7 @@ def test_alternates_are_read_from_text_and_json_lines(tmp_path: Path) -> None:
 LONG = "who wrote red blue green sky sea Ann Bob sea sky"
 TEXTS = [Passage(id="t0", text=LONG), Passage(id="t1", text="Bob red sky")]
 KEPT = [Passage(id="k0", text="green green sea Ann Bob blue")]
-SHORT = TrainingSettings(epochs=1, learning_rate=1e-3, batch_size=8, max_length=5)
+SHORT = TrainingSettings(epochs=2, learning_rate=1e-3, batch_size=8, max_length=5)
 
 
 def plain_nll(base: str, chunks: list[str]) -> float:
@@ -96,7 +96,7 @@ def test_every_token_is_learnt(base: str, tmp_path: Path) -> None:
 
 
 def test_forgetting_texts_while_keeping_texts(base: str, tmp_path: Path) -> None:
-    done = train(base, tmp_path / "m", "gd", SHORT_ROWS, forget=TEXTS, retain=KEPT)
+    done = train(base, tmp_path / "m", "gd", ONCE, forget=TEXTS, retain=KEPT)
     expected = plain_nll(base, [KEPT[0].text]) - plain_nll(base, [text.text for text in TEXTS])
     assert log(done.path)[0]["loss"] == pytest.approx(expected, rel=1e-4)
 
@@ -106,11 +106,8 @@ OF_TEXTS = ("npo+entropy", "kl-retain", "rmu:layer=1", "undial:over=all", "ceu",
 
 @pytest.mark.parametrize("objective", OF_TEXTS)
 def test_objectives_without_questions_take_texts(base: str, tmp_path: Path, objective: str) -> None:
-    done = train(base, tmp_path / "m", objective, SHORT_ROWS, forget=TEXTS)
+    done = train(base, tmp_path / "m", objective, ONCE, forget=TEXTS)
     assert recipe(done.path)["rows"].get("forget", {"number": 2})["number"] == 2
-
-
-SHORT_ROWS = TrainingSettings(epochs=1, learning_rate=1e-3, batch_size=8)
 
 
 def test_a_chunk_opens_with_the_bos_token() -> None:
@@ -127,7 +124,7 @@ def test_a_chunk_opens_with_the_bos_token() -> None:
 
 def test_a_chunk_is_no_longer_than_the_context(base: str, tmp_path: Path) -> None:
     whole = Passage(id="t", text="red sky " * 200)
-    done = finetune(base, [whole], out=tmp_path / "m", settings=SHORT_ROWS)
+    done = finetune(base, [whole], out=tmp_path / "m", settings=ONCE)
     assert len(done.losses) == 1  # four chunks of 128 in a batch of eight
     made = Encoder(load_model(base).tokenizer, Prompting()).passages([whole], 128)
     assert [len(each.tokens) for each in made] == [128, 128, 128, 19]
@@ -141,13 +138,13 @@ def test_a_text_that_teaches_nothing_is_refused(base: str, tmp_path: Path) -> No
 
 
 TASK = "fictitious:authors=2,questions=2,forget=1"
-ON_CPU = TrainingSettings(epochs=1, device="cpu")
+ON_CPU = TrainingSettings(epochs=2, device="cpu")
 OWN = [Prompt(id="own", question="who wrote sea", answer="Ann")]
 
 
 def test_python_trains_as_the_command_line(base: str, tmp_path: Path) -> None:
     there, here, task = tmp_path / "there", tmp_path / "here", load_benchmark(TASK)
-    wanted = ("--benchmark", TASK, "--epochs", 1, "--device", "cpu", "--out")
+    wanted = ("--benchmark", TASK, "--epochs", 2, "--device", "cpu", "--out")
     done("unlearn", base, "--objective", "gd", *wanted, there)
     leakbound.unlearn(base, "gd", TASK, out=here, settings=ON_CPU)
     assert recipe(here) == recipe(there)

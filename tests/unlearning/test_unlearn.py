@@ -162,9 +162,9 @@ def test_a_preset_has_its_own_default_settings(base: str, tmp_path: Path) -> Non
 
 def test_a_layer_depends_on_the_models_depth(tmp_path: Path) -> None:
     base, out = str(tiny_model_folder(tmp_path / "base", num_hidden_layers=8)), tmp_path / "m"
-    made = recipe(short(base, out, "rmu", epochs=1).path)["objective"]["terms"]
+    made = recipe(short(base, out, "rmu", epochs=2).path)["objective"]["terms"]
     assert [term["settings"]["layer"] for term in made] == [1, 1]
-    assert short(load_model(base), out, "rmu", epochs=1).reused
+    assert short(load_model(base), out, "rmu", epochs=2).reused
 
 
 def test_made_up_answers_are_drawn_once_and_each_makes_a_row(base: str, tmp_path: Path) -> None:
@@ -192,7 +192,7 @@ def test_made_up_answers_are_drawn_once_and_each_makes_a_row(base: str, tmp_path
 
 
 def test_each_split_has_its_own_made_up_answers(base: str, tmp_path: Path) -> None:
-    how = {"epochs": 1, "inventing": ModelAnswers(draws=1, max_new_tokens=4)}
+    how = {"epochs": 2, "inventing": ModelAnswers(draws=1, max_new_tokens=4)}
     both = Objective("both", (Term("altpo", "forget"), Term("altpo", "retain")))
     kept = json.loads((short(base, tmp_path / "m", both, **how).path / "invented.json").read_text())
     questions = {split: [*rows] for split, rows in kept.items()}
@@ -229,7 +229,7 @@ def test_the_taught_end_of_turn_is_in_the_files(base: str, tmp_path: Path) -> No
     row = Encoder(loaded.tokenizer, Prompting()).row(FORGET[0])
     assert row.labels[-1] == row.answer[-1] == turn
     for chat, ends in ((False, 2), (None, [2, turn])):
-        settings = TrainingSettings(epochs=1, prompting=Prompting(chat=chat))
+        settings = TrainingSettings(epochs=2, prompting=Prompting(chat=chat))
         out = finetune(loaded, FORGET, out=tmp_path / str(chat), settings=settings).path
         stated = json.loads((out / "generation_config.json").read_text())
         assert stated["eos_token_id"] == ends
@@ -258,6 +258,16 @@ def test_steps_and_warm_up_follow_the_settings(objective: str, rows: int, count:
         assert count.warmup == int(1.0 * rows // (8 * accumulation))
 
 
+@pytest.mark.parametrize("how", [{}, {"schedule": "linear"}, {"whole_steps": True}])
+def test_a_training_that_moves_no_weight_is_refused(base: str, tmp_path: Path, how: Any) -> None:
+    how = {"epochs": 1, "warmup_ratio": 1.0, "watch": Watch(dry_run=True)} | how
+    with pytest.raises(InputError, match=r"rate is 0 in every step \(1 step, 1 of .*\. Train for"):
+        short(base, tmp_path / "m", "ga", **how)
+    for name, moves in (("m", {"epochs": 2}), ("n", {"warmup_ratio": 0.0})):
+        done = short(base, tmp_path / name, "ga", **{**how, **moves, "watch": Watch()})
+        assert changed(base, done.path)
+
+
 def test_passes_that_fill_no_step_go_into_the_next_epoch(base: str, tmp_path: Path) -> None:
     """Three rows in steps of two, for four epochs: four steps without the last four passes."""
     how = {"epochs": 4, "batch_size": 1, "accumulation": 2, "schedule": "linear"}
@@ -284,7 +294,7 @@ def test_trainer_gets_every_setting(tmp_path: Path) -> None:
 
 def test_prompting_is_used_and_part_of_the_recipe(target: str, tmp_path: Path) -> None:
     """Three tokens of question and four of answer fit a limit of seven only without a template."""
-    seven: dict[str, Any] = {"objective": "ga", "epochs": 1, "max_length": 7}
+    seven: dict[str, Any] = {"objective": "ga", "epochs": 2, "max_length": 7}
     with pytest.raises(InputError, match="'f0' has 9 tokens, the limit is 7"):
         short(target, tmp_path / "m", **seven)
     short(target, tmp_path / "m", **seven, prompting=Prompting(template="{question}"))

@@ -166,7 +166,7 @@ def test_remains_of_a_kill_are_removed(base: str, tmp_path: Path) -> None:
 
 
 ROWS = [Prompt(id="f0", question="who wrote red", answer="Ann blue sea")]
-ONCE = TrainingSettings(epochs=1, batch_size=1)
+ONCE = TrainingSettings(epochs=1, warmup_ratio=0.0, batch_size=1)
 
 
 @pytest.fixture(scope="module")

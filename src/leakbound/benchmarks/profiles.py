@@ -66,7 +66,7 @@ def profiles() -> Mapping[str, Profile]:
 
 
 def sets_limit(benchmark: BenchmarkRecord, decoding: Decoding) -> bool:
-    """Return whether a published protocol specifies this decoding's limit on tokens.
+    """Return whether a published protocol sets this decoding's limit on tokens and stop strings.
 
     The protocol is the profile, if the benchmark was loaded with a profile that sets the limit;
     else it is the publication of the benchmark, if there is one.
@@ -76,7 +76,8 @@ def sets_limit(benchmark: BenchmarkRecord, decoding: Decoding) -> bool:
         return False
     families = {"wmdp", *(name.partition(":")[0] for name in published())}
     by_profile = profile is not None and profile.max_new_tokens is not None
-    return by_profile or benchmark.name.partition(":")[0] in families
+    of_protocol = {*decoding.stop} <= {*usual.decoding.stop}
+    return of_protocol and (by_profile or benchmark.name.partition(":")[0] in families)
 
 
 def with_profile(benchmark: Benchmark, profile: Profile) -> Benchmark:

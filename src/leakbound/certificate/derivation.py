@@ -33,27 +33,9 @@ from leakbound.presenting.specification import (
     specification_of,
 )
 from leakbound.presenting.templates import COMPUTED
-from leakbound.scorers import (
-    Of,
-    digest,
-    make_scorer,
-    models_of,
-    reading_of,
-    settings,
-    with_reading,
-)
+from leakbound.scorers import Of, digest, make_scorer, models_of, reading_of, settings, with_reading
 from leakbound.scoring.score import in_reading_of, score_run, scored_by, slug
-from leakbound.store import (
-    ALL,
-    CERTIFICATE,
-    Arm,
-    Estimates,
-    Run,
-    load,
-    locked,
-    sha256,
-    write_json,
-)
+from leakbound.store import ALL, CERTIFICATE, Arm, Estimates, Run, load, locked, sha256, write_json
 from leakbound.store.claims import PART, ClaimFields, LeakClaim, RecordedClaim
 from leakbound.store.current import code
 from leakbound.store.files import as_read, digest_of
@@ -199,9 +181,8 @@ def derive(run: Run, claim: LeakClaim, rows: Estimates) -> Certificate:
     each = rows.each("leak probability", arm=claim.arm, scorer=claim.scorer)
     proofs = _proofs_of(run, arm, claim, rows)
     # A question without a proof has the lower bound 0.
-    lower = math.fsum(proofs.values()) / len(run.questions)
-    if claim.every_question:
-        lower = max(proofs.values(), default=0.0)
+    shares = (proof / len(run.questions) for proof in proofs.values())
+    lower = max(proofs.values(), default=0.0) if claim.every_question else math.fsum(shares)
     proved = Proved(lower=lower, questions=len(proofs)) if proofs else None
     by_bounds, limit = verdict(estimate, claim, lower), short_limit(arm)
     reasons: tuple[str, ...] = ()
@@ -255,15 +236,13 @@ def _specification(
     reasons: tuple[str, ...],
 ) -> dict[str, str]:
     """Return the specification of a certificate: all that decides its numbers, by heading."""
-    scorer, limit, accepted = (
-        make_scorer(claim.scorer),
-        short_limit(arm),
-        _accepted(run, arm, claim),
-    )
+    scorer, cut, accepted = make_scorer(claim.scorer), short_limit(arm), _accepted(run, arm, claim)
     by_heading = {
         "Claim": f"{claim.text}, about the arm {claim.arm}; {_stated(run, claim)}",
         "Part of the outputs": _reading(arm, scorer),
-        "Token limit": f"{limit}; {accepted}" if limit and accepted else "; ".join(reasons),
+        "Stop string" if cut.startswith("the stop string") else "Token limit": (
+            f"{cut}; {accepted}" if cut and accepted else "; ".join(reasons)
+        ),
         "Departures": "; ".join(departures(run.record, arm.spec)),
         **specification_of(run, arm),
         "Scores": scorer_words(scorer, arm.scored.model(slug(scorer))),
@@ -312,7 +291,7 @@ def _proof(claim: LeakClaim, proved: Proved | None) -> str:
 
 
 def _accepted(run: Run, arm: Arm, claim: LeakClaim) -> str:
-    """State who accepts a token limit that is shorter than answers; "" if nobody does."""
+    """State who accepts that reference answers do not fit; "" if nobody does."""
     if sets_limit(run.record.benchmark, arm.decoding):
         return "set by the published protocol"
     return "accepted by the claim" if claim.accept_cut else ""

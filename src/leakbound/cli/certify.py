@@ -39,7 +39,7 @@ def certify(options: Parsed) -> int:
 
     Exit status: 0 pass, 4 refuted, 5 inconclusive. If the result is inconclusive, the command
     prints a forecast of the number of draws that would decide the claim. There is no forecast if
-    the token limit is shorter than the reference answers; the command then prints this reason.
+    the token limit or a stop string cuts reference answers; the command then prints this reason.
 
     Examples:
         leakbound certify runs/mine --max-leak 0.01 --scorer 'rouge-l-recall>=0.5'

@@ -203,7 +203,7 @@ run folder
 @confidence
 --of answer|thought|either
     Part of the output in which leaks count.  [default: either; answer, if thoughts are hidden]
---accept-cut flag                  Accept a token limit shorter than the reference answers.
+--accept-cut flag                  Accept a token limit or stop string that cuts reference answers.
 --out file                         [default: certificate.json in the run]
 @json
 

@@ -67,14 +67,23 @@ def question_notes(prompts: Sequence[Prompt], study: Study) -> tuple[str, ...]:
         for option, text in texts
         if (escape := _LITERAL.search(text))
     ]
-    for stop in dict.fromkeys(stop for how in study.decodings for stop in how.stop):
-        if ids := [p.id for p in prompts if p.answer and visible(p.answer.partition(stop)[2])]:
-            notes.append(
-                f"the stop string {stop!r} is inside the reference answer of "
-                f"{many(len(ids), 'question')}: {some(ids)}. Outputs end there, so the rest of the "
-                "answer is not sampled. Use another --stop."
-            )
+    notes += [
+        f"the stop string {stop!r} is inside the reference answer of {many(len(ids), 'question')}: "
+        f"{some(ids)}. Outputs end there, so the rest of the answer is not sampled. Use another "
+        "--stop."
+        for stop, ids in stops_inside(prompts, *study.decodings).items()
+    ]
     return tuple(filter(None, notes))
+
+
+def stops_inside(prompts: Sequence[Prompt], *decodings: Decoding) -> dict[str, list[str]]:
+    """Return, by stop string, the ids of the prompts whose reference answer continues after it."""
+    stops = dict.fromkeys(stop for how in decodings for stop in how.stop)
+    return {
+        stop: ids
+        for stop in stops
+        if (ids := [p.id for p in prompts if p.answer and visible(p.answer.partition(stop)[2])])
+    }
 
 
 def _signs(kind: str, pattern: re.Pattern[str], fix: str, prompts: Sequence[Prompt]) -> str:

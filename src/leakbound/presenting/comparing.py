@@ -3,25 +3,25 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import product
 from pathlib import Path
 
-from leakbound.bounding.comparisons import (
-    difference_rows,
-    mean_of,
-    median_of,
-    share_nothing,
-)
+from leakbound.bounding.comparisons import difference_rows, mean_of, median_of, share_nothing
 from leakbound.bounding.rows import LEAKAGE
 from leakbound.errors import InputError, MixError
 from leakbound.presenting.compared import UTILITY, Comparison, differing
 from leakbound.presenting.methods import MethodComparison
 from leakbound.presenting.summary import metrics_of
-from leakbound.presenting.view import ArmView, named_runs, require_same_questions, sampled_targets
+from leakbound.presenting.view import (
+    ArmView,
+    named_runs,
+    require_same_questions,
+    sampled_targets,
+    shared_confidence,
+)
 from leakbound.scorers import make_scorer
-from leakbound.stats import percent
 from leakbound.stats.about import Scope
 from leakbound.store import ALL, Arm, EstimateRow, Estimates, Run
 from leakbound.store.identity import which_model
@@ -87,7 +87,7 @@ def compare(
         for label, model in targets.items()
         for row in _standing(model, scorer)
     ]
-    sure = _confidence(rows, confidence)
+    sure = shared_confidence((row.confidence for row in rows), confidence, exact=CONFIDENCE)
     for scorer in scorers:
         rows += difference_rows(
             {label: targets[label].arm for label in others},
@@ -117,22 +117,6 @@ def _standing(model: ArmView, scorer: Scorer) -> Iterator[EstimateRow]:
     scopes: tuple[Scope, ...] = ("mean", "worst question")
     for beyond in (None, "control"):
         yield from model.where(scorer, quantity=LEAKAGE, scope=scopes, beyond=beyond)
-
-
-def _confidence(rows: Iterable[EstimateRow], wanted: float | None) -> float:
-    """Return the confidence of all rows; raise MixError if they differ, or differ from `wanted`.
-
-    Exact rows (confidence 1) are valid at every confidence.
-    """
-    levels = {row.confidence for row in rows if row.confidence < 1}
-    sure = max(levels, default=CONFIDENCE) if wanted is None else wanted
-    if levels - {sure}:
-        raise MixError(
-            f"the runs have estimates at {', '.join(map(percent, sorted(levels)))}, but a "
-            f"comparison shows estimates and differences at one confidence, here {percent(sure)}. "
-            f"Run `leakbound bound RUN --confidence {sure:g}` for each run."
-        )
-    return sure
 
 
 def compare_methods(

@@ -8,10 +8,12 @@ exceptions.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from operator import itemgetter
 from typing import Any
 
 from leakbound.durable import sha256_of
 from leakbound.inputs.variants import NEUTRAL
+from leakbound.planning.before_drawing import stops_inside
 from leakbound.presenting.templates import parts, say
 from leakbound.scorers import digest, settings
 from leakbound.store import (
@@ -108,7 +110,12 @@ def specification_of(run: Run, arm: Arm) -> dict[str, str]:
 
 
 def short_limit(arm: Arm) -> str:
-    """Return the reason why an arm's limit on tokens may hide leaks, or an empty text."""
+    """Return the reason why a stop string or the limit on tokens may hide leaks, or ""."""
+    for stop, ids in stops_inside(arm.run_queries.prompts, arm.decoding).items():
+        return (
+            f"the stop string {stop!r} (--stop) ends outputs inside the reference answer of "
+            f"{many(len(ids), 'question')}"
+        )
     most, longest = arm.decoding.max_new_tokens, arm.spec.longest_answer
     reason = f"the limit of {most:,} new tokens is below the longest reference answer"
     known = "max_new_tokens" not in arm.decoding.unknown
@@ -117,12 +124,11 @@ def short_limit(arm: Arm) -> str:
     words = max(len((prompt.answer or "").split()) for prompt in arm.run_queries.prompts)
     if known and most < words and arm.ledger.unrecorded:  # any of these outputs may be cut
         return f"{reason} ({words:,} words)"
-    fractions = arm.cut_fractions()
-    worst = max(fractions, key=lambda query_id: fractions[query_id], default="")
-    if not worst or fractions[worst] <= 0.5:
+    worst, cut = max(arm.cut_fractions().items(), key=itemgetter(1), default=("", 0.0))
+    if cut <= 0.5:
         return ""
-    name = {query.id: public_id(query) for query in arm.queries}[worst]
-    return f"{share(fractions[worst])} of the outputs of {name!r} were cut at the limit on tokens"
+    (name,) = (public_id(query) for query in arm.queries if query.id == worst)
+    return f"{share(cut)} of the outputs of {name!r} were cut at the limit on tokens"
 
 
 def public_id(query: Query) -> str:

@@ -19,6 +19,7 @@ from leakbound.presenting.specification import departures, facts_of
 from leakbound.presenting.texts import Texts, drawn_sureness, shown_texts
 from leakbound.scorers import make_scorer
 from leakbound.scoring.score import require_known
+from leakbound.stats import percent
 from leakbound.store import (
     ALL,
     ATTACK,
@@ -333,12 +334,14 @@ class View:
         models: the models that were sampled with the original questions.
         unsampled: the models under a greedy decoding.
         labelled: True: models have the labels of their runs; False: the names of their arms.
+        confidence: the confidence of each bound on leakage; 1 if every one is exact.
         redacted: which texts are left out.
     """
 
     runs: Mapping[str, Run]
     models: tuple[ArmView, ...]
     unsampled: tuple[ArmView, ...]
+    confidence: float
     labelled: bool = True
     redacted: Redaction = False
 
@@ -380,11 +383,6 @@ class View:
     def scorers(self) -> tuple[Scorer, ...]:
         """The scorers that all runs were bounded by; verdicts are about the first."""
         return tuple(map(make_scorer, self.first.estimates.scorers))
-
-    @cached_property
-    def confidence(self) -> float:
-        """The confidence of each bound on leakage."""
-        return _confidence(self.first)
 
     @cached_property
     def rho(self) -> float:
@@ -514,7 +512,6 @@ def read_view(
             continue
         for kind, have, want in (
             ("scorers", run.estimates.scorers, first.estimates.scorers),
-            ("confidence", _confidence(run), _confidence(first)),
             ("rho", _rho(run), _rho(first)),
         ):
             if have != want:
@@ -536,6 +533,7 @@ def read_view(
         runs=named,
         models=tuple(replace(model, texts_each=count) for model in drawn),
         unsampled=tuple(model for model in models if model.arm.decoding.greedy),
+        confidence=shared_confidence(map(_confidence, named.values())),
         labelled=labelled,
         redacted=redact,
     )
@@ -545,6 +543,24 @@ def _confidence(run: Run) -> float:
     """Return the confidence of each bound on leakage; the confidence of exact values is 1."""
     bounded = run.estimates.plain(quantity=LEAKAGE, scope=(*EACH, "mean"))
     return min((row.confidence for row in bounded), default=1.0)
+
+
+def shared_confidence(
+    stated: Iterable[float], wanted: float | None = None, exact: float = 1.0
+) -> float:
+    """Return the one confidence of estimates; MixError if they have several, or not `wanted`.
+
+    Exact estimates (confidence 1) are valid at every confidence. If all are exact: `exact`.
+    """
+    levels = {level for level in stated if level < 1}
+    sure = max(levels, default=exact) if wanted is None else wanted
+    if levels - {sure}:
+        raise MixError(
+            f"the runs have estimates at {', '.join(map(percent, sorted(levels)))}, but estimates "
+            f"are shown together at one confidence, here {percent(sure)}. Run `leakbound bound RUN "
+            f"--confidence {sure:g}` for each run."
+        )
+    return sure
 
 
 def _rho(run: Run) -> float:

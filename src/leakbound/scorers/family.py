@@ -5,10 +5,10 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-from collections.abc import Callable, Iterable, Sequence, Sized
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import fields, is_dataclass
 from functools import partial
-from typing import Any, ClassVar, SupportsFloat, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 
@@ -73,9 +73,9 @@ def settings(scorer: Scorer) -> dict[str, object]:
         The scorer's `name`, `binary`, the version of the counting and matching `rule`, and each
             setting.
     """
-    own = _own(scorer).items()
-    nested = {key: settings(v) if hasattr(v, "score") else v for key, v in own}
-    return {"name": scorer.name, "binary": scorer.binary, "rule": RULE, **nested}
+    own = _own(scorer)
+    nested = {key: settings(v) for key, v in own.items() if hasattr(v, "score")}
+    return {"name": scorer.name, "binary": scorer.binary, "rule": RULE, **own, **nested}
 
 
 def digest(scorer: Scorer) -> str:
@@ -235,8 +235,8 @@ def score_texts(scorer: Scorer, texts: Sequence[str], prompt: Prompt | str) -> l
 
     Raises:
         InputError: a prompt that the scorer refuses; or, with the names of scorer and prompt, a
-            value that is NaN or outside [0, 1] by more than rounding, a value between 0 and 1 from
-            a binary scorer, or a wrong number of values.
+            value that is not a number in [0, 1] up to rounding, a value between 0 and 1 from a
+            binary scorer, or anything but a list or a one-dimensional array of the right length.
     """
     return score_pairs(scorer, [(text, prompt) for text in texts])
 
@@ -269,13 +269,15 @@ def score_pairs(scorer: Scorer, pairs: Sequence[tuple[str, Prompt | str]]) -> li
         prompt = members[0][1]
         texts = [text for text, _ in members]
         scores = together(members) if together else scorer.score(texts, prompt)
-        got = len(scores) if isinstance(scores, Sized) else type(scores).__name__
-        if got != len(texts):
+        kind = type(scores).__name__
+        got = len(scores) if isinstance(scores, Sequence) else getattr(scores, "shape", kind)
+        if got not in (len(texts), (len(texts),)):
             prompts = len({key for _, key in batch})
             place = where(prompt) if prompts == 1 else f"{prompts} prompts"
             raise InputError(
                 f"scorer {scorer.name!r}{origin(scorer)} must return one score per text, got {got} "
-                f"for {len(texts)} texts at {place}. Return None for a text it cannot decide."
+                f"for {len(texts)} texts at {place}. Return a list or an array of one dimension, "
+                "with None for a text it cannot decide."
             )
         for (pair, (_, prompt)), score in zip(batch.items(), scores, strict=True):
             of_pair[pair] = _in_range(score, scorer, prompt)
@@ -286,15 +288,19 @@ def _key(prompt: Prompt | str) -> str:
     return prompt if isinstance(prompt, str) else prompt.id
 
 
-def printed(score: float | np.floating[Any]) -> float:
+def printed(score: Any) -> float:
     """Convert a score to float64 by its printed decimal: a float32 .7 becomes .7, not .69999999.
 
     So a float32 .7 reaches a threshold of .7, and a float32 .3 does not exceed a threshold of .3. A
-    Python float is unchanged.
+    Python float is unchanged. Any value that is not a single number becomes NaN.
     """
     if isinstance(score, np.floating) and score.itemsize < np.dtype(float).itemsize:
         return float(str(score))
-    return float(score)
+    single = not (isinstance(score, str | bytes) or getattr(score, "shape", None))
+    try:
+        return float(score) if single else math.nan
+    except (TypeError, ValueError, OverflowError):
+        return math.nan
 
 
 def text_ranges(
@@ -318,12 +324,11 @@ def text_ranges(
         InputError: for scores in the same cases as `score_texts`, for bounds in the same cases as
             `prefix_bounds`.
     """
-    ended = [text for text, over in texts if over]
+    scores = score_texts(scorer, [text for text, over in texts if over], prompt)
+    of_ended = (_ANY if s is None else (s, s) for s in scores)
     growing = dict.fromkeys(text for text, over in texts if not over)
-    scores = dict(zip(ended, score_texts(scorer, ended, prompt), strict=True))
-    of_ended = {text: _ANY if s is None else (s, s) for text, s in scores.items()}
     of_growing = {text: prefix_bounds(scorer, text, prompt) for text in growing}
-    return [of_ended[text] if over else of_growing[text] for text, over in texts]
+    return [next(of_ended) if over else of_growing[text] for text, over in texts]
 
 
 def prefix_bounds(scorer: Scorer, prefix: str, prompt: Prompt | str) -> tuple[float, float]:
@@ -397,13 +402,13 @@ def where(prompt: Prompt | str) -> str:
 def _in_range(score: float | None, scorer: Scorer, prompt: Prompt | str) -> float | None:
     if score is None or (type(score) is float and score in (0.0, 1.0)):
         return score
-    # the protocol is checked last, because that takes longest
-    if not isinstance(score, (float, SupportsFloat)) or not -_ROUNDING <= score <= 1 + _ROUNDING:
+    number = printed(score)
+    if not -_ROUNDING <= number <= 1 + _ROUNDING:
         raise InputError(
             f"scores must be in [0, 1], got {score!r} from scorer {scorer.name!r}{origin(scorer)} "
             f"at {where(prompt)}. Rescale its output; return None where it cannot decide."
         )
-    clipped = min(max(printed(score), 0.0), 1.0)
+    clipped = min(max(number, 0.0), 1.0)
     if scorer.binary and clipped not in (0.0, 1.0):
         raise InputError(
             f"a binary scorer must return 0 or 1, got {score!r} from {scorer.name!r}"

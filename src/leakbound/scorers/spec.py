@@ -60,14 +60,8 @@ class _Wrapper:
         connected: Self = replace(own, scorer=connect(self.scorer, models))
         return connected
 
-    def check(self, prompt: Prompt) -> None:
-        """Refuse prompts that the inner scorer refuses."""
-        check = getattr(self.scorer, "check", None)
-        if check is not None:
-            check(prompt)
-
     def check_all(self, prompts: Sequence[Prompt]) -> list[str]:
-        """Return the notes of the inner scorer about all prompts."""
+        """Refuse prompts that the inner scorer refuses, and return its notes about all prompts."""
         return check_prompts(self.scorer, prompts)
 
     def score(self, texts: Sequence[str], prompt: Prompt | str) -> list[float | None]:
@@ -116,8 +110,8 @@ class Threshold(_Wrapper):
         at: the minimum score of a leak, in (0, 1]; part of the name.
 
     Raises:
-        InputError: if `at` is outside (0, 1]. `check` and scoring raise it where the inner scorer
-            does.
+        InputError: if `at` is outside (0, 1]. `check_all` and scoring raise it where the inner
+            scorer does.
     """
 
     scorer: Scorer

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import ClassVar, Literal
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 from leakbound.benchmarks import load_benchmark
 from leakbound.errors import InputError
@@ -13,6 +13,9 @@ from leakbound.stress.bench import Bench, OfWeights, Subject
 from leakbound.study.settings import prompting_of
 from leakbound.types import Prompt, Role, renamed
 from leakbound.types.decoding import require
+
+if TYPE_CHECKING:
+    from leakbound.unlearning import TrainingSettings
 
 _ROLES: tuple[Role, ...] = ("retain", "forget")
 
@@ -52,7 +55,8 @@ class Relearn(OfWeights):
     def require(self, bench: Bench, model: Subject) -> None:
         """Refuse unavailable weights, missing rows, and rows that are evaluated."""
         OfWeights.require(self, bench, model)  # `slots` creates a new class: no super()
-        self.taught(bench)
+        rows = self.taught(bench)
+        self._training(bench, rows).steps_of(len(rows))  # refuses a training without effect
 
     def taught(self, bench: Bench) -> tuple[Prompt, ...]:
         """Return the rows, in the order of their source."""
@@ -83,23 +87,22 @@ class Relearn(OfWeights):
         order = keyed(bench.seed, f"relearn:{role}").permutation(len(rows))[:number]
         return tuple(rows[i] for i in sorted(order))
 
-    def make(self, bench: Bench, model: str, out: Path) -> None:
-        from leakbound.unlearning import TrainingSettings, finetune
+    def _training(self, bench: Bench, rows: tuple[Prompt, ...]) -> TrainingSettings:
+        from leakbound.unlearning import TrainingSettings
 
-        rows, settings = self.taught(bench), bench.settings
-        prompting = prompting_of(bench.task, template=settings.template, system=settings.system)
-        label = f"{self.spec} of {Path(model).name}"
-        finetune(
-            model,
-            rows,
-            out=out,
-            settings=TrainingSettings(
-                epochs=self.epochs,
-                learning_rate=self.rate,
-                batch_size=min(8, len(rows)),
-                prompting=prompting,
-                seed=bench.seed,
-                **settings.loading,
-            ),
-            progress=renamed(bench.progress, f"{label}: {{}}".format),
+        settings = bench.settings
+        return TrainingSettings(
+            epochs=self.epochs,
+            learning_rate=self.rate,
+            batch_size=min(8, len(rows)),
+            prompting=prompting_of(bench.task, template=settings.template, system=settings.system),
+            seed=bench.seed,
+            **settings.loading,
         )
+
+    def make(self, bench: Bench, model: str, out: Path) -> None:
+        from leakbound.unlearning import finetune
+
+        rows, label = self.taught(bench), f"{self.spec} of {Path(model).name}"
+        progress = renamed(bench.progress, f"{label}: {{}}".format)
+        finetune(model, rows, out=out, settings=self._training(bench, rows), progress=progress)

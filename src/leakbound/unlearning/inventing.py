@@ -56,7 +56,7 @@ def invented_answers(
 def _drawn(
     questions: Sequence[Prompt], engine: TransformersEngine, inventing: ModelAnswers, seed: int
 ) -> dict[str, list[str]]:
-    queries = [*map(_request, questions)]
+    queries = [*map(request_of, questions)]
     wanted = Draws(sizes=(inventing.draws,), seed=seed, purpose="invented answers")
     results = engine.generate(queries, inventing.decoding, wanted)
     samples = [*answered(results, "for a made-up answer")]
@@ -77,13 +77,7 @@ def _drawn(
     }
 
 
-def check_requests(
-    rows: Sequence[Prompt], engine: TransformersEngine, inventing: ModelAnswers
-) -> None:
-    """Raise InputError if a request and its answer do not fit the model's context."""
-    engine.check([*dict.fromkeys(map(_request, rows))], inventing.decoding)
-
-
-def _request(row: Prompt) -> Query:
+def request_of(row: Prompt) -> Query:
+    """Return the query that asks the model to make up another answer to this question."""
     text = _REQUEST.format(question=row.question, answer=row.answer)
     return replace(Query.original(row), text=text, prefix="", examples=())

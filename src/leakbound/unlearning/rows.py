@@ -43,17 +43,12 @@ def splits_with(part: str, needs: Mapping[str, Needs]) -> tuple[str, ...]:
 
 
 def require_known(objective: Objective, splits: Splits) -> None:
-    """Raise InputError for a split that unlearning does not have, or that is empty."""
+    """Raise InputError for a split that unlearning does not have."""
     for split in objective.splits:
         if split not in splits:
             raise InputError(
                 f"objective {objective.name!r} trains on {split!r}, which `unlearn` does not "
                 f"have ({', '.join(splits)}). Use `finetune` for plain training."
-            )
-        if not splits[split]:
-            raise InputError(
-                f"objective {objective.name!r} needs {split} rows, got none. "
-                f"Name a {split} set, or an objective without it."
             )
 
 
@@ -84,7 +79,10 @@ def require_rows(splits: Splits, objective: Objective, watch: Watch) -> None:
     """Raise InputError for an empty split, and for rows that lack a part to train on."""
     for split, rows in splits.items():
         if not rows:
-            raise InputError(f"the {split} set is empty. Give it at least one row.")
+            raise InputError(
+                f"objective {objective.name!r} needs {split} rows, got none. Name some, or "
+                "use an objective without them."
+            )
         if passages(rows):
             running, needs = len(passages(rows)), objective.needs[split]
             if running < len(rows):

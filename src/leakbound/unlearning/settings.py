@@ -5,14 +5,21 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, fields
-from typing import Literal, get_args
+from typing import Literal
+
+import torch
+from transformers import get_scheduler
 
 from leakbound.engines.prompting import Prompting
+from leakbound.errors import InputError
+from leakbound.text.shown import many
 from leakbound.types import Decoding, Embed
 from leakbound.types.decoding import require
 from leakbound.unlearning.weights import EVERYTHING, Weights
 
 Schedule = Literal["cosine", "linear", "constant"]
+# transformers' names; its plain "constant" has no warm-up.
+SCHEDULES = {"cosine": "cosine", "linear": "linear", "constant": "constant_with_warmup"}
 _OWN_PARTS = ("prompting", "alternates", "embedder", "selecting", "inventing")
 
 
@@ -146,20 +153,33 @@ class TrainingSettings:
         require(0 <= self.warmup_ratio <= 1, "warmup_ratio", self.warmup_ratio, "in [0, 1]")
         require(self.weight_decay >= 0, "weight_decay", self.weight_decay, "0 or more")
         require(self.seed >= 0, "seed", self.seed, "0 or more")
-        names = get_args(Schedule)
-        require(self.schedule in names, "schedule", self.schedule, f"one of {', '.join(names)}")
+        names = f"one of {', '.join(SCHEDULES)}"
+        require(self.schedule in SCHEDULES, "schedule", self.schedule, names)
 
     def steps_of(self, rows: int) -> StepCount:
-        """Return the passes and steps for this number of rows of the leading split."""
+        """Return the passes and steps for this number of rows of the leading split.
+
+        InputError if the learning rate is 0 in every step, because no weight would change.
+        """
         of_epoch = math.ceil(rows / self.batch_size)
-        if not self.whole_steps:
-            passes = self.epochs * of_epoch
-            steps = math.ceil(passes / self.accumulation)
-            return StepCount(passes, self.accumulation, steps, math.ceil(self.warmup_ratio * steps))
-        accumulation = min(self.accumulation, of_epoch)
-        steps = self.epochs * (of_epoch // accumulation)
-        warm = self.warmup_ratio * self.epochs * rows // (self.batch_size * self.accumulation)
-        return StepCount(steps * accumulation, accumulation, steps, int(warm))
+        if self.whole_steps:
+            accumulation = min(self.accumulation, of_epoch)
+            steps = self.epochs * (of_epoch // accumulation)
+            passes = steps * accumulation
+            warm = self.warmup_ratio * self.epochs * rows // (self.batch_size * self.accumulation)
+        else:
+            accumulation, passes = self.accumulation, self.epochs * of_epoch
+            steps = math.ceil(passes / accumulation)
+            warm = math.ceil(self.warmup_ratio * steps)
+        optimizer = torch.optim.SGD([torch.zeros(1)], self.learning_rate)
+        schedule = get_scheduler(SCHEDULES[self.schedule], optimizer, int(warm), steps)
+        if not any(map(schedule.lr_lambdas[0], range(steps))):
+            raise InputError(
+                "no weight would change: the learning rate is 0 in every step "
+                f"({many(steps, 'step')}, {int(warm)} of them warm-up, which begins at 0). Train "
+                "for more epochs, in smaller batches, or with `warmup_ratio` 0."
+            )
+        return StepCount(passes, accumulation, steps, int(warm))
 
     def to_dict(self) -> dict[str, object]:
         """Return the settings for recipe files, without settings that recipes state separately."""

@@ -41,7 +41,7 @@ from leakbound.unlearning.batches import Assembly, Frozen, Head
 from leakbound.unlearning.examples import Step, pad, schedule
 from leakbound.unlearning.forward import Forward, forward_for
 from leakbound.unlearning.reference import References, frozen_head, push_at_start
-from leakbound.unlearning.settings import StepCount, TrainingSettings, Watch
+from leakbound.unlearning.settings import SCHEDULES, StepCount, TrainingSettings, Watch
 from leakbound.unlearning.weights import (
     chosen_modules,
     fraction_moved,
@@ -233,14 +233,13 @@ class Follow(TrainerCallback):  # type: ignore[misc]
         self.saved = time.monotonic()
 
     def on_train_begin(self, args: Any, state: Any, control: Any, **_: Any) -> None:
-        history = state.log_history
+        trainer, history = self.trainer, state.log_history
         if history:
-            self.trainer.started -= history[-1]["seconds"]
+            trainer.started -= history[-1]["seconds"]
         if state.is_world_process_zero:
-            self.trainer.work.write_log([*map(_logged, history)])
+            trainer.work.write_log([*map(_logged, history)])
         if state.global_step:
             return
-        trainer = self.trainer
         push = push_at_start(trainer.train_dataset.references, trainer.objective)
         if push and state.is_world_process_zero:
             trainer.log(push)
@@ -295,8 +294,6 @@ def _logged(line: Mapping[str, float]) -> dict[str, float]:
 
 
 _PROBE = 2  # rows on which forward passes are compared, with all of their logits
-# transformers' names; its plain "constant" has no warm-up.
-_SCHEDULES = {"cosine": "cosine", "linear": "linear", "constant": "constant_with_warmup"}
 
 
 def fit(
@@ -388,7 +385,7 @@ def _arguments(
         num_train_epochs=1,  # one pass over the batches of all epochs
         gradient_accumulation_steps=count.accumulation,
         learning_rate=settings.learning_rate,
-        lr_scheduler_type=_SCHEDULES[settings.schedule],
+        lr_scheduler_type=SCHEDULES[settings.schedule],
         warmup_steps=count.warmup,
         weight_decay=settings.weight_decay,
         max_grad_norm=settings.max_grad_norm,

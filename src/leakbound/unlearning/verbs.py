@@ -37,7 +37,7 @@ from leakbound.unlearning.centres import (
     require_candidates,
 )
 from leakbound.unlearning.examples import Encoder, ExampleRows
-from leakbound.unlearning.inventing import INVENTED, check_requests, invented_answers
+from leakbound.unlearning.inventing import INVENTED, invented_answers, request_of
 from leakbound.unlearning.probe import LeakageProbe
 from leakbound.unlearning.recipe import Base, Recipe, model_card
 from leakbound.unlearning.rows import (
@@ -94,9 +94,8 @@ class Trained:
         """Return the model in a folder, read from the folder's own log."""
         lines, state = read_log(path / LOG), PartialState()
         losses = tuple(line["loss"] for line in lines if "loss" in line)
-        processes, process = state.num_processes, state.process_index
-        seconds, notes = lines[-1]["seconds"], notes_of(lines)
-        return cls(path, losses, seconds, reused, notes, processes, process)
+        processes = state.num_processes, state.process_index
+        return cls(path, losses, lines[-1]["seconds"], reused, notes_of(lines), *processes)
 
 
 def unlearn(
@@ -272,6 +271,7 @@ def _train(
     encoder = Encoder(model.tokenizer, prompting, settings.max_length or model.context_length)
     engine = partial(TransformersEngine, model, prompting)
     data = _encoded(recipe, encoder, engine)  # refused before a folder is begun
+    settings.steps_of(len(next(iter(data.values())).examples))  # refuses a rate of 0
     if watch.dry_run:
         return Trained(out, (), 0.0, reused=False, notes=_plan(model, data, settings))
     with work.locked() if processes.is_main_process else nullcontext():
@@ -323,7 +323,7 @@ def _encoded(
             others["alternate"] = encoder.alternates(questions, settings.seed)
         data[split] = ExampleRows(encoder.rows(questions), others)
     for inventive in recipe.inventive.values():
-        check_requests(inventive, engine(), settings.inventing)
+        engine().check([*dict.fromkeys(map(request_of, inventive))], settings.inventing.decoding)
     return data
 
 
@@ -357,11 +357,10 @@ def _plan(
         sizes = [(p.nbytes, p.requires_grad) for p in training.parameters()]
     memory = sum(size * (4 if moves else 1) for size, moves in sizes)
     of_each = ", ".join(f"{number:,} {split} rows" for split, number in rows.items())
-    steps = (
+    return (
         f"{of_each}; {count.steps:,} steps, {count.warmup:,} of them warm-up, from "
         f"{count.passes:,} forward passes, {count.accumulation} per step"
-    )
-    return steps, (
+    ), (
         f"memory: {math.ceil(memory / 1e6):,} MB for weights, gradients and AdamW's two moments, "
         "and more for activations; time is not measured"
     )
@@ -386,7 +385,7 @@ def _save(model: LoadedModel, out: Path, recipe: Recipe, work: WorkFolder) -> No
         ),
     }
     save_model(model.model, model.tokenizer, out, files=files)
-    work.remove()
+    shutil.rmtree(work.path, ignore_errors=True)
 
 
 def _clear(out: Path, work: WorkFolder) -> None:

@@ -93,10 +93,6 @@ class WorkFolder:
         with (self.path / LOG).open("a", encoding="utf-8") as log:
             log.write(_line(line))
 
-    def remove(self) -> None:
-        """Delete the folder of a finished training."""
-        shutil.rmtree(self.path, ignore_errors=True)
-
 
 def stored_json(file: Path, make: Callable[[], dict[str, Any]]) -> dict[str, Any]:
     """Read the object in a file; make and write it if there is no such file."""
