@@ -15,7 +15,7 @@ TEN = np.arange(1, 11) / 20
 
 
 @pytest.mark.parametrize(
-    ("n", "confidence", "rank"),  # of the upper bound: Conover, Practical Nonparametric Statistics
+    ("n", "confidence", "rank"),  # upper bound: Conover, Practical Nonparametric Statistics
     [(5, 0.95, 5), (8, 0.95, 7), (10, 0.95, 9), (20, 0.95, 15), (20, 0.99, 16), (4, 0.95, None)],
 )
 def test_the_ranks_are_those_of_the_sign_test(n: int, confidence: float, rank: int | None) -> None:

@@ -1,4 +1,4 @@
-"""Against definitions evaluated by brute force."""
+"""Bounds against their definitions, evaluated by brute force."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ def test_worst_of_k_is_unbiased_over_shuffles() -> None:
 
 @pytest.mark.parametrize("seed", range(4))
 def test_deviation_over_the_band_is_extreme(seed: int) -> None:
-    """Random members of the band never leave the bounds, and numerical search attains them."""
+    """Random members of the band stay within the bounds, and numerical search attains them."""
     rng = np.random.default_rng(seed)
     scores, n, alpha = np.sort(rng.beta(0.6, 1 + seed, 40)), 40, 0.3
     table = dkw(n, alpha / 2)

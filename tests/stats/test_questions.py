@@ -1,4 +1,4 @@
-"""Statements made of each question's own bound, and claims that are joined."""
+"""Statements derived from each question's bound, and joint claims."""
 
 from __future__ import annotations
 
@@ -177,7 +177,7 @@ def test_every_question_gives_each_its_share(independent: bool) -> None:
 
 
 def closed_test(p: np.ndarray, alpha: float) -> np.ndarray:
-    """Holm as a closed test: i is proved when every set of hypotheses with i in it falls."""
+    """Holm as a closed test: i is proved if every set of hypotheses with i in it is rejected."""
     sets = [np.array(s) for size in range(1, len(p) + 1) for s in combinations(range(len(p)), size)]
     falls = [p[s].min() <= alpha / len(s) for s in sets]
     return np.array(

@@ -1,4 +1,4 @@
-"""Effects of a grid's two knobs: intervals that no grid inside the cells' intervals leaves."""
+"""Effects of a grid's two factors: simultaneous intervals from the cells' intervals."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def test_no_grid_inside_the_cells_escapes(shape: tuple[int, int]) -> None:
 
 @pytest.mark.parametrize("seed", range(5))
 def test_two_settings_each_have_sharp_effects(seed: int) -> None:
-    """There a root mean square is one linear effect's size, so corners attain both ends."""
+    """There a root mean square is the size of one linear effect, so corners attain both bounds."""
     rng = np.random.default_rng(seed)
     low = rng.uniform(0, 0.8, (2, 2))
     high = low + rng.uniform(0, 0.2, (2, 2))
