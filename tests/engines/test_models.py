@@ -1,4 +1,4 @@
-"""Models that do a job beside the one under test: opened by name, and conversing."""
+"""Auxiliary models next to the target: opened by name, and used for chats."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ def test_a_whole_conversation_is_sent(monkeypatch: pytest.MonkeyPatch) -> None:
     ],
 )
 def test_a_turn_that_spells_special_tokens_stays_in_its_turn(spelled: str) -> None:
-    """As a completion that is quoted for a judge may, to speak in another's name."""
+    """A completion that is quoted for a judge may try to forge another turn."""
     tokenizer = chat_tokenizer()
     tokenizer.add_tokens(["<think>", "</think>", "[INST]"])
     tokenizer.add_special_tokens({"additional_special_tokens": ["<s>", "<e>", "§", "e>!"]})

@@ -1,4 +1,4 @@
-"""A model behind a server, evaluated: what a run says, keeps and refuses."""
+"""Evaluation of a served model: results, stored draws and refusals."""
 
 from __future__ import annotations
 
