@@ -34,7 +34,7 @@ from leakbound.types import (
 from suites import killed_at_every_write, slow_but
 from tiny import tiny_model_folder
 
-TOKENS = 20  # of a draw
+TOKENS = 20  # tokens of a draw
 QUESTIONS = [f"q{i}" for i in range(12)]
 LAW = {"It is Ann": 0.05, "It is Bob": 0.15, "No": 0.8}
 TASK = benchmark_of(
@@ -84,7 +84,7 @@ MODES: dict[str, dict[str, Any]] = {
 
 
 def drawn(mode: str, engine: Any, out: Path, **how: Any) -> list[Arm]:
-    """All arms of a run, those of its search too."""
+    """All arms of a run, including the arms of its search."""
     evaluate(engine, TASK, out=out, decodings=DECODING, **MODES[mode], **how)
     return arms(out)
 
