@@ -1,4 +1,4 @@
-"""Commands that read a run: they rename nothing, and show no result of other files."""
+"""Commands that read a run rename nothing, and show no result of other files."""
 
 from __future__ import annotations
 
