@@ -108,7 +108,7 @@ def test_a_prior_claim_has_all_of_alpha(run: Run, every: bool, later: bool) -> N
     assert (made.estimate.n, made.estimate.confidence) == (3 * N, sure)
     assert [row.value for row in made.questions] == [leak / N for leak in leaks(run)]
     rows = stats.Rows.of_hits(leaks(run), N)
-    for side, choice in (("upper", 1), ("lower", 3)):  # the choice of a question costs below only
+    for side, choice in (("upper", 1), ("lower", 3)):  # choosing a question costs below only
         quantity = stats.LEAKAGE if every else stats.LEAKAGE.mean()
         order = None if every else keys(run)
         share = alpha / (choice if every else 1)
@@ -147,7 +147,7 @@ def test_only_the_recorded_claim_is_prior(run: Run) -> None:
     for other in (0.21, 0.15):
         assert not is_prior(run, replace(claim, max_leak=other))
     assert not is_prior(run, replace(claim, confidence=0.98))
-    assert not is_prior(run, replace(claim, max_leak=0.5))  # which is of every question
+    assert not is_prior(run, replace(claim, max_leak=0.5))  # of every question
     changed = [replace(own, digest="d") for own in run.record.claims]
     run.record = replace(run.record, claims=tuple(changed))
     assert not is_prior(run, claim)

@@ -240,7 +240,7 @@ def written(at: Path, table: pa.Table, meta: Values, run: Path) -> None:
 
 
 def renewed(run: Path, proved: bool) -> None:
-    """Remove scores, and proofs unless `keep`; give all other files the required owner."""
+    """Remove scores, and proofs unless `proved`; give all other files the required owner."""
     for folder in (*run.glob("arms/*/scores"), *(() if proved else run.glob("arms/*/proofs"))):
         shutil.rmtree(folder)
     looks = {file: read_sealed(file, "") for file in run.glob("arms/*/looks.json")}
@@ -328,7 +328,7 @@ def again(run: Path) -> Path:
 
 
 def found(name: str, run: Path, model: Path) -> str:
-    """The checks that fail after a run is scored and certified again; empty if it is verified."""
+    """Return the checks that fail after scoring and certifying again; empty if verified."""
     arm, file = KINDS[name][0], run.with_suffix(".json")
     leakbound.score(load(run), SCORER)
     leakbound.bound(load(run))

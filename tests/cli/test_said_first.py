@@ -61,7 +61,7 @@ def test_a_run_and_its_estimates_print_in_few_lines(leaky: Path) -> None:
 def holds_texts(file: Path) -> bool:
     """Return whether a page contains texts, visibly or in its details."""
     page = file.read_text()
-    plain = re.sub(r'(?<=id="details">)[^<]*', "", page)  # which spells anything by chance
+    plain = re.sub(r'(?<=id="details">)[^<]*', "", page)  # it may spell anything
     return any(secret in plain + unpacked(page) for secret in ("Ann", "Bob"))
 
 
