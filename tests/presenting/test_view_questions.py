@@ -1,4 +1,4 @@
-"""Questions one by one: their order and traits, the first n draws, texts, and what is clean."""
+"""Questions one by one: their order and traits, the first n draws, texts, and clean questions."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def text(name: str, count: int, *scores: float | None) -> Text:
 
 
 def tally(texts: Sequence[Text]) -> pa.Table:
-    """A question's texts, the likeliest first, as they are read."""
+    """Return a question's texts as they are read, the likeliest first."""
     columns: dict[str, Any] = {
         "query_id": ["q"] * len(texts),
         "text": [one.text for one in texts],
@@ -136,7 +136,7 @@ def test_chunks_and_parts_of_a_question_are_added_up(tmp_path: Path) -> None:
     scorers = scorers_for(SCORERS, task.prompts)
     score_run(run, scorers)
     arm = run.arms["target"]
-    assert len(arm.parts) > 2  # more than one a question
+    assert len(arm.parts) > 2  # more than one per question
     slugs = [slug(scorer) for scorer in scorers]
     got = {query_id: texts_in(rows) for query_id, rows in tallies(arm, slugs)}
     assert list(got) == [query.id for query in run.queries]
