@@ -1,4 +1,4 @@
-"""The packages are whole and installable; and what others read tables with reads a run's."""
+"""The packages are complete and installable; common tools read a run's tables."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ NORMAL = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")  # as an index compares names
 
 
 def run(*command: object, **env: str) -> str:
-    """What a command prints, which must succeed."""
+    """Run a command that must succeed, and return its output."""
     words = [str(word) for word in command]
     done = subprocess.run(words, capture_output=True, text=True, env=os.environ | env)
     assert done.returncode == 0, f"{words}: {done.stdout[-1500:]}{done.stderr[-1500:]}"
@@ -93,7 +93,7 @@ def test_the_index_would_take_them(built: Path) -> None:
 
 @pytest.mark.slow
 def test_the_wheel_runs_in_an_environment_of_its_own(built: Path, tmp_path: Path) -> None:
-    """What it depends on is this environment's; leakbound itself is the wheel's."""
+    """leakbound comes from the wheel, its dependencies from this environment."""
     env = tmp_path / "env"
     run(sys.executable, "-m", "venv", env)
     python = env / "bin" / "python"
