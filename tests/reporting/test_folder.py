@@ -22,7 +22,7 @@ from report_runs import unfinish
 
 
 def rows(root: Path, notes: list[str] | None = None) -> dict[str, ListedRun]:
-    """The rows of a folder, by name."""
+    """Return the rows of a folder, by name."""
     places = runs_in(root, [] if notes is None else notes)
     return {row.name: row for row in (listed_run(place, root) for place in places)}
 
@@ -131,7 +131,7 @@ def test_an_unforeseen_error_has_a_row(shelf: Path, monkeypatch: pytest.MonkeyPa
 
 
 def test_what_cannot_be_read_is_noted(shelf: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """An owner can make a folder so; root reads it anyway."""
+    """Permissions can cause this; root reads the folder anyway."""
     (shelf / "shut").mkdir()
     looked = os.scandir
 

@@ -1,4 +1,4 @@
-"""The index of a folder: its rows, the pages that it links to, and comparisons."""
+"""The index of a folder: its rows, its links to pages, and comparisons."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def test_the_index_loads_nothing_and_is_whole(shelf: Path) -> None:
 
 def test_only_outdated_pages_are_written(shelf: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def written() -> dict[str, int]:
-        time.sleep(0.005)  # a clock of files may have coarse ticks
+        time.sleep(0.005)  # timestamps of files may have coarse ticks
         write_index(shelf)
         pages = shelf.rglob("report.html")
         return {page.parent.name: page.stat().st_mtime_ns for page in pages}
