@@ -174,7 +174,7 @@ def test_ranges_of_a_threshold(pair: tuple[float, float], settles: tuple[float, 
 
 @pytest.mark.parametrize("pair", [(0.5, 0.4), (-0.1, 1.0), (0.0, 1.1), (float("nan"), 1.0)])
 def test_impossible_bounds_name_scorer_and_prompt(pair: tuple[float, float]) -> None:
-    """Those of a binary scorer are 0 or 1."""
+    """Bounds of a binary scorer are 0 or 1."""
     scorer = Bounded([], pair=pair)
     for either in (scorer, Threshold(scorer, 0.5)):
         with pytest.raises(InputError, match=r"in \[0, 1\].*'stub'.* at prompt 'p5'"):
@@ -195,7 +195,7 @@ def test_check_bounds_looks_at_both_ends(score: float | None, pair: tuple[float,
 
 
 def test_a_float32_score_has_its_printed_value() -> None:
-    """.7 reaches .7, although a float32 .7 is stored as .69999999; and .3 is no more than .3."""
+    """.7 reaches .7, although a float32 .7 is stored as .69999999; and .3 does not exceed .3."""
     low, high = np.float32(0.3), np.float32(0.7)
     single = Bounded([low, high], pair=(low, high))
     scores = score_texts(single, ["a", "b"], PROMPT)
