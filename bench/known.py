@@ -84,7 +84,7 @@ def outputs(chances: Chances, wordy: bool, decoding: Decoding) -> Law:
 
 
 class Known(ProvingEngine):
-    """An engine: `name` is its weights, `laws` the chances and words of each question.
+    """An engine: `name` is its weights, `laws` has each question's chances and words.
 
     `wordy`: fillers come before the answer.
     """

@@ -147,7 +147,7 @@ class Board:
         return tuple(stress.spec for stress in stresses_of(self.study.stresses))
 
     def made(self, name: str, seed: int = 0) -> Run:
-        """Return the run of a model without and under every stress, drawn first if missing."""
+        """Return the runs of a model without and under every stress, drawn first if missing."""
         lab = self.lab if name in (TARGET, CONTROL) else self._at_rate(name)
         model, path = lab.model(name, seed), self.place(name, seed)
         run = lab.evaluated(

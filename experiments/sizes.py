@@ -50,7 +50,7 @@ class Way:
 
 
 def ways_of(n: int, draws: Mapping[str, int]) -> dict[str, Way]:
-    """Return every way to query a model, by name."""
+    """Return every way to query a model, under its name."""
     fewer, grid = draws["fewer"], draws["grid"]
     return {
         PLAIN: Way(n),

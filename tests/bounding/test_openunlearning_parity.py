@@ -141,7 +141,7 @@ READ = CASES.keys() - {"chatml, untied", "llama-3, tied", "byte-level base, unti
 
 @pytest.mark.parametrize("name", cases(READ, pytest.mark.thorough))
 def test_every_token_and_every_greedy_answer_is_theirs(name: str, tmp_path: Path) -> None:
-    """If all are 0, metrics agree whatever was read."""
+    """Metrics that are all 0 would agree for any reading."""
     case = CASES[name]
     folder = case.save(tmp_path / "m", 5)
     model, engine = case.oracle(folder), ModelSettings().open(str(folder), TASK)

@@ -201,7 +201,7 @@ def test_missing_draws_made_up_in_a_part(path: Path) -> None:
 def test_an_edited_certificate(
     path: Path, change: Callable[[Values], Any], check: str, where: str
 ) -> None:
-    """With a valid digest of its own, and without."""
+    """With a valid digest, and without."""
     edit(path / CERTIFICATE, change, fits=True)
     got = failed(checked(path))
     assert "digest" not in got

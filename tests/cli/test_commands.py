@@ -1,4 +1,4 @@
-"""Every command on a tiny model: what it stores, prints and resumes."""
+"""Every command on a tiny model: stored files, output and resuming."""
 
 from __future__ import annotations
 

@@ -477,7 +477,7 @@ def never_stopped(tmp_path_factory: pytest.TempPathFactory) -> Finished:
 @pytest.mark.slow
 @pytest.mark.parametrize("share", [0.0, 0.2, 0.4, 0.6, 0.8, 0.95])
 def test_a_stopped_search(share: float, never_stopped: Finished, tmp_path: Path) -> None:
-    """It ends the same, in whatever round it was stopped."""
+    """It ends the same after a stop in any round."""
     whole, engine = never_stopped
     assert {how for how, *_ in engine.asked} == {"draws", "proof"}
     dying = TableEngine(grows, dies_after=round(share * len(engine.asked)))

@@ -101,7 +101,7 @@ def contents(out: Path) -> list[Counter[Any]]:
 
 @dataclass(frozen=True)
 class Whole:
-    """A run without a stop: its engine, arms and draws, and what it reported."""
+    """A run without a stop: its engine, arms, draws and reports."""
 
     engine: ReportingEngine
     arms: list[Arm]

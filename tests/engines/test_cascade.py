@@ -132,7 +132,7 @@ def _name(func: Any) -> str:
 
 
 class Waits(TorchDispatchMode):
-    """Counts operations that make a host wait for its GPU, by name; indexing by a mask does."""
+    """Counts operations that make a host wait for its GPU; indexing by a mask does."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -149,7 +149,7 @@ class Waits(TorchDispatchMode):
 
 
 class Transfers(TorchFunctionMode):
-    """Counts calls that move tensors off a device, or arrays to it, by name."""
+    """Counts calls that move tensors off a device, or arrays to it."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""Auxiliary models next to the target: opened by name, and used for chats."""
+"""Auxiliary models next to the target: loading them, and chats."""
 
 from __future__ import annotations
 

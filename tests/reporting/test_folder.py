@@ -22,7 +22,7 @@ from report_runs import unfinish
 
 
 def rows(root: Path, notes: list[str] | None = None) -> dict[str, ListedRun]:
-    """Return the rows of a folder, by name."""
+    """Return the rows of a folder with their names."""
     places = runs_in(root, [] if notes is None else notes)
     return {row.name: row for row in (listed_run(place, root) for place in places)}
 

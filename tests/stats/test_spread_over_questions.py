@@ -85,7 +85,7 @@ def tangents(draws: list[list[float]], level: float, rho: float, alpha: float) -
 
 
 def blocks(draws: list[list[float]], level: float, rho: float) -> tuple[list[Met], float]:
-    """The rounds of the lower bound, on how far a block is below its largest possible value."""
+    """The rounds of the lower bound, on the gap of a block to its largest possible value."""
     n = len(draws[0])
     number = max(8, math.isqrt(n // 2))
     size = n // number
