@@ -42,7 +42,7 @@ def drawn(run: Run, text: str) -> list[int]:
 
 
 @pytest.mark.parametrize("among", [None, 6])
-def test_each_bound_has_its_share_of_alpha(run: Run, among: int | None) -> None:
+def test_each_bound_has_its_part_of_alpha(run: Run, among: int | None) -> None:
     known = evidence_of(run, "target", make_scorer("keyword"))
     rows = stats.Rows.of_hits(drawn(run, f"{SECRET} wrote it"), N)
     alpha = 0.04 if among is None else 0.04 / (2 * 6)

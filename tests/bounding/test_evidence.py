@@ -130,7 +130,7 @@ def test_a_pool_of_allocated_outputs_is_one_sample() -> None:
     assert known.pool.queries == (4, 1, 6)
 
 
-def test_a_query_without_outputs_is_anything_and_the_worst_may_be_it() -> None:
+def test_a_query_without_outputs_may_be_the_worst() -> None:
     queries = queries_of(3)
     sharing = QueryShares("allocated", {"p0": 50, "p0~00": 0, "p0~01": 50})
     scores = drawn(queries, sharing, {"p0": 0.0, "p0~01": 1.0})
@@ -164,7 +164,7 @@ def test_draws_without_a_score_count_in_the_pool() -> None:
     assert got.upper[0] >= 0.7
 
 
-def test_no_race_is_run_twice_and_none_ends_differently(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_race_runs_twice_or_ends_differently(monkeypatch: pytest.MonkeyPatch) -> None:
     scores = np.random.default_rng(0).uniform(size=(3, 40))
     how: dict[str, Any] = {"confidence": 0.98, "side": "upper", "seed": [1, 2, 3]}
     races: list[float] = []

@@ -179,7 +179,7 @@ def test_all_metrics_take_one_pass(tmp_path: Path) -> None:
     assert set(utility(run)["arms"]["target"]["metrics"]) == set(METRICS) - set(left_out)
 
 
-def test_only_what_a_metric_needs_is_done(tmp_path: Path) -> None:
+def test_a_metric_causes_only_necessary_work(tmp_path: Path) -> None:
     engine = target()
     run = run_of(tmp_path / "r", engine, metrics=["forget_truth_ratio", "exact_memorisation"])
     assert {id for id, _ in engine.read_texts} == {"forget0", "forget1", "forget2"}
@@ -357,7 +357,7 @@ def test_an_engine_that_does_not_read_is_refused(tmp_path: Path) -> None:
     assert value(run, "forget_rouge_l_recall") == 0.0
 
 
-def test_metrics_are_left_out_where_questions_could_not_be_sampled(tmp_path: Path) -> None:
+def test_metrics_without_sampled_questions_are_left_out(tmp_path: Path) -> None:
     with pytest.raises(IncompleteError):
         run_of(tmp_path / "r", target(broken=["forget1"]), metrics=["forget_probability"])
     run = Run.open(tmp_path / "r")
@@ -367,7 +367,7 @@ def test_metrics_are_left_out_where_questions_could_not_be_sampled(tmp_path: Pat
         run_of(tmp_path / "s", target(broken=["retain2"]), metrics=["retain_rouge_l_recall"])
 
 
-def test_a_limit_holds_for_every_part(tmp_path: Path) -> None:
+def test_a_limit_applies_to_every_part(tmp_path: Path) -> None:
     task = benchmark(prompts=prompts("forget")[:1], left_out=prompts("forget")[1:])
     engine = target()
     run = run_of(tmp_path / "r", engine, task, control=control())

@@ -145,7 +145,7 @@ def test_nothing_is_added_to_a_run_without_thoughts(tmp_path: Path) -> None:
     assert not any("jointly in answer" in row.about.target for row in run.estimates)
 
 
-def test_where_thoughts_are_hidden_the_answer_is_read(tmp_path: Path) -> None:
+def test_with_hidden_thoughts_only_the_answer_is_read(tmp_path: Path) -> None:
     outputs = [(HIDDEN, 100), (IN_THOUGHT, 156)]
     run = thinking_run(tmp_path / "r", outputs)
     assert run.estimates.scorers == ("keyword:of=answer",)

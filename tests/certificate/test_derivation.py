@@ -500,7 +500,7 @@ def test_some_claims_are_never_decided(leaks: list[int], missing: int, why: str)
         ({"arm": "control"}, "no arm 'control'"),
     ],
 )
-def test_what_cannot_be_claimed_writes_nothing(run: Run, given: dict[str, Any], named: str) -> None:
+def test_an_impossible_claim_writes_nothing(run: Run, given: dict[str, Any], named: str) -> None:
     with pytest.raises(InputError, match=named):
         leakbound.certify(run, **{"max_leak": 0.1, **PLAIN, **given})
     assert not (run.path / CERTIFICATE).exists()

@@ -56,7 +56,7 @@ def planned(arm: Arm, **changes: Any) -> Arm:
     return arm
 
 
-def test_a_run_as_it_was_made_has_no_fault(run: Run) -> None:
+def test_an_unchanged_run_has_no_fault(run: Run) -> None:
     checks = [*check_record(run, run.arms["target"], KEYWORD)]
     assert [check.status for check in checks] == ["ok"] * 5
     assert [check.says for check in checks] == [
@@ -262,7 +262,7 @@ def test_rewritings_not_made_from_the_questions(rewritten: Run, changes: dict[st
     assert not may_gather(rewritten)
 
 
-def test_shares_that_do_not_follow_from_the_design(rewritten: Run) -> None:
+def test_draws_per_query_that_contradict_the_design(rewritten: Run) -> None:
     run, arm = rewritten, rewritten.arms["target inputs"]
     shares = arm.spec.shares
     assert shares is not None

@@ -97,7 +97,7 @@ def edit(file: Path, change: Callable[[Values], Any], *, fits: bool = False) -> 
     write_json(file, values | ({"digest": digest_of(values)} if fits else {}))
 
 
-def test_nothing_differs_where_nothing_was_changed(path: Path) -> None:
+def test_an_unchanged_run_has_no_differences(path: Path) -> None:
     got = checked(path)
     assert got.verified
     assert {check.name: check.status for check in got.checks} == EVERY
@@ -282,7 +282,7 @@ def test_the_digest_of_the_code(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     assert len(seen) == 3
 
 
-def test_what_is_no_certificate_or_no_run(path: Path, tmp_path: Path) -> None:
+def test_files_that_are_no_certificate_or_no_run(path: Path, tmp_path: Path) -> None:
     with pytest.raises(InputError, match="no run directory"):
         checked(path, tmp_path)
     (tmp_path / "list.json").write_text("[]")
@@ -716,7 +716,7 @@ def test_parts_are_chosen_by_chance_of_the_verifier(arm: Arm) -> None:
     assert {query_id for one in engines for query_id, *_ in one.asked} == {"q0", "q1", "q2"}
 
 
-def test_each_part_is_drawn_as_it_was(arm: Arm) -> None:
+def test_each_part_is_redrawn_identically(arm: Arm) -> None:
     """Under its keys, and compared with all its stored outputs except forced answers."""
     got = Redrawing(arm, "q2", excused=2)
     assert "rounding explains 6 differences)" in check(arm, got, 1).says
@@ -726,7 +726,7 @@ def test_each_part_is_drawn_as_it_was(arm: Arm) -> None:
     }
 
 
-def test_the_check_states_what_was_drawn_again(arm: Arm) -> None:
+def test_the_check_states_which_parts_were_redrawn(arm: Arm) -> None:
     seen: list[Headway] = []
     got = check_draws(arm, Redrawing(arm, "q1"), 0.5, seen.append, Random(2))  # type: ignore[arg-type]
     altered = got.status == "differs"
@@ -795,7 +795,7 @@ def test_draws_of_another_device_stay_unchecked(run: Run, monkeypatch: pytest.Mo
         assert not why or got.says == f"nothing was drawn again: {why}"
 
 
-def test_what_has_no_keys_cannot_be_drawn_again(arm: Arm, tmp_path: Path) -> None:
+def test_a_run_without_keys_cannot_be_redrawn(arm: Arm, tmp_path: Path) -> None:
     """An engine with other draws each time, and a run of another tool."""
     got = check(arm, engine(), 1)
     assert got.status == "unchecked"

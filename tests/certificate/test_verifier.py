@@ -119,7 +119,7 @@ def test_another_model(run: Run, stressed: Path) -> None:
     assert got["texts"].says == "under round:int4, the texts are as recorded"
 
 
-def test_the_stressed_model_is_not_the_one_before(run: Run, stressed: Path) -> None:
+def test_the_stressed_model_is_not_its_source(run: Run, stressed: Path) -> None:
     """The stressed model's own folder would be stressed twice."""
     kept = run.path / "stress" / "round int4" / "target"
     assert kept.is_dir()

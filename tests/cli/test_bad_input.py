@@ -98,7 +98,7 @@ def test_a_flipped_bit_is_named_or_changes_nothing(plain: Flipped, kind: str) ->
     assert list(plain.wrong(*flip)) == []
 
 
-def test_what_an_adversary_found(plain: Flipped) -> None:
+def test_attacks_of_an_adversary(plain: Flipped) -> None:
     """Missing draws and questions, which earlier digests did not cover."""
     for file, words, on in (
         ("arms/target/completions/part-00000.parquet", b"ARROW:schema", 900),

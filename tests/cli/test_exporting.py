@@ -81,7 +81,7 @@ def muse_of(folder: Path) -> Path:
     return folder
 
 
-def test_muse_has_names_of_its_own(model: Path, tmp_path: Path) -> None:
+def test_muse_has_its_own_names(model: Path, tmp_path: Path) -> None:
     """Its log is imported with draws."""
     data, run = muse_of(tmp_path / "data"), tmp_path / "run"
     muse = ("--benchmark", "muse:news", "--data", data)

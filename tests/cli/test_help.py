@@ -166,7 +166,7 @@ def test_python_and_the_command_line_use_the_same_device() -> None:
     assert set(got) == {"auto"}
 
 
-def test_names_of_a_family_are_those_of_its_own_table() -> None:
+def test_names_of_a_family_equal_its_table() -> None:
     """The table of options repeats the names, so that no help loads their modules."""
     for command, option, family in (
         ("evaluate", "thinking", get_args(Thinking)),

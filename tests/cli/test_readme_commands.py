@@ -130,7 +130,7 @@ def run(step: Step, names: dict[str, Any]) -> str:
     return f"{step.text}\n  status {done.status}: {done.err[-600:]}"
 
 
-def test_everything_that_is_excepted_or_completed_stands_there() -> None:
+def test_every_exception_and_completed_command_is_in_the_pages() -> None:
     for text in [*EXCEPTIONS, *COMPLETED]:
         assert text in TEXT + PAPERS
 

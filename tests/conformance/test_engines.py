@@ -146,7 +146,7 @@ def test_every_promise_is_kept(make: Make) -> None:
     check_engine(make(), QUERIES, max_new_tokens=4)
 
 
-def test_draws_of_their_own_do_not_depend_on_the_company(make: Make) -> None:
+def test_keyed_draws_do_not_depend_on_other_queries(make: Make) -> None:
     own = {"q0": 3, "q1": 12, "q2": 1}
     together = draw(make(), Draws(sizes=(12,), first_chunk=2, draws_per_query=own))
     for query in QUERIES:

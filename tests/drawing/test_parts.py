@@ -111,8 +111,6 @@ class Whole:
 
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Whole]:
-    """The run of each mode."""
-
     @cache
     def of(mode: str) -> Whole:
         engine, out, shown = ReportingEngine(), tmp_path_factory.mktemp(mode), list[Headway]()

@@ -219,7 +219,6 @@ def test_a_margin_counts_prompts_that_are_read_once(monkeypatch: pytest.MonkeyPa
 
 
 def transfers(layers: int, n: int, decoding: Decoding) -> int:
-    """Return the transfers of a forest of this number of draws."""
     config = tf.LlamaConfig(**LONG | {"num_hidden_layers": layers})
     seam, _ = prefix_model(build(config), frozenset())
     assert isinstance(seam, CachedModel)

@@ -45,7 +45,6 @@ def samples(made: TransformersEngine, decoding: Decoding, n: int = 200) -> dict[
 
 
 def text(one: Any) -> list[str]:
-    """Return the texts of a sample or an exploration."""
     return [each.answer for each in getattr(one, "sample", one).completions]
 
 

@@ -84,7 +84,7 @@ NOISES: dict[str, tuple[Noise, float]] = {
 
 
 @pytest.mark.parametrize("name", NOISES)
-def test_what_one_shape_adds_counts_eight_times(name: str) -> None:
+def test_the_rounding_of_one_shape_counts_eight_times(name: str) -> None:
     noise, margin = NOISES[name]
     assert shape_margin(Noisy(noise)) == pytest.approx(margin)
 
@@ -94,7 +94,7 @@ def test_tokens_of_probability_zero_agree() -> None:
     assert shape_margin(Noisy(lambda *_: 0.0, table)) == LEAST_MARGIN
 
 
-def test_what_shows_only_after_the_prompts_of_a_run_counts() -> None:
+def test_differences_that_need_the_prompts_of_a_run_count() -> None:
     model = Noisy(lambda rows, longest: 1e-3 * (rows == 2 and longest > 30))
     assert shape_margin(model) == LEAST_MARGIN
     assert shape_margin(model, [tuple(range(1, 9)) * 4]) == pytest.approx(8e-3)

@@ -135,7 +135,7 @@ def test_a_reply_at_the_length_limit_counts() -> None:
     assert sum(len((reply or "").split()) == 3 for reply in replies) > 10
 
 
-def test_a_reply_cut_inside_its_thought_is_none() -> None:
+def test_a_reply_cut_inside_its_thought_is_missing() -> None:
     tokenizer = chat_tokenizer()
     tokenizer.add_tokens(["<think>", "</think>"])
     tokenizer.chat_template = tokenizer.chat_template.replace(

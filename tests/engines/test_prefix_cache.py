@@ -347,7 +347,7 @@ def test_rows_that_would_gather_too_much_are_forwarded_in_parts() -> None:
     assert [height for height, _ in shapes] == [3, 3, 1]
 
 
-def test_a_cache_is_full_by_what_it_holds_of_all_layers() -> None:
+def test_a_cache_counts_the_memory_of_all_layers() -> None:
     seam = CachedModel(build(BRANCHING["llama"]), frozenset())
     # tokens and two more, layers, keys and values, heads, width, bytes
     seam._memory = 21 * 3 * 2 * 2 * 8 * 4

@@ -63,7 +63,7 @@ def alone(folder: Path, text: str, second: str | None) -> Any:
 
 @pytest.mark.parametrize("texts", [PAIRS, SINGLE], ids=["pairs", "single"])
 @pytest.mark.parametrize("make", [sequence_classifier, causal_sequence_classifier])
-def test_probabilities_are_those_of_each_text_alone(
+def test_probabilities_equal_those_of_single_texts(
     make: Callable[[Path], Path], texts: list[tuple[str, str | None]], tmp_path: Path
 ) -> None:
     folder = make(tmp_path / "c")
@@ -77,7 +77,7 @@ def test_probabilities_are_those_of_each_text_alone(
     assert len({tuple(row) for row in expected.round(5)}) == len(texts)
 
 
-def test_labels_stand_in_the_order_of_the_columns(tmp_path: Path) -> None:
+def test_labels_are_in_the_order_of_the_columns(tmp_path: Path) -> None:
     labels = [f"l{i}" for i in range(11)]  # as text, 10 comes before 2
     folder = sequence_classifier(tmp_path / "c", labels)
     classifier = open_classifier(str(folder))
@@ -86,7 +86,7 @@ def test_labels_stand_in_the_order_of_the_columns(tmp_path: Path) -> None:
     assert classifier.name == str(folder)
 
 
-def test_a_fingerprint_tells_weights_apart_unloaded(classifier: Path, tmp_path: Path) -> None:
+def test_fingerprints_identify_unloaded_weights(classifier: Path, tmp_path: Path) -> None:
     same = sequence_classifier(tmp_path / "same")
     other = sequence_classifier(tmp_path / "other", seed=1)
     a, b, c = (SequenceClassifier.open(str(f)) for f in (classifier, same, other))

@@ -48,7 +48,9 @@ def test_every_promise_is_kept(engine: VllmEngine) -> None:
     ],
     ids=lambda decoding: decoding.name,
 )
-def test_the_law_is_that_of_the_forest(decoding: Decoding, engine: VllmEngine, model: Path) -> None:
+def test_it_draws_the_forests_distribution(
+    decoding: Decoding, engine: VllmEngine, model: Path
+) -> None:
     """Chi-square of 4,000 draws against fractions from a million draws of the forest."""
     plain = open_engine(str(model), PROMPTING)
     for sample in engine.generate(QUERIES, decoding, Draws(sizes=(4000,))):

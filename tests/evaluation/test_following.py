@@ -115,7 +115,7 @@ def test_a_damaged_part_is_named_and_the_arms_stay(growing: Path, finished: Path
     assert [one.arm for one in look.arms] == ["greedy", "target"]
 
 
-def test_a_run_until_a_claim_has_the_bounds_it_ends_with(tmp_path: Path) -> None:
+def test_a_run_until_a_claim_shows_its_final_bounds(tmp_path: Path) -> None:
     """Bounds of a stopped run are valid at every look; N questions share alpha."""
     out = tmp_path / "run"
     run = evaluate(engine(0.3), who(*"abc"), out=out, sampling=Until("p<=0.02", 256))

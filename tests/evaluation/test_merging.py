@@ -32,7 +32,6 @@ SLICES = ("3/4", "1/4", "4/4", "2/4")
 
 @pytest.fixture(scope="module", autouse=True)
 def small_parts() -> Iterator[None]:
-    """Parts of one question with chunks of 80 draws."""
     with patch("leakbound.store.plan.PART", 100), patch("leakbound.store.plan.CHUNK", 80):
         yield
 

@@ -113,7 +113,7 @@ def test_a_study_is_a_value(study: Study, tmp_path: Path) -> None:
     assert Study.read(tmp_path / "study.yaml") == study
 
 
-def test_a_study_prints_only_what_was_given(tmp_path: Path) -> None:
+def test_a_study_prints_only_given_fields(tmp_path: Path) -> None:
     study = Study("tofu:forget10", sampling=Until("p<=0.02", most=1024), confidence=0.9)
     assert repr(study) == (
         "Study('tofu:forget10', sampling=Until(claim='p<=0.02', most=1024), confidence=0.9)"
@@ -312,7 +312,7 @@ def test_every_option_of_the_command_line_reaches_the_study() -> None:
     assert said(**usual, ray="local,most=2,gpus=0.5,threads=3").workers == workers
 
 
-def test_like_changes_only_what_is_given(data: Path, tmp_path: Path) -> None:
+def test_like_changes_only_given_fields(data: Path, tmp_path: Path) -> None:
     decodings = tuple(Decoding(temperature=t, max_new_tokens=9) for t in (0.5, 1.0))
     made = Study("tofu:forget10", data=data, scorers=("contains",), decodings=decodings)
     made = replace(made, settings=ModelSettings(trust_remote_code=True), allow_unmatched=False)

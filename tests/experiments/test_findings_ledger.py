@@ -24,7 +24,6 @@ CLAIM = EVERY["3a-hidden"]
 
 
 def written(page: Path, *arguments: Path | str) -> str:
-    """Return the page that `ledger.py` writes."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("sys.argv", ["ledger.py", *map(str, arguments), "--out", str(page)])
         ledger.main()

@@ -42,7 +42,6 @@ def grouped(*files: SampleFile) -> Read:
 
 
 def read(file: Path, form: str | None = None, part: str | None = None) -> Read:
-    """Read and group a file."""
     return grouped(read_file(file, form, part))
 
 
@@ -76,7 +75,6 @@ def log(*samples: Json, epochs: int = 2, **changes: Any) -> Json:
 
 
 def written(folder: Path, content: Any) -> Path:
-    """Write a log and return the file."""
     file = folder / "log.json"
     file.write_text(json.dumps(content))
     return file

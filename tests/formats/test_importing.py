@@ -215,7 +215,7 @@ def test_questions_of_one_task_are_joined(write: Write, tmp_path: Path) -> None:
     assert run.arms["target"].plan.n == 16
 
 
-def test_a_run_without_a_scorer_of_its_own_needs_one(tmp_path: Path, write: Write) -> None:
+def test_a_run_without_logged_scores_needs_a_scorer(tmp_path: Path, write: Write) -> None:
     out = tmp_path / "run"
     done("import", write("s.jsonl", 0.2, 20, answer=None), "--out", out)
     for step in ("score", "bound"):

@@ -69,7 +69,6 @@ def made(path: Path, name: str) -> tuple[dict[int, float], float]:
 
 
 def of_losses(right: float, wrong: Sequence[float]) -> float:
-    """Return the truth ratio of answers with these mean losses."""
     return likelihood.truth_ratio(reading([right]), [reading([loss]) for loss in wrong])
 
 
@@ -189,7 +188,6 @@ def answered(**changes: object) -> dict[str, Any]:
 
 
 def scored(**entries: object) -> dict[str, Any]:
-    """A log with truth ratios of these rows."""
     by_row = {"0": 0.2, "1": 0.1} | entries
     rows = {row: {"score": score} for row, score in by_row.items()}
     return SMALL | {"forget_truth_ratio": {"agg_value": 0.5, "value_by_index": rows}}

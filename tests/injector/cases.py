@@ -161,7 +161,6 @@ class Workshop:
 
     @cached_property
     def cases(self) -> Mapping[str, Case]:
-        """Return every case by its name."""
         return _cases(self.inputs, self.judge)
 
     def begin(self, name: str, server: Server) -> None:
@@ -185,7 +184,6 @@ class Workshop:
 
 
 def empty(folder: Path) -> None:
-    """Remove everything inside a folder."""
     for path in folder.iterdir():
         if path.is_dir() and not path.is_symlink():
             shutil.rmtree(path)

@@ -63,7 +63,6 @@ class Told:
 
     @property
     def killed(self) -> bool:
-        """Return whether it died of SIGKILL."""
         return self.status == -signal.SIGKILL
 
 

@@ -112,7 +112,7 @@ def test_tokens_are_counted_as_a_mean_over_them_does() -> None:
         replace(given, whole=None).lengths_over("read")
 
 
-def test_targets_at_their_ends() -> None:
+def test_targets_at_extreme_values() -> None:
     """A flat model has no margin; weights ignore forgotten answers."""
     flat = torch.zeros_like(leaves()["logits"])
     assert margin(pack(flat, LABELS)).tolist() == [0.0] * ROWS

@@ -59,7 +59,6 @@ def trained(folder: Path) -> Path:
 
 @pytest.fixture(scope="module")
 def drawn(made: Made, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """All figures of two runs and a trained model."""
     out = tmp_path_factory.mktemp("drawn")
     leakbound.figures([*made.runs, made.trained], out, scorer=ROUGE, formats=["svg"])
     return out

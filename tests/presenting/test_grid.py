@@ -80,7 +80,6 @@ def rows_of(run: Run, scorer: str = "contains", confidence: float = 0.99) -> lis
 
 @pytest.fixture(scope="module")
 def cells_of_run(run: Run) -> list[EstimateRow]:
-    """Return the rows of the grid by its first scorer."""
     return [*run.estimates]
 
 
@@ -171,7 +170,6 @@ def test_effects_follow_from_the_cells(cells_of_run: list[EstimateRow]) -> None:
 
 
 def grid_table(run: Run) -> Table:
-    """Return the console's table of the grid by the first scorer."""
     return next(table for table in summary(run) if "by decoding" in table.title)
 
 

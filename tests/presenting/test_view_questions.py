@@ -155,7 +155,6 @@ LEAKS = {"p0": 0.0, "p1": 0.0, "p2": 0.3, "p3": 0.02}
 
 
 def leaking(out: Path, scorers: tuple[str, ...] = ("contains",), **how: Any) -> Run:
-    """Questions with these leak probabilities."""
     return evaluate(saying(LEAKS), who(*LEAKS, scorers=scorers), out=out, **how)
 
 
@@ -186,7 +185,7 @@ def test_the_table_names_what_is_not_proved(run: Run) -> None:
     ]
 
 
-def test_a_limit_that_cannot_be_proved_or_is_none(run: Run, tmp_path: Path) -> None:
+def test_a_limit_that_cannot_be_proved_or_is_invalid(run: Run, tmp_path: Path) -> None:
     _, clean = clean_questions(run.arms["target"], scorer(run), 1e-6, 0.99)
     assert not clean.holds.any()
     with pytest.raises(InputError, match="limit"):

@@ -46,5 +46,4 @@ def kept(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def shelf(kept: Path, tmp_path: Path) -> Path:
-    """The same runs, for a test to change."""
     return Path(shutil.copytree(kept, tmp_path / "shelf"))

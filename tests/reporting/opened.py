@@ -76,7 +76,6 @@ def rendered(view: View) -> str:
 
 
 def details(html: str) -> Page:
-    """Return the packed data of the page."""
     return Page(unpacked(html))
 
 

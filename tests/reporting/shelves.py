@@ -37,7 +37,6 @@ class ReadIndex:
 
     @property
     def rows(self) -> list[str]:
-        """Return the rows as they are in the page."""
         return re.findall(r"<tr data-state=.*?</tr>", self.html, flags=re.S)
 
     def row(self, name: str) -> str:

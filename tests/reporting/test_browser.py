@@ -75,7 +75,7 @@ def test_tables_sort_up_and_down_as_numbers(seen: dict[str, Any]) -> None:
     assert down == up[::-1]
 
 
-def test_searching_counts_what_it_finds(seen: dict[str, Any]) -> None:
+def test_a_search_counts_its_hits(seen: dict[str, Any]) -> None:
     some, none, every = (int(shown.split()[0]) for shown in seen["use"]["found"])
     assert none == 0
     assert every == seen["questions"]

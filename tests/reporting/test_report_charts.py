@@ -82,7 +82,7 @@ def heights(canvas: Canvas) -> list[float]:
 
 
 @pytest.mark.parametrize("name", ["questions", "naive", "far", "spread"])
-def test_what_is_drawn_is_what_the_rows_say(name: str, far: View) -> None:
+def test_charts_draw_the_numbers_of_their_rows(name: str, far: View) -> None:
     """Each number of the rows is drawn, and no other: estimates, bounds and greedy answers."""
     material = Material(far)
     rows = KINDS[name].made(material)

@@ -37,7 +37,7 @@ def brood_of(some: list[Candidate], rng: np.random.Generator) -> Brood:
 
 
 @pytest.mark.parametrize("seed", range(15))
-def test_what_is_taken_is_what_a_heap_of_all_would_give(seed: int) -> None:
+def test_candidates_leave_in_the_order_of_a_heap(seed: int) -> None:
     """Worth is one of four values, so most are tied; some taken candidates return."""
     rng = np.random.default_rng(seed)
     frontier, plain = BestFirst(), list[tuple[float, Ids]]()

@@ -389,7 +389,7 @@ def under(law: dict[Ids, float], proof: Tree, value: Settle) -> list[tuple[float
 @pytest.mark.parametrize("leads", [None, [[]] * 3], ids=["led", "without a lead"])
 @pytest.mark.parametrize("settle", [keyword, unsettled, share])
 @pytest.mark.parametrize("decoding", [PLAIN, *DECODINGS[4:]], ids=lambda d: d.name)
-def test_with_forwards_enough_all_leaking_mass_is_found(
+def test_enough_forwards_find_all_leaking_mass(
     decoding: Decoding, settle: Settle, leads: Sequence[Sequence[Ids]] | None
 ) -> None:
     found_all = prove(decoding=decoding, settle=settle, leads=leads, roots=ROOTS[:3])
@@ -418,7 +418,7 @@ def test_a_small_effort_proves_less_and_never_too_much(forwards: int, rows: int)
         assert got[1] <= truth + 1e-12
 
 
-def test_what_has_leaked_in_part_counts_where_the_search_ends() -> None:
+def test_partial_leaks_count_when_the_search_ends() -> None:
     """After one forward, everything that begins with a leak leaks by at least a quarter."""
     leads = [[(0, LEAK, EOS)]] * len(ROOTS)
     for proof, root in zip(prove(1, settle=share, leads=leads), ROOTS, strict=True):

@@ -181,7 +181,7 @@ def test_prompts_are_read_together_while_their_rows_fit(n: int, rows: int) -> No
     assert read == READS[n, rows]
 
 
-def test_roots_with_starts_have_trees_of_their_own() -> None:
+def test_roots_with_starts_have_separate_trees() -> None:
     model, prompt = table(), ROOTS[0].token_ids
     (handle,), logits = model.prefill([prompt])
     law = next_distribution(logits, Decoding(), (np.zeros(1), np.ones(1, np.int64)), 0.0)
@@ -363,7 +363,7 @@ FORGERIES: dict[str, Callable[[StoredOutputs], StoredOutputs]] = {
 
 @pytest.mark.parametrize("margin", [0.0, 1e-4])
 @pytest.mark.parametrize("name", FORGERIES)
-def test_what_was_not_drawn_is_found(name: str, margin: float) -> None:
+def test_outputs_that_were_not_drawn_are_detected(name: str, margin: float) -> None:
     """Only the changed question is reported, even if others have the same prompt."""
     forge = FORGERIES[name]
     roots = [Root("a", (1,)), Root("b", (2,)), Root("c", (1,))]
@@ -455,7 +455,7 @@ def test_a_wide_nucleus_is_searched_completely() -> None:
     assert not may_split(flat, decoding, u, {one: 1, 299: 1}, confidence, 0.0)
 
 
-def test_what_no_uniform_picks_is_refused_at_the_very_edge() -> None:
+def test_tokens_that_no_uniform_picks_are_refused() -> None:
     """A token without mass, and the first one that truncation removes."""
     confidence = np.array([0.0]), np.array([1])
     whole = torch.tensor([[0.0, -math.inf, 0.0]])

@@ -123,7 +123,7 @@ def test_bad_specs_are_refused(spec: str, message: str) -> None:
         make_scorer(spec)
 
 
-def test_settings_and_digest_tell_scorers_apart() -> None:
+def test_settings_and_digest_identify_scorers() -> None:
     assert settings(Keyword()) == {
         "name": "keyword", "binary": True, "rule": 2, "match": "word", "require": "any",
     }  # fmt: skip
@@ -186,7 +186,7 @@ def test_impossible_bounds_name_scorer_and_prompt(pair: tuple[float, float]) -> 
 @pytest.mark.parametrize(
     ("score", "pair"), [(0.2, (0.3, 1.0)), (0.8, (0.0, 0.7)), (None, (0.0, 0.9)), (None, (0.1, 1))]
 )
-def test_check_bounds_looks_at_both_ends(score: float | None, pair: tuple[float, float]) -> None:
+def test_check_bounds_checks_both_bounds(score: float | None, pair: tuple[float, float]) -> None:
     check_bounds(Bounded([None if score is None else 0.5], pair=(0.0, 1.0)), ["ab"], PROMPT)
     with pytest.raises(
         InputError, match=f"gives .* for '', but scores 'ab' {score} at prompt 'p5'"

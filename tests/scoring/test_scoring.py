@@ -277,7 +277,7 @@ def test_an_experiment_has_one_order_and_no_two_share_one(tmp_path: Path) -> Non
     assert len(others | {made}) == 5
 
 
-def test_arms_scorers_and_questions_have_orders_of_their_own(tmp_path: Path) -> None:
+def test_arms_scorers_and_questions_have_separate_orders(tmp_path: Path) -> None:
     control = CannedEngine({"p0": {"no": 1.0}, "p1": {"no": 1.0}}, name="control")
     run = two(tmp_path / "r", control=control)
     keys = [

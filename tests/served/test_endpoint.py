@@ -302,7 +302,7 @@ def test_a_server_that_is_not_there_is_named(tmp_path: Path) -> None:
         ("http://here/v1?key=secret#m", "no credentials"),
     ],
 )
-def test_a_location_that_is_none_is_refused(location: str, message: str) -> None:
+def test_an_invalid_location_is_refused(location: str, message: str) -> None:
     with pytest.raises(InputError, match=message) as seen:
         open_chat(f"openai:{location}", dtype="float32")
     assert "credentials" not in message or "secret" not in str(seen.value)

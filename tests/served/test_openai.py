@@ -84,7 +84,6 @@ def drawn(
 
 
 def of_question(change: Callable[[Body, Answer], Answer]) -> Rule:
-    """An honest rule, with other answers to the question."""
     mine = changed(lambda body, found: change(body, found) if WHO in question(body) else found)
     return mine(TRUE)
 
@@ -164,7 +163,7 @@ def test_a_server_that_refuses_fields_is_sent_the_ones_it_takes(rule: Rule) -> N
     assert drawn(rule)[0].missing == 0
 
 
-def test_a_plain_prompt_is_a_text_to_go_on_with(served: Served) -> None:
+def test_a_plain_prompt_is_continued_as_text(served: Served) -> None:
     plain = Prompting(template="Q: {question} A: ", chat=False)
     opened = Query(id="q", prompt_id="q", text=WHO, prefix="It was")
     list(engine_at(served.url, prompting=plain).generate([opened], DECODING, Draws(sizes=(2,))))
@@ -194,7 +193,7 @@ def test_a_known_server_truncates_nothing(
     assert "created" not in json.dumps(engine.fingerprint)
 
 
-def test_every_request_has_a_seed_of_its_own_and_the_same_again(served: Served) -> None:
+def test_every_request_has_its_own_repeatable_seed(served: Served) -> None:
     queries = [QUERY, Query(id="q1", prompt_id="q1", text=WHO)]
     draws = Draws(sizes=(16, 16))
     for _ in range(2):
@@ -458,7 +457,7 @@ def test_invalid_requests_are_refused_before_anything_is_sent(
         engine_at("http://127.0.0.1:1/v1", options, Prompting(**prompting)).check([query], decoding)
 
 
-def test_its_record_holds_no_key_or_promise(
+def test_its_record_contains_no_key_or_promise(
     served: Served, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "secret-key")

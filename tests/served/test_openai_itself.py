@@ -140,7 +140,6 @@ def peer(request: pytest.FixtureRequest) -> Iterator[Peer]:
 
 @pytest.fixture(scope="module")
 def model(peer: Peer) -> Iterator[str]:
-    """The name of the model behind the server."""
     port = free_port()
     with started(peer, port):
         yield peer.at(port)
@@ -178,7 +177,7 @@ def test_a_run_is_drawn_bounded_and_certified(
     ],
     ids=lambda decoding: decoding.name,
 )
-def test_the_law_is_the_models_own(decoding: Decoding, peer: Peer, model: str) -> None:
+def test_the_distribution_is_the_models(decoding: Decoding, peer: Peer, model: str) -> None:
     """Chi-square of 400 first tokens against the distribution that the server computes.
 
     The defaults of llama.cpp, 40 tokens at T = 0.8, fail it.

@@ -208,7 +208,7 @@ REPLIES: dict[str, tuple[dict[str, Any], tuple[Output, str]]] = {
 
 
 @pytest.mark.parametrize("name", REPLIES)
-def test_each_reply_holds_one_output(name: str) -> None:
+def test_each_reply_has_one_output(name: str) -> None:
     body, row = REPLIES[name]
     answer = read_reply(body, OutputRequest(choices=1, chat=True, most=9))
     (got,) = answer.outputs

@@ -122,7 +122,6 @@ def made_by(
 
 
 def early(rows: Rows, **how: Any) -> Estimate:
-    """Bound the leakage by the anytime-valid bounds."""
     return made_by(EARLY_TALLY if rows.binary else EARLY_MEAN, rows, **how)
 
 

@@ -61,7 +61,6 @@ def test_mean_and_worst_share_one_alpha() -> None:
 
 
 def test_the_worst_exceeds_no_less_than_the_mean_does() -> None:
-    """If all questions leak equally, the mean is more precise than any single question."""
     more = partial(bound, Rows.of_hits([9] * 40, [60] * 40))
     base = partial(bound, Rows.of_hits([1] * 40, [60] * 40))
     over = partial(bound, Rows.of_hits([9] * 40, [60] * 40), LEAKAGE.mean(), seed=1)
@@ -73,7 +72,7 @@ def test_the_worst_exceeds_no_less_than_the_mean_does() -> None:
     assert average.lower > worst_question(each, 40, confidence=0.9975, side="lower").lower
 
 
-def test_the_largest_gap_and_the_count_are_read_off_joint_lower_ends() -> None:
+def test_the_largest_gap_and_the_count_use_joint_lower_bounds() -> None:
     made = gaps_over_questions(MORE, FEWER, 3, confidence=0.9)
     largest, count = made.estimates
     each = every_question(partial(excess_of, MORE, FEWER), 3, confidence=0.9, side="lower")

@@ -40,7 +40,7 @@ def test_the_value_is_the_observed_difference(quantity: Quantity) -> None:
 
 
 @every_statement
-def test_the_controls_draws_are_read_as_the_models_are(quantity: Quantity) -> None:
+def test_the_controls_draws_count_like_the_models(quantity: Quantity) -> None:
     """Missing draws count against the claim; counts change nothing; the questions are the same."""
     plain = ends(bound(PAIR, quantity, seed=1))
     gone = bound(Pair(PAIR.rows, Rows.of(CONTROL, missing=12)), quantity, seed=1)
@@ -63,7 +63,7 @@ def test_one_question_has_the_same_bound_among_others() -> None:
     assert alone.seed == 7
 
 
-def test_the_longer_row_is_met_in_shares() -> None:
+def test_the_longer_row_is_used_in_batches() -> None:
     few = bound(Pair(Rows.of(np.ones(24)), Rows.of(np.zeros(24))), side="both", seed=1)
     many = bound(Pair(Rows.of(np.ones(61)), Rows.of(np.zeros(24))), side="both", seed=1)
     assert (many.lower, many.upper) == (few.lower, few.upper)
@@ -117,7 +117,7 @@ def test_leaks_of_two_sets_are_bounded_by_a_pilot_from_64_draws(n: int) -> None:
     assert made.method.endswith("pilot") == (n == 64)
 
 
-def test_bounds_stay_as_they_are() -> None:
+def test_bounds_equal_their_golden_values() -> None:
     """The bets of `betting` and `rounds`, tested against oracles elsewhere, give these values."""
     places = np.arange(160).reshape(4, 40)
     scores, control = (places * 7919 % 101 / 100), (places * 6007 % 97 / 96) ** 3

@@ -72,7 +72,7 @@ def test_two_chunks_by_enumeration() -> None:
     assert min(values) == pytest.approx(multinomial.pmf([0, 0, 6], n, p))
 
 
-def test_the_ratio_is_that_of_the_two_laws() -> None:
+def test_the_ratio_compares_the_two_distributions() -> None:
     p, counts = np.array([0.5, 0.3, 0.2]), np.array([6, 12, 6])
     under_copies = multinomial.pmf(counts // 6, 4, p)
     ratio = under_copies / multinomial.pmf(counts, 24, p)

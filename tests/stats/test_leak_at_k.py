@@ -48,7 +48,7 @@ def test_block_maxima_are_bet_on_as_defined(name: str, k: int) -> None:
         (20, 300, BAND, BAND),
     ],
 )
-def test_the_default_follows_from_n_and_k_alone(n: int, k: int, upper: str, lower: str) -> None:
+def test_the_default_depends_only_on_n_and_k(n: int, k: int, upper: str, lower: str) -> None:
     both = upper if upper == lower else f"{upper} above, {lower} below"
     for scores in (np.zeros(n), np.ones(n), np.linspace(0, 1, n)):
         for side, method in (("upper", upper), ("lower", lower), ("both", both)):

@@ -187,7 +187,7 @@ def test_rounding_beyond_one_is_forgiven() -> None:
     assert interval(bound(Masses.of(mass))) == [1, 1]
 
 
-def test_slack_keeps_what_plain_sums_lose() -> None:
+def test_slack_keeps_mass_that_plain_sums_lose() -> None:
     """Ten thousand masses that leave 1e-13: a naive sum loses it."""
     p = np.random.default_rng(0).dirichlet(np.ones(10_000))
     p *= (1 - 1e-13) / p.sum()
@@ -225,7 +225,7 @@ PAIRS = [
 @pytest.mark.parametrize("side", ["upper", "lower", "both"])
 @pytest.mark.parametrize("missing", [0, 3])
 @pytest.mark.parametrize(("binary", "quantity"), PAIRS)
-def test_without_events_it_is_plain(
+def test_without_events_the_plain_bound_is_used(
     binary: bool, quantity: Quantity, missing: int, side: Any
 ) -> None:
     rows = Rows.of(SCORES > 0.5 if binary else SCORES, missing=missing, binary=binary)

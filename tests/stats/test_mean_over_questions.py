@@ -286,7 +286,7 @@ LAWS = {
 
 @pytest.mark.parametrize("law", LAWS)
 @pytest.mark.parametrize("confidence", [0.9, 0.99])
-def test_each_of_the_two_bounds_has_its_share_of_alpha(law: str, confidence: float) -> None:
+def test_each_of_the_two_bounds_has_its_part_of_alpha(law: str, confidence: float) -> None:
     alpha, rows = 1 - confidence, None
     for seed, hits in enumerate(np.random.default_rng(15).binomial(64, LAWS[law], (3, 24))):
         made = bound(

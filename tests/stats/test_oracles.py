@@ -134,6 +134,6 @@ def test_berk_jones_covers_exactly(n: int, alpha: float) -> None:
     assert misses == pytest.approx(alpha, abs=4 * math.sqrt(alpha / trials))
 
 
-def test_berk_jones_at_large_n_beats_dkw_at_the_end() -> None:
+def test_berk_jones_at_large_n_beats_dkw_in_the_tail() -> None:
     slack = [1 - band(1000, 0.01)[-1] for band in (berk_jones, dkw)]
     assert slack[0] < slack[1] / 5

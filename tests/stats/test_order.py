@@ -92,7 +92,7 @@ def test_float32_points_and_ranges_are_the_decimals_that_they_print_as() -> None
     assert proof_of_leak([0.5], low, tail(0.1)).lower == 0
 
 
-def test_draws_for_display_have_an_order_of_their_own() -> None:
+def test_draws_for_display_have_their_own_order() -> None:
     """Draws without a score have a place in this order too."""
     rows = Rows.of(np.array([0.0, 0.5, 1.0]), np.array([3, 2, 1]), 2)
     nan = float("nan")

@@ -81,7 +81,7 @@ def test_unlike_draws_have_the_bounds_of_a_data_set() -> None:
 
 
 @pytest.mark.parametrize("design", ["fixed", "allocated"])
-def test_clusters_bet_on_one_mean_a_query(design: Any) -> None:
+def test_clusters_bet_on_one_mean_per_query(design: Any) -> None:
     """A query counts once, at any number of outputs; missing ones count against the claim."""
     rng = np.random.default_rng(1)
     scores, counts = rng.random((9, 5)).round(2), rng.integers(1, 6, (9, 5))
@@ -110,7 +110,7 @@ def test_means_equal_but_for_rounding_have_bounds_equal_but_for_rounding() -> No
         assert same(bound(counted, seed=seed), bound(expanded, seed=seed))
 
 
-def test_clusters_of_a_binary_scorer_bet_on_shares() -> None:
+def test_clusters_of_a_binary_scorer_bet_on_fractions() -> None:
     pool = of_hits(HITS, N, design="fixed", target="inputs")
     made = bound(pool, confidence=0.6, side="both", seed=2)
     want = bound(Rows.of(HITS / N), confidence=0.6, side="both", seed=2)
@@ -158,7 +158,7 @@ def test_bands_of_clusters_against_golden_values(case: dict[str, Any]) -> None:
         np.testing.assert_allclose(at_k.value, want, 1e-12)
 
 
-def test_a_query_without_scores_has_no_say_in_the_value() -> None:
+def test_a_query_without_scores_does_not_affect_the_value() -> None:
     rows = Rows.of([[0.5, 1.0], [0, 0]], [[1, 1], [0, 0]], [0, 2])
     pool = Pool.of(rows, design="fixed", target="inputs")
     assert bound(pool).value == 0.75
@@ -171,7 +171,7 @@ def test_a_query_without_scores_has_no_say_in_the_value() -> None:
     assert (bound(nothing).upper, bound(nothing, tail(0.5)).upper) == (1, 1)
 
 
-def test_only_outputs_decide_how_many_clusters_there_are() -> None:
+def test_only_outputs_decide_the_number_of_clusters() -> None:
     with_empty = Pool.of(Rows.of(SCORES, COUNTS, empty=True), design="allocated", target="inputs")
     without = Pool.of(Rows.of(SCORES[:2], COUNTS[:2], empty=True), design="fixed", target="inputs")
     for quantity in (LEAKAGE, tail(X)):

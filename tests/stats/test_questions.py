@@ -163,7 +163,7 @@ def test_each_question_is_a_claim_unless_they_were_bound_jointly() -> None:
 
 
 @pytest.mark.parametrize("independent", [True, False])
-def test_every_question_gives_each_its_share(independent: bool) -> None:
+def test_every_question_splits_its_alpha(independent: bool) -> None:
     share = 1 - 0.9 ** (1 / 4) if independent else 0.1 / 4
     for side in ("upper", "lower", "both"):
         every = every_question(TALLY, 4, confidence=0.9, side=side, independent=independent)

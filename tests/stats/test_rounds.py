@@ -139,7 +139,7 @@ def test_the_order_of_candidates_changes_nothing(monkeypatch: pytest.MonkeyPatch
     assert mean_upper(rows, np.ones(3), 0.4, lambda _: np.array([0.9])) == 0.9  # none is accepted
 
 
-def test_blocks_are_met_in_an_order_of_their_own() -> None:
+def test_blocks_have_their_own_order() -> None:
     """Taking blocks in the order of the key that cut them would reuse its randomness."""
     rng = np.random.default_rng(3)
     scores = rng.beta(1, 5, (5, 64))
@@ -156,7 +156,7 @@ def test_blocks_are_met_in_an_order_of_their_own() -> None:
 GOLDEN = [0.23823668185152247, 0.4461554362860831]
 
 
-def test_bounds_stay_as_they_are() -> None:
+def test_bounds_equal_their_golden_values() -> None:
     """Golden values, the same on every machine, for draws tested against an oracle above."""
     scores = (np.arange(60).reshape(5, 12) * 7919 % 101 / 100) ** 2
     made = bound(Rows.of(scores), LEAKAGE.mean(), confidence=0.98, side="both", seed=7)

@@ -41,7 +41,7 @@ def markov(seeds: int, rank: int, share: Fraction) -> Fraction:
         (6, "both", 0.95, True, 2 * 0.025 ** (1 / 6) - 1),
     ],
 )
-def test_few_seeds_take_the_least_and_the_largest_end(
+def test_few_seeds_use_the_least_and_the_largest_bound(
     seeds: int, side: Any, confidence: float, independent: bool, beta: Fraction | float
 ) -> None:
     made = median_over_seeds(

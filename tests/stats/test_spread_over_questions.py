@@ -164,7 +164,7 @@ def test_without_a_weight_on_the_deviation_it_bounds_the_mean() -> None:
 
 
 @pytest.mark.parametrize("n", [1, 2, 3])
-def test_hardly_any_draws_say_hardly_anything(n: int) -> None:
+def test_very_few_draws_give_very_wide_bounds(n: int) -> None:
     for scores in (np.zeros((4, n)), np.tile([0.0, 1.0, 0.0], (4, 1))[:, :n]):
         made = bound(Rows.of(scores), SD.mean(), side="both", seed=0)
         assert 0 <= made.lower <= made.value <= made.upper <= 0.5

@@ -120,7 +120,7 @@ MEAN = parse_claim("mean<=0.1")
         (MEAN, 200, np.tile([0.0, 0.2], 100), "open", [8, 16, 32, 64, 128, 196, 200]),
     ],
 )
-def test_a_question_is_looked_at_until_it_is_decided(
+def test_a_question_has_looks_until_it_is_decided(
     claim: Claim, cap: int, draws: np.ndarray, verdict: str, seen: list[int]
 ) -> None:
     looks = Looks(claim, cap)
@@ -160,7 +160,7 @@ def test_the_next_look_is_the_first_that_can_decide() -> None:
 
 
 @pytest.mark.parametrize("side", ["lower", pytest.param("upper", marks=pytest.mark.thorough)])
-def test_a_decision_by_betting_is_that_of_its_seed(side: Side) -> None:
+def test_a_decision_by_betting_depends_on_its_seed(side: Side) -> None:
     """At the cap, bets depend on the order of draws; looks are repeated from the stored scores."""
     rows = Rows.of([0.0, 0.5, 1.0], [110, 60, 30])
     ends = [Looks(Claim("mean", 0.5), 200).bound(rows, side=side, seed=s) for s in range(8)]

@@ -13,7 +13,6 @@ PARTS = ("rows", "columns", "interaction")
 
 
 def effects(cells: np.ndarray) -> dict[str, float]:
-    """The three root mean squares by their definition."""
     mean = cells.mean()
     rows = cells.mean(axis=1, keepdims=True) - mean
     columns = cells.mean(axis=0, keepdims=True) - mean
@@ -64,7 +63,7 @@ def test_two_settings_each_have_sharp_effects(seed: int) -> None:
         assert part.lower == pytest.approx(least, abs=1e-12)
 
 
-def test_a_knob_with_one_setting_has_no_effect() -> None:
+def test_a_factor_with_one_setting_has_no_effect() -> None:
     low = np.linspace(0, 0.5, 5)[None]
     grid = made(low, low + 0.3)
     for none in (grid["rows"], grid["interaction"]):

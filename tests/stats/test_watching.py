@@ -41,7 +41,7 @@ def test_the_bound_is_the_wealths_root(
     assert wealth(upper, scale) == pytest.approx(1 / 0.6)
 
 
-def test_a_stake_that_is_lost_stays_lost() -> None:
+def test_a_lost_stake_stays_lost() -> None:
     """A bet of everything stays at 0 after a full leak, however many clean draws follow."""
     everything = Portfolio(np.ones(1), np.ones(1))
     rows = Rows.of([0.0, 1.0], [10**6, 1])
@@ -135,7 +135,7 @@ HITS, N = np.array([0, 3, 40]), np.array([64, 64, 64])
 BOUND = partial(bound, Stopped(Rows.of_hits(HITS, N), 128))
 
 
-def test_every_side_of_every_question_has_its_share_of_alpha() -> None:
+def test_every_side_of_every_question_has_its_part_of_alpha() -> None:
     got = every_question(BOUND, 10, confidence=0.9, independent=False)
     by_hand = early(Rows.of_hits(HITS, N), confidence=1 - 0.1 / 10 / 2)
     np.testing.assert_allclose(got.lower, by_hand.lower, rtol=0, atol=1e-12)
@@ -147,7 +147,7 @@ def test_every_side_of_every_question_has_its_share_of_alpha() -> None:
     np.testing.assert_array_equal(usual.upper, BOUND(confidence=0.999).upper)
 
 
-def test_the_worst_is_between_the_largest_of_both_ends() -> None:
+def test_the_worst_is_between_the_largest_lower_and_upper_bounds() -> None:
     got = every_question(BOUND, 10, confidence=0.9, independent=False)
     worst = worst_watched(got)
     assert (worst.value, worst.n, worst.missing) == (40 / 64, 192, 0)

@@ -53,7 +53,7 @@ def test_another_process_is_refused_with_the_holder_until_it_ends(tmp_path: Path
     assert not (run / LOCK).exists()
 
 
-def test_a_forked_child_neither_holds_nor_ends_its_parents_lock(tmp_path: Path) -> None:
+def test_a_forked_child_neither_owns_nor_releases_its_parents_lock(tmp_path: Path) -> None:
     with locked(tmp_path, "evaluate"):
         os.waitpid(forked(lambda: None), 0)  # the descriptors of the child close
         assert len(refusals_elsewhere(tmp_path)) == 1
@@ -96,7 +96,7 @@ def test_temporary_files_of_killed_commands_are_removed(tmp_path: Path) -> None:
     assert left == {LOCK} | kept
 
 
-def test_two_writers_of_one_file_have_files_of_their_own(tmp_path: Path) -> None:
+def test_two_writers_of_one_file_have_separate_files(tmp_path: Path) -> None:
     names = []
 
     def write(partial: Path) -> None:

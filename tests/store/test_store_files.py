@@ -221,7 +221,7 @@ def test_a_digest_knows_neither_chunks_nor_row_groups(tmp_path: Path) -> None:
         (pa.array([[]], LISTS), pa.array([None], LISTS)),
     ],
 )
-def test_a_digest_tells_these_apart(one: pa.Array, other: pa.Array) -> None:
+def test_a_digest_distinguishes_these(one: pa.Array, other: pa.Array) -> None:
     assert tables.digest(pa.table({"x": one})) != tables.digest(pa.table({"x": other}))
     assert tables.digest(pa.table({"x": one})) != tables.digest(pa.table({"y": one}))
 

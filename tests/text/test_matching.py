@@ -144,7 +144,7 @@ def assigned() -> list[str]:
 
 
 @pytest.mark.thorough
-def test_classes_are_those_of_unicode() -> None:
+def test_classes_equal_unicodes() -> None:
     """Compare with Unicode's tables in the package `regex`, for the characters that it knows."""
     regex = pytest.importorskip("regex")
     every = "".join(assigned())
@@ -283,7 +283,7 @@ def test_normalising_again_changes_nothing() -> None:
         ("나라가", "나라", ""), ("나라힣", "나라", ""), ("나라\u1100", "나", ""),
     ],
 )  # fmt: skip
-def test_what_a_prefix_settles(prefix: str, text: str, following: str) -> None:
+def test_scores_that_a_prefix_settles(prefix: str, text: str, following: str) -> None:
     assert settled(prefix) == (text, following)
 
 

@@ -47,7 +47,7 @@ def words_of_benchmarks() -> set[str]:
         pytest.param(words_of_benchmarks, marks=pytest.mark.slow),
     ],
 )
-def test_stems_are_those_of_nltk(words: Callable[[], set[str]]) -> None:
+def test_stems_equal_nltks(words: Callable[[], set[str]]) -> None:
     got = words()
     assert len(got) > 1_000
     assert {word for word in got if stem(word) != STEMMER.stem(word)} == set()
@@ -103,7 +103,7 @@ def test_a_reference_of_many_stems() -> None:
 
 
 @pytest.mark.parametrize("reference", ["x", "7", "\u212a"])
-def test_a_reference_it_can_read(reference: str) -> None:
+def test_a_reference_with_a_kelvin_sign(reference: str) -> None:
     """The Kelvin sign in lower case is an ASCII k."""
     assert has_rouge_words(reference)
     assert rouge_l([reference], reference).recall.tolist() == [1.0]
@@ -119,7 +119,7 @@ def texts_of(count: int, seed: int) -> list[str]:
 
 
 @pytest.mark.parametrize("reference", REFERENCES)
-def test_lowest_recall_is_that_of_the_settled_words(reference: str) -> None:
+def test_the_lowest_recall_counts_the_settled_words(reference: str) -> None:
     texts = texts_of(100, seed=0)
     settled = [recall_bounds(f"{text} ", reference) for text in texts]
     assert settled == [(recall, 1.0) for recall in rouge_l(texts, reference).recall.tolist()]

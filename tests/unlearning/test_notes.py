@@ -19,7 +19,6 @@ from leakbound.unlearning.work_folder import DISTANCE, MOVED, PUSHED
 
 
 def watched(base: str, out: Path, *how: Any, **settings: Any) -> tuple[Trained, list[str]]:
-    """Return the training, and the notes during it."""
     shown: list[Headway] = []
     done = train(base, out, *how, progress=shown.append, epochs=1, **settings)
     notes = [now.note for now in shown if now.note]

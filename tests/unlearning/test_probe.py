@@ -35,12 +35,10 @@ NAMES = {"p_max forget", "p_max retain", "ED forget", "utility retain"}
 
 
 def watched(base: Path, out: Path, **how: Any) -> Trained:
-    """Run three steps."""
     return train(base, out, **{"watch": WATCH, "batch_size": 1, "epochs": 1, **how})
 
 
 def measured(folder: Path) -> dict[int, dict[str, float]]:
-    """Return the figures in its log, by step."""
     lines = [line for line in log(folder) if set(line) >= NAMES]
     return {int(line["step"]): {name: line[name] for name in NAMES} for line in lines}
 

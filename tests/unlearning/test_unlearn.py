@@ -102,7 +102,7 @@ def test_accumulation_is_one_step_over_more_rows(base: str, tmp_path: Path) -> N
         torch.testing.assert_close(one[name], two[name], rtol=1e-4, atol=1e-5)
 
 
-def test_progress_is_told_each_step_and_npo_starts_at_its_reference(
+def test_progress_is_reported_each_step_and_npo_starts_at_its_reference(
     target: str, tmp_path: Path
 ) -> None:
     seen: list[Headway] = []
