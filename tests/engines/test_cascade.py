@@ -99,7 +99,7 @@ def test_other_attention_reads_whole_paths_correctly(name: str) -> None:
     forced = CachedModel(model, frozenset(), ALWAYS)
     handles, _ = forced.prefill([[1, 2, 3]])
     before = model.config._attn_implementation
-    with pytest.raises(RuntimeError):  # not causal, or with others' masks
+    with pytest.raises(RuntimeError):  # its operations or its masks fail
         forced.extend(handles, np.array([4]), np.array([False]))
     assert model.config._attn_implementation == before
     ids = torch.tensor([[1, 2, 3, 4]])

@@ -332,7 +332,7 @@ def test_an_empty_output_is_valid_if_the_token_count_explains_it() -> None:
     }  # fmt: skip
     assert together.missing == 0
     assert any("Write ?n=1 after the model's name" in note for note in engine.usage.notes)
-    silent, *_ = drawn(honest({WHO: {"": 1.0}}), 64)  # without any finish reason or count
+    silent, *_ = drawn(honest({WHO: {"": 1.0}}), 64)  # a model of empty outputs
     assert {counted_as(c) for c in silent.completions} == {"complete"}
 
 

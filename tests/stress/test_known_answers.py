@@ -85,7 +85,7 @@ def test_a_model_that_rounding_brings_back(tmp_path: Path, embeddings: None) -> 
 
 
 def _within(weight: torch.Tensor, first: torch.Tensor) -> torch.Tensor:
-    """Move to the second weight as far as rounding allows; the largest of each group stays."""
+    """Return the values nearest to `weight` that round to `first`; each group's largest stays."""
     rows, columns = first.shape
     padded = torch.nn.functional.pad(first, (0, -columns % GROUP)).reshape(rows, -1, GROUP)
     largest = padded.abs().amax(-1, keepdim=True)

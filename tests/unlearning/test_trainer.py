@@ -42,7 +42,7 @@ def test_a_warm_multiplier_moves_by_the_excess_over_its_bound(base: str, tmp_pat
     multipliers = [line["multiplier retain nll"] for line in lines]
     warm = 3 + (nll - 2) / 2
     assert multipliers == pytest.approx([3, 3, warm, 3 + (nll - 2)], rel=1e-5)
-    # The pass uses the multiplier of the step before.
+    # The pass uses the multiplier before its update.
     assert lines[3]["retain nll"] == pytest.approx(warm * (nll - 2), rel=1e-5)
     trained = read_trained(done.path)
     assert trained.curve("nll", "retain") == ()  # no single weight applies
