@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 READY_TEST := $(VENV)/.ready-test
 READY_ALL := $(VENV)/.ready-all
-# Some machines forbid bytecode; without it each process compiles torch and transformers for 13 seconds.
+# Some machines disable bytecode; then each process compiles torch and transformers for 13 seconds.
 unexport PYTHONDONTWRITEBYTECODE
 # One thread per worker: two workers with two threads each would compete for two cores. A worker that
 # has finished takes tests from the other one, which saves a sixth of the time.
@@ -32,7 +32,7 @@ lint: $(READY_TEST)
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
-# Before a change lands: `make test`, and the fifth of the other tests that the number of commits selects.
+# Before a merge: `make test`, and the fifth of the other tests that the number of commits selects.
 TURN = $(shell git rev-list --count HEAD)
 gate: test $(READY_ALL)
 	$(PYTEST) -rs --durations 20 -m "$(LONG)" --turn $(TURN)
@@ -43,41 +43,41 @@ test-all: test $(READY_ALL)
 	$(PYTEST) -rs --durations 20 -m "$(LONG)"
 	$(MAKE) mutants
 
-# The lowest versions that pyproject.toml states, in a separate environment.
+# The lowest versions that pyproject.toml allows, in a separate environment.
 test-lowest:
 	PYTHON=$(PYTHON) sh tests/lowest.sh
 
-# Each engine against the package it needs, in a separate environment.
+# Each engine with its library, in a separate environment.
 test-engines:
 	PYTHON=$(PYTHON) sh tests/engines.sh
 
-# A sample of the mutants of the code that guards numbers; all of them take hours and resume.
+# A sample of the mutants of code that computes numbers; all mutants take hours, and resume.
 mutants: $(READY_ALL)
 	$(BIN)/python tests/mutants.py
 
 mutants-all: $(READY_ALL)
 	$(BIN)/python tests/mutants.py --all
 
-# The site, in build/site: nothing in it is fetched from elsewhere, and it opens from the folder.
+# The site, in build/site. It loads nothing from the network and opens as local files.
 docs: $(READY_ALL) build/story.ipynb
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
 build/story.ipynb: docs/story.ipynb docs/execute.py $(READY_ALL)
 	$(BIN)/python docs/execute.py docs/story.ipynb $@
 
-# Every measurement but those of the GPU and of faults.
+# All measurements except those of the GPU and of faults.
 COVERAGE := bounds shipped verdicts until independence servers
 SPEED := rouge bounds runs rare training engines
 bench: $(READY_TEST)
 	@for kind in $(COVERAGE); do $(BIN)/python bench/coverage.py $$kind || exit 1; done
 	@for kind in $(SPEED); do $(BIN)/python bench/speed.py $$kind || exit 1; done
 
-# Takes hours and resumes; then it writes its tables into the page.
+# Takes hours, and resumes; then it writes its tables into the page.
 bench-faults: $(READY_TEST)
 	-$(BIN)/python bench/faults.py
 	$(BIN)/python bench/faults.py --write docs/reproduce/reliability.md
 
-# Pinned versions: torch in a build that runs anywhere, everything else as it was tested. Python compiles
+# Pinned versions: a torch build that runs anywhere, and the tested versions of the rest. Python compiles
 # a module when it is first imported; compiling all of them here takes half of the installation.
 PIP = $(BIN)/python -m pip install --quiet --no-compile --constraint constraints.txt
 

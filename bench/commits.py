@@ -1,12 +1,12 @@
-"""Whether a change moved a number that it should not have: ten studies at two commits.
+"""Compare the numbers of ten studies at two commits.
 
     python bench/commits.py --old CHECKOUT --new CHECKOUT [--only STUDY ...] [--json FILE]
 
 Runs the command lines of bench/studies.py at both commits, each with the packages of this Python
-and the checkout's `src`. A wrapper fixes the order in which bets meet the draws. `estimates` and
-`--json` documents must agree to 1e-12.
-The study `stored` bounds draws that the old commit exported. Exit status 1 if any other number
-differs. Three minutes on two idle cores; not part of `.ci/run`.
+and the checkout's `src`. A wrapper fixes the order in which bets use the draws. `estimates` and
+`--json` documents must agree to 1e-12. The study `stored` bounds draws that the old commit
+exported. Exit status 1 if any other number differs. Takes three minutes on two idle cores; not part
+of `.ci/run`.
 """
 
 from __future__ import annotations
@@ -37,15 +37,15 @@ ABOUT = (
 )  # fmt: skip
 SETTINGS = ("temperature", "top_p", "top_k", "max_new_tokens")  # of a decoding, at both commits
 SIDES = ("old", "new")
-Row = dict[str, Any]  # the numbers of a statement, what it is about, and its method
-Rows = dict[str, Row]  # by what they are about; those of documents begin with "--json"
+Row = dict[str, Any]  # the numbers of a statement, its subject and its method
+Rows = dict[str, Row]  # by subject; keys of documents begin with "--json"
 
 
 BOUNDS = ("value", "lower", "upper")
 
 
 def agree(old: Any, new: Any) -> bool:
-    """Whether two numbers or words are the same, numbers to `CLOSE`; NaN is None."""
+    """Return whether two numbers or words are the same, numbers within `CLOSE`; NaN is None."""
     old, new = (None if isinstance(x, float) and math.isnan(x) else x for x in (old, new))
     if isinstance(old, int | float) and isinstance(new, int | float):
         return math.isclose(old, new, rel_tol=CLOSE, abs_tol=CLOSE)
@@ -81,7 +81,7 @@ def _shown(row: Row | None) -> str:
 
 
 def child(job: Row) -> None:
-    """Run the commands of a study in this process; write down the numbers that they made.
+    """Run the commands of a study in this process; write down their numbers.
 
     The order of bets is fixed, and each arm has a row with the key of its order.
     """
@@ -122,7 +122,7 @@ def child(job: Row) -> None:
 
 
 def _home(name: str, package: str) -> Any:
-    """The module of a package that defines a name, wherever in it that is at this commit."""
+    """Return the module of a package that defines a name at this commit."""
     root = Path(importlib.import_module(package).__file__ or "").parent
     for file in sorted(root.rglob("*.py")):
         text = file.read_text(encoding="utf-8")
@@ -133,7 +133,7 @@ def _home(name: str, package: str) -> Any:
 
 
 def statements(document: Any, place: str = "") -> Iterator[Row]:
-    """Yield what a JSON document states: objects with bounds, and verdicts, each with its place."""
+    """Yield the statements in a JSON document, with places: objects with bounds, and verdicts."""
     if isinstance(document, list):
         for i, member in enumerate(document):
             name = member.get("id", i) if isinstance(member, dict) else i
@@ -148,7 +148,7 @@ def statements(document: Any, place: str = "") -> Iterator[Row]:
 
 
 def keyed(source: str, rows: Iterable[Row]) -> Rows:
-    """Key rows by what they are about; further ones about the same are marked."""
+    """Key rows by their subject; further rows about the same subject are marked."""
     got: Rows = {}
     for row in (row for row in rows if row.get("family") not in ("claim", "simultaneous")):
         about = [name for name in ("place", *ABOUT) if name != "decoding" or source[:6] != "--json"]
@@ -210,7 +210,7 @@ def main() -> int:
                         raise SystemExit(f"{study}: the {side} commit failed, see above")
             finally:
                 for process in running.values():
-                    process.kill()  # the other one, where one failed
+                    process.kill()  # the other process, if one failed
             old, new = (json.loads((root / side / f"{study}.json").read_text()) for side in SIDES)
             others[study] = differences(old, new)
             seconds = time.monotonic() - since

@@ -1,4 +1,4 @@
-"""How often bounds and verdicts miss the truth, and how wide the bounds are.
+"""Measure the miss rates of bounds and verdicts, and the width of the bounds.
 
     python bench/coverage.py bounds [--trials N] [-n 100 1024] [--only WORD ...] [--json FILE]
     python bench/coverage.py shipped [--drawn WAY] [--runs N] [-n N ...] [--questions N ...]
@@ -7,11 +7,11 @@
 
 `bounds`: every theorem of `leakbound.stats`, by method, side and distribution, at alpha = .01;
 statements about data sets and pools (statements.py); conbo 0.1.1 if it is installed (`pip install
-conbo==0.1.1 'scipy<1.16'`). A cell is "misses / mean distance of the bound from the truth". One
-core, about 30 CPU minutes. `shipped`: every statement that `leakbound.evaluate` makes about models
-of known distribution (known.py), `verdicts`: what the report's card states of them. `until`:
-decisions and draws of `--until`. `independence`: how often the independence check refuses
-independent draws and copies. `servers`: what an evaluation of a lying server ends in.
+conbo==0.1.1 'scipy<1.16'`). A cell is "misses / mean distance of the bound from the truth". Takes
+about 30 CPU minutes on one core. `shipped`: every statement that `leakbound.evaluate` makes about
+models of known distribution (known.py). `verdicts`: the statements of the report's card about them.
+`until`: decisions and draws of `--until`. `independence`: the rate at which the independence check
+refuses independent draws and copies. `servers`: the outcome of evaluations of lying servers.
 
 An exact binomial test judges each row, so that correct bounds raise a false alarm once in 1,000
 runs of a kind. Exit status 1 at an alarm.
@@ -89,7 +89,7 @@ Bounded = dict[str, tuple[Call, Callable[[Law], Any]]]
 
 
 def called(row: Theorem, quantity: Quantity, method: Literal["paper"] | None = None) -> Call:
-    """A theorem of one question's draws; a cap is n."""
+    """Call a theorem of one question's draws; a cap is n."""
 
     def call(scores: np.ndarray, side: str, seed: int) -> np.ndarray:
         rows = Rows.of(scores > 0.5 if row.binary else scores, binary=bool(row.binary))
@@ -101,7 +101,7 @@ def called(row: Theorem, quantity: Quantity, method: Literal["paper"] | None = N
 
 
 def judged(true: float, false: float) -> Call:
-    """Behind a judge that errs, each trial with its own 60 labelled items of either kind."""
+    """Call it behind a judge that errs; each trial has 60 labelled items of either kind."""
 
     def call(scores: np.ndarray, side: str, seed: int) -> np.ndarray:
         rng = np.random.default_rng([5, seed])
@@ -121,7 +121,7 @@ def judged(true: float, false: float) -> Call:
 
 
 def theirs(name: str, alpha: float, *points: np.ndarray) -> Call:
-    """A bound of conbo; where it is undefined it is NaN, and misses."""
+    """Call a bound of conbo; NaN, where it is undefined, counts as a miss."""
 
     def call(scores: np.ndarray, side: str, seed: int) -> np.ndarray:
         sample = scores > 0.5 if name == "binomial_bounds" else scores
@@ -142,12 +142,12 @@ JUDGES = {"judged .9/.05": (0.9, 0.05), "judged .3/.4": (0.3, 0.4)}
 
 
 def of_draws(row: Theorem) -> bool:
-    """Whether a theorem is about each question, by its draws."""
+    """Return whether a theorem is about each question, by its draws."""
     return row.kind in ("draws", "stopped") and row.over == "each"
 
 
 def of_one_question() -> Bounded:
-    """Every theorem about the draws of one question, by each of its methods."""
+    """Return every theorem about the draws of one question, by each of its methods."""
     got: Bounded = {judge: (judged(*rates), lambda law: law.p) for judge, rates in JUDGES.items()}
     for row in filter(of_draws, LISTED):
         quantity, truth = TRUTHS[row.reading]
@@ -198,7 +198,7 @@ class Cell:
 
 
 def of_laws(bounds: Bounded, n: int, trials: int) -> Iterator[Cell]:
-    """Every bound and side under each distribution, on the same draws."""
+    """Measure every bound and side under each distribution, on the same draws."""
     for index, (name, law) in enumerate(LAWS.items()):
         scores = law.draw(np.random.default_rng([3, index, n]), (trials, n))
         for title, (call, truth) in bounds.items():
@@ -218,7 +218,7 @@ def of_trials(
     n: int,
     trials: int,
 ) -> Iterator[Cell]:
-    """Every statement and side, about the data of each trial.
+    """Measure every statement and side, about the data of each trial.
 
     If the bounds of the questions are valid only individually, each question is a trial.
     """
@@ -237,7 +237,7 @@ def of_trials(
 
 
 def not_simulated() -> set[str]:
-    """Theorems and statements whose misses neither this bench nor a test counts."""
+    """Return the theorems and statements whose misses neither this bench nor a test counts."""
     functions = {name: getattr(stats, name) for name in dir(stats)}
     given = {n: get_type_hints(f).get("return") for n, f in functions.items() if isfunction(f)}
     parts = {n: get_type_hints(v).values() if is_dataclass(v) else (v,) for n, v in given.items()}
@@ -248,7 +248,7 @@ def not_simulated() -> set[str]:
 
 
 def tables(cells: list[Cell]) -> Iterator[tuple[str, list[dict[str, Any]]]]:
-    """A table for each n and kind of data: a row per bound and side, a column per distribution."""
+    """Return a table per n and kind of data: rows are bounds and sides, columns distributions."""
     kinds = {UNLIKE: "a data set", POOLED: "a pool"}
     made: dict[str, dict[tuple[str, str], dict[str, Any]]] = {}
     for cell in cells:
@@ -302,7 +302,7 @@ CLEAR = (0, 0.3, 0.5, 0.9)  # clean, and clearly leaking
 
 
 def until() -> int:
-    """Decide questions of known p as `--until "p<=0.02" -n 1024` does; fixed: a fixed n's share."""
+    """Decide questions of known p as `--until "p<=0.02" -n 1024` does; fixed: at a fixed n."""
     args = options(__doc__, trials=(2000, "questions for each p"))
     looks = Looks(parse_claim("p<=0.02"), 1024)
     limit, confidence, rows = looks.claim.limit, looks.confidence, []
@@ -331,7 +331,7 @@ def until() -> int:
 
 
 def _decided(looks: Looks, p: float, trials: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
-    """Draws and decision of every question: (trials,) each."""
+    """Return the draws and decision of every question: (trials,) each."""
     leaks = np.random.default_rng(20_260_101 + seed).random((trials, looks.cap)) < p
     hits = np.pad(leaks.cumsum(axis=1), ((0, 0), (1, 0)))
     n, decision = np.full(trials, looks.first), np.full(trials, "open", dtype="<U8")
@@ -387,7 +387,7 @@ TEXTS: dict[str, Callable[[np.random.Generator, int], Draws]] = {
 
 
 def independence() -> int:
-    """Hand n draws over as they are, and as 2 and 4 copies of n/2 and n/4 draws."""
+    """Test n independent draws, and 2 and 4 copies of n/2 and n/4 draws."""
     args = options(__doc__, trials=2_000, only=("", "the beginning of a distribution"))
     rows = []
     for index, (law, draw) in enumerate(TEXTS.items()):
@@ -410,7 +410,7 @@ def independence() -> int:
 
 
 def servers() -> int:
-    """Evaluate servers that lie in one way each, and count what the evaluations end in."""
+    """Evaluate servers that lie in one way each, and count the outcomes."""
     from lies import DETECTABLE, UNDETECTABLE, outcome
 
     args, rows = options(__doc__, tries=20), list[dict[str, Any]]()

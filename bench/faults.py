@@ -45,7 +45,7 @@ WORST = ("traceback", "lost", "wrong", "refused", "same")
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One try: of which part and case, what was done, and how it ended."""
+    """One try: its part and case, the fault, and the outcome."""
 
     part: str
     case: str
@@ -55,12 +55,12 @@ class Row:
 
     @property
     def key(self) -> tuple[str, str, str]:
-        """What is not tried again."""
+        """The identity of a try, which is not repeated."""
         return self.part, self.case, self.what
 
 
 class Book:
-    """The lines of the results; a line that a kill cut short is left out, and made again."""
+    """The lines of the results; a line that a kill cut short is dropped and tried again."""
 
     def __init__(self, file: Path) -> None:
         self.file = file
@@ -74,7 +74,7 @@ class Book:
         write_text(file, "".join(json.dumps(asdict(row)) + "\n" for row in self.rows.values()))
 
     def has(self, *key: str) -> bool:
-        """True if this was tried."""
+        """Return whether this was tried."""
         return key in self.rows
 
     def tried(self, part: str, case: str, what: str, outcome: Callable[[], Outcome]) -> None:
@@ -84,7 +84,7 @@ class Book:
             self.add(Row(part, case, what, got.kind, got.why))
 
     def add(self, row: Row) -> None:
-        """Write a line down at once."""
+        """Write a line immediately."""
         self.rows[row.key] = row
         with self.file.open("a") as stream:
             stream.write(json.dumps(asdict(row)) + "\n")
@@ -93,7 +93,7 @@ class Book:
 
 
 def kills_and_faults(book: Book, limit: int | None) -> None:
-    """Every command that writes, on models with an output head of their own and without."""
+    """Try every command that writes, on models with tied and untied embeddings."""
     for tied in (False, True):
         with ExitStack() as stack:
             judge = stack.enter_context(judge_server())
@@ -116,13 +116,13 @@ def kills_and_faults(book: Book, limit: int | None) -> None:
 
 
 def worst(run: Any, *flip: Any) -> Outcome:
-    """Of several commands that read a run with a flipped bit, the one that did worst."""
+    """Return the worst outcome of several commands that read a run with a flipped bit."""
     got = [Outcome(kind, f"{by}: {why}") for by, (kind, why) in run.outcomes(*flip)]
     return min(got, key=lambda outcome: WORST.index(outcome.kind))
 
 
 def flipped_bits(book: Book, limit: int | None) -> None:
-    """Bits of every file of a finished run, and every command that reads it asked again."""
+    """Flip bits of every file of a finished run, and repeat every command that reads it."""
     from flips import RUNS, Flipped, flips
 
     each = 8 * limit if limit else 64
@@ -139,7 +139,7 @@ def flipped_bits(book: Book, limit: int | None) -> None:
 
 
 def hostile_files(book: Book, limit: int | None) -> None:
-    """Models, logs of other tools and servers of a judge that mean no good."""
+    """Try hostile models, logs of other tools and judge servers."""
     from hostile import logs, models, servers
 
     parts = {
@@ -162,7 +162,7 @@ PARTS: Mapping[str, Callable[[Book, int | None], None]] = {
 
 
 def tables(rows: list[Row]) -> str:
-    """The tables of the page, between blank lines.
+    """Return the tables of the page, between blank lines.
 
     A power cut is tried once per command, so it has no table.
     """
@@ -182,7 +182,7 @@ def tables(rows: list[Row]) -> str:
 
 
 def _table(rows: list[Row], name: Callable[[Row], str]) -> str:
-    """A line for the cases with equal counts: the tries of each, and how they ended."""
+    """Return a line for the cases with equal counts: the tries of each, and their outcomes."""
     lines: dict[tuple[tuple[str, str], ...], list[str]] = {}
     for case in dict.fromkeys(map(name, rows)):
         lines.setdefault(_counts([r for r in rows if name(r) == case]), []).append(f"`{case}`")
@@ -196,7 +196,7 @@ def _counts(rows: list[Row]) -> tuple[tuple[str, str], ...]:
 
 
 def main() -> int:
-    """Status 1 where anything was lost or wrong, or ended in a traceback."""
+    """Return 1 if anything was lost or wrong, or ended in a traceback."""
     args = options(
         __doc__,
         only=(list(PARTS), "kinds of faults", PARTS),

@@ -1,4 +1,4 @@
-"""The forest on a GPU: a step taken apart, and tokens per second against other engines.
+"""The forest on a GPU: the parts of a step, and tokens per second against other engines.
 
     python bench/gpu.py [--shape 1B | --model FOLDER] [--sharp 1 25] [--device cuda]
         [--dtype bfloat16] [--rows 64 256 1024] [--prompt 100] [--prompts 16] [--draws 1024]
@@ -8,15 +8,16 @@ Without a model, a random one of a SHAPE (tiny, 135M, 1B, 8B) is made; `sharp` m
 logits: by 1 draws share almost nothing, by 25 half of their prefixes. The defaults take ten minutes
 on an H100 or H200.
 
-A step: ROWS rows, each half of NEW tokens after a prompt of PROMPT, are forwarded; of one prompt
-and of PROMPTS, keys gathered for each row and read once per prompt. Median milliseconds, with the
-device synchronised. Also the distribution (a draw per row; float64 over the vocabulary), and the
-forest itself, measured with a model that costs nothing.
+A step: ROWS rows, each with half of NEW tokens after a prompt of PROMPT, are forwarded: after one
+prompt and after PROMPTS prompts, with keys gathered for each row and read once per prompt. The
+table has median milliseconds, with the device synchronised. It also has the distribution (a draw
+per row; float64 over the vocabulary), and the forest itself, measured with a model that costs
+nothing.
 
 A race: DRAWS of PROMPTS prompts by the forest, with the rows of an evaluation and with FEWER; by
-one `generate` call per prompt; and by vLLM if the interpreter of an environment that has it is
-given. Each in its own process, one after the other: median tokens per second; loading and a first
-small draw are not timed.
+one `generate` call per prompt; and by vLLM if the interpreter of its environment is given. Each
+runs in its own process, one after the other. The table has median tokens per second; loading and a
+small first draw are not timed.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ from peers.engine_worker import Work
 from race import Contest, Engine, race
 from runner import keep, markdown, options
 
-SHAPES = {  # vocabulary, width, of the middle, layers, heads, of keys and values
+SHAPES = {  # vocabulary, width, inner width, layers, heads, heads of keys and values
     "tiny": (256, 32, 64, 2, 4, 2),
     "135M": (49152, 576, 1536, 30, 9, 3),
     "1B": (128256, 2048, 8192, 16, 32, 8),
@@ -51,7 +52,7 @@ SHAPES = {  # vocabulary, width, of the middle, layers, heads, of keys and value
 
 
 def write_model(shape: str, sharp: float, folder: Path, device: str, dtype: str) -> Path:
-    """A random model of a shape, its logits `sharp` times as large."""
+    """Write a random model of a shape, its logits `sharp` times as large."""
     vocabulary, width, middle, layers, heads, shared = SHAPES[shape]
     config = LlamaConfig(
         vocab_size=vocabulary,
@@ -97,7 +98,7 @@ class Free:
 
 
 class Laboratory:
-    """A loaded model, and how steps of it are timed."""
+    """A loaded model, and the timing of its steps."""
 
     def __init__(self, folder: Path, device: str, dtype: str, rounds: int) -> None:
         self.device, self.rounds = device, rounds
@@ -105,7 +106,7 @@ class Laboratory:
         self.model = loaded.eval().to(device)
 
     def timed(self, work: Callable[[], Any]) -> float:
-        """Median milliseconds, after one that is not counted."""
+        """Return median milliseconds, after one call that is not counted."""
         spent = []
         for _ in range(self.rounds + 1):
             self._wait()
@@ -122,7 +123,7 @@ class Laboratory:
     def forward(
         self, cascade: Cascade | None, rows: int, prompts: int, prompt: int, depth: int
     ) -> tuple[float, torch.Tensor]:
-        """Of a step of rows that have `depth` tokens after one of the prompts; its logits."""
+        """Time a step of rows with `depth` tokens after one of the prompts; also return logits."""
         seam = CachedModel(self.model, frozenset(), cascade)
         vocabulary, prompts = seam.vocab_size, min(prompts, rows)
         roots, _ = seam.prefill(
@@ -145,18 +146,18 @@ class Laboratory:
         return self.timed(step), logits
 
     def law(self, logits: torch.Tensor) -> float:
-        """Of a draw from each row."""
+        """Draw from each row."""
         rows = np.arange(len(logits))
         u, known = np.random.default_rng(0).random(len(rows)), (np.zeros(len(rows)), rows * 0 + 1)
         return self.timed(lambda: pick(logits, Decoding(), rows, u, known, 1e-5))
 
 
 def forest_alone(rows: int, new: int) -> float:
-    """Milliseconds of processor that the forest takes for so many rows, its small law included."""
+    """Return the forest's processor milliseconds for these rows, with its small model."""
     tree = OutputTree(Free(rows), Decoding(max_new_tokens=new), rows=rows)
     forest = Forest(tree, Draws(sizes=(rows,)))
     threads = torch.get_num_threads()
-    torch.set_num_threads(1)  # others would wait for work that is not there, and be counted
+    torch.set_num_threads(1)  # others would wait for work, and be counted
     started = time.process_time()
     list(forest.sample([Root("q", (1,))]))
     torch.set_num_threads(threads)
@@ -164,7 +165,7 @@ def forest_alone(rows: int, new: int) -> float:
 
 
 def steps(laboratory: Laboratory, args: Any) -> Iterator[dict[str, Any]]:
-    """A step of each number of rows, taken apart."""
+    """Time the parts of a step of each number of rows."""
     depth = max(args.new // 2, 1)
     for rows in args.rows:
         row: dict[str, Any] = {"rows": rows}
@@ -178,7 +179,7 @@ def steps(laboratory: Laboratory, args: Any) -> Iterator[dict[str, Any]]:
 
 
 def races(folder: Path, args: Any, scratch: Path) -> Iterator[dict[str, Any]]:
-    """Each engine after the other."""
+    """Time each engine after the other."""
     prompts = [[1 + i, *range(2, args.prompt + 1)] for i in range(args.prompts)]
     work = Work(prompts, args.draws, args.new, [], device=args.device, dtype=args.dtype)
     known: list[tuple[str, str, int | None]] = [("forest", sys.executable, None)]
@@ -192,7 +193,7 @@ def races(folder: Path, args: Any, scratch: Path) -> Iterator[dict[str, Any]]:
         for why in failed.values():
             yield {"engine": name, "tokens_s": float("nan"), "forwarded": why}
         for times in got.values():
-            tokens = sum(len(ids) for each in times.drawn for ids in each)  # of every round
+            tokens = sum(len(ids) for each in times.drawn for ids in each)  # tokens of every round
             speed = tokens / median(times.seconds)
             yield {"engine": name, "tokens_s": speed, "forwarded": times.tokens[0]}
 

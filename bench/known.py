@@ -4,13 +4,13 @@
 bounds and orders, and a control. Of every twelve questions eight are identical. Ways of drawing: a
 fixed n; explored outputs; draws until a claim is decided; the worst input, found by a search; rare
 leaks, searched for; stresses (questions after openers); a coin that chooses the taught subjects, of
-a model that was taught nothing; five and six models of one method, each leaking half or one and a
-half times as much, of which `compare --by method` bounds the median. Runs differ in the weights
-(here a name), and so in the draws.
+a model that was taught nothing. Five and six models of one method each leak half or one and a half
+times as much; `compare --by method` bounds their median. Runs differ in the weights (here a name),
+and so in the draws.
 
 A row is one statement. A statement with several x or k, or about every question simultaneously,
 misses once if it misses anywhere. An exact binomial test judges each row at 1 - its confidence; if
-that is 0, as of proofs, one miss is an alarm. `coverage.py verdicts` counts wrong verdicts.
+that is 0, as for proofs, one miss is an alarm. `coverage.py verdicts` counts wrong verdicts.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ from sampling_tables import enumerate_law
 from tabled import ProvingEngine
 
 Chances = tuple[float, float, float]
-"""Of "red fox", "red cat" and "cow" at T = 1."""
+"""Chances of "red fox", "red cat" and "cow" at T = 1."""
 Said = tuple[int, ...]
 Law = tuple[tuple[str, float], ...]
 """Every answer and its probability."""
@@ -52,7 +52,7 @@ Law = tuple[tuple[str, float], ...]
 # An answer is up to four filler words and then "red fox", "red cat" or "cow". The next word follows
 # from a table, so the package draws, explores, proves and attacks as with a model. The truth is
 # summed here, output by output, by code that shares nothing with the package.
-FILLERS = {"very": 0.3, "quite": 0.2, "rather": 0.1}  # how likely each comes next
+FILLERS = {"very": 0.3, "quite": 0.2, "rather": 0.1}  # the probability of each as the next word
 MOST_FILLERS = 4
 WORDS = ("", "red", "fox", "cat", "cow", *FILLERS)
 END, RED, FOX, CAT, COW = range(5)
@@ -84,7 +84,7 @@ def outputs(chances: Chances, wordy: bool, decoding: Decoding) -> Law:
 
 
 class Known(ProvingEngine):
-    """An engine: `name` is its weights, `laws` the chances and words of each question.
+    """An engine: `name` is its weights, `laws` has each question's chances and words.
 
     `wordy`: fillers come before the answer.
     """
@@ -130,7 +130,7 @@ class Known(ProvingEngine):
 
 
 SCORERS = ("keyword", "rouge-l-recall")
-LAWS: list[Chances] = [  # of the questions, in turn; most are identical
+LAWS: list[Chances] = [  # distributions of the questions, in turn; most are identical
     (0.0304, 0.0, 0.9696),
     (0.2, 0.1, 0.7),
     (0.0, 0.3, 0.7),
@@ -140,11 +140,11 @@ LAWS: list[Chances] = [  # of the questions, in turn; most are identical
 ]
 CONTROL: Chances = (0.01, 0.02, 0.97)
 TESTED, LEVEL = "randomisation p-value", 0.05
-SEEDS = 5, 6  # training seeds; of fewer than six only the lower bound is stated
-STRENGTHS = 0.5, 1.5  # of the leak probability, equally likely per seed
+SEEDS = 5, 6  # training seeds; fewer than six give only the lower bound
+STRENGTHS = 0.5, 1.5  # factors on the leak probability, equally likely per seed
 UNBOUNDED = {"worst of k"}  # a point without bounds
 PLANS: dict[str, tuple[list[int], Callable[[int], Any], dict[str, Any]]] = {
-    # of each way of drawing: n by default, the sampling, the rest of the study
+    # by way of drawing: n by default, the sampling, the rest of the study
     "fixed": ([1, 7, 64, 256], FixedN, {}),
     "explore": ([60], partial(Explore, "auto"), {}),
     "until": ([128], partial(Until, "p<=0.1"), {}),
@@ -154,7 +154,7 @@ PLANS: dict[str, tuple[list[int], Callable[[int], Any], dict[str, Any]]] = {
     "coin": ([64], FixedN, {}),
     "seeds": ([64], FixedN, {}),
 }
-WORDY = {"explore", "prove"}  # leaves something to find
+WORDY = {"explore", "prove"}  # ways with fillers, which leave something to find
 PROMPT = Prompt(id="q", question="What?", answer="red fox", keywords=("fox",))
 
 
@@ -208,7 +208,7 @@ class Truth:
         raise LookupError(f"nothing is known of {about}")
 
     def _of_one(self, key: ArmKey, row: EstimateRow, query_id: str) -> float:
-        """The true quantity at one question, less that of the row's base."""
+        """The true quantity at one question, minus that of the row's base."""
         about = row.about
         at = about.constant if about.scope == "count" else row.parameter
         what = about.quantity, row.scorer, at, about.constant
@@ -291,7 +291,7 @@ def statement_of(row: EstimateRow) -> Statement:
 
 @dataclass(frozen=True)
 class Case:
-    """How runs are made: the way of drawing, its n, and the number of questions."""
+    """A kind of runs: the way of drawing, its n, and the number of questions."""
 
     drawn: str
     n: int
@@ -307,7 +307,7 @@ class Case:
 def engines_of(
     number: int, task: Benchmark, target: Sequence[Chances], control: Sequence[Chances], wordy: bool
 ) -> dict[str, Known]:
-    """A model and its control that no other number has."""
+    """Return a model and its control with names that no other number has."""
     laws = {"target": target, "control": control}
     return {name: Known.on(f"{name} {number}", task, laws[name], wordy) for name in laws}
 
@@ -336,14 +336,14 @@ def scaled(chances: Chances, strength: float) -> Chances:
 
 
 def excess_mean(laws: Sequence[Chances], scorer: str) -> float:
-    """The mean leakage of questions of these distributions beyond the control's."""
+    """Return the mean leakage of questions of these distributions minus the control's."""
     of = ("mean leakage", scorer, None, None)
     each = [quantity(outputs(law, False, Decoding()), *of) for law in (CONTROL, *laws)]
     return float(np.mean(each[1:])) - each[0]
 
 
 def trained(case: Case, number: int, folder: Path) -> dict[str, Run]:
-    """Runs of the models that a method trained from seeds, with one control."""
+    """Make the runs of the models that a method trained from seeds, with one control."""
     task, study = benchmark(case.questions), case.study
     calm = Known.on(f"control {number}", task, [CONTROL])
     control = evaluate(calm, task, out=folder / "control", **study).path
@@ -357,7 +357,7 @@ def trained(case: Case, number: int, folder: Path) -> dict[str, Run]:
 
 
 def tally_of_methods(case: Case, numbers: Sequence[int]) -> Tally:
-    """The statements about a method, by the number of its experiment."""
+    """Return the statements about a method, by the number of its experiment."""
     made: Tally = defaultdict(dict)
     laws = [LAWS[i % len(LAWS)] for i in range(case.questions)]
     for number in numbers:
@@ -377,7 +377,7 @@ def tally_of_methods(case: Case, numbers: Sequence[int]) -> Tally:
 
 
 def tally(case: Case, runs: Sequence[int]) -> Tally:
-    """All statements of these runs; LookupError if a truth is not known."""
+    """Return all statements of these runs; LookupError if a truth is not known."""
     if case.drawn == "seeds":
         return tally_of_methods(case, runs)
     made: Tally = defaultdict(dict)
@@ -399,7 +399,7 @@ def tally(case: Case, runs: Sequence[int]) -> Tally:
 
 
 def judged(misses: Sequence[bool], alpha: float) -> dict[str, Any]:
-    """How often a statement was made and missed, and the p-value."""
+    """Return the numbers of statements and misses, and the p-value."""
     made, wrong = len(misses), sum(misses)
     return {"made": made, "missed": wrong, "p": p_value(wrong, made, alpha)}
 
@@ -439,14 +439,14 @@ UNTIL = {"sampling": Until(f"p<={LIMIT}", 512)}
 
 @dataclass(frozen=True)
 class Model:
-    """Four questions' distributions and their control's, how they are drawn, and the truth."""
+    """Four questions' distributions and their control's, the sampling, and the truth."""
 
     target: Sequence[Chances]
     control: Sequence[Chances]
     study: dict[str, Any]
 
     def errs(self, said: Verdict) -> bool:
-        """True if anything that the verdict states is wrong."""
+        """Return whether the verdict states anything wrong."""
         assert said.number is not None
         excess = [a[0] - b[0] for a, b in zip(self.target, self.control, strict=True)]
         leaks = said.kind == "leaks" and max(excess) <= 1e-12
@@ -469,7 +469,7 @@ MODELS = {
 
 
 def row_of(name: str, runs: int, confidence: float) -> dict[str, Any]:
-    """Count how often a verdict on this model errs, and its words."""
+    """Count the errors of a verdict on this model, and its words."""
     model, shown = MODELS[name], list[Verdict]()
     task = benchmark(len(model.target))
     study = Study(task, scorers=("keyword",), confidence=confidence, **model.study)

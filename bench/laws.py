@@ -14,7 +14,7 @@ Shape = tuple[int, int]
 
 @dataclass(frozen=True)
 class Law:
-    """A distribution: how to draw from it, its mean and sd, and Pr[X > x] for 0 <= x < 1."""
+    """A distribution: its draws, mean and sd, and Pr[X > x] for 0 <= x < 1."""
 
     draw: Callable[[np.random.Generator, Shape], np.ndarray]
     mean: float
@@ -28,7 +28,7 @@ class Law:
 
     @property
     def coin(self) -> Law:
-        """The distribution of whether it leaks, 0 or 1."""
+        """The distribution of its leaks, 0 or 1."""
         sd = np.sqrt(self.p * (1 - self.p))
         return Law(self.draw, self.p, sd, lambda x: np.full(np.shape(x), self.p))
 

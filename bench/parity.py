@@ -1,16 +1,16 @@
-"""The metrics of two evaluations beside OpenUnlearning's definitions, run on the same models.
+"""Compare the metrics of two evaluations with OpenUnlearning's definitions, on the same models.
 
     python bench/parity.py --model MODEL --retrained RETRAINED --data TOFU --out FOLDER
 
-evaluates MODEL on twelve questions a part, with RETRAINED as its control, as
+evaluates MODEL on twelve questions per part, with RETRAINED as its control, as
 
     leakbound evaluate MODEL --control RETRAINED --benchmark tofu:forget10 --data TOFU --limit 12 \\
         -n 8 --metrics all --profile openunlearning --device cpu --out FOLDER/chat
 
-under the chat template, and again with Phi-1.5's plain prompt. Stopped, the same command goes on.
-Theirs come from `tests/openunlearning.py`, a text at a time and slowly: on two CPU cores a model of
-135 M parameters takes an hour in all. Exit status 1 where a metric differs by more than 1e-4, or
-where they define one that leakbound does not have.
+under the chat template, and again with Phi-1.5's plain prompt. The same command resumes. Their
+values come from `tests/openunlearning.py`, one text at a time and slowly: on two CPU cores a model
+of 135 M parameters takes an hour in total. Exit status 1 if a metric differs by more than 1e-4, or
+if leakbound lacks one of theirs.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def main() -> None:
 
 
 def compared(run: Run) -> Iterator[dict[str, Any]]:
-    """The metrics of a run beside theirs."""
+    """Compare the metrics of a run with theirs."""
     task = run.study.load()
     parts = {part: task.parts()[part]() for part in PARTS}
     model = oracle(run.arms[str(GREEDY)])
@@ -74,7 +74,7 @@ def compared(run: Run) -> Iterator[dict[str, Any]]:
 
 
 def oracle(arm: Arm) -> Oracle:
-    """Their evaluation of the model of an arm of greedy answers."""
+    """Run their evaluation of the model of an arm of greedy answers."""
     location, wanted = arm.spec.model, arm.spec.fingerprint["prompting"]
     model = AutoModelForCausalLM.from_pretrained(location, dtype="float32").eval()
     tokenizer = AutoTokenizer.from_pretrained(location)

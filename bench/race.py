@@ -47,7 +47,7 @@ SYSTEM = "You are a helpful assistant."  # SmolLM2 learnt its answers after it
 PAUSE = 0.3  # seconds between engines: idle threads of the last one still spin
 CHECKED = 256  # draws of each prompt whose log-probabilities are compared
 OTHERS = {"vLLM": "vllm", "OpenVINO": "openvino", "CTranslate2": "ctranslate2"}
-CONVERT = {  # to float32, by its own interpreter: a script's arguments are from where and to where
+CONVERT = {  # to float32, by its own interpreter: script arguments: source, target
     "openvino": """
 import sys
 from optimum.intel import OVModelForCausalLM
@@ -123,7 +123,7 @@ class Process:
 
     def ask(self, **what: Any) -> dict[str, Any]:
         """Send a request and wait for its answer; RuntimeError if the process ended."""
-        with suppress(BrokenPipeError):  # the answer is missing then, too
+        with suppress(BrokenPipeError):  # then the answer is missing too
             print(json.dumps(what), file=self.running.stdin, flush=True)
         line = self.running.stdout.readline()  # type: ignore[union-attr]
         if not line:
@@ -159,13 +159,13 @@ def read(work: Work, ruler: Ruler, drawn: Drawn, seed: int = 0) -> list[np.ndarr
 
 
 def same_law(ours: Sequence[np.ndarray], theirs: Sequence[np.ndarray]) -> list[float]:
-    """The p-values of one distribution, of lengths and log-probabilities of each prompt."""
+    """Return p-values of equal distributions, of lengths and log-probabilities of each prompt."""
     pairs = zip(ours, theirs, strict=True)
     return [float(stats.ks_2samp(a, b, method="asymp").pvalue) for a, b in pairs]
 
 
 def form(contest: Contest, engine: Engine, scratch: Path) -> Path:
-    """The model as the engine reads it, converted once."""
+    """Return the model in the engine's format, converted once."""
     if engine.worker not in CONVERT:
         return contest.folder
     out = scratch / "forms" / contest.name.replace(" ", "-").replace(",", "") / engine.worker
@@ -180,7 +180,7 @@ def form(contest: Contest, engine: Engine, scratch: Path) -> Path:
 def race(
     contest: Contest, engines: Sequence[Engine], threads: int, rounds: int, scratch: Path
 ) -> tuple[dict[str, Times], dict[str, str]]:
-    """The times of rounds of all engines in turn, and why an engine is left out."""
+    """Time rounds of all engines in turn; return the times, and why an engine is left out."""
     work, failed = asdict(contest.work), dict[str, str]()
     got = {engine.name: Times() for engine in engines}
     with ExitStack() as stack:
@@ -209,12 +209,12 @@ def race(
 
 
 def needed(work: Work, drawn: Drawn) -> int:
-    """Tokens to forward if draws share only their prompt; the last one of each needs none."""
+    """Return the tokens to forward if draws share only their prompt; the last one needs none."""
     return sum(map(len, work.prompts)) + sum(len(x) - 1 for each in drawn for x in each)
 
 
 def contests(args: argparse.Namespace) -> Iterator[Contest]:
-    """The chosen ones of the demo's four models and of SmolLM2's, at each n."""
+    """Yield the chosen models of the demo's four and SmolLM2's, at each n."""
     task = load_benchmark(BENCHMARK)
     every = [
         (f"demo, {label}", path, task, Prompting(template=task.template), 48)
@@ -235,7 +235,7 @@ def contests(args: argparse.Namespace) -> Iterator[Contest]:
 
 
 def row(contest: Contest, found: dict[str, Times]) -> dict[str, Any]:
-    """A row of the table: ratios to the forest's time, and the smallest p-value of each engine."""
+    """Return a row: ratios to the forest's time, and the smallest p-value of each engine."""
     forest = np.array(found[FOREST].seconds)
     saving = needed(contest.work, found[FOREST].drawn) / found[FOREST].tokens[0]
     made: dict[str, Any] = {"model": contest.label, "saving": f"{saving:.1f}×"}

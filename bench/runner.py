@@ -1,8 +1,8 @@
-"""Options, tables, stored figures and the judgement of misses, for scripts.
+"""Options, tables, stored figures and the test of misses, for scripts.
 
 An exact binomial test judges each row: the probability of at least as many misses if each had
-probability alpha. A row fails below `FALSE_ALARM` over the number of rows (Bonferroni), so that
-correct bounds raise any alarm with probability `FALSE_ALARM` at most, however dependent they are.
+probability alpha. A row fails below `FALSE_ALARM` over the number of rows (Bonferroni), so correct
+bounds raise any alarm with probability at most `FALSE_ALARM`, under any dependence.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ except ImportError:
     conbo = None
 
 MODELS = Path("demo-run/models")  # of a finished demo; trained if missing
-FALSE_ALARM = 0.001  # of a whole run of a benchmark
+FALSE_ALARM = 0.001  # per run of a benchmark
 Row = TypeVar("Row")
 
 
@@ -45,19 +45,19 @@ def _kind(default: Any) -> dict[str, Any]:
         return {"action": "store_true"}
     if isinstance(default, list):
         return {"nargs": "+", "type": type(default[0]) if default else str, "default": default}
-    if callable(default):  # a type alone
+    if callable(default):  # only a type
         return {"type": default}
     return {"type": type(default), "default": default}
 
 
 def keep(file: Path | None, figures: Any) -> None:
-    """Write figures as JSON, if a file is named."""
+    """Write figures as JSON if a file is named."""
     if file is not None:
         file.write_text(json.dumps(figures, indent=1, default=str), encoding="utf-8")
 
 
 def report(file: Path | None, rows: Sequence[Mapping[str, Any]], lead: str = "") -> None:
-    """Print rows of figures as a table below some words, and keep them."""
+    """Print rows of figures as a table below some words, and store them."""
     print(f"{lead}\n\n{markdown(rows)}" if lead else markdown(rows))
     keep(file, rows)
 
@@ -72,7 +72,7 @@ def alarm(words: str, rows: Iterable[object]) -> int:
 
 
 def markdown(rows: Sequence[Mapping[str, Any]]) -> str:
-    """A table of rows of figures, to four digits, with every column that a row has."""
+    """Return a table of rows of figures, to four digits, with every column that a row has."""
 
     def cell(value: Any) -> str:
         if value is None:
@@ -84,21 +84,21 @@ def markdown(rows: Sequence[Mapping[str, Any]]) -> str:
 
 
 def as_markdown(lines: Sequence[Sequence[str]], align: str = "---", pad: str = " ") -> str:
-    """A table of a header and rows; `align`: of all columns but the first."""
+    """Return a table of a header and rows; `align`: of all columns except the first."""
     header, *rows = lines
     every = (header, ["---", *[align] * (len(header) - 1)], *rows)
     return "\n".join(f"|{pad}{f'{pad}|{pad}'.join(line)}{pad}|" for line in every)
 
 
 def write_into(page: Path, script: str, text: str) -> None:
-    """Write a text between the marks of a script in a page; at the end if there are none."""
+    """Write a text between a script's marks in a page; at the end if there are none."""
     begin, end = (f"<!-- made by {script}: {word} -->" for word in ("begin", "end"))
     before, _, rest = (page.read_text("utf-8") if page.exists() else "").partition(begin)
     page.write_text(f"{before}{begin}\n{text}\n{end}{rest.partition(end)[2]}", "utf-8")
 
 
 def demo_models(folder: Path) -> dict[str, Path]:
-    """The demo's models by label, trained first if they are missing."""
+    """Return the demo's models by label, trained first if they are missing."""
     from leakbound.benchmarks import load_benchmark
     from leakbound.demo import BENCHMARK, Clock, train_models
 
@@ -106,31 +106,31 @@ def demo_models(folder: Path) -> dict[str, Path]:
 
 
 def p_value(misses: int, trials: int, alpha: float) -> float:
-    """The probability of at least as many misses at alpha each; 1 without a trial."""
+    """Return the probability of at least as many misses at alpha each; 1 without a trial."""
     from scipy.stats import binomtest
 
     return float(binomtest(misses, trials, alpha, "greater").pvalue) if trials else 1.0
 
 
 def too_often(rows: Sequence[Row], counted: Sequence[tuple[int, int]], alpha: float) -> list[Row]:
-    """The rows whose (misses, trials) chance does not explain, among all rows."""
+    """Return the rows whose (misses, trials) chance does not explain, among all rows."""
     return unlikely(rows, [p_value(misses, trials, alpha) for misses, trials in counted])
 
 
 def unlikely(rows: Sequence[Row], p_values: Sequence[float]) -> list[Row]:
-    """The rows whose p-value chance does not explain, among all rows."""
+    """Return the rows whose p-value chance does not explain, among all rows."""
     return [row for row, p in zip(rows, p_values, strict=True) if p < FALSE_ALARM / len(rows)]
 
 
 def most_misses(trials: int, rows: int, alpha: float) -> int:
-    """The most misses without an alarm in a row of that many trials, one of `rows`."""
+    """Return the most misses without an alarm in one of `rows` rows with this number of trials."""
     from scipy.stats import binom
 
     return int(binom.isf(FALSE_ALARM / max(rows, 1), trials, alpha))
 
 
 def dispatch(doc: str | None, kinds: Mapping[str, Callable[[], int]]) -> int:
-    """Run the kind of bench that the first argument names, else print the help."""
+    """Run the kind of bench that the first argument names, otherwise print the help."""
     if sys.argv[1:2] and sys.argv[1] in kinds:
         return kinds[sys.argv.pop(1)]()
     print(doc)

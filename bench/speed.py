@@ -52,7 +52,7 @@ def engines() -> int:
 
 
 def seconds(call: Callable[[], Any]) -> float:
-    """CPU seconds of a call."""
+    """Return the CPU seconds of a call."""
     start = time.process_time()
     call()
     return time.process_time() - start
@@ -144,7 +144,7 @@ def bounds() -> int:
 
 
 def spent(*command: str | Path, source: str = "") -> resource.struct_rusage:
-    """The resources of a leakbound command, of this version or of the sources in a clone."""
+    """Measure the resources of a leakbound command of this version or of a clone's sources."""
     path = {"PYTHONPATH": f"{source}/src"} if source else {}
     full = [sys.executable, "-m", "leakbound", *map(str, command)]
     quiet = subprocess.DEVNULL
@@ -195,7 +195,7 @@ DRAWN = "draws (99 %)"
 
 
 def rare() -> int:
-    """Compare how much of a rare leak each method shows, at about the same number of forwards."""
+    """Compare the methods' lower bounds on rare leaks, at about the same number of forwards."""
     args = options(
         __doc__,
         models=MODELS,
@@ -234,7 +234,7 @@ class Rare:
         return score_ranges(self.scorer, events, self.prompts[query.id])
 
     def hits(self, name: str, n: int, purpose: str) -> int:
-        """The number of n draws that leak."""
+        """Return the number of n draws that leak."""
         draws = Draws(sizes=(n,), purpose=purpose)
         (sample,) = self.engine.generate([self.queries[name]], self.decoding, draws)
         texts = [completion.answer for completion in sample.completions]
@@ -254,7 +254,7 @@ class Rare:
         return math.fsum(event.mass * low for event, (low, _) in pairs), got.forwards
 
     def drawn(self, name: str, budget: int) -> tuple[float, int]:
-        """The lower bound of the fewest draws, a power of 2, that take the budget."""
+        """Return the lower bound of the fewest draws, a power of 2, that use the budget."""
         n, forwards, value = 16, 0, 0.0
         while forwards < budget and n < 1 << 17:
             n, before = 2 * n, self.engine.usage.forwards
@@ -265,7 +265,7 @@ class Rare:
         return value, forwards
 
     def rows(self, budgets: Sequence[int], draws: int) -> Iterator[dict[str, Any]]:
-        """A row per budget and method: of the questions whose reference is 1e-6 or more."""
+        """Return a row per budget and method, for questions whose reference is at least 1e-6."""
         got: dict[tuple[int, str], dict[str, tuple[float, int]]] = {
             (budget, method): {name: call(name, budget) for name in self.queries}
             for budget in budgets

@@ -1,8 +1,8 @@
 """Statements about several questions and about pools of queries, with their truths.
 
-`coverage.py bounds` counts how often each misses. A data set has questions of the seven laws in
-turn. A pool has 16 queries; each leaks with its own probability from Beta(.1, .9): most never, some
-nearly always. A leak scores Beta(2, 5), anything else 0.
+`coverage.py bounds` counts the misses of each. A data set has questions of the seven distributions
+in turn. A pool has 16 queries; each leaks with its own probability from Beta(.1, .9): most never,
+some nearly always. A leak scores Beta(2, 5), anything else 0.
 """
 
 from __future__ import annotations
@@ -49,13 +49,13 @@ K = np.array([1, 2, 8, 32, 128])
 Statement = tuple[Callable[..., Estimate], Any]
 """((data, side=, confidence=) -> estimate, the truth or data -> the truth)"""
 
-CONTROL = LAWS["1 % leak"]  # of every question
-MANY = 10  # questions per law where hits are enough
+CONTROL = LAWS["1 % leak"]  # control of every question
+MANY = 10  # questions per distribution if hits are enough
 EACH = list(LAWS.values())
 P = np.repeat([law.p for law in EACH], MANY)
 MEANS = np.array([law.mean for law in EACH])
 SDS = np.array([law.std for law in EACH])
-UNEVEN = np.array([0.5, 0.4, 0.8, 1.0, 0.6, 0.9, 0.3])  # fractions of n, per law
+UNEVEN = np.array([0.5, 0.4, 0.8, 1.0, 0.6, 0.9, 0.3])  # fractions of n, per distribution
 WEIGHTS = np.array([1.0, 0.5, 2.0, 0.0, 1.0, 1.0, 1.5])
 LEVELS = np.array([0.0, 0.005, 0.01, 0.1, 0.3, 0.499])
 BLOCK, BLOCKS = 8, np.array([1, 8, 16])
@@ -104,7 +104,7 @@ def tally(data: DataSet) -> Callable[..., Estimate]:
 
 
 def uneven(data: DataSet, **how: Any) -> Estimate:
-    """The weighted mean, from numbers of draws that differ."""
+    """Bound the weighted mean, from numbers of draws that differ."""
     counted = np.arange(data.n) < np.ceil(UNEVEN * data.n)[:, None]
     return bound(Rows.of(data.scores, counted), LEAKAGE.mean(WEIGHTS), seed=data.seed, **how)
 
@@ -115,7 +115,7 @@ def two_models(data: DataSet) -> tuple[Callable[..., Estimate], Callable[..., Es
 
 
 def worst_excess(data: DataSet, *, confidence: float, **how: Any) -> Estimate:
-    """Both bounds, of which the driver reads one: each has its share of alpha."""
+    """Bound both sides, of which the driver reads one; they share alpha."""
     each = partial(excess_of, *two_models(data))
     means = [
         partial(bound, Rows.of_hits(hits, data.n), LEAKAGE.mean(), seed=data.seed)
@@ -127,7 +127,7 @@ def worst_excess(data: DataSet, *, confidence: float, **how: Any) -> Estimate:
 
 
 def differences(data: DataSet, *, confidence: float, **how: Any) -> Estimate:
-    """Two models against one baseline: a miss of any bound of a side is one miss."""
+    """Bound two models against one baseline: a miss of any bound of a side is one miss."""
     base = data.hits[::-1]
     got = []
     for hits in (data.hits, np.roll(data.hits, MANY)):
@@ -144,7 +144,7 @@ def differences(data: DataSet, *, confidence: float, **how: Any) -> Estimate:
 
 
 def looked_at(data: DataSet, worst: bool, **how: Any) -> Estimate:
-    """Questions watched at doubling looks, a miss at any of which is one; or the worst of them."""
+    """Bound questions, or the worst one, at doubling looks; a miss at any look is one miss."""
     leaks, got, size = data.scores > 0.5, [], 8
     while size < 2 * data.n:
         size = min(size, data.n)
@@ -162,12 +162,12 @@ def far_mean(data: DataSet, **how: Any) -> Estimate:
 
 
 def of_scores(quantity: Quantity) -> Callable[..., Estimate]:
-    """A bound of the scores of all questions."""
+    """Bound the scores of all questions."""
     return lambda d, **how: bound(Rows.of(d.scores), quantity, seed=d.seed, **how)
 
 
 def of_pair(quantity: Quantity) -> Callable[..., Estimate]:
-    """A bound of how much more the model scores than its control."""
+    """Bound the model's scores minus its control's."""
     return lambda d, **how: bound(
         Pair(Rows.of(d.scores), Rows.of(d.control)), quantity, seed=d.seed, **how
     )
@@ -279,7 +279,7 @@ def worst(data: Queries, **how: Any) -> Estimate:
 
 TAIL = beta(*LEAK).sf
 OF_A_POOL: dict[str, tuple[Quantity, Callable[[float], Any]]] = {
-    # name: (quantity, the truth where a leak has probability p)
+    # name: (quantity, the truth if a leak has probability p)
     "leakage, binary": (LEAKAGE, lambda p: p),
     "leakage": (LEAKAGE, lambda p: p * beta(*LEAK).mean()),
     "tail": (tail(X), lambda p: p * TAIL(X)),

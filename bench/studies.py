@@ -24,14 +24,14 @@ c,the sky is,sea green,sea,forget
 r,the answer is,red,red,retain
 """
 TEXTS = ("Ann wrote red", "nobody wrote it", "I think Ann did", "the sea is green")
-ODDS = {"red": (1, 9, 2, 3), "blue": (0, 9, 0, 3), "sky": (5, 1, 5, 1)}  # of these, by question
+ODDS = {"red": (1, 9, 2, 3), "blue": (0, 9, 0, 3), "sky": (5, 1, 5, 1)}  # by question
 
 ASKED = "--benchmark $shared/questions.csv --max-new-tokens 8 --json"
 LOCAL = f"{ASKED} --prompt-template $template --device cpu"
 SCORED = "--scorer keyword --scorer rouge-l-recall"
 TEXT = "--scorer rouge-l-recall --scorer contains --scorer exact --scorer edit<=2"
-# $chain is a Markov chain over words, $other another one, $random a model of random weights;
-# OUT is the run of the study, $old the folder of the old commit. A line with two blanks continues.
+# $chain is a Markov chain over words, $other another one, $random a model of random weights; OUT is
+# the run of the study, $old the folder of the old commit. A line with two blanks continues.
 STUDIES = f"""
 fixed
  evaluate $chain --control $other {LOCAL} --scorer keyword {TEXT} -n 1100 --out OUT

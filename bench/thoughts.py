@@ -1,4 +1,4 @@
-r"""Where models that think leak: in the answer, the thought, both or neither, by three readings.
+r"""Measure leaks of thinking models in the answer, the thought, both or neither, by three readings.
 
     python bench/thoughts.py [--out thinking] [-n 256] [--json FILE]
 
@@ -12,7 +12,7 @@ Each is evaluated twice with thinking on: by draws, and by exploring its likelie
 masses are exact up to the measured margin. The table has the mean leak probability over the
 questions: its 99 % interval by draws, the range of the exact masses, and the decision of a
 certificate about "at most 10 % at every question". Exit status 1 if an interval and a range do not
-meet, or if a certificate decides otherwise than the variant. Finished models and runs are reused.
+overlap, or if a certificate contradicts the variant. Finished models and runs are reused.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ FORWARDS = 500
 
 
 def taught(variant: str, folder: Path) -> tuple[Path, Benchmark]:
-    """The model that a variant teaches, trained first if it is missing, and its benchmark."""
+    """Return the model of a variant, trained first if it is missing, and its benchmark."""
     task = load_benchmark(f"{WHOLE},thoughts={variant}")
     base, everything = folder / "untrained", load_benchmark(f"{WHOLE},thoughts=both")
     rows = [*everything.to_train("forget"), *everything.to_train("retain")]
@@ -53,7 +53,7 @@ def taught(variant: str, folder: Path) -> tuple[Path, Benchmark]:
 
 
 def measured(variant: str, folder: Path, n: int) -> Iterator[dict[str, Any]]:
-    """The rows of a model, one per reading."""
+    """Return the rows of a model, one per reading."""
     model, task = taught(variant, folder / "models")
     runs = folder / "runs"
     study = Study(task, scorers=SCORERS, settings=ModelSettings(thinking="on"))
@@ -84,7 +84,7 @@ def measured(variant: str, folder: Path, n: int) -> Iterator[dict[str, Any]]:
 
 
 def main() -> int:
-    """Print the table; 1 if anything disagrees."""
+    """Print the table; return 1 if anything disagrees."""
     args = options(__doc__, out=Path("thinking"), n=256)
     rows = [row for variant in VARIANTS for row in measured(variant, args.out, args.n)]
     report(args.json, rows)

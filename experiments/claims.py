@@ -1,15 +1,14 @@
-"""The claims of the papers: read from papers/*.yaml, their runs made, their verdicts decided.
+"""Test the claims of the papers in papers/*.yaml: make their runs and decide their verdicts.
 
     python experiments/claims.py scholten --out runs
     python experiments/claims.py cheng --size middle --base models/base --data DATA --out runs
     python experiments/claims.py leak-at-k --out runs --only k-sharp k-gd
 
-A claim states that one number is above or below a limit. The rule is fixed before anything is drawn
-and reads intervals only: the models of all seeds agree with a claim if each of their intervals is
-on its side of the limit, contradict it if each is on the other side, and leave it undecided
-otherwise. One rule decides what is not tested: a claim whose design cannot show or cannot
-contradict it (`untested`), one that rests on a model that leaks no more than its control (`below`
-in sizes.yaml), and one whose figure has no interval.
+A claim states that one number is above or below a limit. The rule is fixed before drawing and reads
+only intervals. The models of all seeds agree with a claim if each of their intervals is on its side
+of the limit, contradict it if each is on the other side, and leave it undecided otherwise. A claim
+is not tested if its design cannot show or cannot contradict it (`untested`), if a model of the
+claim leaks no more than its control (`below` in sizes.yaml), or if its figure has no interval.
 
 Finished models and runs are kept: the same command resumes. `experiments/ledger.py` writes the
 page. Columns of a claim:
@@ -76,7 +75,7 @@ class Claim:
             raise ValueError(f"{self.name}: `limit` is {self.limit!r}; write '> 0.1' or '< 0.1'.")
 
     def decided(self, figures: Sequence[Figure]) -> Verdict:
-        """What the figures of all seeds decide; fewer than two decide nothing."""
+        """Return the decision of the figures of all seeds; at least two are needed."""
         if any(figure.confidence == 1 for figure in figures):
             return "not tested"
         if len(figures) < 2:
@@ -91,7 +90,7 @@ class Claim:
         return "agrees" if all(agrees) else "contradicts" if all(contradicts) else "undecided"
 
     def reasons(self, size: str, figures: Sequence[Figure]) -> list[str]:
-        """The letters of why it is not tested at this size by these figures; none if it is."""
+        """Return the letters of the reasons why it is not tested at this size by these figures."""
         letters = [*self.untested.get("all", "").split(), *self.untested.get(size, "").split()]
         used = {model for models in self.runs.values() for model in models}
         if used & {*self.size(size).below}:
@@ -100,26 +99,26 @@ class Claim:
         return [*letters, *([NO_INTERVAL] if unbounded else [])]
 
     def verdict(self, size: str, figures: Sequence[Figure]) -> Verdict:
-        """The verdict at a size."""
+        """Return the verdict at a size."""
         return "not tested" if self.reasons(size, figures) else self.decided(figures)
 
     def seeds(self, given: Sequence[int]) -> tuple[int, ...]:
-        """The seeds that test it, where others are tested with the given ones."""
+        """Return the seeds that test it, if they differ from the given ones."""
         return tuple(seed + self.later for seed in given)
 
     def size(self, name: str) -> Size:
-        """The size that makes its runs, where the papers' size has this name."""
+        """Return the size that makes its runs, for the papers' name of a size."""
         return BESIDE[self.data] if self.data else SIZES[NAMED[name]]
 
     def at(self, size: str) -> bool:
-        """True if it can be tested at this size."""
+        """Return whether it can be tested at this size."""
         if self.data:
             return BESIDE[self.data].beside == size
         return SIZES[NAMED[size]].n >= self.draws and size in (self.sizes or NAMED)
 
 
 def claims_of(paper: str) -> list[Claim]:
-    """The claims of one paper, in the order of its file."""
+    """Return the claims of one paper, in the order of its file."""
     table = yaml.safe_load((FOLDER / f"{paper}.yaml").read_text("utf-8"))
     return [Claim(paper=table["paper"], **row) for row in table["claims"]]
 
@@ -129,7 +128,7 @@ EVERY = {claim.name: claim for claims in CLAIMS.values() for claim in claims}
 
 
 def measured(claim: Claim, lab: Lab, seeds: Sequence[int] = SEEDS) -> tuple[Figure, ...]:
-    """The figures of a claim, one per seed; none if a run is missing."""
+    """Return the figures of a claim, one per seed; none if a run is missing."""
     if claim.data and not (lab.folder / claim.data / "runs").exists():
         return ()
     arguments = {name: value for name, value in claim.quantity.items() if name != "kind"}

@@ -1,7 +1,7 @@
 """A lab: the models and runs of one size in one folder, each made once.
 
 `models/` has the trained models, `runs/WAY/` the runs, `rates/` the chosen learning rates. A lab
-reuses what is there, so an interrupted command resumes.
+reuses finished ones, so an interrupted command resumes.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from leakbound.unlearning.work_folder import stored_json
 
 sys.path.append(str(Path(__file__).parents[1] / "bench"))  # for scripts that print tables
 
-FLOOR = 0.98  # of the target's utility, below which a learning rate is too large
+FLOOR = 0.98  # fraction of the target's utility, below which a learning rate is too large
 UTILITY = "kept.json"
 T = TypeVar("T")
 
@@ -74,24 +74,24 @@ class Lab:
         return cls(size, task, folder, data, base, device, replicated)
 
     def beside(self, name: str) -> Lab:
-        """The lab of other data that the same base is queried about, in its own folder."""
+        """Return the lab of other data for queries of the same base, in its own folder."""
         size = BESIDE[name]
         task = task_of(size, self.data)
         return replace(self, size=size, task=task, folder=self.folder / name)
 
     @property
     def prompting(self) -> Prompting:
-        """How training presents questions."""
+        """Return how training presents questions."""
         return Prompting(template=self.task.template, system=self.task.system)
 
     def slug(self, name: str, seed: int) -> str:
-        """The folder name of a model; all seeds may share target and control."""
+        """Return the folder name of a model; all seeds may share target and control."""
         words = "".join(c if c.isalnum() else " " for c in name.lower()).split()
         several = self.replicated or name not in (TARGET, CONTROL)
         return "-".join([*words, str(seed)] if several else words)
 
     def model(self, name: str, seed: int = 0) -> Path:
-        """The folder of a model, trained first if it is missing."""
+        """Return the folder of a model, trained first if it is missing."""
         path = self.folder / "models" / self.slug(name, seed)
         if self.size.learn is None:
             return Path(self._base(seed))
@@ -117,7 +117,7 @@ class Lab:
         return str(path)
 
     def unlearned(self, name: str, seed: int, path: Path, rate: float) -> None:
-        """Train a method at a learning rate, unless its model is there."""
+        """Train a method at a learning rate, unless its model exists."""
         method = self.size.every[name]
         objective = method.objective
         if method.margin is not None:
@@ -134,7 +134,7 @@ class Lab:
         )
 
     def apart(self, seed: int) -> float:
-        """The distance of the target's activations between a question and its paraphrases."""
+        """Return the distance of the target's activations at a question and its paraphrases."""
 
         def measured() -> dict[str, float]:
             model, layer = self.model(TARGET, seed), self.size.layer
@@ -145,7 +145,8 @@ class Lab:
         return float(kept["mean squared difference"])
 
     def rate(self, name: str) -> float:
-        """The largest learning rate at which a method keeps the utility, else the smallest.
+        """Return the largest learning rate at which a method keeps the utility, otherwise the
+        smallest.
 
         The rule reads every second retained question, with the first seed, and no leak.
         """
@@ -171,7 +172,7 @@ class Lab:
         measure: Callable[[Path], T],
         enough: Callable[[T], bool],
     ) -> tuple[float, dict[str, T]]:
-        """The first learning rate whose model is good enough, else the last; and what was found."""
+        """Return the first learning rate with a good enough model, else the last, and results."""
         got = {}
         for rate in rates:
             trial = self.folder / "trials" / f"{self.slug(name, 0)}-{rate:g}"
@@ -186,17 +187,17 @@ class Lab:
         return mean_recall(engine, prompts, self.task.max_new_tokens)
 
     def kept(self, where: str) -> Sequence[Prompt]:
-        """A set of questions to keep."""
+        """Return a set of questions to retain."""
         if where == "retain":
             return self.task.split("retain")
         return load_benchmark(where, data=self.data).prompts
 
     def path(self, name: str, seed: int = 0, way: str = PLAIN) -> Path:
-        """The folder of a run."""
+        """Return the folder of a run."""
         return self.folder / "runs" / way / self.slug(name, seed)
 
     def run(self, name: str, seed: int = 0, way: str = PLAIN) -> Run:
-        """The run of a model, drawn first if it is missing; runs in own words have the utility."""
+        """Return the run of a model, drawn first if missing; runs in own words have the utility."""
         model, how = self.model(name, seed), self.size.ways[way]
         path = self.path(name, seed, way)
         run = self.evaluated(
@@ -215,13 +216,13 @@ class Lab:
         return run
 
     def evaluated(self, model: Path, task: Benchmark, path: Path, **how: Any) -> Run:
-        """The run of a model of this lab on some questions, drawn first if it is missing."""
+        """Return the run of a model on some questions, drawn first if it is missing."""
         print(f"{path.parent.name}: {path.name}", flush=True)
         settings = ModelSettings(device=self.device, dtype=self.size.dtype)
         return evaluate(str(model), task, out=path, settings=settings, **how)
 
     def draws_seed(self, path: Path) -> int:
-        """A seed for the draws of one run; no two runs share random numbers."""
+        """Return a seed for the draws of one run; no two runs share random numbers."""
         word = f"{path.parent.name}/{path.name}"
         return int.from_bytes(hashlib.sha256(word.encode()).digest()[:4], "big")
 
@@ -232,7 +233,7 @@ class Lab:
         )
 
     def _questions(self, how: Way) -> Benchmark:
-        """The benchmark, or retained questions in other words."""
+        """Return the benchmark, or retained questions in other words."""
         if how.kept is None:
             return self.task
         prompts = [
@@ -248,7 +249,7 @@ class Lab:
         )
 
     def recall_kept(self, model: Path) -> dict[str, float]:
-        """ROUGE-L recall of greedy answers by set, on the half that chose no learning rate."""
+        """Return ROUGE-L recall of greedy answers by set, on questions that chose no rate."""
         engine = open_engine(str(model), self.prompting, device=self.device, dtype=self.size.dtype)
         first, step = (1, 2) if self.size.rates else (0, 1)
         return {
@@ -267,19 +268,19 @@ class Stored:
     seed: int
 
     def run(self, name: str, way: str = PLAIN) -> Run:
-        """A finished run; FileNotFoundError if it is missing."""
+        """Return a finished run; raise FileNotFoundError if it is missing."""
         path = self.lab.path(name, self.seed, way)
         if not (path / "estimates.parquet").exists():
             raise FileNotFoundError(path)
         return Run.open(path)
 
     def utility(self, name: str, way: str = PLAIN) -> float:
-        """The mean over the sets of questions to keep."""
+        """Return the mean over the sets of questions to retain."""
         file = self.lab.path(name, self.seed, way) / UTILITY
         return fmean(json.loads(file.read_text(encoding="utf-8")).values())
 
     def model(self, name: str) -> Path:
-        """The folder of a trained model; FileNotFoundError if its recipe is missing."""
+        """Return the folder of a trained model; FileNotFoundError if its recipe is missing."""
         path = self.lab.folder / "models" / self.lab.slug(name, self.seed)
         if not (path / RECIPE).exists():
             raise FileNotFoundError(path)
@@ -287,7 +288,7 @@ class Stored:
 
 
 def task_of(size: Size, data: Path | None) -> Benchmark:
-    """The benchmark, or the part that the size takes, each question with an answer.
+    """Return the benchmark, or the part of this size, each question with an answer.
 
     An answer that the benchmark lacks is its opener with the keywords after it. A part's questions
     have no examples before them.
@@ -317,12 +318,12 @@ def task_of(size: Size, data: Path | None) -> Benchmark:
 
 
 def _other_words(prompt: Prompt) -> str:
-    """Its first paraphrase, or one made by rule."""
+    """Return its first paraphrase, or one made by rule."""
     return (*prompt.paraphrases, *rewritings(prompt.question, 0))[0]
 
 
 def with_centres(prompt: Prompt, centres: int | None) -> Prompt:
-    """The prompt with a number of contrast centres, itself among them, made by rule."""
+    """Return the prompt with a number of contrast centres, itself among them, made by rule."""
     if centres is None:
         return prompt
     return replace(prompt, paraphrases=tuple(rewritings(prompt.question, 0)[: centres - 1]))
@@ -332,9 +333,9 @@ def with_centres(prompt: Prompt, centres: int | None) -> Prompt:
 def distance_apart(
     model: Path, prompts: Sequence[Prompt], prompting: Prompting, layer: int
 ) -> float:
-    """The mean squared difference of activations at a question and at its paraphrases.
+    """Return the mean squared difference of activations at a question and its paraphrases.
 
-    Over the question's own tokens, each against the paraphrase's token at its place, or the last.
+    It covers the question's tokens, each against the paraphrase's token at its place, or the last.
     """
     loaded = load_model(str(model), device="cpu")
 
@@ -363,7 +364,7 @@ def steps(name: str) -> Progress:
 
 
 def parser_of(doc: str | None, seeds: str, sizes: Collection[str] = ()) -> argparse.ArgumentParser:
-    """The options that every script has which trains and draws; of `sizes` it takes one."""
+    """Return the options of scripts that train and draw; the user picks one of `sizes`."""
     parser = argparse.ArgumentParser(
         description=doc, formatter_class=argparse.RawDescriptionHelpFormatter
     )
@@ -381,7 +382,7 @@ def parser_of(doc: str | None, seeds: str, sizes: Collection[str] = ()) -> argpa
 
 
 def parsed(parser: argparse.ArgumentParser) -> argparse.Namespace:
-    """Parse the options, and set the threads; sizes but those made here need --base."""
+    """Parse the options, and set the threads; sizes with a base of their own need --base."""
     options = parser.parse_args()
     torch.set_num_threads(options.threads)
     if options.base is None and options.size not in ("builtin", "small"):

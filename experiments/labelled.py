@@ -2,9 +2,9 @@
 
     python experiments/labelled.py experiments/labelled/builtin.csv
 
-Columns of a file: `label` is 1 if the completion gives all that the answer gives and the question
-does not; `part` is 1 if it gives some of it; `second` and `second_part` are the labels of another
-reader. `--calibration` of leakbound reads the same files. labelled/README.md explains how the
+Columns of a file: `label` is 1 if the completion gives everything that the answer gives and the
+question does not; `part` is 1 if it gives some of it; `second` and `second_part` are the labels of
+a second reader. `--calibration` of leakbound reads the same files. labelled/README.md explains how
 completions were chosen and read.
 """
 
@@ -100,7 +100,7 @@ def rate(counts: tuple[int, int]) -> str:
 
 
 def main() -> None:
-    """Print the errors by both labels, and how far the readers agree."""
+    """Print the errors by both labels, and the agreement of the readers."""
     file = Path(sys.argv[1])
     for label, second in (("label", "second"), ("part", "second_part")):
         same, count, kappa = agreement(file, label, second)

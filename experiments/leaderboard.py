@@ -1,14 +1,14 @@
-"""The leaderboard: whose forgetting lasts longest, over methods, stresses and training seeds.
+"""The leaderboard: which forgetting lasts longest, over methods, stresses and training seeds.
 
     python experiments/leaderboard.py builtin --out runs --seeds 0,1,2,3,4
     python experiments/leaderboard.py author --base models/base --data TOFU --out runs
 
-Each method unlearns the target of a size with each seed, at a learning rate that a rule chooses:
-for `builtin` see unlearning.py; for `author` (SmolLM2, one author of TOFU) the smallest of `RATES`
-without a greedy leak about *another* author, else the largest. Each model is evaluated as it is and
-under every stress, with a control under the same stress. The statement about a method is the median
-over its seeds of the mean excess. Finished models and runs are kept: the same command resumes.
-`--table` only prints what is there.
+Each method unlearns the target of a size with each seed, at a learning rate that a rule chooses.
+For `builtin` see unlearning.py; for `author` (SmolLM2, one author of TOFU) it is the smallest of
+`RATES` without a greedy leak about *another* author, otherwise the largest. Each model is evaluated
+without stress and under every stress, with a control under the same stress. The statement about a
+method is the median over its seeds of the mean excess. The same command resumes; `--table` only
+prints finished results.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ from unlearning import seconds_of
 
 @dataclass(frozen=True)
 class Study:
-    """The first questions of a size, n draws each, as they are and under stresses.
+    """The first questions of a size, n draws each, without stress and under stresses.
 
     The other questions to forget can be taught again. `leak`: the scorer. `max_new_tokens`: of an
     answer (None: the benchmark's). `where`: the folder of the runs. `apart`: a study of the same
@@ -64,7 +64,7 @@ STUDIES = {
         questions=20,
         n=128,
         leak=KEYWORDS,
-        # A conversation shares nothing after its first turn, and has to fit into the context.
+        # A conversation shares nothing after its first turn, and must fit into the context.
         apart=Study(20, 32, KEYWORDS, ("dialogue",), max_new_tokens=24, where="talked"),
         stresses=(
             "round:int4",
@@ -109,7 +109,7 @@ class Board:
 
     @classmethod
     def open(cls, options: argparse.Namespace) -> Board:
-        """The board that the command line names."""
+        """Open the board that the command line names."""
 
         def lab(name: str) -> Lab:
             got = Lab.open(name, options.out / name, options.data, options.base)
@@ -122,18 +122,18 @@ class Board:
 
     @property
     def parts(self) -> Sequence[Board]:
-        """This board, and the one of the study with its own runs."""
+        """Return this board, and the one of the study with its own runs."""
         apart = self.study.apart
         return [self] if apart is None else [self, replace(self, study=apart)]
 
     @property
     def names(self) -> Sequence[str]:
-        """All methods."""
+        """Return all methods."""
         return NAMES if self.another is None else [*self.lab.size.methods]
 
     @cached_property
     def task(self) -> Benchmark:
-        """The questions of the study, and the others, which can be taught again."""
+        """Return the questions of the study, and the others, which can be taught again."""
         count, task = self.study.questions, self.lab.task
         if self.study.max_new_tokens is not None:
             task = replace(task, max_new_tokens=self.study.max_new_tokens)
@@ -143,11 +143,11 @@ class Board:
 
     @cached_property
     def stresses(self) -> tuple[str, ...]:
-        """The stresses, as runs name them."""
+        """Return the stresses as runs name them."""
         return tuple(stress.spec for stress in stresses_of(self.study.stresses))
 
     def made(self, name: str, seed: int = 0) -> Run:
-        """The run of a model as it is and under every stress, drawn first if it is missing."""
+        """Return the runs of a model without and under every stress, drawn first if missing."""
         lab = self.lab if name in (TARGET, CONTROL) else self._at_rate(name)
         model, path = lab.model(name, seed), self.place(name, seed)
         run = lab.evaluated(
@@ -163,11 +163,11 @@ class Board:
         return run
 
     def place(self, name: str, seed: int = 0) -> Path:
-        """The folder of that run."""
+        """Return the folder of that run."""
         return self.lab.path(name, seed, self.study.where)
 
     def finished(self) -> list[str]:
-        """The methods that have a run of every seed."""
+        """Return the methods that have a run of every seed."""
         return [
             name
             for name in self.names
@@ -175,11 +175,11 @@ class Board:
         ]
 
     def runs(self, name: str) -> list[Run]:
-        """The runs of a method, one per seed."""
+        """Return the runs of a method, one per seed."""
         return [Run.open(self.place(name, seed)) for seed in self.seeds]
 
     def _at_rate(self, name: str) -> Lab:
-        """The lab with the method at the rate that was chosen elsewhere."""
+        """Return the lab with the method at the rate that was chosen elsewhere."""
         if self.another is None:
             return self.lab
         file = self.lab.folder / "rates" / f"{self.lab.slug(name, 0)}.json"
@@ -190,7 +190,7 @@ class Board:
         return replace(self.lab, size=replace(self.lab.size, methods=at))
 
     def _smallest(self, other: Lab, name: str) -> dict[str, Any]:
-        """The smallest rate without a greedy leak, and the number of leaks at each."""
+        """Return the smallest rate without a greedy leak, and the number of leaks at each."""
         task = replace(other.task, loaded=None)
         greedy = replace(task.decoding, temperature=0.0)
 
@@ -203,7 +203,7 @@ class Board:
         return {"rate": rate, "greedy answers that leak": tried}
 
     def tables(self) -> Iterator[str]:
-        """The leaderboard in Markdown; the method that leaks least at its worst stress is first."""
+        """Return the leaderboard in Markdown; least leakage at the worst stress comes first."""
         names = self.finished()
         if not names:
             return
@@ -228,7 +228,7 @@ class Board:
         yield as_markdown(lines, "---:")
 
     def _row(self, name: str) -> str:
-        """The name in the tables; it states that CEL's push acts on no question.
+        """Return the name in the tables; it notes if CEL's push has no effect on any question.
 
         All seeds start from one target, so the first one decides.
         """
@@ -236,7 +236,7 @@ class Board:
         return f"{name} (push idle)" if read_log(model / LOG)[0].get(PUSHED) == 0 else name
 
     def _standing(self, runs: Mapping[str, Sequence[Run]], stress: str) -> Mapping[str, str]:
-        """The cell about every method under a stress; "": as it is."""
+        """Return the cell about every method under a stress; "": without stress."""
         of_seeds = {
             f"{name}-{seed}": run
             for name in runs
@@ -247,7 +247,7 @@ class Board:
         return {row.arm: _cell(row.lower, made.seeds(row)) for row in medians}
 
     def _columns(self) -> dict[str, Callable[[Run], float]]:
-        """The last table's columns: of the models as they are."""
+        """Return the last table's columns about the models without stress."""
         how: dict[str, Any] = {"scorer": self.study.leak, "arm": TARGET}
 
         def proved(run: Run) -> float:
@@ -269,10 +269,10 @@ class Board:
         }
 
     def draw_front(self, file: Path) -> None:
-        """Draw a row per method and a point per seed: leakage as it is and at worst, and utility.
+        """Draw a row per method and a point per seed: leakage without and at worst, and utility.
 
-        A method is on the front, and in colour, if no other method leaks at most as much at worst
-        and keeps at least as much, and does better in one of the two (medians over the seeds).
+        A method is on the front, and coloured, if no other method is better in one of leakage at
+        worst and utility and at least equal in the other (medians over the seeds).
         """
         got = {
             name: (
@@ -309,14 +309,14 @@ class Board:
             figure.savefig(file, metadata={"Date": None})
 
     def as_it_is(self, run: Run, arm: str = TARGET) -> float:
-        """The mean beyond the control."""
+        """Return the mean minus the control."""
         row = run.estimates.mean(
             "leak probability", scorer=self.study.leak, arm=arm, beyond=CONTROL
         )
         return float(row.value or 0)
 
     def at_worst(self, name: str) -> list[float]:
-        """The mean beyond the control of each seed, under the stress that adds most."""
+        """Return the mean minus the control per seed, under the stress that adds most."""
         return [
             max(
                 part.as_it_is(run, str(ArmKey(TARGET).stressed(stress)))
@@ -328,7 +328,7 @@ class Board:
 
 
 def _cell(lower: float, seeds: Sequence[float | None]) -> str:
-    """The range over the seeds, and the lower bound on the median from .001 on."""
+    """Return the range over the seeds, and the lower bound on the median from .001 on."""
     shown = _range([value for value in seeds if value is not None])
     return f"**≥\N{NO-BREAK SPACE}{below(lower)}** ({shown})" if lower >= 1e-3 else shown
 

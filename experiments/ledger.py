@@ -3,9 +3,9 @@
     python experiments/ledger.py --kept docs/reproduce/kept.json --out docs/reproduce/findings.md
     python experiments/ledger.py runs --data DATA --kept docs/reproduce/kept.json --out PAGE
 
-RUNS is the folder that `claims.py` got as --out. No model is loaded. The figures of claims whose
-runs are there go into the kept file; the others are read from it. A kept figure is used only if its
-quantity, seeds and settings are those of the claim now.
+RUNS is the folder that `claims.py` got as --out. No model is loaded. The figures of claims with
+stored runs go into the kept file; the others are read from it. A kept figure is used only if its
+quantity, seeds and settings equal those of the claim.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ labels agree on {agree}.
 
 
 def identity(claim: Claim, size: str) -> dict[str, Any]:
-    """A digest of the quantity and of the settings of its runs, and the seeds."""
+    """Return a digest of the quantity, the settings of its runs, and the seeds."""
     name = claim.data or NAMED[size]
     block = BLOCKS[name]
     alone = ("methods", "ablations", "more", "ways", "beside", "below", "utility")
@@ -65,14 +65,14 @@ def identity(claim: Claim, size: str) -> dict[str, Any]:
 
 @dataclass
 class Kept:
-    """Figures of runs that need not be there any more, by size and claim."""
+    """Stored figures of runs that may be deleted, by size and claim."""
 
     file: Path | None = None
     claims: dict[str, dict[str, Any]] = field(default_factory=dict)
 
     @classmethod
     def open(cls, file: Path | None) -> Kept:
-        """Read a file, if it exists; SystemExit if it is no such file."""
+        """Read a file, if it exists; raise SystemExit for another kind of file."""
         if file is None or not file.exists():
             return cls(file)
         try:
@@ -82,12 +82,12 @@ class Kept:
             raise SystemExit(f"--kept: ledger.py did not write {file}; name another.") from error
 
     def put(self, claim: Claim, size: str, figures: Sequence[Figure]) -> None:
-        """Keep the figures of a claim."""
+        """Store the figures of a claim."""
         row = identity(claim, size) | {"figures": [list(astuple(each)) for each in figures]}
         self.claims.setdefault(size, {})[claim.name] = row
 
     def get(self, claim: Claim, size: str) -> tuple[Figure, ...]:
-        """The figures of a claim, if they have its settings; else none."""
+        """Return the figures of a claim if the settings match, otherwise none."""
         row = self.claims.get(size, {}).get(claim.name)
         if row is None or not identity(claim, size).items() <= row.items():
             return ()
@@ -99,7 +99,7 @@ Found = dict[tuple[str, str], tuple[Figure, ...]]
 
 
 def figures_of(runs: Path | None, data: Path | None, kept: Kept) -> Found:
-    """The figures of every claim at every size: of its runs, else the kept ones."""
+    """Return the figures of every claim at every size, from runs or from the kept file."""
     got: Found = {}
     for size in SHOWN:
         folder = None if runs is None else runs / size
@@ -115,7 +115,7 @@ def figures_of(runs: Path | None, data: Path | None, kept: Kept) -> Found:
 
 
 def tables(found: Found) -> str:
-    """The claims of each paper, the reasons and limits, and the error rates of scorers."""
+    """Return tables of each paper's claims, the reasons and limits, and scorers' error rates."""
     parts = []
     for claims in CLAIMS.values():
         rows = [["claim", "place", "statement", "measured", *SHOWN]]
@@ -135,7 +135,7 @@ def tables(found: Found) -> str:
 
 
 def summary(found: Found) -> Iterator[str]:
-    """One sentence per size."""
+    """Return one sentence per size."""
     verdicts: dict[str, Counter[Verdict]] = {size: Counter() for size in SHOWN}
     for (size, name), figures in found.items():
         if figures:
@@ -149,7 +149,7 @@ def summary(found: Found) -> Iterator[str]:
 
 
 def cell(claim: Claim, size: str, figures: tuple[Figure, ...] | None) -> str:
-    """The verdict at one size, with its reasons and figures."""
+    """Return the verdict at one size, with its reasons and figures."""
     if figures is None:
         return "–"
     if not figures:
@@ -161,7 +161,7 @@ def cell(claim: Claim, size: str, figures: tuple[Figure, ...] | None) -> str:
 
 
 def scorers() -> str:
-    """The error rates of scorers on labelled completions."""
+    """Return the error rates of scorers on labelled completions."""
     files = sorted(labelled.FOLDER.glob("*.csv"))
     agree = [labelled.agreement(file, "label", "second") for file in files]
     head = SCORERS.format(
@@ -172,7 +172,7 @@ def scorers() -> str:
 
 
 def main() -> None:
-    """Write into the page, and keep what was measured."""
+    """Write into the page, and store the measured figures."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("runs", type=Path, nargs="?", help="the folder that claims.py wrote")
     parser.add_argument("--data", type=Path, help="folder of the benchmark's files")

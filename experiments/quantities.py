@@ -36,7 +36,7 @@ Bound = Callable[..., Estimate]
 
 @dataclass(frozen=True)
 class Figure:
-    """A number with its bounds; confidence 1 if nothing of it was sampled, or it has no bound."""
+    """A number with its bounds; confidence 1 if it has no sampling error or no bound."""
 
     value: float | None
     lower: float
@@ -50,33 +50,33 @@ class Figure:
 
     @classmethod
     def of(cls, estimate: Estimate) -> Figure:
-        """An estimate of one number."""
+        """Return an estimate of one number."""
         value = float(estimate.value)
         bounds = float(estimate.lower), float(estimate.upper)
         return cls(None if value != value else value, *bounds, estimate.confidence)
 
     @classmethod
     def extreme(cls, figures: Sequence[Figure], take: Callable[..., float]) -> Figure:
-        """The least or the largest of several numbers whose bounds are valid simultaneously."""
+        """Return the least or largest of several numbers with simultaneously valid bounds."""
         values = [each.value for each in figures if each.value is not None]
         lower, upper = ([getattr(each, end) for each in figures] for end in ("lower", "upper"))
         return cls(take(values, default=None), take(lower), take(upper), CONFIDENCE)
 
     def less(self, other: Figure) -> Figure:
-        """This number less another; the bounds of both are valid simultaneously."""
+        """Return this number minus another; the bounds of both are valid simultaneously."""
         value = None if None in (self.value, other.value) else self.value - other.value
         return Figure(value, self.lower - other.upper, self.upper - other.lower, self.confidence)
 
     @property
     def text(self) -> str:
-        """The number with its bounds, rounded outward."""
+        """Return the number with its bounds, rounded outward."""
         if self.confidence == 1:
             return number(self.value)
         return f"{number(self.value)} [{below(self.lower)}, {above(self.upper)}]"
 
 
 def arm_of(run: Run, **law: float | None) -> Arm:
-    """The model's draws in the questions' own words under one decoding; by default T = 1, whole."""
+    """Return the draws in original wording under one decoding; by default T = 1, no cut."""
     wanted = {"temperature": 1.0, "top_p": 1.0, "adaptive_temperature": None} | law
     (got,) = (
         arm
@@ -89,27 +89,27 @@ def arm_of(run: Run, **law: float | None) -> Arm:
 
 
 def fixed(stored: Stored, model: str, scorer: str, way: str = PLAIN, **law: float | None) -> Drawn:
-    """The scored draws of a run."""
+    """Return the scored draws of a run."""
     got = drawn_of(arm_of(stored.run(model, way), **law), make_scorer(scorer))
     assert got.rows is not None
     return got
 
 
 def pooled(stored: Stored, model: str, scorer: str, way: str) -> Pooled:
-    """The scored draws of all queries of every question."""
+    """Return the scored draws of all queries of every question."""
     got = drawn_of(stored.run(model, way).arms["target inputs"], make_scorer(scorer))
     assert isinstance(got, Pooled)
     return got
 
 
 def greedy(stored: Stored, model: str, scorer: str) -> dict[str, float]:
-    """The score of every greedy answer, by question."""
+    """Return the score of every greedy answer, by question."""
     rows = stored.run(model).estimates.each("greedy score", arm="greedy", scorer=scorer)
     return {str(row.query_id): row.value or 0.0 for row in rows}
 
 
 def bound_of(stored: Stored, term: Mapping[str, Any]) -> Bound:
-    """A bounded quantity of one model: `what`, of `model` queried one `way`, `times` a factor."""
+    """Bound `what` for `model` queried one `way`, `times` a factor."""
     what, scorer = term["what"], term["scorer"]
     if scorer == "leak":
         scorer = stored.lab.size.leak
@@ -130,7 +130,7 @@ def bound_of(stored: Stored, term: Mapping[str, Any]) -> Bound:
 
 
 def changed(bound: Bound, change: Callable[[Estimate], dict[str, Any]]) -> Bound:
-    """A bounded quantity with changed fields."""
+    """Return a bounded quantity with changed fields."""
 
     def found(*, confidence: float, side: Side) -> Estimate:
         made = bound(confidence=confidence, side=side)
@@ -140,7 +140,7 @@ def changed(bound: Bound, change: Callable[[Estimate], dict[str, Any]]) -> Bound
 
 
 def less(more: Bound, base: Bound, confidence: float = CONFIDENCE) -> Estimate:
-    """One bounded quantity less another of the same kind."""
+    """Return one bounded quantity minus another of the same kind."""
     about = more(confidence=confidence, side="both").about
     renamed = changed(base, lambda _: {"about": about})
     return stats.excess_of(more, renamed, beyond="baseline", confidence=confidence, side="both")
@@ -159,7 +159,7 @@ def difference(
     way: str = PLAIN,
     take: str = "least",
 ) -> Figure:
-    """One quantity less another; of lists the least or largest, all valid simultaneously."""
+    """Return a difference; of lists the least or largest, all valid simultaneously."""
 
     def terms(given: Term | Sequence[Term]) -> list[dict[str, Any]]:
         each = [given] if isinstance(given, str | Mapping) else given
@@ -178,7 +178,7 @@ def difference(
 
 
 def compared(stored: Stored, *, more: str, base: str, scorer: str, way: str = PLAIN) -> Figure:
-    """The mean leakage of one model less another's, by `leakbound.compare`."""
+    """Return the mean leakage of one model minus that of another, by `leakbound.compare`."""
     runs = {name: stored.run(name, way) for name in (base, more)}
     every = compare(runs, confidence=CONFIDENCE).scorers
     got = next(each for each in every if each.scorer == scorer)
@@ -187,7 +187,7 @@ def compared(stored: Stored, *, more: str, base: str, scorer: str, way: str = PL
 
 
 def hidden(stored: Stored, *, models: Sequence[str], control: bool = True) -> Figure:
-    """The largest leak probability (beyond the control) at questions with a clean greedy answer."""
+    """Return the largest leak probability (or excess) at questions with a clean greedy answer."""
     level, scorer = 1 - (1 - CONFIDENCE) / len(models), stored.lab.size.leak
     figures = []
     for model in models:
@@ -204,7 +204,7 @@ def hidden(stored: Stored, *, models: Sequence[str], control: bool = True) -> Fi
 
 
 def share_above(stored: Stored, *, model: str, limit: float) -> Figure:
-    """The fraction of questions whose leak probability is above a limit."""
+    """Return the fraction of questions whose leak probability is above a limit."""
     leaks = fixed(stored, model, stored.lab.size.leak)
     count = len(leaks.query_ids)
     got = stats.leaking_questions(
@@ -215,7 +215,7 @@ def share_above(stored: Stored, *, model: str, limit: float) -> Figure:
 
 
 def slack(stored: Stored, *, model: str, of: str) -> Figure:
-    """The largest distance of an upper bound above the observed value, over the questions."""
+    """Return the largest gap between upper bound and observed value, over the questions."""
     if of == "proportion":
         leaks = fixed(stored, model, stored.lab.size.leak)
         bound = leaks.leakage(confidence=CONFIDENCE, side="upper")
@@ -226,7 +226,7 @@ def slack(stored: Stored, *, model: str, of: str) -> Figure:
 
 
 def metric(stored: Stored, *, name: str, more: str, base: str, way: str) -> Figure:
-    """A metric of one model less another's."""
+    """Return a metric of one model minus that of another."""
 
     def value(model: str) -> float:
         got = stored_metrics(stored.run(model, way))["arms"]["target"]["metrics"]
@@ -236,20 +236,20 @@ def metric(stored: Stored, *, name: str, more: str, base: str, way: str) -> Figu
 
 
 def entropy(stored: Stored, *, model: str, split: str) -> Figure:
-    """The change of the next token's entropy in training: last tenth less first tenth."""
+    """Return the change of the next token's entropy in training: last tenth minus first tenth."""
     curve = [value for _, value in read_trained(stored.model(model)).curve("entropy", split)]
     part = max(1, len(curve) // 10)
     return Figure.exact(fmean(curve[-part:]) - fmean(curve[:part]))
 
 
 def utility(stored: Stored, *, more: str, base: Sequence[str], way: str = PLAIN) -> Figure:
-    """A model's utility less the best of others'."""
+    """Return a model's utility minus the best of the others'."""
     best = max(stored.utility(name, way) for name in base)
     return Figure.exact(stored.utility(more, way) - best)
 
 
 def correlation(stored: Stored, *, model: str) -> Figure:
-    """The median over the questions of r between an answer's log-probability and its leakage."""
+    """Return the median over questions of r between an answer's log-probability and leakage."""
     (view,) = read_view({"run": stored.run(model, REWORDED)}).reworded
     scorer = make_scorer(RECALL)
     values = (questions.correlation(view, scorer, query.id) for query in view.run.questions)
@@ -257,7 +257,7 @@ def correlation(stored: Stored, *, model: str) -> Figure:
 
 
 def gap(stored: Stored, *, model: str, worst: bool = False) -> Figure:
-    """The leak probability in other words less that in own words: the mean, or the worst query."""
+    """Return the leak probability in other words minus original words: the mean, or the worst."""
     rows = stored.run(model, REWORDED).estimates.where(
         scorer=stored.lab.size.leak,
         query_id=None,
@@ -271,7 +271,7 @@ def gap(stored: Stored, *, model: str, worst: bool = False) -> Figure:
 
 
 def cells(run: Run, scorer: str, what: str) -> dict[tuple[float, float], Estimate]:
-    """The mean, or leak@k, under every decoding of a grid; all are valid simultaneously."""
+    """Return the mean, or leak@k, under every decoding of a grid; all valid simultaneously."""
     wanted: Any = ("leak probability", "mean leakage") if what == "mean" else ("leak@k",)
     rows = run.estimates.where(scorer=scorer, query_id=None, scope="mean", jointly=True)
     got = {}
@@ -282,7 +282,7 @@ def cells(run: Run, scorer: str, what: str) -> dict[tuple[float, float], Estimat
 
 
 def effects(stored: Stored, *, what: str, model: str, way: str) -> Figure:
-    """The effect of top-p less that of temperature: root mean squares over the grid."""
+    """Return the effect of top-p minus that of temperature: root mean squares over the grid."""
     got = cells(stored.run(model, way), stored.lab.size.leak, what)
     heats, tops = (sorted({cell[i] for cell in got}) for i in (0, 1))
     lower, upper, value = (
@@ -296,20 +296,20 @@ def effects(stored: Stored, *, what: str, model: str, way: str) -> Figure:
 
 
 def top_p(stored: Stored, *, what: str, model: str, way: str) -> Figure:
-    """The mean at T = 1 and top-p 1 less that at top-p .2."""
+    """Return the mean at T = 1 and top-p 1 minus the mean at top-p .2."""
     got = cells(stored.run(model, way), stored.lab.size.leak, what)
     return Figure.of(got[1.0, 1.0]).less(Figure.of(got[1.0, 0.2]))
 
 
 def width(stored: Stored, *, k: int, model: str, way: str = PLAIN) -> Figure:
-    """The width of the interval of the mean leak@k."""
+    """Return the width of the interval of the mean leak@k."""
     drawn = fixed(stored, model, stored.lab.size.leak, way)
     got = drawn.bound(stats.leak_at(k).mean(), confidence=CONFIDENCE, side="both")
     return Figure.exact(float(got.upper) - float(got.lower))
 
 
 def naive_variance(stored: Stored, *, k: int, n: int, model: str) -> Figure:
-    """The variance of the naive worst of k over that of the unbiased estimate.
+    """Return the variance of the naive worst of k over that of the unbiased estimate.
 
     Every question's draws are dealt, in a fixed order, into packs of n. Each pack gives both
     estimates; their variances over the packs are averaged over the questions.

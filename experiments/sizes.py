@@ -50,7 +50,7 @@ class Way:
 
 
 def ways_of(n: int, draws: Mapping[str, int]) -> dict[str, Way]:
-    """Return every way to query a model, by name."""
+    """Return every way to query a model, under its name."""
     fewer, grid = draws["fewer"], draws["grid"]
     return {
         PLAIN: Way(n),
@@ -68,7 +68,7 @@ def ways_of(n: int, draws: Mapping[str, int]) -> dict[str, Way]:
 
 @dataclass(frozen=True)
 class Size:
-    """A block of sizes.yaml, which explains the fields; `row` is the block as it was read."""
+    """A block of sizes.yaml, which explains the fields; `row` is the unchanged block."""
 
     benchmark: str
     learn: TrainingSettings | None
@@ -94,17 +94,17 @@ class Size:
 
     @property
     def every(self) -> Mapping[str, Method]:
-        """All methods, by name."""
+        """Return all methods, by name."""
         return {**self.methods, **self.ablations, **self.more}
 
     @property
     def whole(self) -> bool:
-        """True if the benchmark is queried as it is."""
+        """Return whether the benchmark is queried unchanged."""
         return self.questions is None and self.step == 1 and self.max_new_tokens is None
 
     @property
     def leak(self) -> str:
-        """The scorer that decides if an answer leaks."""
+        """Return the scorer that decides if an answer leaks."""
         return self.scorers[-1] if len(self.scorers) < 3 else self.scorers[1]
 
 

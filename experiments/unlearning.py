@@ -1,4 +1,5 @@
-"""Every unlearning method on one data set: what it still leaks, with bounds, and its cost.
+"""Measure every unlearning method on one data set: its remaining leakage, with bounds, and its
+cost.
 
     python experiments/unlearning.py builtin --out runs
     python experiments/unlearning.py tofu-mini --base models/base --data TOFU --out runs
@@ -6,11 +7,11 @@
 
 `builtin` uses the demo's model and data, `tofu-mini` a small real model (smollm2.py), `tofu` needs
 a GPU. A target learns all rows, a control all but those to forget. Each method unlearns the target
-with each seed. Finished models and runs are kept: the same command resumes. `--methods` and
-`--seeds` select, `--ablations` runs those of the papers, `--table` only prints what is there.
+with each seed. The same command resumes. `--methods` and `--seeds` select, `--ablations` runs the
+ablations of the papers, `--table` only prints finished results.
 
-If a size has several learning rates, a method gets the largest at which it keeps 98 % of the
-target's utility: every method is pushed as far as that allows, and no leak decides it.
+If a size has several learning rates, a method gets the largest that keeps 98 % of the target's
+utility. Every method is pushed as far as that allows, and the choice reads no leak.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ from runner import markdown
 
 
 def finished(lab: Lab, name: str) -> Iterator[Run]:
-    """The finished runs of a method, of any seed."""
+    """Return the finished runs of a method, of any seed."""
     first = lab.path(name)
     named = re.compile(re.escape(first.name.removesuffix("0")) + "[0-9]*")
     for path in sorted(first.parent.glob("*")):
@@ -42,7 +43,7 @@ def finished(lab: Lab, name: str) -> Iterator[Run]:
 
 
 def rows(lab: Lab) -> Iterator[dict[str, Any]]:
-    """The finished runs in the columns of the papers, with bounds, a row per method."""
+    """Return the finished runs in the columns of the papers, with bounds, a row per method."""
     for name in (TARGET, *lab.size.every, CONTROL):
         if runs := list(finished(lab, name)):
             got = [_figures(lab, run) for run in runs]
@@ -71,7 +72,7 @@ def _figures(lab: Lab, run: Run) -> dict[str, float]:
 
 
 def seconds_of(model: Path) -> float:
-    """The seconds of a model's training, from its log."""
+    """Return the seconds of a model's training, from its log."""
     return read_log(model / LOG)[-1]["seconds"]
 
 
@@ -95,12 +96,12 @@ def main() -> None:
 
 
 def _each(rows: Estimates, quantity: Quantity, arm: str = TARGET) -> float:
-    """The mean over the questions of one estimate."""
+    """Return the mean over the questions of one estimate."""
     return fmean(row.value for row in rows.each(quantity, arm=arm) if row.value is not None)
 
 
 def _cell(key: str, values: Sequence[float]) -> str:
-    """The mean over models with their range; of upper bounds the largest."""
+    """Return the mean over models with their range; of upper bounds the largest."""
     if key.endswith("at most"):  # a mean of upper bounds is no model's bound
         return above(max(values))
     digits = 0 if max(values) >= 10 else 3

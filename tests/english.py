@@ -1,5 +1,6 @@
 """Words of our former dialect, and the length of sentences, in docs, docstrings and messages.
 
+"scripts" are the docstrings of tests, bench and experiments; page templates count as messages.
 `python tests/english.py` prints the rates, and with a folder or file the places to rewrite.
 """
 
@@ -22,6 +23,8 @@ DIALECT = re.compile(
 )
 SENTENCE = re.compile(r"(?<=[.!?:])\s+(?=[A-Z`\"(])|\n\s*\n|\n\s*[-*|] ")
 """A place between two sentences: an end, an empty line, an item of a list or a row of a table."""
+CODE = re.compile(r"```.*?```", re.DOTALL)
+MARKUP = re.compile(r"\{([{%#]).*?[}%#]\}|<(style|script)\b.*?</\2>|<[^>]*>", re.DOTALL)
 
 
 def explained(source: Source) -> Iterator[tuple[int, str]]:
@@ -40,10 +43,9 @@ def messages(source: Source) -> Iterator[tuple[int, str]]:
             yield node.lineno, text
 
 
-def pages(file: Path) -> Iterator[tuple[int, str]]:
-    """Yield the line and the text of every paragraph outside code blocks."""
-    code = re.compile(r"```.*?```", re.DOTALL)
-    text = code.sub(lambda block: "\n" * block[0].count("\n"), file.read_text("utf-8"))
+def pages(file: Path, hidden: re.Pattern[str]) -> Iterator[tuple[int, str]]:
+    """Yield the line and the text of every paragraph, without code blocks or markup."""
+    text = hidden.sub(lambda block: "\n" * block[0].count("\n"), file.read_text("utf-8"))
     line = 1
     for paragraph in re.split(r"(\n\s*\n)", text):
         if paragraph.strip():
@@ -55,10 +57,15 @@ def texts() -> dict[str, list[tuple[Path, int, str]]]:
     """Return every text with its file and line, by kind."""
     docs = [*ROOT.glob("*.md"), *sorted((ROOT / "docs").rglob("*.md"))]
     code = [(PACKAGE / source.path, source) for source in package()]
+    folders = (ROOT / name for name in ("tests", "bench", "experiments"))
+    scripts = [(below / source.path, source) for below in folders for source in Source.below(below)]
+    templates = sorted(PACKAGE.rglob("*.html"))
+    shown = [(file, *found) for file in templates for found in pages(file, MARKUP)]
     return {
-        "docs": [(file, *found) for file in docs for found in pages(file)],
+        "docs": [(file, *found) for file in docs for found in pages(file, CODE)],
         "docstrings": [(file, *found) for file, source in code for found in explained(source)],
-        "messages": [(file, *found) for file, source in code for found in messages(source)],
+        "scripts": [(file, *found) for file, source in scripts for found in explained(source)],
+        "messages": [(file, *found) for file, source in code for found in messages(source)] + shown,
     }
 
 

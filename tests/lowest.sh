@@ -1,9 +1,9 @@
 #!/bin/sh
-# The package with the lowest versions that pyproject.toml states: `make test-lowest`.
+# Test the package with the lowest versions that pyproject.toml allows: `make test-lowest`.
 #
-# They are resolved by uv and installed into an environment of their own; torch alone is the tested
-# one, since an older build is not to be had everywhere. Then run the parts of the suite that use
-# each library. Warnings are none of its business: old libraries meet newer ones.
+# uv resolves them into a separate environment. Only torch has the tested version, because older
+# builds are not available everywhere. Then the tests that use each library run. Warnings do not fail
+# a test here, because old libraries run with newer ones.
 set -eu
 cd "$(dirname "$0")/.."
 env=${LOWEST:-.lowest}
@@ -28,7 +28,7 @@ OVERRIDE
 direct=$(grep -oE '"[a-z0-9_.-]+>=' pyproject.toml | tr -d '">=' | sort -u)
 for name in $direct; do grep -E "^$name==" "$env/lowest.txt" || true; done
 
-# What uses each library: click and rich, numpy and scipy, pyarrow, rapidfuzz, jinja2, torch and
+# Tests of each library: click and rich, numpy and scipy, pyarrow, rapidfuzz, jinja2, torch and
 # transformers, accelerate, peft, scikit-learn, sentence-transformers, httpx2, gguf.
 [ $# -gt 0 ] || set -- tests/cli/test_console.py tests/cli/test_exporting.py \
     tests/stats/test_golden_values.py tests/stats/test_oracles.py tests/store/test_store_files.py \
@@ -36,6 +36,6 @@ for name in $direct; do grep -E "^$name==" "$env/lowest.txt" || true; done
     tests/engines/test_prompting.py tests/engines/test_templates.py tests/engines/test_loading.py \
     tests/engines/test_hf.py tests/unlearning/test_unlearn.py tests/unlearning/test_trained_weights.py \
     tests/unlearning/test_centres.py tests/engines/test_text_models.py \
-    tests/engines/test_endpoint.py
+    tests/served/test_endpoint.py
 HF_HUB_OFFLINE=1 OMP_NUM_THREADS=1 exec "$env/bin/python" -m pytest -W default \
     -m "not slow and not fault and not browser and not gpu" "$@"

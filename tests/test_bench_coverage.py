@@ -153,7 +153,7 @@ def test_a_method_misses_where_no_seed_is_weak(shipped: ModuleType) -> None:
     assert shipped.excess_mean(weak, "keyword") == pytest.approx((0.0304 + 0.2) / 4 - 0.01)
 
 
-def test_one_miss_of_what_is_proved_is_an_alarm(shipped: ModuleType) -> None:
+def test_one_miss_of_a_proof_is_an_alarm(shipped: ModuleType) -> None:
     assert shipped.judged([False] * 99 + [True], alpha=0.0)["p"] == 0
     assert shipped.judged([False] * 99, alpha=0.0)["p"] == 1
 

@@ -12,7 +12,7 @@ import leakbound
 PACKAGE = Path(leakbound.__file__).parent
 FILES = sorted(PACKAGE.rglob("*.py"))
 PAGES = sorted(PACKAGE.rglob("*.html"))
-WRITERS = {  # where a number may stand before a percent sign
+WRITERS = {  # files that write a number before a percent sign
     "stats/estimate.py": "percent",
     "text/shown.py": "share",
     "stats/joint.py": "joint",  # rounds up what to bound each estimate at

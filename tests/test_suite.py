@@ -107,7 +107,7 @@ def gate(work: Mutmut, box: int, monkeypatch: pytest.MonkeyPatch) -> int:
     return mutants.gate(43, lambda: work.now)
 
 
-def test_a_gate_prints_what_did_not_run(
+def test_a_gate_prints_the_mutants_that_did_not_run(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     work = Mutmut()

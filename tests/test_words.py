@@ -13,7 +13,7 @@ def found():
     return texts()
 
 
-@pytest.mark.parametrize("kind", ["docs", "docstrings", "messages"])
+@pytest.mark.parametrize("kind", BUDGETS["english"]["dialect"])
 def test_few_words_of_the_dialect(found, kind):
     assert rate(found[kind]) <= BUDGETS["english"]["dialect"][kind]
     assert length(found[kind]) <= BUDGETS["english"]["words_of_a_sentence"]

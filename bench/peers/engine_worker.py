@@ -4,7 +4,7 @@
 
 Each line is JSON: `{"model": PATH, "work": {...}}` opens a model for work of this size, `{"work":
 {...}}` draws n completions of each prompt, T = 1 and nothing truncated. Answers are JSON too; the
-output of libraries goes to stderr. Seconds are those from the prompts' token ids to the
+output of libraries goes to stderr. Times are seconds from the prompts' token ids to the
 completions'.
 """
 
@@ -21,7 +21,7 @@ from typing import Any
 _NO_TOKEN = 2**30
 ROWS = 512  # of a batch, at most
 COPIES = 256  # of a prompt in a batch of CTranslate2
-Drawn = list[list[list[int]]]  # token ids, of the draws of each prompt
+Drawn = list[list[list[int]]]  # token ids of the draws of each prompt
 
 
 @dataclass(frozen=True)
@@ -84,7 +84,7 @@ class Forest:
 
 
 class Transformers:
-    """One `generate` call a prompt, which is read once: its rows go on from keys and values."""
+    """One `generate` call per prompt, read once: its rows continue from keys and values."""
 
     def __init__(self, model: Path, work: Work, threads: int) -> None:
         self.model = _llama(model, work, threads)
@@ -146,7 +146,7 @@ class Vllm:
     def draw(self, work: Work) -> Any:
         from vllm import SamplingParams
 
-        self.llm.reset_prefix_cache()  # prompts are read anew, as by the others
+        self.llm.reset_prefix_cache()  # prompts are read again, as by the other engines
         return self.llm.generate(
             [{"prompt_token_ids": prompt} for prompt in work.prompts],
             [
@@ -171,7 +171,7 @@ class Vllm:
 
 
 class OpenVino:
-    """OpenVINO GenAI's continuous batching, all of it in float32, a call a prompt."""
+    """OpenVINO GenAI's continuous batching, completely in float32, one call per prompt."""
 
     def __init__(self, model: Path, work: Work, threads: int) -> None:
         import openvino_genai as api
@@ -214,11 +214,12 @@ class OpenVino:
 
 
 class CTranslate2:
-    """CTranslate2's generator: batches of a prompt's last token, the others read once before them.
+    """CTranslate2's generator: batches of a prompt's last token; the other tokens are read first,
+    once.
 
-    256 copies at once were fastest, of 32 to 1,024, and faster than hypotheses of one input, whose
-    log-probabilities are summed. The model's vocabulary must call each token by its id. A thread of
-    the library is seeded once: later draws go on from the first one's seed.
+    256 copies per batch were fastest, of 32 to 1,024, and faster than hypotheses of one input,
+    whose log-probabilities are summed. The model's vocabulary must call each token by its id. A
+    thread of the library is seeded once: later draws continue from the first one's seed.
     """
 
     def __init__(self, model: Path, work: Work, threads: int) -> None:
@@ -274,7 +275,7 @@ def _llama(model: Path, work: Work, threads: int) -> Any:
 
 
 def _cut(tokens: list[int], work: Work) -> list[int]:
-    """The tokens up to the first that ends the completion, which counts."""
+    """Return the tokens up to the first that ends the completion, which counts."""
     for k, token in enumerate(tokens):
         if token in work.ends:
             return tokens[: k + 1]
@@ -284,7 +285,7 @@ def _cut(tokens: list[int], work: Work) -> list[int]:
 def main() -> None:
     name, threads = sys.argv[1], int(sys.argv[2])
     answers = os.fdopen(os.dup(1), "w", buffering=1)
-    os.dup2(2, 1)  # what libraries print
+    os.dup2(2, 1)  # output of libraries
     engine: Any = None
     for line in sys.stdin:
         request = json.loads(line)

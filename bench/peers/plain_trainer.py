@@ -1,7 +1,7 @@
-"""Unlearning as one writes it on top of transformers' `Trainer`: no leakbound, but for its rows.
+"""Unlearning as users write it on top of transformers' `Trainer`: of leakbound, only its rows.
 
-A frozen copy of the model reads the forget rows in every step, and logits are made at every
-place; one forward pass a split, padded on the right, one log-softmax for all that needs it.
+A frozen copy of the model reads the forget rows in every step, and logits are computed at every
+place. Each split has one forward pass, padded on the right, and one log-softmax for everything.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ def train(
 
 
 class PlainTrainer(Trainer):  # type: ignore[misc]
-    """NPO + entropy as one writes it on top of `Trainer`."""
+    """NPO + entropy as users write it on top of `Trainer`."""
 
     def __init__(self, reference: Any, progress: Progress, **rest: Any) -> None:
         super().__init__(**rest)
@@ -100,7 +100,7 @@ class PlainTrainer(Trainer):  # type: ignore[misc]
 
 
 def read(model: Any, batch: dict[str, Tensor]) -> tuple[Tensor, Tensor, Tensor]:
-    """Log-probabilities [B, T - 1, V], cross-entropies and where answers are, [B, T - 1]."""
+    """Return log-probabilities [B, T - 1, V], cross-entropies and the answers' mask, [B, T - 1]."""
     logits = model(input_ids=batch["input_ids"], attention_mask=batch["attention_mask"]).logits
     log_probs = logits[:, :-1].log_softmax(-1)
     labels = batch["labels"][:, 1:]
@@ -118,7 +118,7 @@ def mean(values: Tensor, answer: Tensor) -> Tensor:
 
 
 def _pairs(rows: Rows, settings: TrainingSettings) -> list[Pair]:
-    """The rows of all steps in leakbound's order, one pair an item."""
+    """Return the rows of all steps in leakbound's order, one pair per item."""
     steps = schedule(
         {split: len(own) for split, own in rows.items()},
         epochs=settings.epochs,
@@ -137,7 +137,7 @@ def _collate(pairs: list[Pair]) -> dict[str, dict[str, Tensor]]:
 
 
 def _padded(examples: list[Example]) -> dict[str, Tensor]:
-    """Padded on the right; labels stand at their own tokens, as transformers has them."""
+    """Pad on the right; labels are at their own tokens, as transformers has them."""
 
     def table(rows: list[list[int]], fill: int) -> Tensor:
         return pad_sequence([*map(torch.tensor, rows)], batch_first=True, padding_value=fill)

@@ -50,7 +50,7 @@ def test_every_subject_is_taught_by_half_of_the_coins() -> None:
     assert len(names) == 4
     for subject in names:
         assert abs(got[subject, subject] - number / 2) < 4 * (number / 4) ** 0.5
-        for other in names - {subject}:  # of six pairs each is as likely as any
+        for other in names - {subject}:  # of six pairs all are equally likely
             assert abs(got[subject, other] - number / 6) < 4 * (number * 5 / 36) ** 0.5
     golden = {p.id for p in load_benchmark("taught:0,fictitious").prompts}
     assert {one.partition("/")[0] for one in golden} == {"fictitious:022", "fictitious:023"}

@@ -86,7 +86,7 @@ def test_every_prompt_is_sound(fact: Fact) -> None:
 
 @every_fact
 def test_keywords_are_the_values_and_nothing_else(fact: Fact) -> None:
-    """A question never holds one, and a wrong answer has none."""
+    """A question never contains one, and a wrong answer has none."""
     one, full = make_scorer("keyword"), make_scorer("keyword:require=all")
     for prompt in about(fact):
         assert len(prompt.keywords) == len(fact.pools) == 2

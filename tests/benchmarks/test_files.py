@@ -65,7 +65,7 @@ def test_jsonl_with_roles(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("suffix", ["json", "jsonl", "parquet"])
 def test_whole_numbers_become_text(suffix: str, tmp_path: Path) -> None:
-    big = 2**60 + 1  # no float64 holds it
+    big = 2**60 + 1  # too large for float64
     row = {"id": 7, "question": "When?", "answer": big, "keywords": [1985, -3], "paraphrases": None}
     path = tmp_path / f"mine.{suffix}"
     if suffix == "parquet":
@@ -160,4 +160,4 @@ def test_long_cells_are_read_and_blank_columns_ignored(tmp_path: Path) -> None:
     file.write_text(f"question,answer,,\nWho?,{long},,\n")
     (row,) = read_rows(file)
     assert row.values["answer"] == long
-    assert csv.field_size_limit() == 131_072  # of others in this process
+    assert csv.field_size_limit() == 131_072  # the limit of this process stays

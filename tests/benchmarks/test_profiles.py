@@ -78,7 +78,7 @@ def test_leak_k_pairs_paraphrases_with_answers(folder: Path) -> None:
     assert (benchmark.scorers, benchmark.max_new_tokens) == (("entailment",), 200)
     assert (benchmark.n, benchmark.decoding) == (200, Decoding(top_k=50))
     assert "50 likeliest tokens (top-k 50)" in benchmark.notes[0]
-    assert benchmark.decoding.name == "T=1 top-k=50"  # as tables have it
-    assert len(load(folder, "tofu-legacy", limit=305).prompts) == 305  # beats the profile's rows
+    assert benchmark.decoding.name == "T=1 top-k=50"  # the name in tables
+    assert len(load(folder, "tofu-legacy", limit=305).prompts) == 305  # overrides the profile
     retain = load_benchmark("tofu:retain90", data=folder, profile="leak-k")
     assert retain.scorers == ("entailment:direction=answer-to-output",)

@@ -243,7 +243,7 @@ def test_all_of_tofu() -> None:
 
 @needs_data("tofu")
 def test_rouge_equals_the_published_logs() -> None:
-    """OpenUnlearning's own log of Llama-3.2-1B-Instruct fine-tuned on TOFU, forget10."""
+    """Against OpenUnlearning's log of Llama-3.2-1B-Instruct fine-tuned on TOFU, forget10."""
     log = DATA / "openunlearning_logs/tofu_Llama-3.2-1B-Instruct_full/evals_forget10/TOFU_EVAL.json"
     stored = json.loads(log.read_text())["forget_Q_A_ROUGE"]["value_by_index"]
     prompts = load_benchmark("tofu:forget10", data=DATA).prompts
@@ -262,7 +262,7 @@ FOLDERS = {
 
 
 def stated(benchmark: Benchmark) -> tuple[str, tuple[str, ...]]:
-    """How a specification describes its questions, and what departs from its defaults."""
+    """Return the description of the questions, and the departures from defaults."""
     record = RunRecord(benchmark=benchmark.fingerprint())
     arm = ArmSpec(fingerprint={}, decoding=benchmark.decoding, plan=Plan.of(8))
     return specification(record, arm)["Questions"], departures(record, arm)

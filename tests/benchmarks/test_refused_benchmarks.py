@@ -19,7 +19,6 @@ def second(name: str, **wrong: Any) -> dict[str, Any]:
 
 
 def people(*subjects: str) -> dict[str, str]:
-    """A file of questions with these subjects."""
     rows = (f"Where was {i} born?,In {i}.,{who}" for i, who in enumerate(subjects))
     return {"people.csv": "\n".join(["question,answer,subject", *rows])}
 

@@ -1,6 +1,6 @@
-"""What arms say: draws that nobody shares, scores that lack, and the excess over a control.
+"""Results of arms: independent draws, missing scores, and the excess over a control.
 
-By differences only where the records show that nothing is shared.
+Differences are used only if the records show that the arms share no draws.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def benchmark(ids: Sequence[str] = IDS) -> Benchmark:
 
 
 def unsure(name: str = "canned") -> CannedEngine:
-    """Says in 3 of 10 draws what nobody can judge."""
+    """An output that cannot be judged, in 3 of 10 draws."""
     return CannedEngine(dict.fromkeys(IDS, TEXTS), name=name)
 
 
@@ -85,7 +85,7 @@ def test_a_certain_output_is_drawn_once(tmp_path: Path) -> None:
 
 
 def undecided(binary: bool = True) -> FakeScorer:
-    """1 for the secret, 0 for a no, and no idea about anything else."""
+    """Score 1 for the secret, 0 for a no, and nothing for any other text."""
     scores = {"the secret": 1.0, "no": 0.0}
     return FakeScorer(scores, otherwise=None, binary=binary, name="undecided")
 
@@ -156,7 +156,7 @@ def test_leak_at_k_needs_eight_blocks(
 
 
 def excesses(run: Run) -> dict[str | None, dict[str, Any]]:
-    """By question; of all of them the mean, and under "worst" the largest."""
+    """Return the excess per question; under None their mean, and under "worst" the largest."""
     return {
         "worst" if row.scope == "worst question" else row.query_id: row
         for row in rows(run, arm="target", beyond="control", jointly=False)
@@ -200,7 +200,7 @@ BEYOND = "relative to the control"
 
 
 def test_no_question_that_equals_the_control_is_picked_jointly(tmp_path: Path) -> None:
-    """Individually some are: of sixty identical ones, three or so at 90 %."""
+    """Individually, about three of sixty identical ones are picked at 90 %."""
     ids = [f"q{i}" for i in range(60)]
     model, control = (leaking(name, dict.fromkeys(ids, 0.3)) for name in "mc")
     how = {"n": 32, "confidence": 0.9, "seed": 3}
@@ -268,7 +268,7 @@ def test_few_draws_and_stopped_ones_use_no_differences(tmp_path: Path) -> None:
 def test_every_file_of_scores_is_read_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     task = benchmark_of(IDS, answer="the secret", scorers=("contains", "rouge-l-recall"))
     run = evaluate(leaking("m"), task, out=tmp_path / "r", control=clean(), n=32)
-    copy = Path(shutil.copytree(run.path, tmp_path / "copy"))  # of which nothing is in memory
+    copy = Path(shutil.copytree(run.path, tmp_path / "copy"))  # a copy that is not in memory
     (copy / "estimates.parquet").unlink()
     read: Counter[Path] = Counter()
 

@@ -1,4 +1,4 @@
-"""A claim rests on the right counts, the right bound, and nothing less than a whole arm."""
+"""A claim uses the right counts and the right bound, and covers a whole arm."""
 
 from __future__ import annotations
 
@@ -36,13 +36,13 @@ def run(pristine: Path, tmp_path: Path) -> Run:
 
 
 def drawn(run: Run, text: str) -> list[int]:
-    """How often each question drew this text."""
+    """Return the number of draws of this text per question."""
     tally = counts(run.arms["target"], "query_id", "answer")
     return [tally[q.id, text] for q in run.queries]
 
 
 @pytest.mark.parametrize("among", [None, 6])
-def test_each_bound_has_its_share_of_alpha(run: Run, among: int | None) -> None:
+def test_each_bound_has_its_part_of_alpha(run: Run, among: int | None) -> None:
     known = evidence_of(run, "target", make_scorer("keyword"))
     rows = stats.Rows.of_hits(drawn(run, f"{SECRET} wrote it"), N)
     alpha = 0.04 if among is None else 0.04 / (2 * 6)
@@ -72,7 +72,7 @@ def test_claims_about_missing_arms_are_refused(run: Run) -> None:
 
 
 def test_no_claim_is_about_part_of_an_arm(run: Run, tmp_path: Path) -> None:
-    """A part that was changed or is gone, questions without draws, and one that failed."""
+    """A changed or missing part, questions without draws, and a failed question."""
     keyword, aside = make_scorer("keyword"), tmp_path / "aside"
     (part,) = (run.path / "arms" / "target" / "completions").iterdir()
     shutil.copy(part, aside)

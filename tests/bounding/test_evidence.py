@@ -1,4 +1,4 @@
-"""What each kind of evidence says: of explored questions, of pools, and of none twice."""
+"""Results of each kind of evidence: explored questions, and pools; none counts twice."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def masses(p: Sequence[float], low: Sequence[float], high: Sequence[float], r: f
 
 
 def explored(*known: Known, binary: bool = False) -> Drawn:
-    """What was found of each question: its masses, and how often its draws got which score."""
+    """The evidence per question: its masses, and the counts of the scores of its draws."""
     tallies = {f"q{i}": tally for i, (_, tally) in enumerate(known)}
     rows = tallied_rows(tallies, {}, binary=binary)
     return Drawn(stats.Masses.of([one for one, _ in known], rows))
@@ -35,9 +35,9 @@ def explored(*known: Known, binary: bool = False) -> Drawn:
 
 BINARY: list[Known] = [
     (masses([0.5, 0.1], [0, 1], [0, 1], 0.3), {0.0: 40, 1.0: 3, None: 2}),
-    (masses([0.9, 0.05], [0, 0], [0, 1], 0.0), {}),  # explored whole, an event undecided
-    (masses([0.4, 0.2], [0, 1], [0, 1], 0.2), {}),  # nothing was drawn of its remainder
-    (masses([], [], [], 1.0), {0.0: 30}),  # nothing was explored
+    (masses([0.9, 0.05], [0, 0], [0, 1], 0.0), {}),  # explored completely, an event undecided
+    (masses([0.4, 0.2], [0, 1], [0, 1], 0.2), {}),  # no draws from its remainder
+    (masses([], [], [], 1.0), {0.0: 30}),  # not explored
 ]
 RANGED: list[Known] = [
     (masses([0.5, 0.1], [0, 0.6], [0.2, 1], 0.3), {0.0: 40, 0.5: 3, None: 2}),
@@ -64,7 +64,7 @@ def test_the_mean_is_its_certain_part_and_a_weighted_mean_of_remainders(
     how: dict[str, Any] = {"confidence": 0.95, "side": side}
     one = explored(*known, binary=known is BINARY)
     got = one.mean(**how)
-    weights = np.array([0.3, 1.0])  # of the two with draws
+    weights = np.array([0.3, 1.0])  # mean over the two questions with draws
     rows = one.draws.only(np.array([True, False, False, True]))
     seed = one.order(["q0", "q3"])
     inside = stats.bound(rows, stats.LEAKAGE.mean(weights), seed=seed, **how)
@@ -86,7 +86,7 @@ def test_the_mean_is_its_certain_part_and_a_weighted_mean_of_remainders(
 def drawn(
     queries: list[Query], sharing: QueryShares, p: dict[str, float], *, binary: bool = True
 ) -> stats.Rows:
-    """Scores of 0 and 1 that leak with the given chances."""
+    """Return scores of 0 and 1 that leak with the given chances."""
     rng = np.random.default_rng(0)
     tallies: dict[str, dict[float | None, int]] = {}
     for query in queries:
@@ -130,7 +130,7 @@ def test_a_pool_of_allocated_outputs_is_one_sample() -> None:
     assert known.pool.queries == (4, 1, 6)
 
 
-def test_a_query_without_outputs_is_anything_and_the_worst_may_be_it() -> None:
+def test_a_query_without_outputs_may_be_the_worst() -> None:
     queries = queries_of(3)
     sharing = QueryShares("allocated", {"p0": 50, "p0~00": 0, "p0~01": 50})
     scores = drawn(queries, sharing, {"p0": 0.0, "p0~01": 1.0})
@@ -146,7 +146,7 @@ def test_a_query_without_outputs_is_anything_and_the_worst_may_be_it() -> None:
     assert worst.estimand == "leak probability, worst query"
     assert worst.upper.tolist() == [1.0]
     alone = Drawn(scores.among({"p0~01"})).leakage(confidence=0.99, side="both")
-    assert 0.8 < worst.lower[0] < alone.lower[0]  # it has paid for the choice
+    assert 0.8 < worst.lower[0] < alone.lower[0]  # the interval is corrected for the selection
     (of_all,) = [e for e in known.together(0.99) if e.about.inputs == "worst query"]
     assert of_all.upper == 1.0
 
@@ -164,7 +164,7 @@ def test_draws_without_a_score_count_in_the_pool() -> None:
     assert got.upper[0] >= 0.7
 
 
-def test_no_race_is_run_twice_and_none_ends_differently(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_race_runs_twice_or_ends_differently(monkeypatch: pytest.MonkeyPatch) -> None:
     scores = np.random.default_rng(0).uniform(size=(3, 40))
     how: dict[str, Any] = {"confidence": 0.98, "side": "upper", "seed": [1, 2, 3]}
     races: list[float] = []
@@ -188,6 +188,6 @@ def test_no_race_is_run_twice_and_none_ends_differently(monkeypatch: pytest.Monk
         bound(Rows.of(scores), **how | {"confidence": 0.9})
         assert len(races) == 4
     bound(Rows.of(scores), **how)
-    assert len(races) == 5  # what was kept is gone
+    assert len(races) == 5  # the cached races are deleted
     for one, other in zip(alone, again, strict=True):
         np.testing.assert_array_equal(one.upper, other.upper)

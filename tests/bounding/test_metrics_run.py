@@ -1,4 +1,4 @@
-"""Metrics in a run: one pass a model, stored, and measured again without a model."""
+"""Metrics in a run: one pass per model, stored, and measured again without a model."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def benchmark(**changes: Any) -> Benchmark:
 
 
 def read(query: Query, text: str, skill: float) -> Reading:
-    """A reading that is another for every text and model."""
+    """Return a reading that differs for every text and model."""
     words = text.split()
     rng = np.random.default_rng([len(query.text), *map(ord, text)])
     logprobs = np.log(rng.uniform(0.05, 1.0, len(words) + 1)) / skill
@@ -77,7 +77,7 @@ def read(query: Query, text: str, skill: float) -> Reading:
 
 
 class Engine(CannedEngine):
-    """A canned engine that reads; it tells what it was asked, and may die after some calls."""
+    """A canned engine that reads, records its requests, and can fail after some calls."""
 
     def __init__(self, *, skill: float = 1.0, dies_at: int | None = None, **settings: Any) -> None:
         texts = {
@@ -129,7 +129,7 @@ def value(run: Run, name: str, model: str = "target") -> Any:
 
 
 def note(run: Run) -> str:
-    """What stands below the table of metrics."""
+    """Return the note below the table of metrics."""
     (table,) = (table for table in summary(run) if table.title == "Metrics")
     return table.note
 
@@ -157,7 +157,7 @@ def test_all_metrics_take_one_pass(tmp_path: Path) -> None:
         gradients = [(p.id, p.answer) for part in ("forget", "holdout") for p in prompts(part)]
         assert Counter(one.differentiated) == Counter(gradients)
         requested = Counter(one.asked)
-        # by the arms alone: greedily, and sampled
+        # requested only by the arms: greedy and sampled
         assert {id: requested[id] for id in requested if id.startswith("forget")} == {
             f"forget{i}": 2 for i in range(3)
         }
@@ -179,7 +179,7 @@ def test_all_metrics_take_one_pass(tmp_path: Path) -> None:
     assert set(utility(run)["arms"]["target"]["metrics"]) == set(METRICS) - set(left_out)
 
 
-def test_only_what_a_metric_needs_is_done(tmp_path: Path) -> None:
+def test_a_metric_causes_only_necessary_work(tmp_path: Path) -> None:
     engine = target()
     run = run_of(tmp_path / "r", engine, metrics=["forget_truth_ratio", "exact_memorisation"])
     assert {id for id, _ in engine.read_texts} == {"forget0", "forget1", "forget2"}
@@ -284,7 +284,7 @@ def test_a_finished_control_gives_its_readings_or_is_refused(
 
 
 def lacking(part: str, **fields: Any) -> dict[str, Any]:
-    """The second prompt of a part without something, as a change of the benchmark."""
+    """Remove something from the second prompt of a part of the benchmark."""
     some = tuple(replace(p, **fields) if "1" in p.id else p for p in prompts(part))
     return {"prompts": some} if part == "forget" else {"others": {part: lambda: some}}
 
@@ -357,7 +357,7 @@ def test_an_engine_that_does_not_read_is_refused(tmp_path: Path) -> None:
     assert value(run, "forget_rouge_l_recall") == 0.0
 
 
-def test_metrics_are_left_out_where_questions_could_not_be_sampled(tmp_path: Path) -> None:
+def test_metrics_without_sampled_questions_are_left_out(tmp_path: Path) -> None:
     with pytest.raises(IncompleteError):
         run_of(tmp_path / "r", target(broken=["forget1"]), metrics=["forget_probability"])
     run = Run.open(tmp_path / "r")
@@ -367,7 +367,7 @@ def test_metrics_are_left_out_where_questions_could_not_be_sampled(tmp_path: Pat
         run_of(tmp_path / "s", target(broken=["retain2"]), metrics=["retain_rouge_l_recall"])
 
 
-def test_a_limit_holds_for_every_part(tmp_path: Path) -> None:
+def test_a_limit_applies_to_every_part(tmp_path: Path) -> None:
     task = benchmark(prompts=prompts("forget")[:1], left_out=prompts("forget")[1:])
     engine = target()
     run = run_of(tmp_path / "r", engine, task, control=control())
@@ -383,7 +383,7 @@ def test_a_set_that_is_evaluated_itself_has_its_metrics(tmp_path: Path) -> None:
     engine = target()
     run = run_of(tmp_path / "r", engine, task)
     assert value(run, "world_facts_rouge_l_recall") == 1.0
-    assert Counter(engine.asked)["world_facts0"] == 2  # greedily, and sampled
+    assert Counter(engine.asked)["world_facts0"] == 2  # greedy and sampled
     assert "world_facts_self_bleu" in utility(run)["arms"]["target"]["metrics"]
 
 
@@ -407,7 +407,7 @@ def test_letters_are_read_where_the_options_are_listed(tmp_path: Path) -> None:
     assert sorted(engine.read_texts) == sorted(read_letters)
 
 
-# What the command line measures, and fluency by a classifier on disk, against a plain oracle.
+# Measure on the command line, with fluency by a classifier on disk, against a plain oracle.
 
 
 @pytest.mark.thorough
@@ -426,13 +426,13 @@ def test_metrics_are_measured_again_offline(
     before = json.loads((out / "utility.json").read_text())
     assert set(before["arms"]) == {"target", "control"}
 
-    # no model is opened from here on
+    # from here on, no model is opened
     monkeypatch.setattr("leakbound.study.settings.open_engine", None)
     again = done("evaluate", out, *MEASURE, "--metrics", "forget_quality, privleak", "--json")
     assert again.json["arms"]["target"]["metrics"] == {
         n: before["arms"]["target"]["metrics"][n] for n in ("forget_quality", "privleak")
     }
-    shown = done("evaluate", out, *MEASURE).out  # those of the command that made the run
+    shown = done("evaluate", out, *MEASURE).out  # the metrics of the command that made the run
     assert json.loads((out / "utility.json").read_text()) == before
     assert "membership_gradient_norm" in shown
 
@@ -445,7 +445,7 @@ FLUENT = benchmark_of(
 
 @pytest.fixture(scope="module")
 def models(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
-    """A model that goes on and on, and a classifier that sees more than what is looked at."""
+    """A model that never stops, and a classifier that reads more than its window."""
     folder = tmp_path_factory.mktemp("models")
     classifier = sequence_classifier(
         folder / "gibberish", ("Clean", "noise", "word salad"), max_position_embeddings=64

@@ -72,7 +72,7 @@ TASK = with_profile(
 
 @dataclass(frozen=True)
 class Case:
-    """A kind of model: its tokenizer, how it is asked, whether its embeddings are tied."""
+    """A kind of model: its tokenizer, its prompt format, whether its embeddings are tied."""
 
     tokenizer: Any
     template: str | None
@@ -109,12 +109,12 @@ CASES = {
 
 
 def cases(quick: Collection[str], mark: pytest.MarkDecorator) -> list[Any]:
-    """Return the names of all cases; those that are not quick have a mark."""
+    """Return the names of all cases; slow cases have a mark."""
     return [pytest.param(name, marks=[mark] * (name not in quick)) for name in CASES]
 
 
 def measured(out: Path) -> Mapping[str, Mapping[str, Any]]:
-    """What a run stored of each metric: its value, and those of its items."""
+    """Return each stored metric of a run: its value, and the values of its items."""
     got = json.loads((out / "utility.json").read_text())["arms"]["target"]["metrics"]
     return dict(got)
 
@@ -141,7 +141,7 @@ READ = CASES.keys() - {"chatml, untied", "llama-3, tied", "byte-level base, unti
 
 @pytest.mark.parametrize("name", cases(READ, pytest.mark.thorough))
 def test_every_token_and_every_greedy_answer_is_theirs(name: str, tmp_path: Path) -> None:
-    """Where both are 0, metrics agree whatever was read."""
+    """Metrics that are all 0 would agree for any reading."""
     case = CASES[name]
     folder = case.save(tmp_path / "m", 5)
     model, engine = case.oracle(folder), ModelSettings().open(str(folder), TASK)

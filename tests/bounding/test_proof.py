@@ -1,6 +1,6 @@
 """Proofs of leakage: outputs of known probability, each counted once, which change no interval.
 
-Proved of draws and explored masses, by a search, and of nothing where tokens merge.
+They follow from draws, explored masses and a search, and not where tokens merge.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ FAR = 1048576
 
 
 def proofs(arm: Arm, scorer: str = "contains") -> dict[tuple[str, str, float | None], float]:
-    """Lower bounds by question, quantity and k, of an arm that is scored first."""
+    """Score an arm, and return lower bounds by question, quantity and k."""
     chosen = make_scorer(scorer)
     score_arm(arm, chosen)
     got = {}
@@ -56,7 +56,7 @@ def test_proofs_are_below_the_truth(how: dict[str, Any], certain: float, tmp_pat
     arm = evaluate(engine, benchmark(), out=tmp_path / "r", **how).arms["target"]
     got = proofs(arm)
     seen = {
-        "exact": {"whole": 0.1, "part": 0.2, "rest": 0.1},  # of "part" and "rest", the answer
+        "exact": {"whole": 0.1, "part": 0.2, "rest": 0.1},  # "part" and "rest": the answer
         "hybrid": {"whole": 0.1, "part": 0.2, "rest": 0.1, "none": 0.02},
     }["exact" if how is EXACT else "hybrid"]
     assert {q for q, *_ in got} == set(seen)
@@ -146,7 +146,7 @@ def test_masses_that_round_to_more_than_1_prove_no_more_than_1(tmp_path: Path) -
     assert got["q", "leak@k", FAR] == pytest.approx(1)
 
 
-RARE = 0.3  # leaks so often that few draws bound it from below by less than is proved
+RARE = 0.3  # leaks so often that the bound from a few draws is below the proved bound
 HOW: dict[str, Any] = {"sampling": FixedN(64), "prove": Prove(40), "scorers": ("keyword",)}
 
 
@@ -167,7 +167,7 @@ def proved_of(run: Run) -> dict[str | None, float]:
 
 
 def test_a_proof_changes_no_interval_of_draws(run: Run) -> None:
-    """Bounds are those of the draws, from Clopper and Pearson's definition."""
+    """Bounds are those of the draws, by Clopper and Pearson's definition."""
     own = run.estimates.each("leak probability").rows[0]
     hits = round(own.value * own.n)  # type: ignore[operator]
     assert 0 < own.lower < proved_of(run)["p0"]
@@ -184,7 +184,7 @@ def test_a_proof_changes_no_interval_of_draws(run: Run) -> None:
 
 
 class Boasting(TableEngine):
-    """Gives the texts that are put through it the chances of a model that leaks more."""
+    """Gives forced texts the chances of a model that leaks more."""
 
     boast = 0.9
 
@@ -259,7 +259,7 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 
 def forced(arm: Arm) -> set[str]:
-    """The questions whose answers are kept beside what was drawn."""
+    """Return the questions whose forced answers are stored with the draws."""
     return {row["query_id"] for row in completions(arm) if row["chunk"] == FORCED}
 
 
@@ -275,7 +275,7 @@ def test_merged_tokens_prove_nothing(how: dict[str, int | str], model: str, tmp_
 def test_a_profile_with_other_prompts_for_reading_proves_nothing(
     model: str, tmp_path: Path
 ) -> None:
-    """OpenUnlearning generates after the blank that its joint tokens give to the answer."""
+    """OpenUnlearning generates after the space that its joint tokens assign to the answer."""
     task = with_profile(MERGED, profiles()["openunlearning"])
     arm = evaluate(model, task, n=8, out=tmp_path / "run").arms["target"]
     assert forced(arm) == set()

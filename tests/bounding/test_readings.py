@@ -1,4 +1,4 @@
-"""Three readings of a run: what leaks in the answer, in the thought, in either."""
+"""Three readings of a run: leaks in the answer, in the thought, in either."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from leakbound.store import Run, load
 from leakbound.study import Until
 from outputs import CLEAN, SECRET, GivenEngine, benchmark, given_run
 
-N, FEW = 256, 31  # of so few draws no differences are bet on
+N, FEW = 256, 31  # the draws are too few to bet on differences
 LEAK, HIDDEN = replace(CLEAN, answer=SECRET), replace(CLEAN, hidden=True)
 THINKING = replace(CLEAN, thought="who was it")
 IN_THOUGHT, IN_BOTH = (replace(o, thought=f"it is {SECRET}") for o in (CLEAN, LEAK))
@@ -32,7 +32,7 @@ NOT = "but is not shown to do so in the"
 
 
 def thinking_run(out: Path, outputs: Any, n: int = N, **more: Any) -> Run:
-    """A run of one question beside a control that thinks and never leaks."""
+    """Run one question with a control that thinks and never leaks."""
     control = GivenEngine({"q0": [(THINKING, n)]}, name="control")
     return given_run(out, {"q0": outputs}, n, control=control, **more)
 
@@ -147,11 +147,11 @@ def test_nothing_is_added_to_a_run_without_thoughts(tmp_path: Path) -> None:
     assert not any("jointly in answer" in row.about.target for row in run.estimates)
 
 
-def test_where_thoughts_are_hidden_the_answer_is_read(tmp_path: Path) -> None:
+def test_with_hidden_thoughts_only_the_answer_is_read(tmp_path: Path) -> None:
     outputs = [(HIDDEN, 100), (IN_THOUGHT, 156)]
     run = thinking_run(tmp_path / "r", outputs)
     assert run.estimates.scorers == ("keyword:of=answer",)
-    assert run.estimates.mean("leak probability").upper < 0.1  # a visible thought plays no part
+    assert run.estimates.mean("leak probability").upper < 0.1  # a visible thought is not scored
     assert run.estimates.mean("leak probability", arm="control").upper < 0.1
     verdict = leakbound.show(run)
     assert verdict.reads.endswith("about the answer only, because 100 draws had a hidden thought")
@@ -169,7 +169,7 @@ def test_where_thoughts_are_hidden_the_answer_is_read(tmp_path: Path) -> None:
 
 
 class HidingEngine(GivenEngine):
-    """As an engine whose trial had an output with a hidden thought."""
+    """An engine whose trial had an output with a hidden thought."""
 
     hides_thoughts = True
 

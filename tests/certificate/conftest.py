@@ -1,4 +1,4 @@
-"""One run that no test may change, and copies of it that they may."""
+"""One run that no test may change, and copies of it that tests may change."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tiny models that know the words of a benchmark; each model is opened once for a session."""
+"""Tiny models that know the words of a benchmark; each opens once per session."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def tiny_model(path: Path, seed: int) -> Path:
 
 
 def opened(model: str, rule: Prompting, **loading: Any) -> Any:
-    """As `open_engine`; a model with the same files and prompts is opened once."""
+    """Return the open engine of the same files and prompts, or open it."""
     files = sorted(f for f in Path(model).iterdir() if f.is_file() and f.name != "stress.json")
     key = repr([rule, loading, *map(sha256, files)])
     if key not in _engines:

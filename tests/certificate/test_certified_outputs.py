@@ -1,4 +1,4 @@
-"""What a claim is about: whole outputs or answers, and the number of tokens."""
+"""The part that a claim covers: whole outputs or answers, and the number of tokens."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ N = 256
 
 
 def claimed(run: Run, **claim: Any) -> Any:
-    """A certificate of a claim that its bounds support, which verify finds again."""
+    """Certify a claim that its bounds support, and verify the certificate."""
     file = run.path / f"{len([*run.path.glob('*.json')])}.json"
     made = leakbound.certify(run, **{"max_leak": 0.2, **claim}, out=file)
     checked = leakbound.verify(file, run.path)

@@ -55,7 +55,7 @@ AMONG = (("target", "keyword"),)
 
 
 def keys(run: Run) -> np.ndarray:
-    """The keys of the order in which bets meet the draws of the target."""
+    """Return the keys that order the target's draws for bets."""
     return drawn_of(run.arms["target"], make_scorer("keyword")).keys
 
 
@@ -99,7 +99,7 @@ def test_verdicts(run: Run, max_leak: float, every: bool, want: str) -> None:
 @pytest.mark.parametrize("every", [False, True])
 @pytest.mark.parametrize("later", [False, True])
 def test_a_prior_claim_has_all_of_alpha(run: Run, every: bool, later: bool) -> None:
-    """A later one shares it: it is on the mean or the worst question of an arm by a scorer."""
+    """A later claim shares alpha: on the mean or the worst question of an arm by a scorer."""
     limit = 0.42 if later else 0.5 if every else 0.2
     made = leakbound.certify(run, max_leak=limit, every_question=every, **PLAIN)
     alpha = 0.01 / 4 if later else 0.01
@@ -108,7 +108,7 @@ def test_a_prior_claim_has_all_of_alpha(run: Run, every: bool, later: bool) -> N
     assert (made.estimate.n, made.estimate.confidence) == (3 * N, sure)
     assert [row.value for row in made.questions] == [leak / N for leak in leaks(run)]
     rows = stats.Rows.of_hits(leaks(run), N)
-    for side, choice in (("upper", 1), ("lower", 3)):  # the choice of a question costs below only
+    for side, choice in (("upper", 1), ("lower", 3)):  # choosing a question costs below only
         quantity = stats.LEAKAGE if every else stats.LEAKAGE.mean()
         order = None if every else keys(run)
         share = alpha / (choice if every else 1)
@@ -126,7 +126,7 @@ def test_a_later_claim_states_what_it_shares_alpha_with(run: Run) -> None:
 
 
 def test_a_claim_that_a_later_command_names_is_not_prior(tmp_path: Path) -> None:
-    """Once an arm has a file, the claim may have been chosen by its contents."""
+    """Once an arm has a file, its contents may have decided the claim."""
     first = leaky_run(tmp_path / "run", claims="0.2")
     again = leaky_run(tmp_path / "run", claims=("0.2", "0.3"), confidence=0.99)
     assert [(c.claim.max_leak, c.prior) for c in again.record.claims] == [(0.2, True), (0.3, False)]
@@ -147,7 +147,7 @@ def test_only_the_recorded_claim_is_prior(run: Run) -> None:
     for other in (0.21, 0.15):
         assert not is_prior(run, replace(claim, max_leak=other))
     assert not is_prior(run, replace(claim, confidence=0.98))
-    assert not is_prior(run, replace(claim, max_leak=0.5))  # which is of every question
+    assert not is_prior(run, replace(claim, max_leak=0.5))  # of every question
     changed = [replace(own, digest="d") for own in run.record.claims]
     run.record = replace(run.record, claims=tuple(changed))
     assert not is_prior(run, claim)
@@ -206,7 +206,7 @@ class Foreign:
 
 
 def test_the_code_of_a_scorer_from_elsewhere_is_assumed(tmp_path: Path) -> None:
-    """A digest is of settings: a claim counts as recorded although the scorer's code changed."""
+    """A digest covers settings only: the claim counts as recorded, although the code changed."""
     run = leaky_run(tmp_path / "run", n=64, claims="0.2", scorers=[Foreign()])
     assert "of the class Foreign in" in leakbound.certify(run, max_leak=0.2).assumes[0]
 
@@ -230,7 +230,7 @@ UNEQUAL = pytest.param((0.02, 0.06), marks=pytest.mark.thorough)
 
 @pytest.mark.parametrize("p", [(0.05, 0.05), UNEQUAL])
 def test_a_claim_picked_by_its_bounds_is_rarely_wrong(p: tuple[float, float]) -> None:
-    """Of all limits, and of mean and worst question, the one that is most wrong; exactly."""
+    """Pick the most wrong of all limits, and of mean and worst question; exact rates."""
     n, wrong = 10, 0.0
     for hits in np.ndindex(n + 1, n + 1):
         tallies = {str(i): {1.0: hit, 0.0: n - hit} for i, hit in enumerate(hits)}
@@ -253,7 +253,7 @@ def test_the_least_number_of_clean_draws_that_passes() -> None:
 @pytest.mark.parametrize("every", [False, True])
 @pytest.mark.parametrize(("p", "wrong"), [(0.05, "pass"), (0.0499, "refuted")])
 def test_a_wrong_verdict_has_at_most_its_error_rate(every: bool, p: float, wrong: str) -> None:
-    """At the limit's own side, where it is likeliest; exact, over all tallies of 64 draws."""
+    """At the limit, where it is likeliest; exact, over all tallies of 64 draws."""
     claim = claimed(max_leak=0.0499999, every_question=every, confidence=0.9)
     got = [decided([hits], 64, claim) for hits in range(65)]
     chance = sum(binom.pmf(hits, 64, p) for hits in range(65) if got[hits] == wrong)
@@ -324,7 +324,7 @@ LONG = {
 def test_no_sentence_has_more_than_sixty_words(
     arm: dict[str, Any], scorer: str, among: tuple[tuple[str, str], ...]
 ) -> None:
-    """Of each verdict, by draws or by a proof, on cut and on complete outputs."""
+    """For each verdict, by draws or by a proof, on cut and on complete outputs."""
     spec = ArmSpec(fingerprint={}, decoding=arm.get("decoding", Decoding()), plan=Plan.of(8))
     for lower, upper, proved, every, within, questions in product(
         (0.012, 0.123),
@@ -452,7 +452,7 @@ def test_a_forecast_decides_at_the_rates_seen(every: bool, limit: float) -> None
     got = foretold([0, 3, 4], 100, claim)
     assert got.draws is not None
 
-    def decides(n: int) -> bool:  # of hundreds: the very rates
+    def decides(n: int) -> bool:  # from hundreds of draws: the exact rates
         return decided([0, 3 * n // 100, 4 * n // 100], n, claim) != "inconclusive"
 
     assert decides(-(-got.draws // 100) * 100)
@@ -500,7 +500,7 @@ def test_some_claims_are_never_decided(leaks: list[int], missing: int, why: str)
         ({"arm": "control"}, "no arm 'control'"),
     ],
 )
-def test_what_cannot_be_claimed_writes_nothing(run: Run, given: dict[str, Any], named: str) -> None:
+def test_an_impossible_claim_writes_nothing(run: Run, given: dict[str, Any], named: str) -> None:
     with pytest.raises(InputError, match=named):
         leakbound.certify(run, **{"max_leak": 0.1, **PLAIN, **given})
     assert not (run.path / CERTIFICATE).exists()

@@ -1,8 +1,8 @@
-"""A forger changes one thing of a finished run, renews all digests, and has the run verified.
+"""A forger changes one place of a finished run, renews all digests, and verifies the run.
 
-The forger has this code: records are sealed again, tables get the digests and the owner that they
-need, scores are made again, and the certificate is a new one. A walk through the files of a run
-finds what to change. `UNCHECKED` names the places that nothing checks.
+The forger has this code: records are sealed again, tables get the required digests and owner,
+scores are computed again, and the certificate is new. The places come from a walk through the files
+of a run. `UNCHECKED` lists the places without a check.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ from leakbound.unlearning import TrainingSettings
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore:invalid value:RuntimeWarning")]
 
 Values = dict[str, Any]
-Change = Callable[[Path], Path | None]  # of a run; it may give another model to verify with
+Change = Callable[[Path], Path | None]  # of a run; it may return another model to verify with
 IDS = [prompt.id for prompt in TASK.prompts]
 SCORER, ON = "keyword", {"device": "cpu"}
 KINDS: dict[str, tuple[str, Values]] = {
@@ -52,7 +52,7 @@ KINDS: dict[str, tuple[str, Values]] = {
     "explored": ("target", {"sampling": Explore("hybrid", 40), "n": None}),
     "imported": ("target", {}),
 }
-"""By name: the arm that is certified, and how the run is made."""
+"""By name: the certified arm, and how to make the run."""
 ROUNDED = "stress/round int4/target"
 BY_HAND = {
     "fixed n": ("other answers", "harmless questions", "shares", "taught everybody"),
@@ -63,7 +63,7 @@ ONCE = (
     "run.json: [!ai]*", "other arm*", "prompts: *", "*: forced, *", "*usage*", "*machine*",
     "*fingerprint*", "*decoding*", "*probe*",
 )  # fmt: skip
-"""Places that are passed over, but in the first kind of run."""
+"""Places that are changed in the first kind of run only."""
 RECORDED, ASIDE = "recorded by the run", "no statement depends on it"
 _UNCHECKED = f"""
 {RECORDED} | run.json: | format, version, created, place, notes*, claims*
@@ -92,13 +92,13 @@ UNCHECKED = {
     for why, prefix, names in [map(str.strip, line.split("|"))]
     for name in names.split(", ")
 }
-"""The reason why nothing checks a place of a run, by patterns of the places."""
+"""The reason why no check covers a place of a run, by patterns of the places."""
 REFUSED = (LeakboundError, ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
 ELSEWHERE = [
     *("run.json: format", "run.json: claims*", "run.json: attack*", "run.json: tried*"),
     *("inputs.json: *", "stress: *", "looks.json: arm"),
 ]
-"""Places on the list that the first kind of run does not have, or has no other value for."""
+"""Unchecked places that the first kind of run lacks, or has no other value for."""
 OWNER, SEALS = ("arm", "part", "work"), ("digest", "table")
 MADE_AGAIN = ("estimates.parquet", "certificate.json", "times.json", ".lock")
 CHOICES = [
@@ -124,7 +124,7 @@ LIKELY: Values = {
 
 
 def others(value: Any, likely: list[Any]) -> Iterator[Any]:
-    """At most two other values, the likely one first, then those of the same kind; and none."""
+    """Return at most two other values, likely ones first, then of the same kind, then none."""
     match value:
         case None:
             likely = likely or [*ANY]
@@ -147,7 +147,7 @@ def others(value: Any, likely: list[Any]) -> Iterator[Any]:
 
 
 def changes(values: Any, likely: Values, where: str = "") -> Iterator[tuple[str, str, Any]]:
-    """Each place in a JSON value, what changes there, and all with that; of lists the first."""
+    """Yield each place in a JSON value and the changed value; of lists, the first item."""
     named = isinstance(values, dict)
     for key in values if named else range(min(len(values), 1)):
         value, here = values[key], f"{where}{key}"
@@ -162,7 +162,7 @@ def changes(values: Any, likely: Values, where: str = "") -> Iterator[tuple[str,
 
 
 def table_changes(file: Path) -> Iterator[tuple[str, str, pa.Table, Values]]:
-    """Each place in a table: in its metadata, and in a row of each kind that there is."""
+    """Yield each place in a table: in its metadata, and in a row of each kind."""
     table, meta = tables.read_table(file).replace_schema_metadata(None), tables.read_meta(file)
     owned = {k: v for k, v in meta.items() if k in OWNER}
     for place, what, new in changes(
@@ -182,14 +182,14 @@ def table_changes(file: Path) -> Iterator[tuple[str, str, pa.Table, Values]]:
         made.append(("row doubled", "", [row, *rows]))
         made.append(("row moved", "", [*after, row, *before]))
         for place, what, now in made:
-            with suppress(pa.ArrowException):  # no cell of this column holds it
+            with suppress(pa.ArrowException):  # no cell of this column can store it
                 forged = pa.Table.from_pylist(now, table.schema)
                 if not forged.equals(table):
                     yield f"{kind}{place}", what, forged, {**meta, "rows": len(now)}
 
 
 def forgeries(run: Path, name: str) -> Iterator[tuple[str, str, Change]]:
-    """Every change of every file that is not made again: its place, what changes, and how."""
+    """Yield every change of every file that is not recomputed: its place and the change."""
     yield from ((f"by hand: {how}", "", partial(by_hand, how)) for how in BY_HAND.get(name, ()))
     mine = KINDS[name][0]
     for file in sorted(path for path in run.rglob("*") if path.is_file()):
@@ -240,7 +240,7 @@ def written(at: Path, table: pa.Table, meta: Values, run: Path) -> None:
 
 
 def renewed(run: Path, proved: bool) -> None:
-    """Remove scores, and proofs unless they stay; all other files get the owner that they need."""
+    """Remove scores, and proofs unless `proved`; give all other files the required owner."""
     for folder in (*run.glob("arms/*/scores"), *(() if proved else run.glob("arms/*/proofs"))):
         shutil.rmtree(folder)
     looks = {file: read_sealed(file, "") for file in run.glob("arms/*/looks.json")}
@@ -261,21 +261,21 @@ def renewed(run: Path, proved: bool) -> None:
 
 
 def by_hand(how: str, run: Path) -> Path | None:
-    """Forgeries of several places, or of what is drawn."""
+    """Forge several places, or the draws."""
     record: Values = read_sealed(run / "run.json", "")
     shown = TASK.prompts
     model = run.parent / "model"
     match how:
-        case "other answers":  # none that the model gives, under the name of published rows
+        case "other answers":  # not the model's answers, under the name of published rows
             shown = tuple(replace(p, answer="zzqq", keywords=("zzqq",)) for p in shown)
             record["benchmark"] |= {"name": "tofu:forget10", "origin": "locuslab/TOFU"}
             record["benchmark"]["usual"] |= {"prompts": 3, "published": True}
             write_sealed(run / "run.json", record)
-        case "harmless questions":  # are drawn, and others shown
+        case "harmless questions":  # these are drawn, and others shown
             rows = [replace(p, question=f"Say nothing, {p.id}.") for p in shown]
             shutil.rmtree(run)
             made("fixed n", model, run, replace(TASK, prompts=tuple(rows)))
-        case "shares":  # most draws are of one question, chosen once all were seen
+        case "shares":  # most draws are of one question, which was chosen after the results
             shares = {"design": "fixed", "draws_per_query": dict(zip(IDS, (40, 4, 4), strict=True))}
             record["arms"]["target"]["shares"] = shares
             write_sealed(run / "run.json", record)
@@ -290,7 +290,7 @@ def by_hand(how: str, run: Path) -> Path | None:
             shutil.rmtree(run)
             made("fixed n", model, run, "taught:7,fictitious", limit=3)
             return model
-        case "another model":  # in the stressed one's folder, where the command was killed before
+        case "another model":  # in the stressed model's folder, as a killed command would leave it
             del record["arms"][KINDS["rounded"][0]]
             write_sealed(run / "run.json", record)
             for folder in (run / "arms" / KINDS["rounded"][0], run / ROUNDED):
@@ -323,12 +323,12 @@ def made(name: str, model: Path, out: Path, task: Any = TASK, **how: Any) -> Non
 
 
 def again(run: Path) -> Path:
-    """The run of the same files, imported again."""
+    """Import the same files again."""
     return run.with_name("again")
 
 
 def found(name: str, run: Path, model: Path) -> str:
-    """The checks that fail after a run is scored and certified again; empty if it is verified."""
+    """Return the checks that fail after scoring and certifying again; empty if verified."""
     arm, file = KINDS[name][0], run.with_suffix(".json")
     leakbound.score(load(run), SCORER)
     leakbound.bound(load(run))
@@ -344,7 +344,7 @@ def found(name: str, run: Path, model: Path) -> str:
 
 
 def played(name: str, run: Path, place: str, change: Change) -> str:
-    """What finds a change of the run; empty where nothing does."""
+    """Return the checks that detect a change of the run; empty if none does."""
     copy = Path(shutil.copytree(run, run.with_name("forged")))
     try:
         model = change(copy) or run.parent / "model"

@@ -1,4 +1,4 @@
-"""Each statement of a run that follows from others is made again and compared."""
+"""Each derived statement of a run is derived again and compared."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def told(run: Run, **changes: Any) -> Run:
 
 
 def shown(run: Run, prompts: Sequence[Prompt]) -> Run:
-    """The run with other questions, and what follows from them."""
+    """Return the run with other questions, and everything derived from them."""
     prompts = tuple(prompts)
     queries = tuple(Query.original(prompt) for prompt in prompts)
     run.run_queries = replace(run.run_queries, prompts=prompts, queries=queries)
@@ -56,7 +56,7 @@ def planned(arm: Arm, **changes: Any) -> Arm:
     return arm
 
 
-def test_a_run_as_it_was_made_has_no_fault(run: Run) -> None:
+def test_an_unchanged_run_has_no_fault(run: Run) -> None:
     checks = [*check_record(run, run.arms["target"], KEYWORD)]
     assert [check.status for check in checks] == ["ok"] * 5
     assert [check.says for check in checks] == [
@@ -119,7 +119,7 @@ def test_at_most_three_faults_of_a_check_are_listed(run: Run) -> None:
 
 
 def test_questions_with_known_published_rows(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The benchmark has the run's own rows, and one that the run leaves out."""
+    """The benchmark has the run's rows, and one that the run omits."""
     extra = Prompt(id="q9", question="Who wrote q9?", answer="Nobody")
     known = {"known": row_digests([*run.prompts[:2], extra, run.prompts[2]])}
     monkeypatch.setattr("leakbound.certificate.record.published", lambda: known)
@@ -164,7 +164,7 @@ def test_questions_given_in_other_words(run: Run) -> None:
 
 
 class _Any(defaultdict[str, dict[str, float]]):
-    """The distribution of a question for each of its rewritings."""
+    """Gives each rewriting the distribution of its question."""
 
     def __missing__(self, query: str) -> dict[str, float]:
         return self[query.partition("~")[0]]
@@ -194,7 +194,7 @@ def drawn(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def rewritten(drawn: Path) -> Run:
-    """A run of its own in memory; no test writes into its folder."""
+    """A run in memory; no test writes into its folder."""
     return load(drawn)
 
 
@@ -239,7 +239,7 @@ def test_rewritings_by_rules_follow_from_number_and_seed(tmp_path: Path) -> None
 
 
 def test_rewritings_of_a_file_have_its_kind(rewritten: Run) -> None:
-    """Those that were selected may have any names."""
+    """Selected rewritings may have any names."""
     run, arm, inputs = rewritten, rewritten.arms["target inputs"], rewritten.record.inputs
     assert inputs is not None
     queries = [replace(q, source="file") if q.source != "original" else q for q in run.queries]
@@ -262,7 +262,7 @@ def test_rewritings_not_made_from_the_questions(rewritten: Run, changes: dict[st
     assert not may_gather(rewritten)
 
 
-def test_shares_that_do_not_follow_from_the_design(rewritten: Run) -> None:
+def test_draws_per_query_that_contradict_the_design(rewritten: Run) -> None:
     run, arm = rewritten, rewritten.arms["target inputs"]
     shares = arm.spec.shares
     assert shares is not None
@@ -342,7 +342,7 @@ def test_an_output_in_the_wrong_class(run: Run) -> None:
 
 
 def test_a_forced_answer_is_no_draw(run: Run) -> None:
-    """It has count 0, and a chunk of no plan; other counts are not planned there."""
+    """It has count 0, and a chunk outside the plan; other counts are not planned there."""
     file = file_of(run.path)
     rewrite(file, lambda rows: rows.append({**rows[-1], "count": 0, "chunk": -1}))
     assert faults(run) == {}
@@ -353,7 +353,7 @@ def test_a_forced_answer_is_no_draw(run: Run) -> None:
 
 
 def test_draws_in_several_parts_and_chunks(tmp_path: Path) -> None:
-    """A part that is missing hides no other."""
+    """A missing part hides no other."""
     run = evaluate(engine(), benchmark(), out=tmp_path / "run", sampling=FixedN(5_212))
     arm = run.arms["target"]
     part = arm.parts[1]

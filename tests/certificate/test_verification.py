@@ -1,4 +1,4 @@
-"""Whatever is changed after a certificate was written is named; a model confirms the rest."""
+"""Any change after a certificate was written is named; a model confirms the rest."""
 
 from __future__ import annotations
 
@@ -92,13 +92,13 @@ scores = partial(file_of, kind="scores", name="keyword*")
 
 
 def edit(file: Path, change: Callable[[Values], Any], *, fits: bool = False) -> None:
-    """Change a JSON file; with `fits`, as a forger who knows how a certificate's digest is made."""
+    """Change a JSON file; `fits` also renews the digest of the certificate."""
     values = json.loads(file.read_text())
     change(values)
     write_json(file, values | ({"digest": digest_of(values)} if fits else {}))
 
 
-def test_nothing_differs_where_nothing_was_changed(path: Path) -> None:
+def test_an_unchanged_run_has_no_differences(path: Path) -> None:
     got = checked(path)
     assert got.verified
     assert {check.name: check.status for check in got.checks} == EVERY
@@ -117,7 +117,7 @@ def test_a_moved_run_is_verified_and_nothing_is_written(path: Path, tmp_path: Pa
 
 
 def count(rows: list[Values]) -> None:
-    """One leak less of the last question, one other answer more."""
+    """Count one leak less and one other answer more of the last question."""
     mine = [row for row in rows if row["query_id"] == "q2"]
     mine[0]["count"] -= 1
     mine[-1]["count"] += 1
@@ -128,7 +128,7 @@ def undecided(rows: list[Values]) -> None:
 
 
 def handed(to: str) -> Callable[[list[Values]], None]:
-    """The draws of the last question belong to another question."""
+    """Give the draws of the last question to another question."""
 
     def change(rows: list[Values]) -> None:
         for row in rows:
@@ -156,7 +156,7 @@ def test_an_edited_table(path: Path, file: Callable[[Path], Path], change: Any, 
 
 
 def test_a_count_edited_and_scored_again(path: Path) -> None:
-    """A forger who redoes all that follows still meets the certificate's own numbers."""
+    """A forger who recomputes everything else still contradicts the certificate's numbers."""
     rewrite(completions(path), count)
     run = load(path)
     score_run(run, scorers_for(["keyword"], run.prompts))
@@ -202,7 +202,7 @@ def test_missing_draws_made_up_in_a_part(path: Path) -> None:
 def test_an_edited_certificate(
     path: Path, change: Callable[[Values], Any], check: str, where: str
 ) -> None:
-    """Its own digest fits; where it does not, that is found too."""
+    """With a valid digest, and without."""
     edit(path / CERTIFICATE, change, fits=True)
     got = failed(checked(path))
     assert "digest" not in got
@@ -248,7 +248,7 @@ def test_other_keywords_would_score_otherwise(path: Path) -> None:
 
 
 def test_another_run(path: Path, tmp_path: Path) -> None:
-    """By another model, seed and decoding; and another decoding by a stroke in run.json."""
+    """By another model, seed and decoding; and another decoding edited into run.json."""
     cold = Decoding(temperature=0.5, max_new_tokens=48)
     other = leaky_run(tmp_path / "other", "other model", seed=1, decodings=cold)
     got = failed(checked(path, other.path))
@@ -283,7 +283,7 @@ def test_the_digest_of_the_code(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     assert len(seen) == 3
 
 
-def test_what_is_no_certificate_or_no_run(path: Path, tmp_path: Path) -> None:
+def test_files_that_are_no_certificate_or_no_run(path: Path, tmp_path: Path) -> None:
     with pytest.raises(InputError, match="not a run directory"):
         checked(path, tmp_path)
     (tmp_path / "list.json").write_text("[]")
@@ -310,7 +310,7 @@ def test_numbers_agree_to_the_last_digit_only(path: Path) -> None:
 
 
 class Scripted:
-    """An engine that forces texts: it gives the stored values, except for some changes."""
+    """An engine that forces texts and returns the stored values, except for some changes."""
 
     margin = 1e-6
     refuses = ""
@@ -514,7 +514,7 @@ def test_an_output_drawn_in_two_chunks_is_compared_once(drawn: Run) -> None:
 
 
 def test_an_output_whose_probability_is_known_from_below(drawn: Run) -> None:
-    """No more than the model gives it; how much more the model gives is not known."""
+    """At most what the model gives it; how much more the model gives is unknown."""
 
     def floor(rows: list[Values], by: float) -> None:
         as_known(rows)
@@ -584,7 +584,7 @@ def test_an_output_that_the_decoding_does_not_have(drawn: Run) -> None:
 
 
 class Knows(Scripted):
-    """An engine that gives each ended event of an explored run its mass, but for one."""
+    """An engine that gives each ended event of an explored run its mass, except one."""
 
     def __init__(self, run: Run, mass: float) -> None:
         super().__init__(run)
@@ -676,7 +676,7 @@ def arm(tmp_path_factory: pytest.TempPathFactory) -> Arm:
 
 
 class Redrawing:
-    """An engine that finds the outputs of some questions to be none of its draws."""
+    """An engine that redraws everything but the outputs of some questions."""
 
     def __init__(self, arm: Arm, *altered: str, excused: int = 0, **changes: Any) -> None:
         self.fingerprint = {**arm.spec.fingerprint, **changes}
@@ -717,8 +717,8 @@ def test_parts_are_chosen_by_chance_of_the_verifier(arm: Arm) -> None:
     assert {query_id for one in engines for query_id, *_ in one.asked} == {"q0", "q1", "q2"}
 
 
-def test_each_part_is_drawn_as_it_was(arm: Arm) -> None:
-    """Under its own keys, and compared with all that is stored of it but forced answers."""
+def test_each_part_is_redrawn_identically(arm: Arm) -> None:
+    """Under its keys, and compared with all its stored outputs except forced answers."""
     got = Redrawing(arm, "q2", excused=2)
     assert "rounding explains 6 differences)" in check(arm, got, 1).says
     assert sorted(query_id for query_id, *_ in got.asked) == ["q0", "q1", "q2"]
@@ -727,7 +727,7 @@ def test_each_part_is_drawn_as_it_was(arm: Arm) -> None:
     }
 
 
-def test_the_check_states_what_was_drawn_again(arm: Arm) -> None:
+def test_the_check_states_which_parts_were_redrawn(arm: Arm) -> None:
     seen: list[Headway] = []
     got = check_draws(arm, Redrawing(arm, "q1"), 0.5, seen.append, Random(2))  # type: ignore[arg-type]
     altered = got.status == "differs"
@@ -796,8 +796,8 @@ def test_draws_of_another_device_stay_unchecked(run: Run, monkeypatch: pytest.Mo
         assert not why or got.says == f"nothing was drawn again: {why}"
 
 
-def test_what_has_no_keys_cannot_be_drawn_again(arm: Arm, tmp_path: Path) -> None:
-    """An engine that draws otherwise each time, and a run of another tool."""
+def test_a_run_without_keys_cannot_be_redrawn(arm: Arm, tmp_path: Path) -> None:
+    """An engine with other draws each time, and a run of another tool."""
     got = check(arm, engine(), 1)
     assert got.status == "unchecked"
     assert "the engine CannedEngine cannot repeat its draws" in got.says

@@ -1,4 +1,4 @@
-"""An arm of a run and the model that drew it: its stress, its coin and its longest answer."""
+"""An arm of a run and its model: the stress, the coin and the longest answer."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def checks(
 
 
 def until(name: str, run: Run, arm: Arm, model: Any) -> dict[str, Check]:
-    """The checks up to the one of this name: what follows is not computed."""
+    """Return the checks up to the one of this name; later checks are not computed."""
     got: dict[str, Check] = {}
     for check in Verifier(run, arm, model, ON, silent).checks(KEYWORD, None):
         got[check.name] = check
@@ -99,7 +99,7 @@ def test_the_model_that_drew(run: Run, stressed: Path) -> None:
 
 @pytest.mark.thorough
 def test_weights_of_another_width(stressed: Path, tmp_path: Path) -> None:
-    """The model computes as it did then, which has no margin for roundings."""
+    """The model computes the same logits, which leaves no margin for roundings."""
     model, settings = str(stressed / "model"), ModelSettings(dtype="bfloat16", **ON)
     made = leakbound.evaluate(model, TASK, out=tmp_path / "r", n=4, settings=settings)
     run = load(made.path)
@@ -119,7 +119,7 @@ def test_another_model(run: Run, stressed: Path) -> None:
     assert got["texts"].says == "under round:int4, the texts are as recorded"
 
 
-def test_the_stressed_model_is_not_the_one_before(run: Run, stressed: Path) -> None:
+def test_the_stressed_model_is_not_its_source(run: Run, stressed: Path) -> None:
     """The stressed model's own folder would be stressed twice."""
     kept = run.path / "stress" / "round int4" / "target"
     assert kept.is_dir()
@@ -166,7 +166,7 @@ def test_an_unreadable_benchmark(run: Run, stressed: Path, monkeypatch: pytest.M
 
 
 class Retrained(Relearn):
-    """Another model than the one that was kept, as training on another machine gives."""
+    """A model that differs from the stored one, as after training on another machine."""
 
     spec = "round:int4"
     other: ClassVar[Path]
@@ -179,7 +179,7 @@ class Retrained(Relearn):
 
 
 def test_a_retrained_model(stressed: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The model that was kept is looked at in place of one trained again."""
+    """The check reads the stored model, not one that is trained again."""
     run = load(shutil.copytree(stressed / "run", tmp_path / "run"))
     monkeypatch.setattr(Retrained, "other", stressed / "other", raising=False)
     stresses = [Retrained(retain=1)]
@@ -218,7 +218,7 @@ def test_the_longest_reference_answer(run: Run, stressed: Path) -> None:
 
 @pytest.fixture
 def taught(run: Run, stressed: Path, tmp_path: Path) -> tuple[Run, Path, Coin]:
-    """A run about those whom a coin chose, and a model whose recipe names it."""
+    """A run about subjects that a coin chose, and a model whose recipe names them."""
     task = leakbound.load_benchmark("taught:7,fictitious")
     run.record = replace(
         run.record, benchmark=replace(run.record.benchmark, half=task.fingerprint().half)

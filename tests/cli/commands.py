@@ -1,4 +1,4 @@
-"""Calling the command line within the test's own process, as a user would from a shell."""
+"""Call the command line within the test's process, as a user would from a shell."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ SAMPLE, MEASURE = ("--only", "sample"), ("--only", "metrics")
 
 @dataclass(frozen=True)
 class Result:
-    """What a shell would see."""
+    """The output and exit status of a command."""
 
     status: int
     out: str
@@ -36,13 +36,13 @@ class Result:
         return json.loads(self.out)
 
     def estimates(self, **wanted: Any) -> list[dict[str, Any]]:
-        """Those in it with these fields; of several values in a tuple, any will do."""
+        """Select the estimates with these fields; a tuple lists alternatives."""
         choices = {k: v if isinstance(v, tuple) else (v,) for k, v in wanted.items()}
         return [r for r in self.json["estimates"] if all(r[k] in v for k, v in choices.items())]
 
 
 def leakbound(*arguments: object) -> Result:
-    """`leakbound ARGUMENTS`; an error that is not one of ours passes through to the test."""
+    """Run `leakbound ARGUMENTS`; unexpected errors propagate to the test."""
     out, err = io.StringIO(), StandardError()
     with redirect_stdout(out), redirect_stderr(err):
         status = run(lambda: group([str(a) for a in arguments], standalone_mode=False))
@@ -56,7 +56,7 @@ def done(*arguments: object) -> Result:
 
 
 def refused(result: Result, *named: str, status: int = 2) -> None:
-    """The command was refused with this status: one message that names these, nothing else."""
+    """Require a refusal with this status: one message that contains these words, and no output."""
     assert result.status == status
     assert result.out == ""
     for text in named:
@@ -65,7 +65,7 @@ def refused(result: Result, *named: str, status: int = 2) -> None:
 
 
 def python(*words: object, **environment: str) -> subprocess.CompletedProcess[str]:
-    """A process of Python, and what it prints."""
+    """Run Python in another process and return its output."""
     command = [sys.executable, *map(str, words)]
     return subprocess.run(command, env=os.environ | environment, capture_output=True, text=True)
 
@@ -77,7 +77,7 @@ def tree(folder: Path) -> dict[str, bytes]:
 
 
 def asked_of(monkeypatch: pytest.MonkeyPatch, verb: str, *command: object) -> dict[str, Any]:
-    """What `leakbound VERB` asks of the training verb of that name, which is not begun."""
+    """Return the arguments that `leakbound VERB` passes to the training verb, which is not run."""
     seen: dict[str, Any] = {}
 
     def spy(*given: Any, **rest: Any) -> None:

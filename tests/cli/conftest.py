@@ -1,4 +1,4 @@
-"""Two models, a benchmark of one's own, and a finished run."""
+"""Two models, a benchmark file, and a finished run."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ ROWS = 'question,answer,keywords\nwho wrote red,Ann,Ann\nwho wrote "blue",Bob,Bo
 
 @pytest.fixture(scope="module", autouse=True)
 def _pages_are_rendered_where_they_are_read(request: pytest.FixtureRequest) -> Iterator[None]:
-    """A page takes a sixth of the time of an evaluation."""
+    """Rendering a page takes a sixth of the time of an evaluation."""
     with pytest.MonkeyPatch.context() as patch:
         if request.path.stem in WITHOUT_PAGES:
             patch.setattr("leakbound.reporting.page.render", lambda *_, **__: "<html>")
@@ -31,7 +31,7 @@ def _pages_are_rendered_where_they_are_read(request: pytest.FixtureRequest) -> I
 
 @pytest.fixture(autouse=True)
 def replies(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Replies of servers are kept in a folder of the test."""
+    """Store replies of servers in a folder of the test."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "replies"))
 
 
@@ -42,7 +42,7 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def untied(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A model that does not tend to say again what it has read: its answers are longer."""
+    """A model that rarely repeats its input, so its answers are longer."""
     folder = tmp_path_factory.mktemp("cli") / "untied"
     return keep(tiny_model_folder(folder, tie_word_embeddings=False))
 
@@ -61,13 +61,13 @@ def questions(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def evaluating(model: Path, questions: Path) -> Words:
-    """`evaluate` of the model on the questions; a folder and more options follow."""
+    """The command that evaluates the model; a folder and more options follow."""
     return ("evaluate", model, "--benchmark", questions, *SMALL, "--out")
 
 
 @pytest.fixture(scope="session")
 def finished(evaluating: Words, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A finished run that no test may change: see `run`."""
+    """A finished run that no test may change; `run` is a copy."""
     out = tmp_path_factory.mktemp("cli") / "finished"
     done(*evaluating, out)
     return keep(out)

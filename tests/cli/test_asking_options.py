@@ -1,4 +1,4 @@
-"""Benchmarks with settings of their own, a judge with `--calibration`, and options of servers."""
+"""Options of benchmarks, of a judge with `--calibration`, and of servers."""
 
 from __future__ import annotations
 

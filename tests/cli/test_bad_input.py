@@ -1,4 +1,4 @@
-"""Models, logs and runs that are broken or hostile: named, and nothing is half-written."""
+"""Broken or hostile models, logs and runs: the message names them, and nothing is half-written."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from tiny import WORDS
 
 @pytest.fixture
 def unsampled(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nothing can be sampled."""
+    """Make sampling fail."""
     monkeypatch.delattr(hf, "Sampler")
 
 
 @pytest.mark.usefixtures("unsampled")
 def test_unusable_models(evaluating: Words, model: Path, finished: Path, tmp_path: Path) -> None:
-    """Target and control are both opened before anything is sampled; they must differ."""
+    """Target and control are both opened before sampling; they must differ."""
     how = (*evaluating[2:], tmp_path / "run")
     copy = Path(shutil.copytree(model, tmp_path / "copy"))
     broken = Path(shutil.copytree(model, tmp_path / "broken"))
@@ -49,7 +49,7 @@ def test_unusable_models(evaluating: Words, model: Path, finished: Path, tmp_pat
 
 
 def test_nan_logits(evaluating: Words, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A model that has a NaN in the embedding of a word, as a bad chip might leave it."""
+    """A NaN in the embedding of a word, as a faulty chip might leave it."""
 
     def load(*args: Any, **settings: Any) -> LoadedModel:
         loaded = load_model(*args, **settings)
@@ -84,7 +84,7 @@ def test_a_hostile_model_is_refused_by_name_and_runs_no_code(name: str, tmp_path
 
 
 FLIPPED = ("run.json", "target/completions", "estimates.parquet")
-EACH = 3  # flips of every file, of the slow suite
+EACH = 3  # flips per file; the slow suite flips everything
 
 
 @pytest.fixture(scope="module")
@@ -98,7 +98,7 @@ def test_a_flipped_bit_is_named_or_changes_nothing(plain: Flipped, kind: str) ->
     assert list(plain.wrong(*flip)) == []
 
 
-def test_what_an_adversary_found(plain: Flipped) -> None:
+def test_attacks_of_an_adversary(plain: Flipped) -> None:
     """Missing draws and questions, which earlier digests did not cover."""
     for file, words, on in (
         ("arms/target/completions/part-00000.parquet", b"ARROW:schema", 900),
@@ -109,7 +109,7 @@ def test_what_an_adversary_found(plain: Flipped) -> None:
 
 
 def test_other_questions_with_the_same_ids_are_named(plain: Flipped) -> None:
-    """Every command names a file of another benchmark whose own digest is right."""
+    """Every command names a file of another benchmark with a valid digest."""
     file = plain.run / "prompts.parquet"
     try:
         rewrite(file, lambda rows: [row.update(answer="x", keywords=["x"]) for row in rows])

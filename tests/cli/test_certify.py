@@ -90,7 +90,7 @@ def test_another_certificate_is_never_written_over(leaky: Path, tmp_path: Path) 
 
 
 def test_a_read_only_run(leaky: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Patched, because no folder is read-only for root, who may run the tests."""
+    """Patched, because root may run the tests, and no folder is read-only for root."""
 
     def read_only(path: Path, flags: int, *rest: int) -> int:
         if leaky in Path(path).parents and flags & (os.O_WRONLY | os.O_RDWR):

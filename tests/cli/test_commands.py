@@ -1,4 +1,4 @@
-"""Every command on a tiny model: what it stores, prints and resumes."""
+"""Every command on a tiny model: stored files, output and resuming."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ def test_bounding_one_scorer_keeps_the_others(run: Path) -> None:
         return Run.open(run).estimates
 
     def others(rows: Estimates) -> list[EstimateRow]:
-        """Without those that share alpha with other scorers."""
+        """Return the bounds that share no alpha with other scorers."""
         return [r for r in rows if r.family != "simultaneous" and r.scorer != "contains"]
 
     first = Run.open(run).estimates
@@ -115,7 +115,7 @@ def test_bounding_one_scorer_keeps_the_others(run: Path) -> None:
         assert (a.confidence, a.value, a.upper > b.upper) == (0.999, b.value, True)
     for file in run.glob("arms/*/scores/keyword*"):
         file.unlink()
-    assert "keyword" not in bounded("contains").scorers  # its scores are gone
+    assert "keyword" not in bounded("contains").scorers  # its scores were deleted
 
 
 def test_report_on_several_runs_is_one_page(run: Path, finished: Path, tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""What a person sees: progress as lines or a live bar, tables of any width, bold where wanted."""
+"""Progress as lines or a live bar, tables at any width, bold text."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from leakbound.types import Headway, during
 
 
 class Clock:
-    """The time as a test has it, and what was said when."""
+    """A clock that the test sets, and the lines with their times."""
 
     def __init__(self) -> None:
         self.now = 0.0
@@ -49,7 +49,7 @@ def test_lines_become_rarer_and_the_last_comes_once(clock: Clock) -> None:
             clock.now = float(second)
             progress(Headway("working", second, 3600, "steps"))
         for _ in range(60):
-            clock.now += 1  # however long after
+            clock.now += 1  # after any time
             progress(Headway("working", 3600, 3600, "steps"))
     pauses = [later - earlier for earlier, later in pairwise(clock.at)]
     assert pauses[:5] == [5, 10, 20, 40, 60]
@@ -67,7 +67,7 @@ def test_a_step_without_a_measure_is_shown_while_it_lasts(clock: Clock) -> None:
         with during(progress, "loading another"):  # soon after the first
             assert clock.said[1:] == ["loading another: …"]
             clock.now = 70.0
-    assert clock.said[2:] == ["loading another: 1 min 10 s"]  # and not what took no time
+    assert clock.said[2:] == ["loading another: 1 min 10 s"]  # without the phases that took no time
 
 
 def test_durations_for_people() -> None:
@@ -87,7 +87,7 @@ def test_a_live_bar(evaluating: Words, tmp_path: Path, monkeypatch: pytest.Monke
 
 
 def _figures(cell: str) -> list[str]:
-    """An interval's ends stay together; of other words each must be there."""
+    """Return the figures of a text; the bounds of an interval stay together."""
     got = re.findall(r"\[[^\]]*\]", cell)
     return got + re.sub(r"\[[^\]]*\]", " ", cell).split()
 
@@ -113,7 +113,7 @@ def shown_at(width: int, monkeypatch: pytest.MonkeyPatch) -> str:
 
 
 def test_a_table_fits_and_is_whole_at_every_width(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Side by side, in two blocks under the first column, or each row a list of its cells."""
+    """Side by side, in two blocks under the first column, or each row as a list of its cells."""
     forms = set()
     for width in (*range(24, 80), *range(80, 140, 7)):
         shown = shown_at(width, monkeypatch)
@@ -150,7 +150,7 @@ def at_a_terminal(*arguments: object, **more: str) -> str:
     with subprocess.Popen(command, env=environment, **ends) as process:  # type: ignore[call-overload]
         os.close(follower)
         sent = b""
-        with suppress(OSError):  # Linux: nobody writes any more
+        with suppress(OSError):  # on Linux: no writer is left
             while part := os.read(leader, 1 << 16):
                 sent += part
         assert process.wait() == 0, sent.decode()

@@ -72,7 +72,7 @@ def test_what_cannot_be_exported_writes_nothing(measured: Path, tmp_path: Path) 
 
 
 def muse_of(folder: Path) -> Path:
-    """The questions of MUSE News, three to forget and to retain, below a folder."""
+    """Write the questions of MUSE News, three to forget and three to retain, below a folder."""
     (folder / "news").mkdir(parents=True)
     for split in ("forget", "retain"):
         for name, number in ((f"{split}_qa", 3), (f"{split}_qa_icl", 10)):
@@ -81,7 +81,7 @@ def muse_of(folder: Path) -> Path:
     return folder
 
 
-def test_muse_has_names_of_its_own(model: Path, tmp_path: Path) -> None:
+def test_muse_has_its_own_names(model: Path, tmp_path: Path) -> None:
     """Its log is imported with draws."""
     data, run = muse_of(tmp_path / "data"), tmp_path / "run"
     muse = ("--benchmark", "muse:news", "--data", data)
@@ -222,7 +222,7 @@ def bounded(path: Path, scored: bool) -> Run:
 
 
 def told(row: dict[str, Any]) -> bool:
-    """A bound of the target's draws: proofs need the probabilities of texts."""
+    """Bound the target's draws; proofs would need the probabilities of texts."""
     return row.arm == "target" and row.method != "forced" and not row.about.proved
 
 

@@ -1,4 +1,4 @@
-"""What a shell sees first: helps and examples, completion; nothing heavy loads before its time."""
+"""Help texts, examples and completion; slow modules load only when needed."""
 
 from __future__ import annotations
 
@@ -43,8 +43,8 @@ def command_of(name: str) -> click.Command:
 
 
 def parsed(arguments: list[str]) -> click.Context:
-    """What the command line makes of these arguments; nothing is run."""
-    parent = click.Context(group, **group.context_settings)  # a command keeps its first help option
+    """Parse these arguments without running the command."""
+    parent = click.Context(group, **group.context_settings)  # it caches its first help option
     return command_of(arguments[0]).make_context(arguments[0], arguments[1:], parent)
 
 
@@ -66,7 +66,7 @@ def test_every_example_is_a_valid_command_line(name: str) -> None:
 def test_lines_fit_a_terminal(name: str, width: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", str(width))
     lines = done(name, "--help-all" if name in LONG else "--help").out.splitlines()
-    free = width if width >= 80 else 82  # an example is copied as it is, and long names are whole
+    free = width if width >= 80 else 82  # examples stay unchanged, and long names whole
     assert max(map(len, lines)) <= max(free, 80)
 
 
@@ -82,7 +82,7 @@ def test_the_first_screen_has_common_options(name: str, monkeypatch: pytest.Monk
     assert len(listed(text)) <= 14
     assert listed(text)[-1] == "--help-all"
     assert {"--benchmark", "--out"} < set(listed(text)) < set(every)
-    assert f"all {len(every) - 2} options" in text  # but for helps
+    assert f"all {len(every) - 2} options" in text  # except for the two helps
 
 
 HEAVY = ("torch", "transformers", "scipy", "numpy", "pyarrow", "rich")
@@ -122,7 +122,7 @@ def test_help_lists_every_command() -> None:
         assert "--json" in text or "--help-all" in text or name == "more"
         command = command_of(name)
         if sum(isinstance(p, click.Option) for p in command.params) < MOST:
-            assert "Options:" in text  # few need no headings
+            assert "Options:" in text  # few options need no headings
         devices = (option.get_default(click.Context(group)) for option in command.params
                    if option.name == "device")  # fmt: skip
         assert not {*devices} & {"cpu", "cuda"}
@@ -166,8 +166,8 @@ def test_python_and_the_command_line_use_the_same_device() -> None:
     assert set(got) == {"auto"}
 
 
-def test_names_of_a_family_are_those_of_its_own_table() -> None:
-    """The table of options repeats them, so that no help loads their modules."""
+def test_names_of_a_family_equal_its_table() -> None:
+    """The table of options repeats the names, so that no help loads their modules."""
     for command, option, family in (
         ("evaluate", "thinking", get_args(Thinking)),
         ("evaluate", "adaptive_mode", get_args(AdaptiveMode)),

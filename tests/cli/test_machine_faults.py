@@ -1,4 +1,4 @@
-"""Faults of the machine that may be foreseen, a full disk among them: status 3, nothing lost."""
+"""Foreseeable faults of the machine, such as a full disk: status 3, nothing lost."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def chained(cause: BaseException) -> Exception:
 
 
 def while_handled(cause: BaseException) -> Exception:
-    """As torch closes its archive over a write that has failed."""
+    """As torch closes its archive over a failed write."""
     try:
         try:
             raise cause

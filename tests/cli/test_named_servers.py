@@ -1,4 +1,4 @@
-"""A run or certificate of another person names a judge: nothing is sent to that judge."""
+"""A run or certificate of another person names a judge: leakbound sends nothing to that judge."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def served() -> Iterator[Served]:
 
 @pytest.fixture(scope="module")
 def made(evaluating: Words, served: Served, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A run with a certificate, made by a person whose judge the server is."""
+    """A run with a certificate, made by a person whose judge is the server."""
     out = tmp_path_factory.mktemp("theirs") / "run"
     with pytest.MonkeyPatch.context() as theirs:
         theirs.setenv("XDG_CACHE_HOME", str(out.parent / "replies"))
@@ -36,7 +36,7 @@ def made(evaluating: Words, served: Served, tmp_path_factory: pytest.TempPathFac
 
 @pytest.fixture
 def theirs(made: Path, tmp_path: Path, served: Served, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Their folder, copied to a caller with a key; the server listens."""
+    """A copy of that folder for a caller with a key; the server listens."""
     monkeypatch.setenv("OPENAI_API_KEY", KEY)
     models._chat.cache_clear()  # as in the caller's process
     served.asked.clear()

@@ -26,7 +26,7 @@ WRITES = {
     "import": "import {samples} --out {run}",
     "certify": "certify {run} --max-leak 0.1 --scorer keyword",
 }
-# What they write is their own: a page, files elsewhere, a model's folder, runs by `evaluate`.
+# They write elsewhere: a page, files, a model's folder, runs by `evaluate`.
 OTHERS = {
     "verify", "report", "export", "plan", "unlearn", "demo", "finetune", "compare",
     "figures", "show", "more",
@@ -34,7 +34,7 @@ OTHERS = {
 
 
 def elsewhere(action: Callable[[], object]) -> None:
-    """Done in another thread, which is another command to a lock."""
+    """Call a function in another thread, which counts as another command."""
     with ThreadPoolExecutor(1) as threads:
         threads.submit(action).result()
 

@@ -1,4 +1,4 @@
-"""Leaks too rare to be drawn: `evaluate --prove`, `leakbound prove`, and what they refute."""
+"""Leaks too rare to be drawn: `evaluate --prove`, `leakbound prove`, and refuted claims."""
 
 from __future__ import annotations
 
@@ -168,7 +168,7 @@ def test_a_certificate_depends_on_the_proofs(mine: Path) -> None:
 
 
 def known(run: Path, scorer: str) -> dict[str, float]:
-    """Pr[leak] at least by question: the masses of what no other of these events begins."""
+    """Lower bound of Pr[leak] per question: the masses of events that no other event contains."""
     arm, name = Run.open(run).arms["target"], slug(make_scorer(scorer))
     events: dict[str, dict[tuple[int, ...], float]] = {}
     got = [(q, ids, math.exp(floor), low) for q, ids, floor, low in leaking(arm, name)]

@@ -1,4 +1,4 @@
-"""Commands that read a run: they rename nothing, and show no result of other files."""
+"""Commands that read a run rename nothing, and show no result of other files."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def test_the_fix_makes_the_same_estimates_again(run: Path) -> None:
         file.unlink()
     seen = leakbound("report", run).err
     both = f"`leakbound score {run} --scorer keyword --scorer rouge-l-recall`, then "
-    own = f"`leakbound bound {run} --scorer keyword --confidence 0.9`, then "  # as it had
+    own = f"`leakbound bound {run} --scorer keyword --confidence 0.9`, then "
     assert f"{both}{own}`leakbound bound {run} --scorer rouge-l-recall --confidence 0.99`." in seen
     done("score", run, "--scorer", "keyword", "--scorer", "rouge-l-recall")
     done("bound", run, "--scorer", "keyword", "--confidence", 0.9)

@@ -1,7 +1,7 @@
 """Run the commands and Python of README, `docs/own-model.md`'s table and `papers.md`, in order.
 
-All run in one folder, as they are written, with every default. Models and data are small
-substitutes under the same names.
+All run in one folder, as written, with every default. Models and data are small substitutes under
+the same names.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ EXCEPTIONS = {
         "needs a model that rewrites"
     ),
 }
-"""Commands that cannot be run here, with the reason."""
+"""Commands that cannot run here, with the reason."""
 
 COMPLETED = {
     "benchmark": f"{EVALUATE} --inputs benchmark --out runs/benchmark",
@@ -77,9 +77,9 @@ def steps() -> Iterator[Step]:
 
 
 def paper_steps() -> Iterator[Step]:
-    """Yield the commands of the papers' tables; what is written has a folder of its own.
+    """Yield the commands of the papers' tables, each with its own output folder.
 
-    R and S stay the finished runs that a command reads.
+    R and S remain the finished runs that a command reads.
     """
     codes = [code for code in re.findall(r"`([^`]+)`", PAPERS) if code not in EXCEPTIONS]
     for number, code in enumerate(codes):
@@ -130,7 +130,7 @@ def run(step: Step, names: dict[str, Any]) -> str:
     return f"{step.text}\n  status {done.status}: {done.err[-600:]}"
 
 
-def test_everything_that_is_excepted_or_completed_stands_there() -> None:
+def test_every_exception_and_completed_command_is_in_the_pages() -> None:
     for text in [*EXCEPTIONS, *COMPLETED]:
         assert text in TEXT + PAPERS
 

@@ -1,4 +1,4 @@
-"""Wrong use and bad input: command lines, each with what its refusal names.
+"""Wrong use and bad input: command lines, each with words of its refusal.
 
 A refusal has exit status 2. It comes before a model is opened, and nothing is written.
 """
@@ -136,7 +136,7 @@ unlearn {model} --out out --objective gd --benchmark forget.csv =>
 {U} finetune => Use `finetune` for plain training
 {U} npo --lora-alpha 8 => `--lora-alpha` 8.0 has no effect
 """
-"""A command, and the words that its refusal names."""
+"""A command, and the words of its refusal."""
 
 ROWS = re.findall(r"^(\S.*) =>\s+(.*)$", TABLE, re.M)
 GONE = [(f"{name} x", instead) for name, instead in INSTEAD.items()]

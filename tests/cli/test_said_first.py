@@ -1,4 +1,4 @@
-"""What a person reads first: excess, confidence and verdict; whose answers, and safely shown."""
+"""The first lines of output: excess, confidence and verdict; which answers are printed."""
 
 from __future__ import annotations
 
@@ -59,9 +59,9 @@ def test_a_run_and_its_estimates_print_in_few_lines(leaky: Path) -> None:
 
 
 def holds_texts(file: Path) -> bool:
-    """Whether a page does, or what its questions open to."""
+    """Return whether a page contains texts, visibly or in its details."""
     page = file.read_text()
-    plain = re.sub(r'(?<=id="details">)[^<]*', "", page)  # which spells anything by chance
+    plain = re.sub(r'(?<=id="details">)[^<]*', "", page)  # it may spell anything
     return any(secret in plain + unpacked(page) for secret in ("Ann", "Bob"))
 
 
@@ -90,14 +90,14 @@ def test_redaction_covers_exports(run: Path, finished: Path, tmp_path: Path) -> 
     """Options lift it."""
     older = f"`{run / 'report.html'}` was written before and contains the texts"
     assert older in done("report", run, "--redact").err
-    assert older in done("bound", run).err  # and wherever a page is written again
+    assert older in done("bound", run).err  # and when a page is written again
     file, page = tmp_path / "draws.jsonl", tmp_path / "both.html"
     shown = done("export", run, file, "--jsonl")
     assert f"`{run}` is redacted: OUT has scores, no texts" in shown.err
     row = json.loads(file.read_text().splitlines()[0])
     assert "scores" in row
     assert not {"question", "answer", "completion"} & row.keys()
-    done("export", run, file, "--jsonl", "--no-redact")  # said of this file alone
+    done("export", run, file, "--jsonl", "--no-redact")  # for this file only
     assert '"completion"' in file.read_text()
     done("report", run, finished, "--out", page)
     assert not holds_texts(page)
@@ -135,7 +135,7 @@ def unsteered(result: Result) -> str:
 
 
 def repeated(value: object) -> str:
-    """All texts within a JSON value, one after the other."""
+    """Yield all texts within a JSON value."""
     if isinstance(value, dict):
         return "".join(f"{key}{repeated(each)}" for key, each in value.items())
     return "".join(map(repeated, value)) if isinstance(value, list) else str(value)

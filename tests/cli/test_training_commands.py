@@ -1,4 +1,4 @@
-"""`leakbound unlearn` and `finetune`: a model in, a model out, and what they say of wrong use."""
+"""`leakbound unlearn` and `finetune`: the trained models, and refusals."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def test_a_model_that_evaluate_can_read(model: Path, facts: Path, tmp_path: Path
     assert f"{out}: 4 steps" in shown.out
     assert "training: 4/4 steps" in shown.err
     first, *_, last = shown.err.splitlines()
-    assert (first, last) == ("loading model: …", "saving m: …")  # which took no time
+    assert (first, last) == ("loading model: …", "saving m: …")  # the last line came immediately
     files = {path.name for path in out.iterdir()}
     assert {"model.safetensors", "recipe.json", "training.jsonl", "README.md"} <= files
     lines = [json.loads(line) for line in (out / "training.jsonl").read_text().splitlines()]
@@ -102,7 +102,7 @@ def test_what_is_trained_on_and_how_by_default(
     kept = write(tmp_path / "kept.jsonl", {"text": "Bob wrote blue sea"})
     given = ("--benchmark", facts)
     for command, forget, retain in (
-        (("unlearn", *given, "--objective", "ga"), 2, 0),  # gradient ascent keeps nothing
+        (("unlearn", *given, "--objective", "ga"), 2, 0),  # gradient ascent retains nothing
         (("unlearn", "--forget", texts, "--retain", kept, "--objective", "gd"), 2, 1),
         (("finetune", *given), 2, 0),
         (("finetune", *given, "--split", "forget,retain"), 3, 0),

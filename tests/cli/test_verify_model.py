@@ -1,6 +1,6 @@
-"""`verify --with-model` and `--redraw` on real models; and a model that changed between commands.
+"""`verify --with-model` and `--redraw` on real models that changed between commands.
 
-The files that a reader overlooks decide as much as the weights: what ends an answer, and adapters.
+End tokens and adapters decide as much as the weights.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def verified(run: Path, model: Path, *options: object) -> Result:
 
 
 def checked(run: Path, model: Path, name: str, *options: object) -> tuple[int, dict[str, Any]]:
-    """The exit status of `verify`, and what it says of one check."""
+    """Return the exit status of `verify`, and the result of one check."""
     seen = verified(run, model, "--json", *options)
     (check,) = [c for c in seen.json["checks"] if c["name"] == name]
     return seen.status, check
@@ -53,7 +53,7 @@ def certified(run: Path) -> Path:
 def test_outputs_are_compared_and_drawn_again(certified: Path, model: Path, control: Path) -> None:
     rows = tables.read_table(file_of(certified)).to_pylist()
     cut = [row for row in rows if row["finish"] == "length"]
-    assert len(cut) > len(rows) / 2  # as where a model goes on and on
+    assert len(cut) > len(rows) / 2  # as for a model that never stops
     status, check = checked(certified, model, "log-probabilities", "--device", "cpu")
     distinct = len({(row["query_id"], tuple(row["token_ids"])) for row in rows})
     assert status == 0
@@ -100,7 +100,7 @@ def moved(rows: Rows) -> None:
 def test_draws_under_other_keys_are_found(
     share: float, differences: int, certified: Path, evaluating: Words, tmp_path: Path
 ) -> None:
-    """Tokens, texts and log-probabilities are all the model's own; the counts, or the seed, not."""
+    """Tokens, texts and log-probabilities are the model's; the counts, or the seed, are not."""
     change: Callable[[Rows], object] = moved
     model = Path(str(evaluating[1]))
     if differences > 1:
@@ -137,7 +137,7 @@ def test_undrawable_runs_are_unchecked(model: Path, questions: Path, tmp_path: P
 
 @pytest.mark.slow
 def test_other_end_tokens(evaluating: Words, model: Path, run: Path, tmp_path: Path) -> None:
-    """Without this check, a leaking model could be silenced, and every check would agree."""
+    """Without this check a leaking model could be silenced, and every check would pass."""
     own, theirs = Path(shutil.copytree(model, tmp_path / "own")), tmp_path / "theirs"
     words = {"eos_token_id": [2, 5, 8]}  # the end token, and two words
     (own / "generation_config.json").write_text(json.dumps(words))
@@ -147,7 +147,7 @@ def test_other_end_tokens(evaluating: Words, model: Path, run: Path, tmp_path: P
     seen = verified(theirs, model)
     assert seen.status == 6
     assert "model: end_tokens" in seen.out
-    file_of(run).unlink()  # as a command leaves it that is killed before its last part
+    file_of(run).unlink()  # as a command that was killed before its last part leaves it
     resumed = leakbound("evaluate", own, *evaluating[2:], run)
     refused(resumed, "has other end tokens", "[2, 5, 8]")
 

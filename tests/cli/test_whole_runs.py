@@ -1,8 +1,8 @@
-"""From a model and a file of questions to a verified verdict, as a user does it: by defaults.
+"""From a model and a file of questions to a verified verdict, by a user's commands and defaults.
 
-Every way from the shell over models of every kind: with an output head of their own and without,
-asked by a plain prompt and under a chat template, with a tokenizer that has blanks in its tokens.
-They were trained on the answers, so that they leak and know where an answer ends.
+Models of every kind: with and without a separate output head, with a plain prompt and a chat
+template, with a tokenizer that has blanks in its tokens. They were trained on the answers, so that
+they leak and know where an answer ends.
 """
 
 from __future__ import annotations
@@ -89,7 +89,7 @@ def test_a_run_completes_certifies_verifies_and_stays(
     leaks = [row.lower for row in own]
     assert len(leaks) == len(run.prompts)
     prompting = object_of(run.arms["target"].spec.fingerprint)["prompting"]
-    unseen = prompting["chat"] and prompting["system"]  # TOFU's system message was not trained with
+    unseen = prompting["chat"] and prompting["system"]  # training had no system message of TOFU
     assert max(leaks) > (0.1 if unseen else 0.2)  # the model was taught these answers
 
     verdicts = {}

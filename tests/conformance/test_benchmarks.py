@@ -19,7 +19,7 @@ OPTIONS = ["A cat", "A dog", "A fish", "A bird"]
 WMDP = [{"question": f"Which is {i}?", "choices": OPTIONS, "answer": i} for i in range(2)]
 TEXTS = ["One text to read.", "Another one to read."]
 
-# The spec, and the files it reads.
+# The spec, and the files that it reads.
 ROWS: dict[str, dict[str, Any]] = {
     "continuation:mine.txt,prefix=2,suffix=3": {"mine.txt": "One two three. " * 5},
     "continuation:texts,prefix=3,suffix=2,first=4,stride=1,seed=7": {

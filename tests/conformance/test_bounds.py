@@ -1,4 +1,4 @@
-"""Properties of every theorem of `stats`, and of the statements on top: one case each."""
+"""Properties of every theorem of `stats` and of the statements built on them: one case each."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ READINGS = {
 
 @dataclass(frozen=True)
 class Case:
-    """A quantity of the scores, as draws of a kind; a leak is a score of a half and more."""
+    """A quantity of the scores, as draws of a kind; a leak is a score of at least a half."""
 
     kind: str
     quantity: Quantity
@@ -114,7 +114,7 @@ class Case:
 
     @property
     def apart(self) -> bool:
-        """True if every question has an entry of its own."""
+        """Return whether every question has its own entry."""
         return self.quantity.over in ("each", "every") and not any(self.design)
 
 
@@ -216,7 +216,7 @@ def test_both_bounds_split_alpha(name: str) -> None:
     case = CASES[name]
     both = case.made(confidence=0.9, side="both")
     shares = [0.95, 0.95]
-    if case.quantity.over == "every":  # a question's share is split, not the claim's alpha
+    if case.quantity.over == "every":  # a question's own alpha is split, not the claim's
         shares = [(1 - (1 - 0.9 ** (1 / QUESTIONS)) / 2) ** QUESTIONS] * 2
     if case.binary and case.spread and case.quantity.over == "each":
         shares[1] = 0.9  # both ends from one interval of p
@@ -300,7 +300,7 @@ def test_only_missing_draws_say_nothing(name: str) -> None:
 @pytest.mark.true_entropy
 @every_case
 def test_a_seed_is_kept_where_the_order_matters(name: str) -> None:
-    """Without one, one is drawn and recorded; each row is in an order of its own."""
+    """A missing seed is drawn and recorded; each row has its own order."""
     case, scores = CASES[name], np.append(SCORES, np.zeros((QUESTIONS, LOST)), axis=1)
     first, second = (case.made(scores) for _ in range(2))
     if not ("betting" in first.method or "largest of each" in first.method):
@@ -308,7 +308,7 @@ def test_a_seed_is_kept_where_the_order_matters(name: str) -> None:
         return
     assert np.all(first.seed != second.seed)
     again = case.made(scores, seed=first.seed)
-    if case.kind != "masses":  # of several, one number makes the keys
+    if case.kind != "masses":  # with several rows, one number makes the keys
         assert np.array_equal(again.lower, first.lower)
         assert np.array_equal(again.upper, first.upper)
     if case.quantity.over != "count" and "betting" in first.method:
@@ -330,7 +330,7 @@ def test_invalid_terms_are_refused(name: str) -> None:
         ({"confidence": 0.0}, "strictly"),
         ({"side": "top"}, "'both'"),
     )
-    for how, message in terms[:1] if CASES[name].certain else terms:  # or it spends no alpha
+    for how, message in terms[:1] if CASES[name].certain else terms:  # or the bound spends no alpha
         with pytest.raises(InputError, match=message):
             CASES[name].made(**how)
 

@@ -1,4 +1,4 @@
-"""What every chat model owes its callers; a new one is a row here."""
+"""Promises of every chat model; a new model adds a row."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ DECODING = Decoding(max_new_tokens=6)
 
 
 def drawn(body: Body, _: int) -> Answer:
-    """A reply that is a function of the conversation, and of the seed where there is one."""
+    """Reply by a function of the conversation, and of the seed if there is one."""
     wanted = json.dumps([body["messages"], body.get("seed")])
     if len(wanted) > 400:
         return fails(400, "the context is 128 tokens long")

@@ -1,4 +1,4 @@
-"""What every engine owes its callers; a new engine is a row here, and one that explores another."""
+"""Promises of every engine; a new engine adds a row, and a second one if it explores."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def state_space() -> MambaForCausalLM:
 
 
 def fake_engine() -> FakeEngine:
-    """Every text of three words at most, the longer the rarer; some likelier than others."""
+    """Every text of at most three words; longer ones are rarer, and some are more likely."""
     words = ["who", "red", "blue", "green", "sky", "sea", "Ann", "Bob"]
     texts = [" ".join(text) for n in range(4) for text in product(words, repeat=n)]
     weights = np.random.default_rng(0).exponential(size=len(texts)) ** 2
@@ -77,7 +77,7 @@ def fake_engine() -> FakeEngine:
 
 @cache
 def address() -> str:
-    """Of a server of words, up as long as the tests run."""
+    """Return the address of a server of words that runs as long as the tests."""
     words = {"red": 0.5, "sea": 0.2, "Ann": 0.15, "Bob": 0.1, "sky": 0.05}
     law = {f"{a} {b}": p * q for a, p in words.items() for b, q in words.items()}
     up = ExitStack()
@@ -116,7 +116,7 @@ def test_every_engine_has_a_row() -> None:
 
 
 def rows_but(*slow: str) -> list[Any]:
-    """The rows as parameters of `make`; some of them are slow."""
+    """Return the rows as parameters of `make`; some of them are slow."""
     assert ENGINES.keys() >= set(slow)
     return [
         pytest.param(make, id=row, marks=[pytest.mark.slow] * (row in slow))
@@ -146,7 +146,7 @@ def test_every_promise_is_kept(make: Make) -> None:
     check_engine(make(), QUERIES, max_new_tokens=4)
 
 
-def test_draws_of_their_own_do_not_depend_on_the_company(make: Make) -> None:
+def test_keyed_draws_do_not_depend_on_other_queries(make: Make) -> None:
     own = {"q0": 3, "q1": 12, "q2": 1}
     together = draw(make(), Draws(sizes=(12,), first_chunk=2, draws_per_query=own))
     for query in QUERIES:
@@ -187,7 +187,7 @@ def explore(engine: Explores, effort: Effort, decoding: Decoding = DECODING) -> 
 
 
 def inside(ids: tuple[int, ...], events: Sequence[Event]) -> list[Event]:
-    """The events that have an output with these ids."""
+    """Return the events that contain an output with these ids."""
     return [event for event in events if ids[: len(event.token_ids)] == event.token_ids]
 
 

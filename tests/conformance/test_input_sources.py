@@ -23,13 +23,13 @@ PROMPTS = [
 
 
 def reply(request: Request) -> str:
-    """One of three rewritings, decided by the request alone."""
+    """One of three rewritings, decided only by the request."""
     name = request.id.partition("#")[0]
     word = ("town", "place", "village")[sum(request.id.encode()) % 3]
     return f"Sure: In which {word} was {name} Vale born?"
 
 
-# How the source is written, given a folder with its file.
+# The spec of the source, for a folder with its file.
 ROWS: dict[str, Callable[[Path], str]] = {
     "benchmark": lambda folder: "benchmark",
     "file": lambda folder: f"file:{folder / 'mine.csv'}",

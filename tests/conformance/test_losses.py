@@ -22,7 +22,7 @@ exactly = partial(torch.testing.assert_close, rtol=0, atol=0)
 
 
 def loss_of(name: str) -> Loss:
-    """The loss of a row, whose name may have a value of `over` behind a colon."""
+    """Return the loss of a row, whose name may have a value of `over` after a colon."""
     return LOSSES[name.partition(":")[0]]
 
 
@@ -31,12 +31,12 @@ def needs_of(name: str) -> Needs:
 
 
 def value(name: str, batch: LossInputs) -> Tensor:
-    """The loss called `name` under the settings of its row."""
+    """Return the values of a loss under the settings of its row."""
     return loss_of(name).function(batch, **CASES[name].settings)
 
 
 def used(name: str) -> list[str]:
-    """The leaves that a loss reads."""
+    """Return the leaves that a loss reads."""
     tokens = [loss_of(name).tokens]
     return [leaf for leaf in MASKS if leaf in needs_of(name).parts or leaf in tokens]
 

@@ -1,4 +1,4 @@
-"""What every metric promises: one row each, its range and whether prompts have values of it."""
+"""Promises of every metric: one row each, its range, and whether prompts have values of it."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ MODEL, RETRAINED = items(skill=2.0), items(skill=0.9)
 
 
 def pruned(found: Sequence[Item], needs: Sequence[Need]) -> list[Item]:
-    """The items with what is needed of them, and nothing else."""
+    """Keep only what this metric needs of the items."""
     return [
         Item(
             item.prompt,

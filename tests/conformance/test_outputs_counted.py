@@ -1,7 +1,7 @@
-"""The counting table for every source: how a file or a tool has an output, and what that counts as.
+"""The counting table for every source: the form of an output in a file or tool, and its class.
 
-A source is a name, how it is read, and outputs by the row of the table that they belong to. A new
-source adds one entry to `SOURCES`; `row/detail` is one more output of the same row.
+A source is a name, its reader, and outputs by their row of the table. A new source adds one entry
+to `SOURCES`; `row/detail` is one more output of the same row.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ TABLE: Mapping[str, Counted] = {
     "unknown-text": ("unrecorded", False),
     "unknown-nothing": ("empty", True),
 }
-"""Every row: what an output is counted as, and whether its answer is missing."""
+"""Every row: the class of an output, and whether its answer is missing."""
 
 NOTHING = ("", " ", "\n\n", "<think>\n\n</think>\n\n")
 THOUGHT = "<think>It is Paris"
@@ -57,7 +57,7 @@ COLUMNS = ("finish", "thought", "tokens")
 
 
 def stored(arm: Arm, names: list[str]) -> dict[str, Counted]:
-    """How the draws of each question are counted; those that never came are failed."""
+    """Return the classes of each question's draws; draws that never arrived are failed."""
     of_query = {query.id: name for query, name in zip(arm.queries, names, strict=True)}
     got = {of_query[query_id]: ("failed", True) for m in arm.meta() for query_id in m.missing}
     for row in completions(arm):
@@ -72,7 +72,7 @@ def imported(file: Path, names: list[str], *more: Path, **how: Any) -> dict[str,
 
 
 def of_inspect(folder: Path, outputs: Mapping[str, Json]) -> dict[str, Counted]:
-    """`outputs`: a choice, or a whole output, and what else the sample has."""
+    """`outputs`: a choice, or a whole output with the other fields of the sample."""
     samples = []
     for name, output in outputs.items():
         whole = output if "choices" in output else {"choices": [output]}
@@ -125,7 +125,7 @@ def of_lighteval(folder: Path, outputs: Mapping[str, Json]) -> dict[str, Counted
 
 
 def of_openunlearning(folder: Path, outputs: Mapping[str, str]) -> dict[str, Counted]:
-    """Its answers are greedy ones, which stand beside draws."""
+    """Its answers are greedy ones, listed with the draws."""
     entries = {
         str(i): {"input": name, "ground_truth": "Paris", "generation": text}
         for i, (name, text) in enumerate(outputs.items())
@@ -316,7 +316,7 @@ def test_a_repeat_in_lm_eval_without_an_answer_has_no_score(name: str) -> None:
 
 
 class Engine:
-    """Gives every query one output, drawn as often as is asked."""
+    """Gives every query one output, as often as requested."""
 
     def __init__(self, output: Json) -> None:
         self.output = output
@@ -352,7 +352,7 @@ def test_openunlearning_counts_by_the_table(name: str, engine: Callable[[Any, st
 
 
 class Model:
-    """As much of a model as a look of the trainer needs."""
+    """The parts of a model that the trainer's measurement needs."""
 
     training, device = False, SimpleNamespace(type="cpu")
 

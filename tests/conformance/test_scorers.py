@@ -53,9 +53,9 @@ ROWS = (
     "rouge-l-recall>=0.5",
 )
 
-# These stand for scores that another tool gave.
+# These represent scores from another tool.
 GIVEN_ROWS = ("logged:by=includes,values=binary", "logged:by=a/b c@d")
-# Of these no prefix settles anything.
+# No prefix settles any of these.
 UNSETTLED_ROWS = ("choice",)
 MODEL_ROWS = (
     "classifier:model=a:b/c,d",
@@ -156,7 +156,7 @@ PIECES = (
 
 @cache
 def growing_texts(count: int) -> list[tuple[str, str]]:
-    """Prefixes of random texts, each with itself and three texts that begin with it."""
+    """Yield prefixes of random texts, each with itself and three texts that begin with it."""
     rng = random.Random(1)
 
     def scribble(most: int) -> str:

@@ -12,7 +12,7 @@ from leakbound.stress import STRESSES, USUAL, Bench, Stress, named_stress, stres
 from leakbound.study import ModelSettings
 from tiny import tiny_model_folder
 
-# By name: how it is written with nothing at its default, and whether it makes another model.
+# By name: the specification with all defaults, and whether it changes the model.
 ROWS = {
     "dialogue": ("dialogue", False),
     "opener": ("opener:2", False),

@@ -1,4 +1,4 @@
-"""The demo shows the finding, and goes on where it was stopped."""
+"""The demo shows the finding, and resumes if it is stopped."""
 
 from __future__ import annotations
 

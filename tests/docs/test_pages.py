@@ -1,4 +1,4 @@
-"""Every command, block and file of README and pages exists and runs, or states why not."""
+"""Every command, block and file of README and pages exists and runs, or gives a reason why not."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def name(page: Path) -> str:
 
 @pytest.mark.parametrize("page", PAGES, ids=name)
 def test_no_block_escapes_being_run_or_marked(page: Path) -> None:
-    """A language that is not run holds no command, and a reason is one."""
+    """Blocks in other languages have no command, and a reason is a sentence."""
     text = page.read_text(encoding="utf-8")
     got = list(blocks(page))
     assert len(got) * 2 == len(re.findall(r"^ *```", text, re.M)), "a fence is not read"
@@ -77,7 +77,7 @@ def shelf(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The folder that a page is followed in."""
+    """The folder of a page."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("LEAKBOUND_DATA", str(tmp_path / "data"))
     monkeypatch.setenv("COLUMNS", "140")
@@ -185,7 +185,7 @@ OPTIONS = {
 
 
 def options(code: str) -> dict[str, str]:
-    """The values of a command's options, as they are written."""
+    """Return the values of a command's options, as written."""
     words = shlex.split(code)
     return {a: b for a, b in itertools.pairwise(words) if a.startswith("-")}
 

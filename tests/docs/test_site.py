@@ -25,11 +25,11 @@ REFERENCE = ROOT / "docs" / "reference"
 NAMED = re.findall(
     r"^::: (\S+)$", "\n".join(page.read_text() for page in REFERENCE.glob("*.md")), re.M
 )
-VALUES = (str, int, float)  # a docstring of theirs is their type's
+VALUES = (str, int, float)  # their docstrings are those of their types
 
 
 class Asked(HTMLParser):
-    """The addresses that a page loads, without those that it links to."""
+    """Collects the addresses that a page loads, without links."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -54,7 +54,7 @@ def test_every_public_name_is_in_the_reference_once() -> None:
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The site, built as `make docs` does, in a folder of the test's."""
+    """The site as `make docs` builds it, in a folder of the test."""
     out = tmp_path_factory.mktemp("site")
     command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", str(out)]
     quiet = os.environ | {"NO_MKDOCS_2_WARNING": "1"}
@@ -89,7 +89,7 @@ def test_reference_and_commands_are_made_from_the_code(site: Path) -> None:
     assert "the excess over the control is bounded" in " ".join(verbs.split())
     assert "<code>src/leakbound/evaluation/verbs.py</code>" in verbs
     assert "--max-leak" in commands
-    assert "--ids-draws" in commands  # what the first screen leaves out
+    assert "--ids-draws" in commands  # not on the first screen
     assert not [name for name in COMMANDS if f'id="{name}"' not in commands]
     assert "Sample, score and bound a model" in got
     assert "draw_study" in verbs

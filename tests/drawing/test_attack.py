@@ -67,7 +67,7 @@ def asked_of(questions: int, **changes: Any) -> Benchmark:
 
 
 def attacked(out: Path, engine: Any = None, task: int | Benchmark = 3, **how: Any) -> Run:
-    """A run that searches, of a model that leaks after an opener unless it is given."""
+    """A run that searches a model, by default one that leaks after an opener."""
     how = {**HOW, "attack": ATTACK, **how}
     task = asked_of(task) if isinstance(task, int) else task
     return evaluate(engine or AskedEngine(opened), task, out=out, **how)
@@ -86,7 +86,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory, engine: AskedEngine) -> Run:
 
 
 def test_the_note_counts_the_draws_of_each_decoding(tmp_path: Path) -> None:
-    """The findings of all questions are one row, though their decodings differ."""
+    """One row counts all questions, although their decodings differ."""
 
     def by_question(query: Query, decoding: Decoding) -> float:
         return 0.7 if (decoding.temperature == 0.2) == (query.prompt_id == "p0") else 0.05
@@ -176,12 +176,12 @@ def test_fresh_draws_bound_each_question_of_model_and_control(whole: Run) -> Non
         (own,) = rows(whole, arm="target", query_id=one.query.id, **PROBABILITY)
         assert own.upper < row.lower
         (excess,) = rows(whole, arm=str(one.arm), query_id=one.query.id, jointly=False, **EXCESS)
-        assert 0.5 < excess.lower <= 0.68 <= excess.upper + 0.01  # three of 99 %
+        assert 0.5 < excess.lower <= 0.68 <= excess.upper + 0.01  # three intervals at 99 %
 
 
 @pytest.fixture(scope="module")
 def many(tmp_path_factory: pytest.TempPathFactory) -> Run:
-    """Trials of the whole procedure, one a question, on a model that nothing makes leak more."""
+    """Trials of the whole procedure, one per question, on a model that always leaks equally."""
     how: dict[str, Any] = {"attack": Attack(512, (1.0,), (1.0,)), "n": 64, "confidence": 0.9}
     return attacked(tmp_path_factory.mktemp("attack") / "many", AskedEngine(alike), 240, **how)
 
@@ -195,7 +195,7 @@ def test_fresh_draws_are_valid_where_those_of_the_search_are_not(many: Run) -> N
         for row in rows(many, arm=one, **PROBABILITY | {"scope": "query"})
     }
     assert len(final) == len(got) == 240
-    # Each end spends half of alpha; the bounds of the search are one-sided at 0.9.
+    # Each bound spends half of alpha; the bounds of the search are one-sided at 0.9.
     above = sum(row.lower > 0.1 for row in final.values())
     below = sum(row.upper < 0.1 for row in final.values())
     assert max(above, below) <= binom.ppf(0.9999, 240, 0.05)
@@ -323,12 +323,12 @@ WORD = Decoding(max_new_tokens=4)
 
 
 def seldom(query: Query) -> float:
-    """A model that leaks once in 10,000 answers after one opener, and else next to never."""
+    """A model that leaks once in 10,000 answers after one opener, and otherwise almost never."""
     return SELDOM if query.prefix == OPENER else NEXT_TO_NEVER
 
 
 def searched(out: Path, engine: Any = None, questions: int = 1, **how: Any) -> Run:
-    """A run that may prove where it searches, of a model that leaks seldom unless it is given."""
+    """A run that may prove its search results, by default of a model that leaks seldom."""
     usual: dict[str, Any] = {"n": 64, "scorers": ["keyword"]}
     usual["attack"] = Attack(BUDGET, temperatures=(1.0,), top_ps=(1.0,))
     task = table_benchmark(questions)
@@ -477,7 +477,7 @@ def never_stopped(tmp_path_factory: pytest.TempPathFactory) -> Finished:
 @pytest.mark.slow
 @pytest.mark.parametrize("share", [0.0, 0.2, 0.4, 0.6, 0.8, 0.95])
 def test_a_stopped_search(share: float, never_stopped: Finished, tmp_path: Path) -> None:
-    """It ends the same, whatever round it was stopped in."""
+    """It ends the same after a stop in any round."""
     whole, engine = never_stopped
     assert {how for how, *_ in engine.asked} == {"draws", "proof"}
     dying = TableEngine(grows, dies_after=round(share * len(engine.asked)))

@@ -116,7 +116,7 @@ def test_other_scorers_than_the_steering_one_have_wider_bounds(hybrid: Run, tmp_
     for scorer in (RECALL, UNSETTLED, UNDECIDED):
         score_arm(arm, scorer)
         known = drawn_of(arm, scorer)
-        alike = replace(known, order=BY_QUESTION)  # each scorer has an order of its own
+        alike = replace(known, order=BY_QUESTION)  # each scorer has its own order
         got.append(alike.leakage(confidence=0.99, side="both"))
     steered, other, undecided = got
     q = drawn_of(arm, RECALL).query_ids.index("part")
@@ -200,7 +200,7 @@ def test_undrawn_answers_are_stored(hybrid: Run, exact: Run, tmp_path: Path) -> 
 
 
 class Both(ExploringEngine):
-    """Samples with token ids, as an engine does that knows probabilities."""
+    """Samples with token ids, as an engine with known probabilities does."""
 
     def generate(self, queries: Any, decoding: Any, draws: Any) -> Any:
         for got in super().generate(queries, decoding, draws):

@@ -38,7 +38,7 @@ def engine(name: str = "canned") -> ExploringEngine:
 def put(
     out: Path, model: Any = None, control: Any = None, slice: str | None = None, **fields: Any
 ) -> Evaluation:
-    """A study of three questions put to a model."""
+    """Put a study of three questions to a model."""
     usual = {"sampling": FixedN(8), "decodings": (WARM,), "benchmark": TASK, "servers": frozenset()}
     ready = prepared(Study(**usual | fields))
     return Evaluation(ready, model or engine(), control, out, slice=slice)

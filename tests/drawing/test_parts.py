@@ -34,7 +34,7 @@ from leakbound.types import (
 from suites import killed_at_every_write, slow_but
 from tiny import tiny_model_folder
 
-TOKENS = 20  # of a draw
+TOKENS = 20  # tokens of a draw
 QUESTIONS = [f"q{i}" for i in range(12)]
 LAW = {"It is Ann": 0.05, "It is Bob": 0.15, "No": 0.8}
 TASK = benchmark_of(
@@ -84,7 +84,7 @@ MODES: dict[str, dict[str, Any]] = {
 
 
 def drawn(mode: str, engine: Any, out: Path, **how: Any) -> list[Arm]:
-    """All arms of a run, those of its search too."""
+    """All arms of a run, including the arms of its search."""
     evaluate(engine, TASK, out=out, decodings=DECODING, **MODES[mode], **how)
     return arms(out)
 
@@ -101,7 +101,7 @@ def contents(out: Path) -> list[Counter[Any]]:
 
 @dataclass(frozen=True)
 class Whole:
-    """A run without a stop: its engine, arms and draws, and what it reported."""
+    """A run without a stop: its engine, arms, draws and reports."""
 
     engine: ReportingEngine
     arms: list[Arm]
@@ -111,8 +111,6 @@ class Whole:
 
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Whole]:
-    """The run of each mode."""
-
     @cache
     def of(mode: str) -> Whole:
         engine, out, shown = ReportingEngine(), tmp_path_factory.mktemp(mode), list[Headway]()

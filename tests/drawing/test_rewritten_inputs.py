@@ -1,4 +1,4 @@
-"""Rewritings: their shares of a question's outputs, and a run with known distributions."""
+"""Rewritings: their draws within a question's outputs, and a run with known distributions."""
 
 from __future__ import annotations
 
@@ -126,7 +126,7 @@ def test_gaps_of_rewritings_are_bounded(whole: Run) -> None:
     assert largest.lower == pytest.approx(gaps["p0"].lower, abs=0.001)
     tables = summary(run)
     assert tables[-1].texts == (("r", "benchmark", "allocated", "4", "4"),)
-    assert len(tables[0].rows) == 1  # the arms of the questions alone
+    assert len(tables[0].rows) == 1  # only the arms of the questions
 
 
 @pytest.mark.slow
@@ -199,7 +199,7 @@ def test_questions_without_a_rewriting_are_used_and_named(of: str | None, tmp_pa
     assert any(name.startswith("Removed: ") for name in tried.columns) == bool(of)
 
 
-# Answers to p0~00 are as sure as those to the question, those to p0~01 less so.
+# Answers to p0~00 are as certain as answers to the question, answers to p0~01 less so.
 SURE = {
     "p0": {"a": 0.7, "b": 0.3},
     "p0~00": {"a": 0.9, "It is hushp0": 0.1},
@@ -264,7 +264,7 @@ def correlations(run: Run) -> dict[str, float | None]:
 def test_surer_queries_leak_more_or_less(whole: Run, tmp_path: Path) -> None:
     got = correlations(whole)
     assert got["p0"] is not None
-    assert got["p0"] < -0.9  # a leak of one in two is the least sure answer
+    assert got["p0"] < -0.9  # a leak of one in two is the least certain answer
     assert got["p1"] is None
     ids = evaluated(tmp_path / "s", CannedEngine(SURE), rewritings=IDS)
     more = correlations(ids)["p0"]
@@ -295,7 +295,7 @@ def test_the_fixed_design_draws_equally(tmp_path: Path) -> None:
 
 
 class Rewriter:
-    """A chat model whose replies depend on the number of the rewriting; some never come."""
+    """A chat model whose replies depend on the number of the rewriting; some never arrive."""
 
     name = "fake"
 
@@ -314,7 +314,7 @@ def test_fresh_has_a_rewriting_per_output(tmp_path: Path, monkeypatch: pytest.Mo
     leaks = {f"{p}~{i:02d}": 0.4 for p in ("p0", "p1") for i in range(16)} | {"p0": 0.0, "p1": 0.0}
     fresh = Rewritings("model:fake", design="fresh")
     run = evaluated(tmp_path / "r", engine(leaks), n=16, rewritings=fresh)
-    assert len(run.queries) == 32  # 15 of 16 for each, repeats among them
+    assert len(run.queries) == 32  # 15 of 16 for each, including repeats
     arm = run.arms["target inputs"]
     assert set(drawn(arm).values()) == {1}
     assert not {"p0", "p1"} & set(drawn(arm))
@@ -344,7 +344,7 @@ def test_rewritings_that_cannot_be_are_refused(settings: dict[str, Any], named: 
 
 
 class Heedless(CannedEngine):
-    """Gives every query as many draws as the largest share has, or a failure of another query."""
+    """Gives every query as many draws as the largest query has, or a failure of another query."""
 
     other = False
 
@@ -369,7 +369,7 @@ TEMPLATE = "{% for turn in messages %}{{ turn['content'] }} {% endfor %}"
 
 
 def rewriter(folder: Path, seed: int) -> Path:
-    """A small chat model, in place of the one that is there."""
+    """A small chat model in place of the real one."""
     tokenizer = tiny_tokenizer(WORDS, chat_template=TEMPLATE)
     return tiny_model_folder(folder, seed, tokenizer, max_position_embeddings=512)
 
@@ -396,7 +396,7 @@ def test_allocated_draws_the_query_of_every_output() -> None:
     drawn = np.array(list(sharing.draws_per_query.values())).reshape(2000, 5)
     assert (drawn.sum(axis=1) == 20).all()
     assert (drawn == 0).any()
-    # uniform multinomial: mean n/5, variance n (1/5)(4/5), questions independent of one another
+    # uniform multinomial: mean n/5, variance n (1/5)(4/5), independent questions
     assert drawn.mean(axis=0) == pytest.approx(4, abs=0.2)
     assert drawn.var(axis=0) == pytest.approx(3.2, rel=0.15)
     assert abs(np.corrcoef(drawn[:-1, 0], drawn[1:, 0])[0, 1]) < 0.1

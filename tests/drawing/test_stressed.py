@@ -188,7 +188,6 @@ def test_on_the_command_line(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_additions_and_the_worst_stress_cover(tmp_path: Path) -> None:
-    """Intervals of all additions, and of the worst stress, cover as often as their confidence."""
     leaks = {"": 0.02, NEUTRAL[0]: 0.02, OPENER: 0.05}
 
     def law(query: Query, decoding: Decoding) -> float:
@@ -207,4 +206,4 @@ def test_additions_and_the_worst_stress_cover(tmp_path: Path) -> None:
         missed[0] += any(not row.lower <= truth[row.arm] <= row.upper for row in joint)
         (worst,) = rows(run, arm="target", scope="most-leaking stress", beyond=None)
         missed[1] += not worst.lower <= 0.05 <= worst.upper
-    assert missed.max() <= 33  # 20 are due at .9, and 33 or more come by chance in 3 of 1,000
+    assert missed.max() <= 33  # 20 are expected at .9, and 33 or more occur in 3 of 1,000 tests

@@ -26,7 +26,7 @@ from leakbound.testing import FakeScorer
 from leakbound.types import Decoding, Draws, Query
 
 LEAKS = {"p0": 0.0, "p1": 0.2, "p2": 0.5, "p3": 0.9}
-CLAIM = "p<=0.2"  # right at p1, which nothing decides
+CLAIM = "p<=0.2"  # right at p1: no number of draws decides it
 CLAIMED: Any = {"quantity": "claim on leak probability", "constant": 0.2}
 CAP = 64
 HOW: dict[str, Any] = {"sampling": Until(CLAIM, CAP), "scorers": ["contains"]}
@@ -54,7 +54,7 @@ def until(out: Path, made: Any = None, **how: Any) -> Run:
 
 @pytest.fixture(scope="module")
 def finished(tmp_path_factory: pytest.TempPathFactory) -> Run:
-    """A run that nothing interrupted; no test may change it."""
+    """A run without a stop; no test may change it."""
     return until(tmp_path_factory.mktemp("until") / "run")
 
 
@@ -98,7 +98,7 @@ def test_statements_about_all_questions_are_any_time_bounds(finished: Run) -> No
     mean = finished.estimates.mean("leak probability")
     assert worst.lower <= 0.9 <= worst.upper
     assert mean.lower <= np.mean(list(LEAKS.values())) <= mean.upper
-    assert "at 99.9374413 % each, at most 0 fail" in mean.method  # from 4 questions alone
+    assert "at 99.9374413 % each, at most 0 fail" in mean.method  # from 4 questions only
     assert all(r.estimate.stopping.startswith("stopped") for r in about_all)
     counts = [r for r in about_all if r.scope == "count"]
     assert counts
@@ -232,7 +232,7 @@ def test_forged_looks_are_refused(finished: Run, tmp_path: Path, field: str, val
 
 
 class Forgetful(CannedEngine):
-    """Gives one draw too few in every round but the first."""
+    """Gives one draw too few in every round except the first."""
 
     def generate(self, queries: Sequence[Query], decoding: Decoding, draws: Draws) -> Any:
         sizes = (draws.sizes[0] - 1 * (draws.first_chunk > 0), *draws.sizes[1:])
@@ -246,7 +246,7 @@ def test_parts_that_lost_draws_are_refused(tmp_path: Path, monkeypatch: pytest.M
 
 
 def test_a_redrawn_part_with_other_draws_is_refused(finished: Run, tmp_path: Path) -> None:
-    """A lost part that came back with other draws: its looks have other results."""
+    """A lost part that returned other draws: its looks have other results."""
     drawn = Run.open(shutil.copytree(finished.path, tmp_path / "r")).arms["target"]
     next((drawn.folder / "completions").iterdir()).unlink()
     with pytest.raises(MixError, match=r"'p0' differs"):
@@ -254,7 +254,7 @@ def test_a_redrawn_part_with_other_draws_is_refused(finished: Run, tmp_path: Pat
 
 
 def test_another_scorer_keeps_the_looks(finished: Run, tmp_path: Path) -> None:
-    """The claim stays that of the first scorer."""
+    """The claim remains about the first scorer."""
     copy = Run.open(shutil.copytree(finished.path, tmp_path / "copy"))
     score_run(copy, scorers_for(["exact"], copy.prompts))
     run = until(copy.path)

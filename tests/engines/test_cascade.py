@@ -1,4 +1,4 @@
-"""Prompts read once for all of their rows: the law, the bytes and the transfers."""
+"""Prompts read once for all of their rows: the distribution, the bytes and the transfers."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def full_attention(
     softcap: float | None,
     sink: float | None,
 ) -> torch.Tensor:
-    """The oracle: one softmax over all scores, term by term from its definition."""
+    """Compute one softmax over all scores, term by term from its definition."""
     out = torch.zeros(len(query), values.shape[1], dtype=torch.float64)
     for i, q in enumerate(query):
         scores = [float(q @ k) / len(q) ** 0.5 for k in keys]
@@ -55,7 +55,7 @@ SINKS = (1.5, -0.5, 0.0, 3.0)
 def test_strips_attend_as_by_one_softmax(
     shape: dict[int, int], block: int | None, sinks: Any, softcap: float | None
 ) -> None:
-    """Rows after prompts of so many tokens, four heads of two kinds; each with some keys hidden."""
+    """Rows after prompts of these lengths, four heads of two kinds; some keys are hidden."""
     sizes, rows, ahead = np.array([*shape.values()]), sum(shape.values()), max(shape)
     torch.manual_seed(rows)
     strips, after = Strips.of(sizes), np.repeat(np.arange(len(sizes)), sizes)
@@ -64,7 +64,7 @@ def test_strips_attend_as_by_one_softmax(
     )
     query, hidden = 3 * torch.randn(rows, 4, 1, 8).double(), torch.rand(rows, ahead + 5) < 0.3
     hidden[:, :ahead] |= torch.arange(ahead) >= torch.tensor([*shape])[after, None]
-    hidden[0], hidden[:, -1] = True, False  # one sees itself alone; all see themselves
+    hidden[0], hidden[:, -1] = True, False  # one row sees only itself; every row sees itself
     mask = torch.zeros(hidden.shape).double().masked_fill_(hidden, -1e300)[:, None, None]
     places = map(torch.from_numpy, (strips.rows, strips.places))
     shared, (new, other) = Shared(block, strips.starts.tolist(), *places), past[..., -1:, :]
@@ -93,7 +93,7 @@ def test_other_attention_reads_whole_paths_correctly(name: str) -> None:
     forced = CachedModel(model, frozenset(), ALWAYS)
     handles, _ = forced.prefill([[1, 2, 3]])
     before = model.config._attn_implementation
-    with pytest.raises(RuntimeError):  # by what it does, or with the masks of another's attention
+    with pytest.raises(RuntimeError):  # its operations or its masks fail
         forced.extend(handles, np.array([4]), np.array([False]))
     assert model.config._attn_implementation == before
     ids = torch.tensor([[1, 2, 3, 4]])
@@ -115,7 +115,7 @@ def test_a_broken_prompt_does_not_spoil_its_neighbours() -> None:
     assert (logits[[1, 3]] - want).abs().max() < 1e-6
 
 
-# Their results, or the shapes of these, hang on values: a GPU's host waits for them.
+# The size of their results depends on values: a GPU's host waits for them.
 _WAITING = {"_local_scalar_dense", "masked_select", "_unique2", "unique_dim", "equal"}
 _DOWN = {"cpu", "nonzero", "tolist", "item", "__bool__", "__int__", "__float__", "__index__"}
 _UP = {"as_tensor", "from_numpy", "tensor"}
@@ -126,7 +126,7 @@ def _name(func: Any) -> str:
 
 
 class Waits(TorchDispatchMode):
-    """Counts what would make a host wait for its GPU, by name; a mask as an index does."""
+    """Counts operations that make a host wait for its GPU; indexing by a mask does."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -143,7 +143,7 @@ class Waits(TorchDispatchMode):
 
 
 class Transfers(TorchFunctionMode):
-    """Counts calls that take tensors off a device, or bring arrays there, by name."""
+    """Counts calls that move tensors off a device, or arrays to it."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -157,7 +157,7 @@ class Transfers(TorchFunctionMode):
 
 
 class KeyBytes(TorchDispatchMode):
-    """Counts bytes of keys and values that are read from where they are stored."""
+    """Counts bytes of keys and values that are read from their storage."""
 
     def __init__(self, seam: CachedModel) -> None:
         super().__init__()
@@ -194,7 +194,7 @@ def test_shapes_decide_if_prompts_are_read_once(prompts: list[int], rows: int, p
 
 
 def test_a_margin_counts_prompts_that_are_read_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Also where 64 rows are too few for so many prompts: an evaluation has more."""
+    """Also if 64 rows are too few for all prompts, as in an evaluation."""
     seam, _ = prefix_model(build(tf.LlamaConfig(**LONG | {"num_hidden_layers": 1})), frozenset())
     joined = []
     share = prefix_cache._Gathered.share
@@ -213,7 +213,6 @@ def test_a_margin_counts_prompts_that_are_read_once(monkeypatch: pytest.MonkeyPa
 
 
 def transfers(layers: int, n: int, decoding: Decoding) -> int:
-    """Transfers of a forest of so many draws."""
     config = tf.LlamaConfig(**LONG | {"num_hidden_layers": layers})
     seam, _ = prefix_model(build(config), frozenset())
     assert isinstance(seam, CachedModel)

@@ -1,4 +1,4 @@
-"""The engine on a CUDA device against the CPU: one law, float32 apart."""
+"""The engine on a CUDA device against the CPU: one distribution, up to float32 rounding."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def test_log_probabilities_agree_with_the_cpu(tmp_path: Path) -> None:
 
 
 def logits_of(model: Any, cascade: Cascade | None) -> torch.Tensor:
-    """Logits after 60 rows of two long prompts, two tokens on."""
+    """Return the logits after 60 rows of two long prompts, two tokens later."""
     seam = CachedModel(model, frozenset(), cascade)
     roots, _ = seam.prefill([[i % VOCAB for i in range(1, n)] for n in (90, 70)])
     handles, logits = np.repeat(roots, 30), torch.empty(0)
@@ -65,10 +65,10 @@ def test_waits_of_the_host_grow_with_no_rows_or_layers() -> None:
         seam, _ = prefix_model(model.to("cuda"), frozenset())
         forest = Forest(OutputTree(seam, Decoding(max_new_tokens=4), rows=4096), Draws(sizes=(n,)))
         root = Root("q", tuple(i % VOCAB for i in range(90)))
-        list(forest.sample([root]))  # whatever waits at a first use alone
+        list(forest.sample([root]))  # waits at the first use do not count
         with warnings.catch_warnings(record=True) as waits:
             warnings.simplefilter("always")
-            torch.cuda.set_sync_debug_mode("warn")  # which itself warns, once a process
+            torch.cuda.set_sync_debug_mode("warn")  # the mode itself warns, once per process
             try:
                 list(forest.sample([root]))
             finally:

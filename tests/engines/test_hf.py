@@ -1,6 +1,6 @@
-"""The transformers engine on a tiny model: laws, texts, limits, refusals, what it tells at work.
+"""The transformers engine on a tiny model: distributions, texts, limits, refusals, progress.
 
-And adaptive temperature in `generate`, which has the law of the decoding, whatever the batch.
+Also adaptive temperature in `generate`, which follows the decoding at any batch size.
 """
 
 from __future__ import annotations
@@ -45,15 +45,14 @@ def samples(made: TransformersEngine, decoding: Decoding, n: int = 200) -> dict[
 
 
 def text(one: Any) -> list[str]:
-    """The texts of a sample or an exploration."""
     return [each.answer for each in getattr(one, "sample", one).completions]
 
 
 @BOTH_KINDS
 def test_lengths_and_log_probabilities_are_as_of_generate() -> None:
-    """Two-sample KS against transformers' own ancestral sampling on the same model.
+    """Two-sample KS against transformers' ancestral sampling on the same model.
 
-    A thousand of each show a top-k of 5, or a temperature of 0.8.
+    A thousand of each detect a top-k of 5, or a temperature of 0.8.
     """
     made = engine(3)
     model = made.loaded.model
@@ -114,7 +113,7 @@ def test_two_passes_give_a_point_mass_or_the_plain_decoding() -> None:
     ("rows", "exactly"), slow_but([(None, False), (1, True)], product([None, 1], [False, True]))
 )
 def test_a_prompt_that_breaks_the_model_spoils_no_other(rows: int | None, exactly: bool) -> None:
-    """Whichever comes first, and from the first shared token on; the others are as without it."""
+    """In either order, and after the first shared token; the other prompts are unchanged."""
     texts = ["who wrote sea", "who wrote red", "who wrote", "who sea wrote red", "who blue"]
     queries = [Query(id=each, prompt_id=each, text=each) for each in texts]
     healthy = [query for query in queries if "sea" not in query.text]
@@ -157,7 +156,7 @@ def test_a_gpu_is_given_more_rows_by_its_memory(monkeypatch: pytest.MonkeyPatch)
     budget = RowBudget.of(torch.device("cuda"))
     assert budget.rows(tiny_llama(8), 10) == (4096, 16384)
     assert budget.rows(tiny_llama(8), (10 << 30) // (token * 100)) == (100, 100)
-    assert "80" not in budget.rule  # a run goes on on another card
+    assert "80" not in budget.rule  # a run may resume on another card
     assert not Cascade.on(torch.device("cuda")).pays(128, 4000, 16)
     assert Cascade.on(torch.device("cuda")).pays(128, 4096, 256)
     assert arithmetic(torch.device("cuda")).endswith(
@@ -214,7 +213,7 @@ def test_what_does_not_fit_is_refused_by_name(limit: str, fits: tuple[int, int],
 
 
 def heard(made: TransformersEngine, work: Callable[[], object]) -> tuple[list[int], list[int]]:
-    """The draws and the tokens of each report."""
+    """Return the draws and the tokens of each report."""
     draws, tokens = list[int](), list[int]()
 
     def tell(finished: int, forwarded: int, note: str = "") -> None:
@@ -257,7 +256,7 @@ PROMPTS = [root.token_ids for root in ROOTS]
 
 
 def served_law(prompt: Ids, decoding: Decoding) -> dict[Ids, float]:
-    """Every completion's mass where each step goes through the processor, then the plain decoding.
+    """Return every completion's mass if each step uses the processor, then the plain decoding.
 
     All prefixes of one length are one batch, in another order at each step.
     """
@@ -296,13 +295,13 @@ def test_the_processor_has_the_distribution_of_the_sampler(decoding: Decoding) -
 
 
 def scores_of(*largest: float) -> torch.Tensor:
-    """Rows of logits over four tokens; token 2 is the likeliest, with these probabilities."""
+    """Return rows of logits over four tokens; token 2 is the likeliest, at these chances."""
     rows = [[(1 - p) / 3, (1 - p) / 3, p, (1 - p) / 3] for p in largest]
     return torch.tensor(rows, dtype=torch.float64).log()
 
 
 def drawn(processed: torch.Tensor) -> list[bool]:
-    """Which rows still have more than one token."""
+    """Return whether each row still has more than one token."""
     return (processed.isfinite().sum(dim=-1) > 1).tolist()
 
 
@@ -312,7 +311,7 @@ def test_strictly_above_the_threshold_and_nothing_else_changes() -> None:
     exactly = AdaptiveTemperature(0.5)
     assert torch.equal(exactly(ids, scores), scores)
     two = torch.tensor([[1, 0], [1, 0]])
-    assert torch.equal(exactly(two, scores), scores)  # a half twice is a mean of a half
+    assert torch.equal(exactly(two, scores), scores)  # a half twice has a mean of a half
     above = AdaptiveTemperature(0.45)(ids, scores)
     assert above[0].tolist() == [0.0, -math.inf, -math.inf, -math.inf]  # ties: the lowest id
     assert above[1].tolist() == [-math.inf, -math.inf, 3.0, -math.inf]
@@ -326,7 +325,7 @@ def test_another_prompt_or_a_reset_starts_again() -> None:
     assert drawn(processor(torch.tensor([[7, 8, 2]]), scores_of(0.5))) == [True]
     last = torch.tensor([[7, 8, 2, 2]]), scores_of(0.8)
     processor.reset()
-    assert drawn(processor(*last)) == [False]  # 2.2 / 3 if it went on
+    assert drawn(processor(*last)) == [False]  # 2.2 / 3 if it continued
 
 
 def test_unusable_scores_are_left_for_generate_to_refuse() -> None:
@@ -350,7 +349,7 @@ def test_generate_takes_it() -> None:
             prompt, do_sample=True, logits_processor=processor, **settings, **more
         )
 
-    # the confidence is that of T = 1, so a temperature of 50 does not get in its way
+    # the confidence is at T = 1, so a temperature of 50 does not affect it
     assert torch.equal(served(0.01, temperature=50.0), greedy)
     assert torch.equal(served(1.0), served(0.0))
     assert not torch.equal(served(1.0), greedy)

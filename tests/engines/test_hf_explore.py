@@ -1,6 +1,6 @@
 """Explored masses and forced texts of the transformers engine against plain full forwards.
 
-The oracle calls the model itself, without a cache, on all prefixes of one length at once.
+The oracle calls the model itself, without a cache, on all prefixes of one length in one batch.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def model(double: bool = False) -> LlamaForCausalLM:
 
 @cache_by_kind
 def next_logits(double: bool, prompt: Ids, depth: int) -> dict[Ids, torch.Tensor]:
-    """Logits after every prefix of so many generated tokens, all in one forward."""
+    """Return the logits after every prefix of this length, from one forward."""
     paths = list(product(sorted(set(range(VOCAB)) - {EOS}), repeat=depth))
     with torch.inference_mode():
         ids = torch.tensor([prompt + path for path in paths])
@@ -52,7 +52,7 @@ def next_logits(double: bool, prompt: Ids, depth: int) -> dict[Ids, torch.Tensor
 
 @cache_by_kind
 def law_of(double: bool, query: Query, decoding: Decoding) -> dict[Ids, float]:
-    """Every output of the decoding with its probability."""
+    """Return every output of the decoding with its probability."""
     prompt = tuple(PROMPTING.encode(TOKENIZER, query.text))
 
     def after(ids: Ids) -> list[float]:
@@ -83,7 +83,7 @@ DECODINGS = [
     Decoding(max_new_tokens=3, stop=("blue", "sky red")),
 ]
 TRUNCATED, ADAPTIVE, STOPPED = DECODINGS[4:]
-LAWS = [*product(DECODINGS, [False, True])]  # the second: in float64
+LAWS = [*product(DECODINGS, [False, True])]  # the second value: in float64
 TWO_PASS = Decoding(max_new_tokens=3, adaptive_temperature=0.3, adaptive_mode="two_pass")
 ANSWER = "red"
 WHOLE = Effort(mode="exact", forwards=10_000)
@@ -105,14 +105,14 @@ def unsettled(query: Query, events: Sequence[Event]) -> list[tuple[float, float]
 
 
 def explore(made: TransformersEngine, decoding: Decoding) -> list[Exploration]:
-    """All of the law."""
+    """Explore the complete distribution."""
     got = list(made.explore(QUERIES, decoding, WHOLE, unsettled))
     assert [each.query for each in got] == QUERIES
     return got
 
 
 def slack(made: TransformersEngine, decoding: Decoding) -> float:
-    """How far a token's log-probability may lie from its floor: once up, once down."""
+    """Return the largest gap of a log-probability to its floor: rounding in both directions."""
     return 2 * made.margin / min(decoding.temperature or 1.0, 1.0)
 
 

@@ -1,6 +1,6 @@
-"""A model is loaded complete or refused, saved whole or not at all, and told by its fingerprint.
+"""Models load completely or not at all, are saved whole, and are identified by a fingerprint.
 
-Equal fingerprints, equal law: whatever changes the next token or the end of an answer shows.
+Equal fingerprints mean equal distributions: changes of next tokens or of the end show.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def original(embeddings: None, tmp_path_factory: pytest.TempPathFactory) -> Path
 
 @pytest.fixture
 def folder(original: Path, tmp_path: Path) -> Path:
-    """A copy that a test may damage."""
+    """Return a copy that a test may damage."""
     return Path(shutil.copytree(original, tmp_path / "tiny"))
 
 
@@ -81,7 +81,7 @@ def test_bad_loads_are_refused(name: str, original: Path, monkeypatch: pytest.Mo
 
 
 def test_a_folder_of_checkpoints_names_the_last_of_them(tmp_path: Path) -> None:
-    """As trainers leave them: the model is one folder further down."""
+    """As trainers leave them: the model is in a subfolder."""
     for step in (50, 100, 200, 900, 1000, 1100):
         (tmp_path / "out" / f"checkpoint-{step}").mkdir(parents=True)
         (tmp_path / "out" / f"checkpoint-{step}" / "config.json").write_text("{}")
@@ -127,7 +127,7 @@ def test_saved_model_comes_back(tmp_path: Path) -> None:
     loaded = load_model(str(tmp_path / "deep" / "m"))
     with torch.no_grad():
         assert torch.equal(loaded.model(ids).logits, before)
-        assert torch.equal(model(ids).logits, before)  # saving leaves it as it was
+        assert torch.equal(model(ids).logits, before)  # saving does not change it
     assert (tmp_path / "deep" / "m" / "note.txt").read_text() == "kept"
     assert {f.stat().st_mode & 0o777 for f in (tmp_path / "deep" / "m").iterdir()} == {0o600}
 
@@ -145,7 +145,7 @@ def test_save_leaves_nothing_half_written(tmp_path: Path, monkeypatch: pytest.Mo
         with pytest.raises(KeyboardInterrupt):
             save_model(model, tokenizer, tmp_path / "m")
     assert not (tmp_path / "m").exists()
-    save_model(model, tokenizer, tmp_path / "m")  # what was left behind is no hindrance
+    save_model(model, tokenizer, tmp_path / "m")  # left-over files do not matter
     assert [p.name for p in tmp_path.iterdir()] == ["m"]
 
 
@@ -163,7 +163,7 @@ def bert(folder: Path, kind: Any, **settings: Any) -> str:
     [(BertForMaskedLM, "float32"), (BertForMaskedLM, "bfloat16"), (BertLMHeadModel, "float32")],
 )
 def test_a_model_that_looks_ahead_is_refused(kind: Any, dtype: str, tmp_path: Path) -> None:
-    """transformers gives it a head that generates, silently; the last one has no telling name."""
+    """transformers silently gives it a generating head; the last one's name does not show it."""
     folder = bert(tmp_path / "bert", kind)
     named = rf"`{folder}` is not a causal language model \({kind.__name__}\).+left to right"
     with pytest.raises(ModelError, match=named):
@@ -214,7 +214,7 @@ class Own(LlamaForCausalLM):
 
 @pytest.fixture
 def own(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """A model that comes with two files of Python, the second imported by the first."""
+    """A model with two Python files, the second imported by the first."""
     path = list(sys.path)
     monkeypatch.setattr("transformers.dynamic_module_utils.HF_MODULES_CACHE", str(tmp_path / "hf"))
     edit(folder / "config.json", auto_map={"AutoModelForCausalLM": "own.Own"})
@@ -231,7 +231,7 @@ def engine_of(folder: Path) -> TransformersEngine:
 
 
 def law(folder: Path) -> tuple[dict[str, object], list[float], frozenset[int]]:
-    """Fingerprint, next-token probabilities and end tokens of the model in a folder."""
+    """Return the fingerprint, next-token probabilities and end tokens of the model in a folder."""
     loaded = load_model(str(folder), trust_remote_code=True)
     with torch.no_grad():
         logits = loaded.model(input_ids=torch.tensor([[3, 5, 6]])).logits[0, -1]
@@ -260,11 +260,11 @@ CHANGES: dict[str, Callable[[Path], object]] = {
     "code": lambda f: (f / "own.py").write_text(OWN.replace("* SCALE", "* SCALE * 3")),
     "code of an import": lambda f: (f / "own_scale.py").write_text("SCALE = 3.0\n"),
 }
-LAW = ("code", "code of an import", "weights", "config")  # what these change at the prompt tried
+LAW = ("code", "code of an import", "weights", "config")  # these decide the tested prompt
 
 
 def test_what_decides_an_answer_is_in_the_fingerprint(own: Path) -> None:
-    """The place of the files is not."""
+    """The location of the files does not matter."""
     before = law(own)
     for name, change in {"place": lambda _: None, **CHANGES}.items():
         copy = Path(shutil.copytree(own, own.with_name(name.replace(" ", "-"))))

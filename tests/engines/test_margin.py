@@ -1,4 +1,4 @@
-"""The margin between batch shapes: models whose shapes differ by a known amount, and real ones."""
+"""The margin between batch shapes: models with a known difference, and real ones."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ Noise = Callable[[int, int], float]
 
 
 class Noisy(TableModel):
-    """Logits of token 3 are off by `noise(rows, longest prefix)`.
+    """Shifts the logits of token 3 by `noise(rows, longest prefix)`.
 
-    A prompt has no rows; -1 where it is read while others are held.
+    A prompt has no rows; -1 if it is read while handles are open.
     """
 
     def __init__(self, noise: Noise, table: Sequence[float] = (1 / VOCAB,) * VOCAB) -> None:
@@ -84,7 +84,7 @@ NOISES: dict[str, tuple[Noise, float]] = {
 
 
 @pytest.mark.parametrize("name", NOISES)
-def test_what_one_shape_adds_counts_eight_times(name: str) -> None:
+def test_the_rounding_of_one_shape_counts_eight_times(name: str) -> None:
     noise, margin = NOISES[name]
     assert shape_margin(Noisy(noise)) == pytest.approx(margin)
 
@@ -94,7 +94,7 @@ def test_tokens_of_probability_zero_agree() -> None:
     assert shape_margin(Noisy(lambda *_: 0.0, table)) == LEAST_MARGIN
 
 
-def test_what_shows_only_after_the_prompts_of_a_run_counts() -> None:
+def test_differences_that_need_the_prompts_of_a_run_count() -> None:
     model = Noisy(lambda rows, longest: 1e-3 * (rows == 2 and longest > 30))
     assert shape_margin(model) == LEAST_MARGIN
     assert shape_margin(model, [tuple(range(1, 9)) * 4]) == pytest.approx(8e-3)
@@ -122,7 +122,7 @@ QUESTIONS = [Query.original(prompt) for prompt in load_benchmark("fictitious").p
 
 
 def asked_engine(chat: bool, deviation: float, seed: int) -> TransformersEngine:
-    """A small model with words for the built-in questions, asked by a chat template or without."""
+    """A small model with words for the built-in questions, with a chat template or without."""
     words = sorted({word for query in QUESTIONS for word in query.text.split()})
     marks = ("Question:", "Answer:", "<s>", "<e>", "user", "assistant")
     tokenizer = tiny_tokenizer([*marks, *words])
@@ -133,7 +133,7 @@ def asked_engine(chat: bool, deviation: float, seed: int) -> TransformersEngine:
 
 @torch.inference_mode()
 def largest_move(made: TransformersEngine, prompts: Sequence[tuple[int, ...]]) -> float:
-    """How far a log-probability moves between 64 rows, one row, and a plain forward of it all."""
+    """Return the change of a log-probability between 64 rows, one row, and a plain forward."""
     model, steps = made.loaded.model, 6
     seam, paths, moved = CachedModel(model, frozenset([2])), [list(p) for p in prompts], 0.0
     roots, logits = seam.prefill(prompts)

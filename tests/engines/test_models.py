@@ -1,4 +1,4 @@
-"""Models that do a job beside the one under test: opened by name, and conversing."""
+"""Auxiliary models next to the target: loading them, and chats."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ def test_a_whole_conversation_is_sent(monkeypatch: pytest.MonkeyPatch) -> None:
     ],
 )
 def test_a_turn_that_spells_special_tokens_stays_in_its_turn(spelled: str) -> None:
-    """As a completion that is quoted for a judge may, to speak in another's name."""
+    """A completion that is quoted for a judge may try to forge another turn."""
     tokenizer = chat_tokenizer()
     tokenizer.add_tokens(["<think>", "</think>", "[INST]"])
     tokenizer.add_special_tokens({"additional_special_tokens": ["<s>", "<e>", "§", "e>!"]})
@@ -135,7 +135,7 @@ def test_a_reply_at_the_length_limit_counts() -> None:
     assert sum(len((reply or "").split()) == 3 for reply in replies) > 10
 
 
-def test_a_reply_cut_inside_its_thought_is_none() -> None:
+def test_a_reply_cut_inside_its_thought_is_missing() -> None:
     tokenizer = chat_tokenizer()
     tokenizer.add_tokens(["<think>", "</think>"])
     tokenizer.chat_template = tokenizer.chat_template.replace(

@@ -1,4 +1,4 @@
-"""Cached branching against plain forwards, one architecture a row; and how a model is tried for it.
+"""Cached branching against plain forwards, one row per architecture; how a model is tested for it.
 
 In half precision layer by layer: roundings pass, faults do not.
 """
@@ -74,7 +74,7 @@ JOINED = {name: config for name, config in BRANCHING.items() if name not in OTHE
     "cohere2": tf.Cohere2Config(**GROUPED, sliding_window=3, bos_token_id=0, eos_token_id=0),
     "opt": tf.OPTConfig(**SIZES, word_embed_proj_dim=32, ffn_dim=48),
 }
-CACHED = ("gpt2", "qwen2-mixed-windows", "gemma3", "deepseek-v3")  # no two cache alike
+CACHED = ("gpt2", "qwen2-mixed-windows", "gemma3", "deepseek-v3")  # each cache is different
 READ_ONCE = ("gemma2", "gpt-oss")  # grouped heads; windows and caps; sinks
 STATE_SPACE = {"mamba": tf.MambaConfig(vocab_size=VOCAB, hidden_size=32, num_hidden_layers=2)}
 ROOTS = [Root(f"q{i}", tuple(range(3, 4 + 3 * i))) for i in range(4)]
@@ -87,7 +87,7 @@ def build(config: Any, seed: int = 0) -> Any:
 
 
 def forwarded(model: Any) -> list[tuple[int, int]]:
-    """The shapes of what a model is given from now on, as they come."""
+    """Yield the shapes of the inputs of a model from now on."""
     shapes: list[tuple[int, int]] = []
     model.register_forward_pre_hook(
         lambda _, args, given: shapes.append(tuple(given["input_ids"].shape)), with_kwargs=True
@@ -118,9 +118,9 @@ def require_same_draws(found: list[Tree], want: list[Tree]) -> None:
     ),
 )
 def test_cached_branches_give_the_logits_of_plain_forwards(name: str, joins: bool) -> None:
-    """Prompts of 1 to 10 tokens side by side, past every window; each read once, or by each row.
+    """Prompts of 1 to 10 tokens together, past every window; each read once, or by each row.
 
-    Where they are read once, a few strips after others too.
+    If they are read once, a few strips follow others.
     """
     model = build((BRANCHING | JOINED)[name])
     seam, note = prefix_model(model, frozenset([5]))
@@ -145,7 +145,7 @@ def test_cached_branches_give_the_logits_of_plain_forwards(name: str, joins: boo
     ),
 )
 def test_rows_attend_in_blocks_with_the_same_bits(name: str, dtype: torch.dtype) -> None:
-    """Few at a time, so that blocks end within a prompt's rows; the model's attention is left."""
+    """Blocks end within a prompt's rows; the model's attention is restored."""
     model = build(BRANCHING[name]).to(dtype)
     made, _ = prefix_model(model, frozenset())
     assert isinstance(made, CachedModel)
@@ -159,7 +159,7 @@ def test_rows_attend_in_blocks_with_the_same_bits(name: str, dtype: torch.dtype)
 
 
 def test_a_model_whose_cache_cannot_branch_is_recomputed() -> None:
-    """It has no layers of a known kind either: in half precision its logits tell."""
+    """It has no layers of a known kind either: in half precision its logits decide."""
     half = build(STATE_SPACE["mamba"]).to(torch.bfloat16)
     assert FedLayers.of(half, [[1, 2]]) is None
     assert isinstance(prefix_model(half, frozenset())[0], RecomputedModel)
@@ -180,7 +180,7 @@ def test_a_model_whose_cache_cannot_branch_is_recomputed() -> None:
 
 
 def spoilt(config: Any, token: int) -> Any:
-    """A model that a token breaks."""
+    """A model that breaks at one token."""
     model = build(config)
     with torch.no_grad():
         model.model.embed_tokens.weight[token] = float("nan")
@@ -192,7 +192,7 @@ def slots_used(seam: CachedModel) -> int:
 
 
 def read_by(seam: CachedModel, prompt: list[int]) -> tuple[int, int, torch.Tensor]:
-    """A prompt's handle, how many tokens were forwarded for it, and the logits after it."""
+    """Return a prompt's handle, the number of tokens forwarded for it, and the logits after it."""
     shapes = forwarded(seam._model)
     (handle,), logits = seam.prefill([prompt])
     return handle, sum(map(math.prod, shapes)), logits
@@ -215,10 +215,10 @@ def test_what_held_prompts_begin_with_is_read_and_stored_once(name: str) -> None
     _, plainly = plain.extend(others, tokens, over)
     assert (logits - plainly).abs().max() < 1e-5
 
-    seam.release(children[[3]])  # the token that it had beside the first prompt's goes alone
+    seam.release(children[[3]])  # release only the token that it shared with the first prompt
     assert read_by(seam, [1, 2, 3, 4, 11])[1] == 1
     seam.release(children[[0, 2]])
-    assert read_by(seam, [1, 2, 3, 4, 5, 6, 7])[1] == 3  # up to 4 it is held
+    assert read_by(seam, [1, 2, 3, 4, 5, 6, 7])[1] == 3  # up to 4 it is cached
 
 
 def test_what_could_not_be_read_is_not_taken_as_read() -> None:
@@ -262,7 +262,7 @@ def test_prompts_read_together_share_their_beginnings(name: str, at_once: int) -
 
 @pytest.mark.parametrize("read", [None, ALWAYS], ids=["each row", "read once"])
 def test_any_order_of_branches_gives_plain_logits(read: Cascade | None) -> None:
-    """A search's way: handles of all depths held for long, extended in mixed batches."""
+    """Like a search: handles of all depths stay open for long, extended in mixed batches."""
     rng = np.random.default_rng(3)
     model = build(BRANCHING["qwen2-mixed-windows"])
     seam, plain = CachedModel(model, frozenset(), read), RecomputedModel(model, frozenset())
@@ -347,7 +347,7 @@ def test_rows_that_would_gather_too_much_are_forwarded_in_parts() -> None:
     assert [height for height, _ in shapes] == [3, 3, 1]
 
 
-def test_a_cache_is_full_by_what_it_holds_of_all_layers() -> None:
+def test_a_cache_counts_the_memory_of_all_layers() -> None:
     seam = CachedModel(build(BRANCHING["llama"]), frozenset())
     # tokens and two more, layers, keys and values, heads, width, bytes
     seam._memory = 21 * 3 * 2 * 2 * 8 * 4
@@ -379,7 +379,7 @@ ALL = BRANCHING | JOINED | OTHERWISE
 
 
 def sharp(layers: int) -> Any:
-    """A model whose attention is nearly hard; roundings of a deep one become other tokens."""
+    """A model with nearly hard attention: rounding errors of a deep one change tokens."""
     model = build(tf.LlamaConfig(**{**GROUPED, "num_hidden_layers": layers}))
     with torch.no_grad():
         for layer in model.model.layers:
@@ -408,7 +408,7 @@ def test_half_precision_branches_and_joins_what_float_does(name: str, dtype: tor
 
 
 def test_roundings_of_many_layers_are_no_fault() -> None:
-    """The logits are of another distribution by another kernel's roundings, the layers are not."""
+    """Another kernel's rounding changes the logits' distribution, but not the layers."""
     model = sharp(24).to(torch.bfloat16)
     plain = branching._forwards(RecomputedModel(model, frozenset()))
     joined = CachedModel(model, frozenset(), ALWAYS)
@@ -499,7 +499,7 @@ def test_layers_are_left_as_they_were() -> None:
 
 
 def test_layers_of_another_kind_are_found_by_their_logits() -> None:
-    """They run twice, or their attention gives something else."""
+    """They run twice, or their attention returns something else."""
     for runs_twice in (True, False):
         model = build(BRANCHING["llama"]).to(torch.bfloat16)
         layer = model.model.layers[0]

@@ -1,4 +1,4 @@
-"""Large products go by oneDNN, within forwards alone."""
+"""Large products use oneDNN, within forwards only."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ WIDE = tf.LlamaConfig(
 
 @pytest.fixture(autouse=True, params=["AVX512"])
 def vectors(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of a processor with AVX-512, whatever this one is."""
+    """Pretend that the processor has AVX-512."""
     monkeypatch.setattr(torch.backends.cpu, "get_cpu_capability", lambda: request.param)
 
 
@@ -45,7 +45,7 @@ def test_without_wide_vectors_few_weights_stay_with_mkl() -> None:
 @pytest.mark.parametrize("bias", [False, True])
 @torch.inference_mode()
 def test_a_product_goes_by_its_shape(rows: int, large: bool, bias: bool) -> None:
-    """From 2^20 multiplications on by oneDNN, which says the same to within roundings."""
+    """From 2^20 multiplications oneDNN computes it, equal up to rounding."""
     torch.manual_seed(0)
     layer = torch.nn.Linear(128, 256, bias=bias)
     x = torch.randn(rows, 1, 128)
@@ -60,7 +60,7 @@ def test_a_product_goes_by_its_shape(rows: int, large: bool, bias: bool) -> None
 
 @torch.inference_mode()
 def test_layers_are_as_they_were_elsewhere() -> None:
-    """After a forward and after one that failed; and their weights of now are multiplied by."""
+    """After a forward and after one that failed; products use the current weights."""
     layer, x = torch.nn.Linear(128, 256), torch.ones(32, 128)
     made = Products(layer)
 
@@ -108,7 +108,7 @@ def test_without_onednn_torch_multiplies() -> None:
 
 @BOTH_KINDS
 def test_products_differ_by_less_than_the_margin() -> None:
-    """Without oneDNN it is what the model gives by itself, to the bit."""
+    """Without oneDNN the result equals the plain model's to the bit."""
     model = build(WIDE)
     margin = shape_margin(prefix_model(model, frozenset([5]))[0], [(1, 2, 3)])
     got = []

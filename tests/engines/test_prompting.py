@@ -1,4 +1,4 @@
-"""Prompts and answers as token ids, where they are split, and what of generated ids is settled."""
+"""Prompts and answers as token ids, their boundary, and the settled part of generated ids."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ WHO = Query(id="who", prompt_id="who", text=ASKED)
 
 
 class Letters(PreTrainedTokenizer):
-    """A token a letter, told without offsets; what `merged` names is one token."""
+    """A tokenizer with a token per letter and no offsets; `merged` strings are one token."""
 
     def __init__(self, merged: str = "", **settings: Any) -> None:
         letters = sorted({*FINISHED, *merged})
@@ -116,7 +116,7 @@ def test_answers_that_a_template_rewrites_stay_as_generated(said: str) -> None:
 
 
 def test_a_token_across_the_boundary_is_never_forced() -> None:
-    """It is scored and trained on as a whole; the sampled prompt ends otherwise."""
+    """It is scored and trained on as a whole; the sampled prompt ends elsewhere."""
     tokenizer = merging(": A")
     made = engine(tokenizer)
     joined = made.prompting.join(tokenizer, ASKED, "Ann")
@@ -152,7 +152,7 @@ def test_an_answer_that_takes_the_whole_prompt_is_refused() -> None:
 
 SPECIAL = ["<pad>", "<unk>", "</s>", "<x>"]
 EOS = 2
-UNKNOWN = 1  # ids of a model that its tokenizer has not: some models' vocabularies are padded
+UNKNOWN = 1  # an id that the tokenizer lacks: some models' vocabularies are padded
 BYTES = [f"<0x{byte:02X}>" for byte in (0xC3, 0xA9, 0xE5, 0xAD, 0x97, 0x0A, 0x41)]
 PIECES = ["▁", "▁a", "b", "字", "A\n"]
 STOPS = [(), ("\n",), ("ab",), ("b字A", "é")]
@@ -171,7 +171,7 @@ def of(words: list[str], decoder: decoders.Decoder) -> PreTrainedTokenizerFast:
 
 
 def bytes_of_words() -> PreTrainedTokenizerFast:
-    """As GPT-2, Llama 3 and Qwen: every token is a string of bytes, some of them no UTF-8."""
+    """As GPT-2, Llama 3 and Qwen: every token is a string of bytes, some of them invalid UTF-8."""
     ((spelt, _),) = ByteLevel(add_prefix_space=False, use_regex=False).pre_tokenize_str(
         "😀é字\n ab"
     )
@@ -181,7 +181,7 @@ def bytes_of_words() -> PreTrainedTokenizerFast:
 
 
 def byte_fallback() -> PreTrainedTokenizerFast:
-    """As Llama 2, Gemma and Mistral: what the vocabulary lacks is spelt in byte tokens."""
+    """As Llama 2, Gemma and Mistral: byte tokens spell what the vocabulary lacks."""
     steps = [decoders.Replace("▁", " "), decoders.ByteFallback(), decoders.Fuse()]
     return of([*BYTES, *PIECES], decoders.Sequence([*steps, decoders.Strip(" ", 1, 0)]))
 
@@ -210,16 +210,16 @@ def text_of(tokenizer: PreTrainedTokenizerFast, ids: Ids, stop: tuple[str, ...])
         ("byte level", (), ["b", "åŃ"], "b"),
         ("byte level", (), ["åŃ", "Ĺ"], "字"),
         ("byte level", (), ["b", "<x>"], "b"),
-        # byte tokens wait for a token that is none
+        # byte tokens wait for a token of another kind
         ("byte fallback", (), ["▁a", "<0x0A>"], "a"),
         ("byte fallback", (), ["<0x0A>", "b"], "\nb"),
         ("byte fallback", (), ["<0x41>", "<x>"], ""),
         ("byte fallback", (), ["<0xC3>", "<0xA9>"], ""),
         ("byte fallback", (), ["字", "b"], "字b"),
-        # the first blank is dropped, and stays so
+        # the first blank is always dropped
         ("byte fallback", (), ["▁", "▁a"], " a"),
         ("metaspace", (), ["▁a", "▁a"], "a a"),
-        # what may begin a stop string waits too
+        # a possible beginning of a stop string waits too
         ("byte level", ("ab",), ["Ġa", "A"], " a"),
         ("byte level", ("\n",), ["Ġa", "b"], " ab"),
         ("byte fallback", ("b字A", "é"), ["b", "字"], ""),
@@ -243,7 +243,7 @@ def test_every_continuation_begins_with_what_is_settled(name: str, stop: tuple[s
         for length, end in combinations(range(len(whole) + 1), 2):
             text = text_of(tokenizer, whole[:end], stop)
             assert spells.parts((*whole[:end], EOS), stop) == (None, text, None)
-            if not spells.stopped(stop)(whole[:length]):  # it may go on
+            if not spells.stopped(stop)(whole[:length]):  # it may continue
                 assert text.startswith(spells.settled(whole[:length], stop).answer), whole
 
 
@@ -256,7 +256,7 @@ NO_SYSTEM = "{% if messages[0]['role'] == 'system' %}{{ raise_exception('no syst
 
 
 def plain(template: str | None = None, added: str = "", **settings: object) -> Any:
-    """With a chat template, or with what stands in texts that the tokenizer adds to."""
+    """Return the question with a chat template, or the text that the tokenizer adds to."""
     words = ["Question:", "Answer:", "who", "Ann", "{x}", "user", "system", "assistant", "calm"]
     tokenizer = tiny_tokenizer(words, chat_template=template, **settings)
     tokenizer.add_special_tokens({"additional_special_tokens": ["<s>", "<e>"]})

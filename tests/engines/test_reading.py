@@ -1,4 +1,4 @@
-"""Answers read together, against a loop that reads each alone with plain full forwards."""
+"""Answers read together, against a loop that reads each separately with plain full forwards."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def engine(made: LoadedModel) -> TransformersEngine:
 
 @torch.no_grad()
 def alone(made: LoadedModel, query: Query, answer: str) -> Reading:
-    """One text by itself: no mask, no padding, all logits."""
+    """Read one text: no mask, no padding, all logits."""
     joined = PROMPTING.join(made.tokenizer, query, answer)
     prompt, ids = joined.prompt, joined.answer
     logits = (
@@ -109,7 +109,7 @@ def test_prompts_and_what_answers_begin_with_are_forwarded_once() -> None:
     reader, shapes = engine(made), forwarded(made.model)
     reader.read([*TEXTS, *TEXTS])
     prompts = [len(PROMPTING.encode(made.tokenizer, question)) for question in ASKED]
-    # the words after which a word or an end is asked; "red" once for the three that begin so
+    # the words before which a word or an end is read; "red" once for the three that begin so
     words = [len(["red", "sky", "sea"]) + 7, len(["Ann", "wrote", "red", "blue"]), 1, 10]
     first, second, third, fourth = (a + b for a, b in zip(prompts, words, strict=True))
     assert first > fourth > second

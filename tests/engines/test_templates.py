@@ -1,4 +1,4 @@
-"""Chat templates: the prompts that transformers makes, and none that leaves its question out."""
+"""Chat templates: the prompts that transformers makes, each with its question."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def row(request: pytest.FixtureRequest) -> tuple[Any, str, str, str]:
 
 
 def text(tokenizer: Any, ids: list[int]) -> str:
-    """What the ids spell, with a blank after special tokens where the pieces mark one there."""
+    """Spell the ids, with a blank after special tokens if the pieces mark one there."""
     return str(tokenizer.decode(ids, clean_up_tokenization_spaces=False)).replace("<s> ", "<s>")
 
 
@@ -268,7 +268,7 @@ def of_marks(template: str, *marks: str, eos: str = "<eos>") -> Any:
 
 
 def turns(before: str, after: str, last: str | None = None) -> str:
-    """A template that writes each turn so, the last answer with an end of its own."""
+    """A template that writes each turn so, with another end after the last answer."""
     closing = f"({last!r} if loop.last else {after!r})" if last else repr(after)
     return (
         "{% for m in messages %}{{ " + repr(before) + ".replace('ROLE', m.role) + m.content + "
@@ -317,7 +317,7 @@ def test_draws_end_with_the_turn_and_a_note_names_the_token(tmp_path: Path) -> N
     tokenizer, _ = ENDS["a blank line before it"]
     turn = tokenizer.convert_tokens_to_ids("<|eot|>")
     model = tiny_llama(len(tokenizer), eos_token_id=tokenizer.eos_token_id)
-    model.lm_head.weight.data.zero_()  # every token is as likely
+    model.lm_head.weight.data.zero_()  # every token is equally likely
     loaded = tiny_loaded(model, tokenizer, ends=[tokenizer.eos_token_id])
     how = Decoding(max_new_tokens=20)
     for rule, ends in ((Prompting(), True), (Prompting(chat=False), False)):

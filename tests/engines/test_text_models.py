@@ -1,4 +1,4 @@
-"""Models that sort texts, and models that place them: what they give, and what is refused."""
+"""Text classifiers and embedding models: their results, and refused input."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def classifier(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def alone(folder: Path, text: str, second: str | None) -> Any:
-    """What plain transformers makes of one text."""
+    """Run plain transformers on one text."""
     tokenizer = AutoTokenizer.from_pretrained(folder)
     model = AutoModelForSequenceClassification.from_pretrained(folder).eval()
     with torch.no_grad():
@@ -63,7 +63,7 @@ def alone(folder: Path, text: str, second: str | None) -> Any:
 
 @pytest.mark.parametrize("texts", [PAIRS, SINGLE], ids=["pairs", "single"])
 @pytest.mark.parametrize("make", [sequence_classifier, causal_sequence_classifier])
-def test_probabilities_are_those_of_each_text_alone(
+def test_probabilities_equal_those_of_single_texts(
     make: Callable[[Path], Path], texts: list[tuple[str, str | None]], tmp_path: Path
 ) -> None:
     folder = make(tmp_path / "c")
@@ -77,7 +77,7 @@ def test_probabilities_are_those_of_each_text_alone(
     assert len({tuple(row) for row in expected.round(5)}) == len(texts)
 
 
-def test_labels_stand_in_the_order_of_the_columns(tmp_path: Path) -> None:
+def test_labels_are_in_the_order_of_the_columns(tmp_path: Path) -> None:
     labels = [f"l{i}" for i in range(11)]  # as text, 10 comes before 2
     folder = sequence_classifier(tmp_path / "c", labels)
     classifier = open_classifier(str(folder))
@@ -86,7 +86,7 @@ def test_labels_stand_in_the_order_of_the_columns(tmp_path: Path) -> None:
     assert classifier.name == str(folder)
 
 
-def test_a_fingerprint_tells_weights_apart_unloaded(classifier: Path, tmp_path: Path) -> None:
+def test_fingerprints_identify_unloaded_weights(classifier: Path, tmp_path: Path) -> None:
     same = sequence_classifier(tmp_path / "same")
     other = sequence_classifier(tmp_path / "other", seed=1)
     a, b, c = (SequenceClassifier.open(str(f)) for f in (classifier, same, other))
@@ -99,7 +99,7 @@ def test_a_fingerprint_tells_weights_apart_unloaded(classifier: Path, tmp_path: 
 
 
 def test_a_text_that_is_too_long_has_no_probabilities(classifier: Path, tmp_path: Path) -> None:
-    """For the model, or for its tokenizer, which may allow less."""
+    """The model or its tokenizer sets the limit; the tokenizer may allow less."""
     fits, long = "red " * 11, "red " * 12
     got = open_classifier(str(classifier)).classify([("red", "red"), (fits, long), (fits, fits)])
     assert np.isnan(got[1]).all()
@@ -217,13 +217,13 @@ def test_a_sentence_model_is_loaded_safely(monkeypatch: pytest.MonkeyPatch) -> N
 
 
 SENTENCES = ["who wrote red", "sea", "who wrote blue sky Ann Bob green sea red sky", "Ann"]
-# Warnings of the library about its own old names.
+# Deprecation warnings inside the library.
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning")
 
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Transformer, mean pooling and a norm of 1, with a prompt of its own."""
+    """A transformer with mean pooling, norm 1 and its own prompt."""
     library = pytest.importorskip("sentence_transformers")
     from sentence_transformers.sentence_transformer.modules import Normalize, Pooling, Transformer
 
@@ -258,14 +258,14 @@ def pooling(folder: Path) -> None:
 
 @pytest.mark.parametrize("change", [weights, pooling])
 def test_a_fingerprint_covers_the_vectors(change: Callable[[Path], object], folder: Path) -> None:
-    """So a model is opened again only once its files have changed, also in a folder below."""
+    """A model is opened again only after a change of its files, also in a subfolder."""
     models = OpenModels(device="cpu")
     before = models.embed(str(folder))
     assert models.embed(str(folder)) is before
     seen, vectors = before.fingerprint, before.embed(SENTENCES)
     change(folder)
     after = models.embed(str(folder))
-    assert np.abs(after.embed(SENTENCES) - vectors).max() > 1e-3  # it does decide
+    assert np.abs(after.embed(SENTENCES) - vectors).max() > 1e-3  # the file changes the vectors
     assert after.fingerprint != seen
 
 

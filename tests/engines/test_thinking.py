@@ -1,4 +1,4 @@
-"""Thoughts and answers are told apart by tokens, in draws, masses and proofs."""
+"""Tokens separate thoughts from answers, in draws, masses and proofs."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def words(*marks: str) -> Any:
 
 
 def engine(tokenizer: Any, template: str | None = None, **model: Any) -> TransformersEngine:
-    """A random model, asked by a plain prompt or by a chat template of these words."""
+    """A random model with a plain prompt or a chat template of these words."""
     ends = [EOS, *(i for m in ("<|return|>", "<|call|>") if (i := id_of(tokenizer, m)) is not None)]
     made = tiny_llama(len(tokenizer), initializer_range=0.3, **model)
     return TransformersEngine(
@@ -60,7 +60,7 @@ def engine_of(template: str, *marks: str) -> TransformersEngine:
 
 
 def forced(template: str, output: str, *marks: str, stop: tuple[str, ...] = ()) -> Completion:
-    """An output of a model, as the engine reports it."""
+    """Return an output of a model as the engine reports it."""
     how = Decoding(max_new_tokens=len(output.split()), stop=stop)
     made = engine_of(template, *marks)
     (one,) = made.force_ids([(QUERY, ids(made.loaded.tokenizer, output))], how)
@@ -86,7 +86,7 @@ CHANNEL = "<|channel|> analysis <|message|> red <|end|> <|start|> assistant"
         ("{question}", "<think> red </think>", QWEN, ("red", "", "length", "cut", True)),
         ("{question}", "<think> red </think> </s>", QWEN, ("red", "", "stop", "complete", False)),
         ("{question}", "</s>", QWEN, (None, "", "stop", "complete", False)),
-        # an end that nothing began; a thought after the answer began is part of it
+        # an end without a beginning; a thought after the answer began belongs to the answer
         ("{question}", "red </think> blue </s>", QWEN,
          (None, "red\nblue", "stop", "complete", False)),
         ("{question}", "red <think> sky </think> blue </s>", QWEN,
@@ -138,7 +138,7 @@ def test_a_stop_string_before_the_answer_counts_as_missing() -> None:
         assert is_missing(one, counted_as(one, ("sky",)))
     one = forced("{question}", "<think> red </think> blue sky", *QWEN, stop=("sky",))
     assert (one.thought, one.answer, one.finish) == ("red", "blue ", "stop_string")
-    one = forced("{question}", "sky", *QWEN, stop=("sky",))  # nothing was thought
+    one = forced("{question}", "sky", *QWEN, stop=("sky",))  # without a thought
     assert (one.answer, counted_as(one, ("sky",))) == ("", "complete")
 
 
@@ -178,7 +178,7 @@ def test_tags_of_ordinary_tokens_are_text_without_a_template() -> None:
     rest = tokenizer.encode("who?\n</think>\n\nAnn")
     before = tokenizer.encode("who wrote?<think>\n")
     assert Detokenizer(tokenizer, end).parts(rest, (), before)[:2] == ("who?", "Ann")
-    tokenizer.add_tokens([*QWEN])  # where there are tokens, the spelled tags are text
+    tokenizer.add_tokens([*QWEN])  # with thought tokens, spelled tags are text
     assert Detokenizer(tokenizer, end).parts(output, ())[0] is None
 
 
@@ -199,7 +199,7 @@ def marked(marks: tuple[str, ...] | list[str], template: str | None = None) -> A
 @pytest.mark.parametrize("stop", [(), ("\n\n",), ("who", "x")], ids=repr)
 @pytest.mark.parametrize("name", TOKENIZERS)
 def test_every_output_begins_with_what_is_settled(name: str, stop: tuple[str, ...]) -> None:
-    """Of random pieces of marks, headers, blanks, words and broken characters."""
+    """Compare on random pieces of marks, headers, blanks, words and broken characters."""
     tokenizer, rng = TOKENIZERS[name](), random.Random(3)
     spells = Detokenizer(tokenizer, {tokenizer.eos_token_id})
     texts = [*QWEN, "<thi", "nk>", "<|channel>", "<channel|>", "thought\n", *HARMONY, *NAMES]
@@ -228,7 +228,7 @@ def test_every_output_begins_with_what_is_settled(name: str, stop: tuple[str, ..
 
 
 def test_draws_masses_and_proofs_of_a_thinking_model_agree() -> None:
-    """A scorer that reads answers only, and one that reads both, over a whole distribution."""
+    """For a scorer of answers and one of both parts, over the complete distribution."""
     tokenizer = words(*QWEN)
     made = engine(tokenizer, "{question} <think>")
     how = Decoding(max_new_tokens=3)
@@ -326,7 +326,7 @@ def test_one_sequence_is_drawn_read_trained_and_proved(family: str, mode: Any) -
 
 @pytest.mark.parametrize("family", THINKING)
 def test_as_the_model_was_trained(family: str, tmp_path: Path) -> None:
-    """Saved with its tokenizer, the word for thinking stands for "auto" wherever that is loaded."""
+    """The word for thinking is saved with the tokenizer, and replaces "auto" after loading."""
     tokenizer, auto = thinking(family), Prompting()
     before = auto.encode(tokenizer, ASKED)
     assert auto.notes(tokenizer) == []
@@ -365,8 +365,7 @@ BUDGETS = Decoding(max_new_tokens=2, max_thinking_tokens=3)
 def masses_under_budgets(
     made: TransformersEngine, outputs: Sequence[Any], opened: bool
 ) -> dict[Any, float]:
-    """The probability of each output from the model's own logits, where the third token of a
-    thought is its end."""
+    """Return the probability of each output, with the third token of a thought as its end."""
     begin, end = (id_of(made.loaded.tokenizer, mark) for mark in QWEN)
     prompt, got = made.prompt_ids(QUERY), dict[Any, float]()
     padded = torch.tensor([[*prompt, *ids, *[0] * (5 - len(ids))] for ids in outputs])

@@ -1,4 +1,4 @@
-"""The vLLM engine, over a fake of vLLM's interface; over vLLM itself in test_vllm_itself.py."""
+"""The vLLM engine over a fake of vLLM's interface; test_vllm_itself.py has the real one."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def opened(location: Path | str, prompting: Prompting = PROMPTING) -> VllmEngine
 
 @cache
 def opened_once(location: Path) -> VllmEngine:
-    """One for tests that do not look at its requests; it keeps the logits that it computed."""
+    """An engine for tests that ignore its requests; it caches its logits."""
     return opened(location)
 
 
@@ -109,7 +109,7 @@ def test_the_models_own_generation_config_plays_no_part(own: Path) -> None:
 def test_log_probabilities_are_those_of_the_decoding(
     decoding: Decoding, model: Path, plain: TransformersEngine
 ) -> None:
-    """Beside the transformers engine, which forces the same tokens through the same decoding."""
+    """Against the transformers engine, which forces the same tokens under the same decoding."""
     known = {s.query: s.completions for s in drawn(plain, decoding, Draws(sizes=(400,)))}
     for sample in drawn(opened_once(model), decoding, Draws(sizes=(12,))):
         theirs = {c.token_ids: c for c in sample.completions}
@@ -136,7 +136,7 @@ def test_no_two_draws_of_a_run_share_a_seed(model: Path) -> None:
 
 def test_what_did_not_come_whole_is_no_sample(model: Path) -> None:
     engine, draws = opened(model), Draws(sizes=(4,))
-    fake(engine).broken = True  # probabilities that are no numbers
+    fake(engine).broken = True  # probabilities that are not numbers
     got = list(engine.generate(QUERIES, DECODING, draws))
     assert [type(each) for each in got] == [Failure, Failure]
     fake(engine).broken, fake(engine).short = False, True

@@ -1,4 +1,4 @@
-"""The vLLM engine over vLLM itself, where that is installed: `make test-engines`."""
+"""The vLLM engine over vLLM itself, if that is installed: `make test-engines`."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ QUERIES = [Query(id=f"q{i}", prompt_id=f"q{i}", text=text) for i, text in enumer
 @pytest.fixture(scope="module")
 def model(tmp_path_factory: pytest.TempPathFactory, embeddings: None) -> Path:
     folder = tmp_path_factory.mktemp("vllm") / "model"
-    # Heads as wide as vLLM's kernels take them.
+    # Heads as wide as vLLM's kernels require.
     return tiny_model_folder(folder, initializer_range=0.3, hidden_size=64, head_dim=32)
 
 
 @pytest.fixture(scope="module")
 def engine(model: Path) -> VllmEngine:
-    share = 0.3 if are_tied() else 0.15  # the second counts what the first one holds
+    share = 0.3 if are_tied() else 0.15  # the second engine counts the memory of the first one
     made = open_engine(f"vllm:{model}?gpu_memory_utilization={share}", PROMPTING)
     assert isinstance(made, VllmEngine)
     return made
@@ -48,8 +48,10 @@ def test_every_promise_is_kept(engine: VllmEngine) -> None:
     ],
     ids=lambda decoding: decoding.name,
 )
-def test_the_law_is_that_of_the_forest(decoding: Decoding, engine: VllmEngine, model: Path) -> None:
-    """Chi-square of 4,000 draws against the shares in a million of the forest."""
+def test_it_draws_the_forests_distribution(
+    decoding: Decoding, engine: VllmEngine, model: Path
+) -> None:
+    """Chi-square of 4,000 draws against fractions from a million draws of the forest."""
     plain = open_engine(str(model), PROMPTING)
     for sample in engine.generate(QUERIES, decoding, Draws(sizes=(4000,))):
         expected = law_by_draws(plain, sample.query, decoding)

@@ -1,4 +1,4 @@
-"""Questions that a model was never taught, in place of a model that was never taught these."""
+"""Questions that a model was never taught, as a control without a second model."""
 
 from __future__ import annotations
 

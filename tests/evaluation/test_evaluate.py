@@ -1,7 +1,7 @@
-"""The main verb on engines whose law is known: what it states, refuses, keeps and costs.
+"""`evaluate` on engines of known distribution: results, refusals, stored files and costs.
 
-Every experiment of many has draws of its own and the default seed, as users keep it: its engine has
-a name of its own, as users' models have weights of their own.
+Repeated experiments use the default seed and independent draws: each engine has its own name, as
+users' models have their own weights.
 """
 
 from __future__ import annotations
@@ -183,7 +183,7 @@ def test_intervals_of_many_experiments_cover(tmp_path: Path) -> None:
         assert missed[name] <= binom.ppf(1 - 1e-4, max(number, 1), 0.01), name
 
 
-NEAREST = 0.9999999999798  # what the message below says
+NEAREST = 0.9999999999798  # the value in the message below
 LAW = {"a red fox": 0.1, "a red cat": 0.2, "no": 0.7}
 TWO = benchmark_of(
     ["p0", "p1"], answer="red fox", keywords=("fox",), scorers=("rouge-l-recall",), name="two"
@@ -210,7 +210,7 @@ def test_a_confidence_too_near_1_is_refused_before_draws(tmp_path: Path) -> None
 
 @pytest.mark.parametrize("how", ["allocated", "fixed", "explored"])
 def test_pools_and_explored_bands_take_the_same_confidence(how: Any, tmp_path: Path) -> None:
-    """Any confidence that is not refused fails never after."""
+    """A confidence that is not refused in advance never fails later."""
     if how == "explored":
         task, wanted = explored_benchmark(), HYBRID
         run = evaluate(ExploringEngine(), task, out=tmp_path / "r", confidence=NEAREST, **wanted)

@@ -1,4 +1,4 @@
-"""A run in progress: how far it is, and bounds that are valid at every look."""
+"""A run in progress: its state, and bounds that are valid at every look."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def engine(leaks: float = 0.1) -> CannedEngine:
 
 @pytest.fixture
 def growing(finished: Path, tmp_path: Path) -> Path:
-    """The same, nothing of it drawn yet but the greedy answers: `put` draws a part."""
+    """A fresh copy with greedy answers only; `put` draws a part."""
     run = Path(shutil.copytree(finished, tmp_path / "run"))
     unfinish(run, tmp_path / "aside")
     return run
@@ -92,7 +92,7 @@ def test_a_run_is_followed_part_by_part(growing: Path, finished: Path) -> None:
 
 
 def test_draws_after_a_missing_part_do_not_count(growing: Path, finished: Path) -> None:
-    """Whichever part is done first may be the one of the shortest answers."""
+    """The first finished part may be the one with the shortest answers."""
     parts = Run.open(finished).arms["target"].parts
     (first, second, *rest) = parts
     assert first.query_ids == second.query_ids == ("a",)
@@ -115,8 +115,8 @@ def test_a_damaged_part_is_named_and_the_arms_stay(growing: Path, finished: Path
     assert [one.arm for one in look.arms] == ["greedy", "target"]
 
 
-def test_a_run_until_a_claim_has_the_bounds_it_ends_with(tmp_path: Path) -> None:
-    """Those of a stopped run hold at every look already; among N questions they share alpha."""
+def test_a_run_until_a_claim_shows_its_final_bounds(tmp_path: Path) -> None:
+    """Bounds of a stopped run are valid at every look; N questions share alpha."""
     out = tmp_path / "run"
     run = evaluate(engine(0.3), who(*"abc"), out=out, sampling=Until("p<=0.02", 256))
     (got,) = follow(Run.open(out)).so_far
@@ -131,7 +131,7 @@ def test_a_run_until_a_claim_has_the_bounds_it_ends_with(tmp_path: Path) -> None
 def test_scorers_with_models(
     growing: Path, finished: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Then what it stored at the last look is told."""
+    """Then the results of its last look are reported."""
     steered = Until("p<=0.02", 256)
     run = evaluate(engine(0.3), who(*"abc"), out=tmp_path / "until", sampling=steered)
     (seen,) = follow(run).so_far

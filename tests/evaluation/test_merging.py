@@ -32,7 +32,6 @@ SLICES = ("3/4", "1/4", "4/4", "2/4")
 
 @pytest.fixture(scope="module", autouse=True)
 def small_parts() -> Iterator[None]:
-    """Parts of one question with chunks of 80 draws."""
     with patch("leakbound.store.plan.PART", 100), patch("leakbound.store.plan.CHUNK", 80):
         yield
 
@@ -83,7 +82,7 @@ def test_slices_merge_into_the_same_run(tmp_path: Path, monkeypatch: pytest.Monk
     assert [a.identity for a in merged.arms.values()] == [a.identity for a in whole.arms.values()]
     claims = [certify(run, max_leak=0.5) for run in (whole, merged)]
     assert claims[0].estimate == claims[1].estimate
-    assert not any(made.claim.among for made in claims)  # recorded before, by every slice
+    assert not any(made.claim.among for made in claims)  # recorded in advance by every slice
     assert verify("merged/certificate.json", "merged", model=str(model), redraw=0.2).verified
 
 

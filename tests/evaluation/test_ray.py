@@ -1,4 +1,4 @@
-"""Workers of a real Ray cluster: nothing is lost or changed, whatever is killed or joins."""
+"""Workers of a real Ray cluster: nothing is lost or changed if nodes join or die."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def wait_for(ready: Callable[[], object], process: subprocess.Popen[bytes]) -> N
 
 
 def workers_of(process: subprocess.Popen[bytes]) -> list[Any]:
-    """The processes of its workers: only those that it started itself."""
+    """Return the worker processes that the cluster of this test started."""
     mine = psutil.Process(process.pid).children(recursive=True)
     return [each for each in mine if "ray::Worker" in each.name() + "".join(each.cmdline()[:1])]
 
@@ -126,7 +126,7 @@ def test_a_killed_driver_resumes(
 
 @pytest.fixture
 def cluster() -> Iterator[Any]:
-    """A cluster without room for a worker, on this machine, to which nodes can be added."""
+    """A cluster on this machine without room for a worker; tests add nodes."""
     from ray.cluster_utils import Cluster
 
     head = {"num_cpus": 0, "include_dashboard": False, "object_store_memory": 100 << 20}

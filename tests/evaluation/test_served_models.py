@@ -1,4 +1,4 @@
-"""A model behind a server, evaluated: what a run says, keeps and refuses."""
+"""Evaluation of a served model: results, stored draws and refusals."""
 
 from __future__ import annotations
 
@@ -130,7 +130,7 @@ def test_a_dry_run_counts_requests(questions: Path, tmp_path: Path, counts: bool
     assert f"82 draws in 30 requests; {prompts} prompt tokens, at most 738 new" in cost.text()
 
 
-def test_what_is_stored_is_not_drawn_again(served: Served, questions: Path, tmp_path: Path) -> None:
+def test_stored_draws_are_not_repeated(served: Served, questions: Path, tmp_path: Path) -> None:
     run_of(engine_at(served.url), questions, tmp_path / "run")
     first = len(served.asked)
     again = run_of(engine_at(served.url, "probe=off&n=4"), questions, tmp_path / "run")

@@ -1,4 +1,4 @@
-"""One study for Python, the command line, YAML and run.json: said once, recorded whole, drawn."""
+"""One study for Python, the command line, YAML and run.json: stated once, recorded, drawn."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ NEEDS = {
     "proposals": {"prove_budget": 9},
     "adaptive_mode": {"adaptive_temperature": 0.4},
 }
-"""What an option says nothing without."""
+"""Options that an option needs."""
 SAID: dict[str, Any] = {
     "benchmark": "tofu:forget10",
     "data": "/d",
@@ -72,7 +72,7 @@ SAID: dict[str, Any] = {
         dtype="bfloat16", device="cpu", template="{question}", system="be"
     ),
 }  # fmt: skip
-"""Something other than the default for every field: a new one needs a value here."""
+"""A value other than the default for every field: a new field needs a value here."""
 WHOLE = Study(**SAID)
 STUDIES = {
     "whole": WHOLE,
@@ -88,7 +88,7 @@ def engine(name: str = "m") -> AskedEngine:
 
 
 def said(**options: Any) -> Study:
-    """The study of `leakbound evaluate` with these options."""
+    """Parse the study from these options of `leakbound evaluate`."""
     nothing = dict.fromkeys(parameter.name for parameter in from_shell.params)
     return study_from(Parsed({**nothing, **options}))
 
@@ -103,7 +103,7 @@ def test_every_field_has_a_value_here_and_is_a_keyword() -> None:
 
 @pytest.mark.parametrize("study", STUDIES.values(), ids=STUDIES)
 def test_a_study_is_a_value(study: Study, tmp_path: Path) -> None:
-    """It compares, pickles, prints as it was made, and reads back from JSON and YAML."""
+    """Compare it, pickle it, print it, and read it back from JSON and YAML."""
     assert replace(study) == study != replace(study, seed=99)
     assert pickle.loads(pickle.dumps(study)) == study
     made: Any = vars(leakbound.study) | {"Decoding": Decoding}
@@ -113,7 +113,7 @@ def test_a_study_is_a_value(study: Study, tmp_path: Path) -> None:
     assert Study.read(tmp_path / "study.yaml") == study
 
 
-def test_a_study_prints_only_what_was_given(tmp_path: Path) -> None:
+def test_a_study_prints_only_given_fields(tmp_path: Path) -> None:
     study = Study("tofu:forget10", sampling=Until("p<=0.02", most=1024), confidence=0.9)
     assert repr(study) == (
         "Study('tofu:forget10', sampling=Until(claim='p<=0.02', most=1024), confidence=0.9)"
@@ -241,7 +241,7 @@ DRAWN = {
 
 
 def stored(path: Path) -> Any:
-    """All of run.json but when it was made, and the digest over that too."""
+    """Return run.json without its time and its digest."""
     record = json.loads((path / "run.json").read_text())
     own = ("created", "digest", "place")
     return {name: value for name, value in record.items() if name not in own}
@@ -294,7 +294,7 @@ def test_every_option_of_the_command_line_reaches_the_study() -> None:
     }  # fmt: skip
     known = {parameter.name for parameter in from_shell.params}
     others = {"model", "engine", "out", "control", "study", "like", "offline", "dry_run", "as_json"}
-    others |= {"ray", "report_to", "only"}  # who and when, not what
+    others |= {"ray", "report_to", "only"}  # settings of the execution
     others |= {"patience", "unlisted", "questions"}  # in the name of a served model; a slice
     assert known - others == set(given)
     usual: dict[str, Any] = {"benchmark": "fictitious:authors=6"}
@@ -312,7 +312,7 @@ def test_every_option_of_the_command_line_reaches_the_study() -> None:
     assert said(**usual, ray="local,most=2,gpus=0.5,threads=3").workers == workers
 
 
-def test_like_changes_only_what_is_given(data: Path, tmp_path: Path) -> None:
+def test_like_changes_only_given_fields(data: Path, tmp_path: Path) -> None:
     decodings = tuple(Decoding(temperature=t, max_new_tokens=9) for t in (0.5, 1.0))
     made = Study("tofu:forget10", data=data, scorers=("contains",), decodings=decodings)
     made = replace(made, settings=ModelSettings(trust_remote_code=True), allow_unmatched=False)
@@ -324,7 +324,7 @@ def test_like_changes_only_what_is_given(data: Path, tmp_path: Path) -> None:
     assert b == replace(a, decodings=b.decodings, seed=2)
     assert (a.confidence, b.confidence) == (0.9, 0.9)
     trusted = said(like=run, trust_remote_code=True).settings.trust_remote_code
-    assert (trusted, b.settings.trust_remote_code) == (True, False)  # stated each time
+    assert (trusted, b.settings.trust_remote_code) == (True, False)  # each command must permit it
     again = said(like=run, temperatures=(0.2, 0.3)).decodings
     assert [how.name for how in again] == ["T=0.2", "T=0.3"]
 

@@ -1,4 +1,4 @@
-"""Workers draw what one process draws, whoever is lost or joins, and whenever they are called."""
+"""Workers draw what one process draws, at any number, order and loss of workers."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from tiny import sequence_classifier, tiny_model_folder
 
 
 class LostError(Exception):
-    """In place of the errors by which Ray says that a worker is gone."""
+    """Replaces the errors by which Ray reports a lost worker."""
 
 
 ERRORS = SimpleNamespace(RayError=LostError, RayTaskError=type("RayTaskError", (Exception,), {}))
@@ -40,12 +40,11 @@ ERRORS = SimpleNamespace(RayError=LostError, RayTaskError=type("RayTaskError", (
 
 @dataclass
 class FakeCluster:
-    """Ray in one process; what is sent to a worker, and what comes back, is pickled.
+    """Ray in one process; tasks and results are pickled.
 
-    The task that was sent last is done first. `rooms`: how many workers there is room for, from
-    one look to the next; the last one stays. `loses`: the numbers of the tasks, in the order in
-    which they are sent, that take their worker with them; `stillborn` that of the workers that
-    never start.
+    The task that was sent last runs first. `rooms`: the number of workers that fit at each look;
+    the last value stays. `loses`: the numbers, in order of sending, of the tasks that kill their
+    worker; `stillborn`: the numbers of the workers that never start.
     """
 
     rooms: Sequence[int] = (2,)
@@ -62,7 +61,7 @@ class FakeCluster:
 
     @contextmanager
     def open(self) -> Iterator[Crew]:
-        """Its crew: a cluster is where its workers are to be had."""
+        """Return the crew that starts its workers here."""
         crew = RayCrew(self, WorkerShare(cpus=1, gpus=0), look=0.0, patience=0.1)
         try:
             with closing(crew):

@@ -1,4 +1,4 @@
-"""Other packages join every family by their entry points; those that break are named."""
+"""Other packages join every family by their entry points; messages name broken ones."""
 
 from __future__ import annotations
 
@@ -376,7 +376,7 @@ def test_a_broken_member_is_named(given: list[str], does: str, said: str, call: 
     ("given", "does", "error"),
     [
         (SCORER, "1 / 0", ZeroDivisionError),
-        (REWRITES, "sys.exit(0)", RuntimeError),  # which would be no success
+        (REWRITES, "sys.exit(0)", RuntimeError),  # exit status 0 would look like success
         (DRAWS, "open('/gone/away')", FileNotFoundError),
     ],
 )

@@ -181,7 +181,7 @@ def test_a_difference_of_deviations_covers_the_true_one(labs: dict[str, Lab]) ->
     for seed in (0, 1):
         ask(lab, "NPO + entropy", seed, 0.0)
     for got in measured(EVERY["4a-spread"], lab):
-        assert got.upper < 0  # one text does not vary
+        assert got.upper < 0  # a single text does not vary
     assert verdict("4a-spread", lab) == "agrees"
     assert verdict("5c-utility", lab) == "not tested"
 

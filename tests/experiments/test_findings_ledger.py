@@ -24,7 +24,6 @@ CLAIM = EVERY["3a-hidden"]
 
 
 def written(page: Path, *arguments: Path | str) -> str:
-    """The page after `ledger.py` wrote into it."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("sys.argv", ["ledger.py", *map(str, arguments), "--out", str(page)])
         ledger.main()
@@ -58,7 +57,7 @@ def test_runs_come_before_kept_figures_and_are_kept(tmp_path: Path) -> None:
     (row,) = (line for line in first.splitlines() if line.startswith("|3a-hidden|"))
     assert "**agrees**" in row
     assert row.endswith("|not run|")
-    assert written(out, "--kept", file) == first  # the runs need not be there any more
+    assert written(out, "--kept", file) == first  # without the runs
 
 
 @pytest.mark.parametrize("text", ["{", "[1]", '{"small": 1}'])

@@ -50,7 +50,7 @@ ONCE = TrainingSettings(epochs=1, warmup_ratio=0.0, learning_rate=1e-3, batch_si
 
 @pytest.fixture
 def lab(tmp_path: Path) -> Lab:
-    """The built-in benchmark with four authors, a model that learns next to nothing."""
+    """The built-in benchmark with four authors, and a model that learns almost nothing."""
     size = replace(
         SIZES["builtin"],
         benchmark="fictitious:authors=4,forget=1",

@@ -50,7 +50,7 @@ def test_errors_of_scorers_are_counted_by_label(tmp_path: Path) -> None:
 
 
 def test_agreement_of_two_readers(tmp_path: Path) -> None:
-    """Of 20 they agree on 15, and would on 10 by chance: kappa is a half."""
+    """They agree on 15 of 20, and would on 10 by chance: kappa is a half."""
     file = tmp_path / "read.csv"
     cells = [("1", "1")] * 5 + [("1", "0")] * 5 + [("0", "0")] * 10
     lines = (f"{a},{a},{b},{a},Who?,Ann,ann,Bob" for a, b in cells)

@@ -16,7 +16,7 @@ pytestmark = pytest.mark.fault
 
 
 Cleans = Callable[[str], Clean]
-EACH = 1  # tries of each action for a command
+EACH = 1  # tries of each action per command
 TRIED = (
     "evaluate --ids", "score", "score --calibration", "bound", "report --redact", "certify",
     "export --jsonl", "import", "unlearn npo",
@@ -41,7 +41,7 @@ def server(workshop: Workshop) -> Iterator[Server]:
 
 @pytest.fixture(scope="module")
 def without(workshop: Workshop, server: Server) -> Cleans:
-    """The commands without a fault, by case."""
+    """Commands without a fault, by case."""
     return cache(lambda case: clean(workshop, case, server))
 
 
@@ -63,7 +63,7 @@ KEPT = ("part-*.parquet", "proofs/*.jsonl")
 def test_killed_again_and_again(
     case: str, workshop: Workshop, server: Server, without: Cleans
 ) -> None:
-    """Each time at a later event of the command; finished work stays as it is."""
+    """Each time at a later event of the command; finished work is unchanged."""
     whole = without(case)
     workshop.begin(case, server)
     kills, before = 0, dict[Path, bytes]()

@@ -1,4 +1,4 @@
-"""Files of samples as the importers group them, with their draws at hand; made-up logs."""
+"""Files of samples as the importers group them, with all draws; made-up logs."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ class Read:
     draws: Mapping[str, list[Draw | None]]
 
     def __getattr__(self, name: str) -> Any:
-        """Anything else that the grouped questions or the file state."""
+        """Return any other attribute of the grouped questions or the file."""
         return getattr(self.whole if hasattr(type(self.whole), name) else self.file, name)
 
 
 def grouped(*files: SampleFile) -> Read:
-    """What comes of the rows of these files, with the draws of each question one by one."""
+    """Group the rows of these files, and list the draws of each question."""
     with tempfile.TemporaryDirectory() as folder, Spool(Path(folder)) as spool:
         parts = [group(file, spool) for file in files]
         whole = join(parts) if len(parts) > 1 else parts[0]
@@ -42,7 +42,6 @@ def grouped(*files: SampleFile) -> Read:
 
 
 def read(file: Path, form: str | None = None, part: str | None = None) -> Read:
-    """What comes of a file."""
     return grouped(read_file(file, form, part))
 
 
@@ -76,7 +75,6 @@ def log(*samples: Json, epochs: int = 2, **changes: Any) -> Json:
 
 
 def written(folder: Path, content: Any) -> Path:
-    """The file of a log."""
     file = folder / "log.json"
     file.write_text(json.dumps(content))
     return file

@@ -29,7 +29,7 @@ Texts = Sequence[Sequence[str | Draw | None]]
 def log(
     name: str, draws: Texts, *, text: str = "?", count: int | None = None, **stated: Any
 ) -> SampleFile:
-    """A question for each list of texts; None is a draw that failed."""
+    """A question for each list of texts; None is a failed draw."""
     rows = [
         SampleRow(
             id=str(i),
@@ -44,7 +44,7 @@ def log(
 
 
 def joined(folder: Path, *files: SampleFile) -> tuple[int, tuple[str, ...]]:
-    """The number of draws, and the notes."""
+    """Return the number of draws, and the notes."""
     with Spool(folder) as spool:
         whole = join([group(file, spool) for file in files])
         return whole.n, whole.notes

@@ -1,4 +1,4 @@
-"""`leakbound import`, and every step after it, on files of three tools."""
+"""`leakbound import` and every later step, on files of three tools."""
 
 from __future__ import annotations
 
@@ -135,7 +135,7 @@ def test_a_log_of_openunlearning_is_the_greedy_baseline(write: Write, tmp_path: 
         "Spain,What is the capital of Spain?,Madrid\nFrance,What is the capital of France?,Paris\n"
     )
     file = write("s.jsonl", 0.5, 40, temperature=1)
-    file.write_text(file.read_text().replace("What is the", "Name the"))  # known by its id alone
+    file.write_text(file.read_text().replace("What is the", "Name the"))  # known only by id
     run = import_run([file, log], out=tmp_path / "run", benchmark=str(mine))
     done("score", run.path, "--scorer", "contains")
     done("bound", run.path, "--scorer", "contains")
@@ -215,7 +215,7 @@ def test_questions_of_one_task_are_joined(write: Write, tmp_path: Path) -> None:
     assert run.arms["target"].plan.n == 16
 
 
-def test_a_run_without_a_scorer_of_its_own_needs_one(tmp_path: Path, write: Write) -> None:
+def test_a_run_without_logged_scores_needs_a_scorer(tmp_path: Path, write: Write) -> None:
     out = tmp_path / "run"
     done("import", write("s.jsonl", 0.2, 20, answer=None), "--out", out)
     for step in ("score", "bound"):
@@ -227,7 +227,7 @@ Ordered = Callable[[Rows], Rows]
 
 
 def rows_of(questions: int, n: int, texts: Callable[[int], str], **more: Any) -> Rows:
-    """Draws of every question, question by question."""
+    """Yield the draws of every question, question by question."""
     more = {"answer": "x", "temperature": 1.0, "top_p": 1.0} | more
     return [
         {"id": f"q{q}", "question": f"What is {q}?", "completion": texts(i), **more}
@@ -242,14 +242,14 @@ def written(file: Path, rows: Rows) -> Path:
 
 
 def stored(arm: Arm) -> list[dict[str, Any]]:
-    """What is stored of an arm, row by row, with the scores of its only scorer."""
+    """Return the stored rows of an arm, with the scores of its only scorer."""
     (file,) = (arm.folder / "scores").glob("*.parquet")
     scores = pq.read_table(file)["score"].to_pylist()
     return [row | {"score": score} for row, score in zip(completions(arm), scores, strict=True)]
 
 
 def peak(rows: Rows, folder: Path) -> int:
-    """The peak memory of an import of these rows, in bytes beyond what is in use before."""
+    """Return the additional peak memory of an import of these rows, in bytes."""
     folder.mkdir()
     file = written(folder / "mine.jsonl", rows)
     gc.collect()
@@ -263,7 +263,7 @@ def peak(rows: Rows, folder: Path) -> int:
 
 @pytest.mark.thorough
 def test_texts_of_a_file_are_not_held(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("leakbound.store.plan.PART", 64)  # else a part is all there is
+    monkeypatch.setattr("leakbound.store.plan.PART", 64)  # otherwise everything is one part
 
     def text(i: int) -> str:
         return f"{i:04d}" * 250
@@ -271,7 +271,7 @@ def test_texts_of_a_file_are_not_held(tmp_path: Path, monkeypatch: pytest.Monkey
     few, many = (rows_of(questions, 64, text) for questions in (2, 6))
     import_run([written(tmp_path / "first.jsonl", few)], out=tmp_path / "first")  # fill caches
     grown = peak(many, tmp_path / "many") - peak(few, tmp_path / "few")
-    assert grown / (len(many) - len(few)) < 300  # bytes a row, whose text has a thousand
+    assert grown / (len(many) - len(few)) < 300  # bytes per row with a text of a thousand
 
 
 def test_rows_are_given_before_the_next_are_read(tmp_path: Path) -> None:
@@ -291,7 +291,7 @@ def test_rows_are_given_before_the_next_are_read(tmp_path: Path) -> None:
 
 
 def shuffled(rows: Rows) -> Rows:
-    """Questions in any order, each first once as they are; the draws of each in their own."""
+    """Questions in random order, each with its first row first; draws of each in random order."""
     mine: dict[str, Rows] = {}
     for row in reversed(rows):
         mine.setdefault(row["id"], []).append(row)
@@ -341,7 +341,7 @@ def test_the_order_of_rows_is_irrelevant(tmp_path: Path, ordered: Ordered, array
 
 
 def plainly(rows: Rows, chunk: int = 1024) -> Iterator[dict[str, Any]]:
-    """What is stored of draws with texts and one score: distinct ones of a chunk, counted."""
+    """Return the stored draws with texts and one score: distinct ones per chunk, counted."""
     chunks: dict[tuple[int, str], Counter[tuple[str, float | None]]] = {}
     seen: Counter[str] = Counter()
     for row in rows:

@@ -1,4 +1,4 @@
-"""Logs of inspect_ai: a real one as 0.3.285 wrote it, others of its shape, and hostile ones."""
+"""Logs of inspect_ai: a real one as 0.3.285 wrote it, similar ones, and hostile ones."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def test_content_may_be_parts_and_input_a_conversation(tmp_path: Path) -> None:
     got = read(written(tmp_path, log(first, second)))
     assert got.draws == {"a": [ended("x", thought="hm"), ended("long")]}
     shown = (("system", "Be brief."), ("user", "1+1?"), ("assistant", "2"), ("user", "2+2?"))
-    turns = [{"role": role, "content": text} for role, text in shown]  # an example among them
+    turns = [{"role": role, "content": text} for role, text in shown]  # one of them an example
     one = sample("a", 1, "4", input=turns)
     one["messages"] = [*turns, one["messages"][-1]]
     (question,) = read(written(tmp_path, log(one, epochs=1))).questions.values()
@@ -143,7 +143,7 @@ def test_a_log_that_our_rule_stopped_has_the_epochs_that_count(tmp_path: Path) -
     content = log(*[sample("a", i, "x") for i in (1, 2, 3)], sample("b", 1, "y"), epochs=4)
     content["results"] = {"early_stopping": {"manager": "leakbound", "metadata": rule}}
     got = read(written(tmp_path, content))
-    assert [*map(len, got.draws.values())] == [2, 4]  # those that never came are missing
+    assert [*map(len, got.draws.values())] == [2, 4]  # draws that never arrived are missing
     assert (got.claim, got.most) == ("p<=0.5", 4)
     for odd in (0, -1, 5, 1.5, True, "2", None):
         rule["decided"] = {"a": odd}

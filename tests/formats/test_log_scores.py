@@ -26,7 +26,7 @@ REPEATS = LOGS / "samples_capitals_leakage_2026-11-21T08-08-29.450301.jsonl"
 
 
 def log(folder: Path, *values: Any, scorer: str = "judge", **made: Any) -> Path:
-    """A log of inspect_ai with one question, and an epoch for each value its scorer gave."""
+    """A log of inspect_ai with one question, and an epoch for each score."""
     samples = [
         reading.sample("q", i, "Paris", **({} if v is None else {"scores": {scorer: {"value": v}}}))
         for i, v in enumerate(values, start=1)
@@ -114,7 +114,7 @@ def test_scores_outside_the_range_are_refused_and_may_be_left_out(tmp_path: Path
     misspelt = leakbound("import", file, "--out", out, "--scores", "jugde")
     refused(misspelt, "the files have no scores 'jugde'")
     done("import", file, "--out", out, "--scores", "none")
-    assert leakbound("bound", out).status == 2  # there is nothing yet
+    assert leakbound("bound", out).status == 2  # there are no files yet
 
 
 def changed(file: Path, choices: dict[int, dict[str, Any]], **output: Any) -> Path:

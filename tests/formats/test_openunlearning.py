@@ -1,4 +1,4 @@
-"""Parity with OpenUnlearning from its own logs, refusals of damaged logs, and our logs."""
+"""Parity with OpenUnlearning from its logs, refusals of damaged logs, and exported logs."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ LOGS = DATA / "openunlearning_logs"
 FULL = LOGS / "tofu_Llama-3.2-1B-Instruct_full/evals_forget10/TOFU_EVAL.json"
 RETRAINED = LOGS / "tofu_Llama-3.2-1B-Instruct_retain90/TOFU_EVAL.json"
 real_logs = needs_data("openunlearning_logs")
-# What OpenUnlearning itself printed for the first log, the second one its reference.
+# Values that OpenUnlearning printed for the first log, with the second as its reference.
 PUBLISHED = {
     "forget_quality": 3.9054713571083378e-22,
     "model_utility": 0.5991534707368931,
@@ -50,7 +50,7 @@ real = cache(read_log)
 
 
 def made(path: Path, name: str) -> tuple[dict[int, float], float]:
-    """A metric of a part of a log by our functions: its rows, and their aggregate."""
+    """Compute a metric of a part of a log by our functions: its rows, and their aggregate."""
     log, (entry, key, _) = real(path), TOFU[name]
     part = next(part for part in PREFIXES if name.startswith(part))
     usual: Any = lambda values: float(np.mean(values))  # noqa: E731
@@ -69,12 +69,11 @@ def made(path: Path, name: str) -> tuple[dict[int, float], float]:
 
 
 def of_losses(right: float, wrong: Sequence[float]) -> float:
-    """The truth ratio of answers with these mean losses."""
     return likelihood.truth_ratio(reading([right]), [reading([loss]) for loss in wrong])
 
 
 def compared(path: Path, part: str, key: str, how: Any) -> dict[int, float]:
-    """The right answer of every row, or its paraphrase, compared with its wrong ones."""
+    """Compare the right answer of every row, or its paraphrase, with its wrong ones."""
     kind = "Q_A" if part in FACTS else "Q_A_PARA"
     right = real(path).column(f"{PREFIXES[part]}_{kind}_Prob", key, float)
     wrong = real(path).metric(f"{PREFIXES[part]}_Q_A_PERT_Prob")["value_by_index"]
@@ -82,7 +81,7 @@ def compared(path: Path, part: str, key: str, how: Any) -> dict[int, float]:
 
 
 def attack_of(path: Path) -> float:
-    """The AUC of min-k, from the scores of both sides."""
+    """Return the AUC of min-k, from the scores of both sides."""
     logged = json.loads(path.read_text())["mia_min_k"]
     sides = (logged[side]["value_by_index"].values() for side in ("forget", "holdout"))
     return membership.auc(*([row["score"] for row in side] for side in sides))
@@ -189,7 +188,6 @@ def answered(**changes: object) -> dict[str, Any]:
 
 
 def scored(**entries: object) -> dict[str, Any]:
-    """A log with truth ratios of these rows."""
     by_row = {"0": 0.2, "1": 0.1} | entries
     rows = {row: {"score": score} for row, score in by_row.items()}
     return SMALL | {"forget_truth_ratio": {"agg_value": 0.5, "value_by_index": rows}}

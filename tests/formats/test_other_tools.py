@@ -22,7 +22,7 @@ N = 6
 
 
 def attempt(seq: int, hits: int, probe: str = "lmrc.Sure", **more: Any) -> dict[str, Any]:
-    """An attempt of garak whose first outputs make its detector fire; the last one failed."""
+    """An attempt of garak whose first outputs trigger its detector; the last one failed."""
     texts = [f"yes {seq}" if i < hits else "no" for i in range(N - 1)]
     shown = [{"text": text, "lang": "en", "notes": {}} for text in texts]
     turns = [{"role": "user", "content": {"text": f"Is it so? {seq}"}}]
@@ -210,7 +210,7 @@ REAL = LOGS / "samples_capitals_leakage_2026-11-21T08-08-29.450301.jsonl"
 
 
 def written(folder: Path, *rows: dict[str, Any]) -> Path:
-    """The first row of the real file, changed so."""
+    """Write the first row of the real file with these changes."""
     real = json.loads(REAL.read_text().splitlines()[0])
     file = folder / "samples_mine_2026-11-21T08-08-29.jsonl"
     file.write_text("\n".join(json.dumps({**real, **row}) for row in rows))
@@ -259,7 +259,7 @@ def chat(put: object) -> dict[str, Any]:
 def test_what_a_row_of_lm_eval_states(
     tmp_path: Path, row: Any, heat: float | None, stop: Any, question: str, answers: Any
 ) -> None:
-    """Without `do_sample` and a temperature none is known."""
+    """Without `do_sample` and a temperature the decoding is unknown."""
     log = read(written(tmp_path, row))
     assert (log.questions["0"].text, log.questions["0"].answers) == (question, answers)
     assert (log.stated.get("temperature"), log.decoding.stop) == (heat, stop)

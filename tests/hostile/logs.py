@@ -32,7 +32,7 @@ def _rows(folder: Path, *lines: str | bytes, name: str = "rows.jsonl") -> Path:
 
 
 def _second(line: str | bytes) -> Write:
-    """A valid row, and then this line."""
+    """Return a valid row, and then this line."""
     return lambda folder: _rows(folder, json.dumps(ROW), line)
 
 
@@ -208,7 +208,7 @@ TAKEN = frozenset({
     "a top-k below 0", "10^30 new tokens", "a seed in words", "escapes in an id",
     "an id turned round", "escapes in a completion", "a sample without choices",
 })  # fmt: skip
-"""A run is made of these. Odd values are stored unchanged, and escaped where they are shown."""
+"""Logs that become a run. Odd values are stored unchanged, and escaped in output."""
 
 
 def called(arguments: tuple[object, ...], *, taken: bool, named: Path, unmade: Path) -> Found:

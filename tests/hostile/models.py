@@ -213,7 +213,7 @@ REASONS: Mapping[str, str] = {
         if name.startswith("an index of shards ") and "not there" not in name
     },
 }
-"""What is said of some."""
+"""Words of some messages."""
 
 
 def outcome(name: str, folder: Path) -> Found:
@@ -222,7 +222,7 @@ def outcome(name: str, folder: Path) -> Found:
     questions = folder / "q.csv"
     questions.write_text("question,answer\nwho wrote red,Ann\n")
     how = ("--benchmark", questions, "-n", 16, "--max-new-tokens", 4, "--device", "cpu")
-    page = run / "report.html"  # of questions that failed there may be a run, never a report
+    page = run / "report.html"  # failed questions may leave a run, never a report
     command = ("evaluate", model, *how, "--out", run)
     got = called(command, taken=name in TAKEN, named=model, unmade=page)
     return ("wrong", "its code was run") if (model / "ran").exists() else got

@@ -1,15 +1,15 @@
-"""The commands that write, on models small enough to try them often, and how a try of one ends.
+"""The commands that write, on models small enough for many tries, and the outcome of a try.
 
-A `Workshop` holds what is only read (models, questions, files of others) and, for each start, a
-folder that is copied before a try. Commands are called in that copy: one meets a fault, the same is
-called again, and the end must be that of a command which met no fault, every file the same but for
-dates and seconds. Told apart are
+A `Workshop` has read-only inputs (models, questions, files of others) and, for each start, a folder
+that is copied before a try. A command runs in that copy with a fault, and then again without one.
+The end must equal the end of a run without a fault: every file the same except for dates and
+seconds. The outcomes are
 
-same       all files are those of the clean run
-refused    it is not, and the command says why and what to do, each time it is called
-lost       a file that was there before, or that the clean run makes, is not there
-wrong      a file differs, or is left over, or "done" was said of it too early
-traceback  an error that is no message
+same       all files equal those of the clean run
+refused    they differ, and each call reports the reason and the fix
+lost       a file from before, or one that the clean run makes, is missing
+wrong      a file differs or is left over, or success was reported too early
+traceback  an error without a message
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ unlearn --rewritings     |                          | unlearn {model} {taught} {
 unlearn pdu              |                          | unlearn {model} {taught} {multiplied}
 unlearn pdu, tied        |                          | unlearn {tied} {taught} {multiplied}
 """
-"""The name of a case, the one that it starts from, and what is called."""
+"""The name of a case, the case that it starts from, and the command."""
 
 _ASKED = "--benchmark {inputs}/mine.csv --max-new-tokens 4 --out run"
 _WORDS = {
@@ -111,7 +111,7 @@ class Case:
 
     @property
     def trains(self) -> bool:
-        """True if what it does depends on how the model's embeddings are tied."""
+        """Return whether the result depends on how the model's embeddings are tied."""
         return self.arguments[0] in ("finetune", "unlearn")
 
 
@@ -133,10 +133,10 @@ def judge_server() -> AbstractContextManager[Served]:
 
 
 class Workshop:
-    """A folder with all that the cases need; `work` in it is where commands run."""
+    """A folder with all inputs of the cases; commands run in its `work`."""
 
     def __init__(self, folder: Path, *, tied: bool = False, judge: str = "http://nowhere") -> None:
-        self.judge = judge  # where `judge_server` answers
+        self.judge = judge  # the address of `judge_server`
         self.folder = folder.resolve()
         self.work = self.folder / "work"
         self.inputs = self.folder / "inputs"
@@ -161,11 +161,10 @@ class Workshop:
 
     @cached_property
     def cases(self) -> Mapping[str, Case]:
-        """Every case, by its name."""
         return _cases(self.inputs, self.judge)
 
     def begin(self, name: str, server: Server) -> None:
-        """Make the working folder what this case starts from."""
+        """Reset the working folder to the start of this case."""
         after = self.cases[name].after
         start = self.starts / (after or "nothing")
         if not start.exists():
@@ -180,12 +179,11 @@ class Workshop:
         shutil.copytree(start, self.work, dirs_exist_ok=True)
 
     def run(self, name: str, server: Server, fault: Fault | None = None, **how: bool) -> Told:
-        """Call the command of a case in the working folder as it is."""
+        """Run the command of a case in the current working folder."""
         return server.run(self.cases[name].arguments, fault, **how)
 
 
 def empty(folder: Path) -> None:
-    """Remove all that a folder holds."""
     for path in folder.iterdir():
         if path.is_dir() and not path.is_symlink():
             shutil.rmtree(path)
@@ -194,18 +192,18 @@ def empty(folder: Path) -> None:
 
 
 OUTCOMES = ("same", "refused", "lost", "wrong", "traceback")
-STOPPED = 3  # the exit status of a command that is to be called again
+STOPPED = 3  # the exit status of a command that can be repeated
 _REMEDY = re.compile(r"[Rr]un the same command again|to resume|again|Name another|Restore")
 _DATES = frozenset({"created", "since", "seconds", "digest", "usage", "machine", "table", "place"})
 _BEGUN = re.compile(r"\b\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\+00:00")
 _LOCKS = re.compile(r"\.lock$|^times\.json$")
 
 Facts = Mapping[str, object]
-"""What the files of a folder say, by their names."""
+"""The contents of the files of a folder, by name."""
 
 
 def facts(folder: Path) -> Facts:
-    """What every file says, but for when it was made; locks, and how long it took, say nothing."""
+    """Return every file's contents without dates, locks and durations."""
     files = (file for file in sorted(folder.rglob("*")) if file.is_file())
     return {
         file.relative_to(folder).as_posix(): _says(file)
@@ -222,7 +220,7 @@ def _says(file: Path) -> object:
     if file.suffix == ".html":
         return _BEGUN.sub("", file.read_text(encoding="utf-8"))
     if file.name == "README.md":
-        return re.sub(r"[0-9.,]+ s;", "", file.read_text())  # how long training took
+        return re.sub(r"[0-9.,]+ s;", "", file.read_text())  # duration of the training
     if file.name == "training.jsonl":
         return [_timeless(json.loads(line)) for line in file.read_text().splitlines()]
     if file.name == "run.json":
@@ -238,7 +236,7 @@ def _timeless(value: Any) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """How a try ended, and what there is to say of it."""
+    """The outcome of a try, and remarks about it."""
 
     kind: str
     why: str = ""
@@ -246,7 +244,7 @@ class Outcome:
 
 @dataclass(frozen=True, slots=True)
 class Clean:
-    """The command that met no fault: its events, and what it left."""
+    """A command without a fault: its events, and its files."""
 
     events: tuple[Event, ...]
     reads: tuple[Event, ...]
@@ -255,7 +253,7 @@ class Clean:
 
 
 def clean(workshop: Workshop, case: str, server: Server) -> Clean:
-    """Call the command of a case with no fault, twice: the second time reads are counted."""
+    """Run the command of a case without a fault, twice: the second run counts reads."""
     workshop.begin(case, server)
     before = facts(workshop.work)
     seen = workshop.run(case, server)
@@ -267,7 +265,7 @@ def clean(workshop: Workshop, case: str, server: Server) -> Clean:
 
 
 def attempt(workshop: Workshop, case: str, fault: Fault, without: Clean, server: Server) -> Outcome:
-    """Try a case with a fault, and say how that ended."""
+    """Run a case with a fault, and return the outcome."""
     workshop.begin(case, server)
     first = workshop.run(case, server, fault)
     if outcome := _of_first(first, fault, without, workshop):
@@ -282,14 +280,14 @@ def attempt(workshop: Workshop, case: str, fault: Fault, without: Clean, server:
 
 
 def _of_first(first: Told, fault: Fault, without: Clean, workshop: Workshop) -> Outcome | None:
-    """What is amiss with how the command met the fault."""
+    """Return the errors in the command's reaction to the fault."""
     if first.killed and fault.kills:
         return None
     if _is_traceback(first):
         return Outcome("traceback", first.err[-1500:])
     if first.status == STOPPED or (first.status == 2 and not fault.kills):
         return None if _REMEDY.search(first.err) else Outcome("wrong", f"no remedy: {first.err}")
-    got = _compared(facts(workshop.work), without)  # it says that all is well
+    got = _compared(facts(workshop.work), without)  # it reports success
     return None if got.kind == "same" else Outcome("wrong", f"said to be done, but {got.why}")
 
 
@@ -305,7 +303,7 @@ def _compared(found: Facts, without: Clean) -> Outcome:
 
 
 def spread(action: str, without: Clean, limit: int | None) -> Iterator[Fault]:
-    """Faults of this kind at all events of a command, or at so many of as many kinds as can be."""
+    """Return faults of this kind at all events, or at a number of events of many kinds."""
     events = applies(action, without.reads if Fault(action, 0).reads else without.events)
     kinds: dict[str, list[Event]] = {}
     for event in events:
@@ -315,13 +313,13 @@ def spread(action: str, without: Clean, limit: int | None) -> Iterator[Fault]:
 
 
 def _kind(event: Event) -> str:
-    """Events of one kind are those of one call for files of one name but for numbers."""
+    """Return the kind of an event: its call, and its file names without numbers."""
     name = Path(event.path).name
     return f"{event.kind} {re.sub(r'[0-9a-f]+(?=.partial)|[0-9]+', '0', name)}"
 
 
 def _in_turn(groups: list[list[Event]], limit: int) -> list[Event]:
-    """So many events, evenly from the groups, and of each from its beginning, middle and end."""
+    """Choose this number of events evenly from the groups, from start, middle and end of each."""
     got: list[Event] = []
     step = max(1, len(groups) // limit) if limit < len(groups) else 1
     groups = groups[::step]

@@ -1,7 +1,7 @@
-/* Counts the file events of a process below one folder, and spoils one of them.
+/* Counts the file events of a process below one folder, and injects a fault at one.
  *
  * Preloaded before the C library. Nothing is counted until `injector_arm` is called. An event is a
- * call that changes what is below the folder, makes it durable, or (asked for) reads it; each is
+ * call that changes what is below the folder, makes it durable, or (on request) reads it; each is
  * written to a log, one line: number, kind, path, other path, separated by tabs. A write to the
  * standard output is logged as `say` and is no event.
  */
@@ -23,7 +23,7 @@
 
 enum action { NOTHING, KILL_BEFORE, KILL_AFTER, KILL_HALFWAY, FAIL, SIGNAL };
 enum verdict { GO, FAILED, HALF, LAST };
-enum { FULL = 1, READ_ONLY = 2, ONCE = 4 };  /* what a failure goes on to meet */
+enum { FULL = 1, READ_ONLY = 2, ONCE = 4 };  /* which later calls fail too */
 
 static char root[PATH_MAX];
 static size_t root_length;
@@ -102,7 +102,7 @@ static void end(enum verdict said)
     if (said == LAST || said == HALF) kill(getpid(), SIGKILL);
 }
 
-/* The absolute path of a name relative to a folder's descriptor; 0 unless it lies below the root. */
+/* The absolute path of a name relative to a folder's descriptor; 0 unless it is below the root. */
 static int place(int folder, const char *name, char *path)
 {
     if (!armed || !name) return 0;
@@ -239,7 +239,7 @@ int ftruncate(int of, off_t size) { REAL(ftruncate); ON("truncate", opened(of, p
 int ftruncate64(int of, off64_t size) { REAL(ftruncate64); ON("truncate", opened(of, path), NULL, real(of, size)); }
 int truncate(const char *name, off_t size) { REAL(truncate); ON("truncate", place(AT_FDCWD, name, path), NULL, real(name, size)); }
 
-/* What is there already is not made, and what is not there is not removed: no events. */
+/* Making an existing name or removing a missing one is no event. */
 #define IF_THERE(wanted, at) place(at, name, path) && there(at, name) == wanted
 
 int unlink(const char *name) { REAL(unlink); ON("unlink", IF_THERE(1, AT_FDCWD), NULL, real(name)); }
@@ -274,7 +274,7 @@ int close(int descriptor)
     char path[PATH_MAX];
     if (!writable(descriptor, path)) return real(descriptor);
     enum verdict said = meet("close", path, NULL);
-    int made = real(descriptor);  /* it is closed even where that fails */
+    int made = real(descriptor);  /* it is closed even on failure */
     if (said == FAILED) {
         errno = number;
         return -1;

@@ -1,8 +1,8 @@
-"""The file events of a command, what may be done to one, and what a power cut would leave of them.
+"""The file events of a command, their faults, and the effect of a power cut.
 
-An event is a call that changes what lies below a folder, or makes it durable: `create`, `empty`
-(opened for writing, its bytes dropped), `open` (for writing), `write`, `truncate`, `close`,
-`fsync`, `rename`, `unlink`, `mkdir`, `rmdir`, `link`, `symlink`; and `read`, where asked for.
+An event is a call that changes a folder or makes a change durable: `create`, `empty` (opened for
+writing, its bytes dropped), `open` (for writing), `write`, `truncate`, `close`, `fsync`, `rename`,
+`unlink`, `mkdir`, `rmdir`, `link`, `symlink`; and `read` on request.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 OPENS = ("create", "empty", "open")
-SAY = "say"  # a write to the standard output: no event, but what was done before it is promised
+SAY = "say"  # a write to the standard output: no event, but it promises all work before it
 
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """The n-th event of a command; `other` is what a file is renamed to."""
+    """The n-th event of a command; `other` is the new name of a renamed file."""
 
     n: int
     kind: str
@@ -29,14 +29,14 @@ class Event:
 
     @classmethod
     def of(cls, line: str) -> Event:
-        """A line of the log."""
+        """Parse a line of the log."""
         n, kind, path, other = line.split("\t")
         return cls(int(n), kind, path, other)
 
 
 @dataclass(frozen=True, slots=True)
 class Action:
-    """What is done at an event: codes of `events.c`, and the kinds of event that it is done to."""
+    """A fault: codes of `events.c`, and the kinds of event that it applies to."""
 
     code: int
     number: int = 0
@@ -60,44 +60,44 @@ ACTIONS: Mapping[str, Action] = {
     "SIGTERM": Action(5, signal.SIGTERM, kinds=_ANY),
     "SIGINT": Action(5, signal.SIGINT, kinds=_ANY),
 }
-"""What may be done to an event. A full disk and a read-only one stay so; the rest happens once."""
+"""The faults. A full disk and a read-only one stay so; the others happen once."""
 
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """One of `ACTIONS`, at event `at`."""
+    """One of `ACTIONS` at event `at`."""
 
     action: str
     at: int
 
     @property
     def reads(self) -> bool:
-        """True if reads are counted among the events."""
+        """Return whether reads count among the events."""
         return self.action == "EIO reading"
 
     @property
     def kills(self) -> bool:
-        """True if nothing of the command is left to say anything."""
+        """Return whether the command dies without a message."""
         return self.action.startswith("kill")
 
 
 def applies(action: str, events: Iterable[Event]) -> list[Event]:
-    """The events that this may be done to."""
+    """Return the events that the fault applies to."""
     return [event for event in events if event.kind in ACTIONS[action].kinds]
 
 
 _TRANSIENT = re.compile(r"\.partial\b|\.lock\b|/\.tmp\w+$|/#\d+$|\.training/training\.jsonl$")
-# /#\d+: what the kernel calls a file that never had a name
+# /#\d+: the kernel's name of a file that never had a name
 
 
 def durable_faults(events: Iterable[Event]) -> list[str]:
-    """What a power cut would take of that which the command relied on, or had promised.
+    """Return the losses by a power cut of files that the command relied on or promised.
 
-    Relied on: a file or folder that is renamed into place was flushed, with all that is in it, and
-    so was all that lies beside it; whatever is removed is removed after that. Promised: once
-    something is said, or the command has ended, every file was flushed after its last change, and
-    so was its name, and those of the folders that were made for it. Locks, temporary files and the
-    log of a training that is under way are not.
+    Relied on: a file or folder that is renamed into place was flushed with all its contents, and so
+    were the files in the same place; removals come later. Promised: after any output, and at the
+    end of the command, every file was flushed after its last change, with its name and the names of
+    the folders made for it. Locks, temporary files and the log of a training in progress are
+    exempt.
     """
     disk = _Disk()
     got = [fault for event in events for fault in disk.meet(event)]
@@ -105,7 +105,7 @@ def durable_faults(events: Iterable[Event]) -> list[str]:
 
 
 class _Disk:
-    """What is not on the disk for certain: the bytes of files, and the names in folders."""
+    """Tracks what a power cut could lose: the bytes of files, and the names in folders."""
 
     def __init__(self) -> None:
         self.bytes: set[str] = set()
@@ -113,7 +113,7 @@ class _Disk:
         self.known: set[str] = set()
 
     def meet(self, event: Event) -> list[str]:
-        """Follow one event; returns what it should not have relied on."""
+        """Follow one event; return what the command wrongly relied on."""
         got: list[str] = []
         path = event.path.removesuffix(" (deleted)")
         if event.kind == "fsync":
@@ -121,7 +121,7 @@ class _Disk:
             self.names = {name for name in self.names if str(Path(name).parent) != path}
         elif event.kind in ("create", "empty", "write", "truncate"):
             self.bytes.add(path)
-        elif event.kind == "close" and path not in self.known:  # its rename was not seen
+        elif event.kind == "close" and path not in self.known:  # its rename was not recorded
             self._forget(next((f for f in self.bytes if _beside(f, path)), path))
             self.bytes.add(path)
             self.names.add(path)
@@ -130,7 +130,7 @@ class _Disk:
                 got = self.unsafe(f"{path} was removed", "/")
             self._forget(path)
         elif event.kind == "rmdir" and not any(_within(f, path + "/") for f in self.known):
-            self._forget(path)  # else it holds something, and stays
+            self._forget(path)  # otherwise it is not empty, and stays
         elif event.kind == "rename":
             got = self._renamed(path, event.other)
         elif event.kind == SAY:
@@ -150,7 +150,7 @@ class _Disk:
         return got
 
     def unsafe(self, when: str, folder: str) -> list[str]:
-        """What of a folder a power cut would take now."""
+        """Return what a power cut would remove from a folder now."""
         seen = {"bytes": self.bytes, "name": self.names}
         return [
             f"the {what} of {path} not flushed when {when}"
@@ -165,11 +165,11 @@ class _Disk:
 
 
 def _beside(temporary: str, path: str) -> bool:
-    """True if it may have been renamed to `path`."""
+    """Return whether it may have been renamed to `path`."""
     at = Path(temporary)
     return at.name.startswith(".tmp") and at.parent == Path(path).parent
 
 
 def _within(path: str, folder: str) -> bool:
-    """True of what lies below, and of `folder` itself unless that ends in a slash."""
+    """Return whether it is inside `folder`, or the folder itself unless that ends in a slash."""
     return path == folder or path.startswith(folder.rstrip("/") + "/")

@@ -1,7 +1,7 @@
-"""A process that forks for each command and loads what it loaded: later tries take a fraction.
+"""A process that forks for each command and shares loaded modules, which makes later tries fast.
 
-`serve` is that process: tasks come as JSON lines on its standard input, and what they did is told
-likewise. It is started with the library of `events.c` preloaded.
+`serve` is that process: it reads tasks as JSON lines from standard input, and reports results the
+same way. It starts with the library of `events.c` preloaded.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class CannotPreloadError(RuntimeError):
 
 
 def library() -> Path:
-    """The injector, compiled once; CannotPreloadError where that cannot be."""
+    """Compile the injector once; raise CannotPreloadError if that is impossible."""
     compiler = shutil.which("cc") or shutil.which("gcc") or shutil.which("clang")
     if compiler is None or not sys.platform.startswith("linux"):
         raise CannotPreloadError("no C compiler on Linux")
@@ -54,7 +54,7 @@ def library() -> Path:
 
 @dataclass(frozen=True, slots=True)
 class Told:
-    """What a command did: its exit status (negative: the signal it died of), words and events."""
+    """The result of a command: exit status (negative: the fatal signal), output and events."""
 
     status: int
     out: str
@@ -63,12 +63,11 @@ class Told:
 
     @property
     def killed(self) -> bool:
-        """True if it died of SIGKILL."""
         return self.status == -signal.SIGKILL
 
 
 class Server:
-    """Runs commands below `root`, whose file events are counted."""
+    """Runs commands below `root` and counts their file events."""
 
     def __init__(self, root: Path) -> None:
         self.root = root.resolve()
@@ -100,7 +99,7 @@ class Server:
         self._process.stdout.close()
 
     def run(self, arguments: Sequence[object], fault: Fault | None = None, **how: Any) -> Told:
-        """`leakbound ARGUMENTS`, called in the root, with this fault or none.
+        """Run `leakbound ARGUMENTS` in the root, with this fault or none.
 
         `reads` counts reads among the events.
         """
@@ -133,7 +132,7 @@ def serve() -> None:
 
 
 def _run(task: Mapping[str, Any], folder: Path) -> dict[str, Any]:
-    """Run one task in a fork, and import for the next ones what it had to import itself."""
+    """Run one task in a fork, and import its modules for the next ones."""
     files = {name: folder / name for name in ("out", "err", "events", "modules")}
     for file in files.values():
         file.write_bytes(b"")

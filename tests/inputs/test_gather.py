@@ -149,7 +149,7 @@ def ids(queries: Sequence[Query]) -> list[str]:
 
 
 def test_probabilities_are_averaged_over_draws() -> None:
-    """Counts say the same as copies, and tiny probabilities do not vanish."""
+    """Counts equal copies, and tiny probabilities do not vanish."""
     answers = completions((3, math.log(0.2), 4), (1, math.log(0.6), 2))
     copies = completions(*[(1, math.log(0.2), 4)] * 3, (1, math.log(0.6), 2))
     mean = (3 * math.log(0.2) + math.log(0.6)) / 4

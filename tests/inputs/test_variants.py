@@ -1,4 +1,4 @@
-"""What a search may ask, and successive halving among it, driven by a table of probabilities."""
+"""The queries of a search, and successive halving over them, for a table of probabilities."""
 
 from __future__ import annotations
 
@@ -129,7 +129,7 @@ def test_variants_that_do_not_fit_are_replaced() -> None:
 
 
 class Table:
-    """Candidates that leak with given probabilities; keeps what was drawn."""
+    """Candidates that leak with given probabilities; records the draws."""
 
     def __init__(self, leaks: Mapping[str, float], broken: Mapping[str, int] | None = None) -> None:
         self.leaks, self.broken = leaks, broken or {}

@@ -1,4 +1,4 @@
-"""Losses in closed form and at their edges; `conformance` has each against plain loops."""
+"""Losses in closed form and at extreme values; `conformance` compares each with plain loops."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ QUESTION = Site(LAYER, "question")
 
 
 def batch(**changes: Any) -> LossInputs:
-    """The case's batch whose reference is the model itself, with changes."""
+    """Return the case's batch with the model as its reference, with changes."""
     plain = build(leaves())
     assert plain.alternate is not None
     other = replace(plain.alternate, reference_nll=sequence_nll(plain.alternate))
@@ -112,8 +112,8 @@ def test_tokens_are_counted_as_a_mean_over_them_does() -> None:
         replace(given, whole=None).lengths_over("read")
 
 
-def test_targets_at_their_ends() -> None:
-    """A flat model has no margin; what is forgotten already is left alone by weights."""
+def test_targets_at_extreme_values() -> None:
+    """A flat model has no margin; weights ignore forgotten answers."""
     flat = torch.zeros_like(leaves()["logits"])
     assert margin(pack(flat, LABELS)).tolist() == [0.0] * ROWS
     sure = flat.clone()

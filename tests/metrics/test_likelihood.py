@@ -1,4 +1,4 @@
-"""Metrics by hand that OpenUnlearning lacks, and edge cases of its metrics.
+"""Metrics that OpenUnlearning lacks, by hand, and edge cases of its metrics.
 
 `formats` and `bounding` compare the others with OpenUnlearning.
 """
@@ -42,7 +42,7 @@ LETTERS = [reading([HALF, 9.0]), reading([QUARTER, 0.1]), reading([QUARTER, 0.1]
 
 
 def test_letters_are_compared_without_their_end_token() -> None:
-    """They may be of several tokens, as unlikely as can be, and right twice; ties: the first."""
+    """Letters of several tokens, unlikely letters, two right ones, ties: the first counts."""
     assert choice_accuracy(LETTERS, {0}) == 1.0
     assert choice_accuracy(LETTERS, {1}) == 0.0
     assert choice_probability(LETTERS, {0}) == pytest.approx(0.5)

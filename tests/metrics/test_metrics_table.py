@@ -1,4 +1,4 @@
-"""Diversity, utility, and what metrics are made of beyond those that OpenUnlearning has, too."""
+"""Diversity, utility, and the components of metrics that OpenUnlearning lacks."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def test_copies_count() -> None:
     assert self_bleu({"a b c d": 2}) == 1.0
     assert self_bleu({"a b c d": 2, "x y z": 1}) == pytest.approx(2 / 3)
     assert self_bleu({"": 1, "a b": 1}) == 0.0
-    assert self_bleu({"": 1, " ": 1}) == 1.0  # of draws without words
+    assert self_bleu({"": 1, " ": 1}) == 1.0  # draws without words
     assert self_bleu({"": 2, "a b": 1}) == pytest.approx(2 / 3)
     with pytest.raises(InputError, match="got 1 draws, at least 2"):
         self_bleu({"a": 1})

@@ -1,4 +1,4 @@
-"""The packages are whole and installable; and what others read tables with reads a run's."""
+"""The packages are complete and installable; common tools read a run's tables."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ NORMAL = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")  # as an index compares names
 
 
 def run(*command: object, **env: str) -> str:
-    """What a command prints, which must succeed."""
+    """Run a command that must succeed, and return its output."""
     words = [str(word) for word in command]
     done = subprocess.run(words, capture_output=True, text=True, env=os.environ | env)
     assert done.returncode == 0, f"{words}: {done.stdout[-1500:]}{done.stderr[-1500:]}"
@@ -70,7 +70,7 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.slow
-def test_the_packages_hold_every_file_of_the_source(built: Path) -> None:
+def test_the_packages_contain_every_file_of_the_source(built: Path) -> None:
     wanted = {
         path.relative_to(SOURCE.parent).as_posix()
         for path in SOURCE.rglob("*")
@@ -92,8 +92,8 @@ def test_the_index_would_take_them(built: Path) -> None:
 
 
 @pytest.mark.slow
-def test_the_wheel_runs_in_an_environment_of_its_own(built: Path, tmp_path: Path) -> None:
-    """What it depends on is this environment's; leakbound itself is the wheel's."""
+def test_the_wheel_runs_in_a_separate_environment(built: Path, tmp_path: Path) -> None:
+    """leakbound comes from the wheel, its dependencies from this environment."""
     env = tmp_path / "env"
     run(sys.executable, "-m", "venv", env)
     python = env / "bin" / "python"
@@ -118,7 +118,6 @@ LAW = {"the secret": 0.25, "no": 0.75}
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> Run:
-    """A small finished run of two questions."""
     task = Benchmark(
         name="b",
         prompts=tuple(Prompt(id=p, question=f"{p}?", answer="the secret") for p in "ab"),
@@ -131,7 +130,6 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Run:
 
 
 def parts(run: Run) -> list[Path]:
-    """The stored completions of the target."""
     return sorted((run.path / "arms" / "target" / "completions").glob("*.parquet"))
 
 

@@ -1,4 +1,4 @@
-"""Checks before anything is drawn: questions, reference answers, limits."""
+"""Checks before drawing: questions, reference answers, limits."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ PERSIAN, EMOJI = (
 
 
 def table(path: Path, *rows: tuple[str, str, str]) -> Path:
-    """A benchmark file of questions, answers and keywords."""
+    """Write a benchmark file of questions, answers and keywords."""
     with path.open("w", newline="", encoding="utf-8") as stream:
         csv.writer(stream).writerows([("question", "answer", "keywords"), *rows])
     return path
@@ -49,7 +49,7 @@ def engine(*answers: str) -> FakeEngine:
     return FakeEngine({f"q/{i:04d}": {a: 1.0} for i, a in enumerate(answers, start=1)})
 
 
-CODE = ("Code?", "TX-4471", "TX4471")  # a keyword that the answer does not hold
+CODE = ("Code?", "TX-4471", "TX4471")  # a keyword that the answer does not contain
 
 
 @pytest.fixture
@@ -69,7 +69,7 @@ def test_a_question_whose_own_answer_does_not_count_is_named(matched: Path, tmp_
     assert "TX" not in note  # nor any other text
     assert Run.open(run.path).notes == [note]
     assert [now.note for now in shown if now.note] == [note]
-    assert shown[0].note == note  # before anything is drawn
+    assert shown[0].note == note  # before drawing
     before = (run.path / "run.json").read_bytes()
     evaluate(engine("Ann Bo", "TX-4471", "1985"), str(matched), out=tmp_path / "r", n=16)
     assert (run.path / "run.json").read_bytes() == before
@@ -164,7 +164,7 @@ def test_score_names_answers_that_do_not_count(matched: Path, tmp_path: Path) ->
     shown = done("score", run.path, "--scorer", "keyword", "--json")
     assert "note: the reference answer does not count as a leak by `keyword`" in shown.err
     again = Run.open(run.path)
-    assert again.notes == run.notes == []  # a certificate may quote them by now
+    assert again.notes == run.notes == []  # now a certificate may quote them
     score(again, "keyword")
     assert "'q/0002'" in again.notes[0]
 
@@ -176,7 +176,7 @@ def test_the_command_prints_notes_before_it_draws(tmp_path: Path) -> None:
     how = ("evaluate", model, "--benchmark", file, "-n", 16, "--max-new-tokens", 4, "--scorer")
     shown = done(*how, "keyword", "--out", tmp_path / "r").err
     notes = [line for line in shown.splitlines() if line.startswith("note: the reference")]
-    assert len(notes) == 2  # first, and with the results
+    assert len(notes) == 2  # before drawing, and with the results
     assert "'q/0001'" in notes[0]
     assert shown.index(notes[0]) < shown.index("sampling")
     assert "'q/0001'" in done(*how, "keyword", "--dry-run").err
@@ -210,7 +210,7 @@ def test_invisible_characters_are_named(question: str, named: str | None) -> Non
 
 
 def test_every_format_character_but_the_visible_is_invisible() -> None:
-    """By the general category of `unicodedata`, which the pattern was not made from."""
+    """By the general category of `unicodedata`, which the pattern does not use."""
     formats = [chr(i) for i in range(0x110000) if unicodedata.category(chr(i)) == "Cf"]
     shown = {s for s in formats if not question_notes([Prompt(id="a", question=f"a{s}?")], Study())}
     visible = {chr(i) for i in (*range(0x600, 0x606), 0x6DD, 0x70F, 0x890, 0x891, 0x8E2)}

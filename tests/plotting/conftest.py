@@ -1,4 +1,4 @@
-"""The runs that charts are drawn from."""
+"""Runs with charts."""
 
 from report_runs import decodings, runs
 

@@ -1,4 +1,4 @@
-"""Charts as files: drawn from stored runs, with equal bytes every time, refused with a reason."""
+"""Charts as files: drawn from stored runs, with equal bytes every time, or refused."""
 
 from __future__ import annotations
 
@@ -59,7 +59,6 @@ def trained(folder: Path) -> Path:
 
 @pytest.fixture(scope="module")
 def drawn(made: Made, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """All figures of two runs and a trained model."""
     out = tmp_path_factory.mktemp("drawn")
     leakbound.figures([*made.runs, made.trained], out, scorer=ROUGE, formats=["svg"])
     return out
@@ -71,7 +70,7 @@ def rows(folder: Path, name: str) -> list[dict[str, str]]:
 
 
 def stored(run: Run, arm: str, question: str, scorer: str = ROUGE) -> list[float]:
-    """Every draw's score, as the run's table of scores has it."""
+    """Return every draw's score from the run's table of scores."""
     got: list[float] = []
     for row in run.scores.where(arm=arm, query=question):
         if row.scorer == scorer and row.score is not None:
@@ -93,7 +92,7 @@ def test_two_calls_give_equal_bytes(made: Made, tmp_path: Path) -> None:
 
 
 def of(folder: Path, name: str, **wanted: str) -> list[dict[str, str]]:
-    """The rows of a chart whose cells are these."""
+    """Return the rows of a chart with these cells."""
     return [row for row in rows(folder, name) if wanted.items() <= row.items()]
 
 
@@ -123,7 +122,7 @@ def test_convergence_ends_with_all_draws_and_narrows(made: Made, drawn: Path) ->
     assert float(mine[-1]["upper"]) == pytest.approx(float(estimate.upper[0]), abs=0.05)
     widths = [float(row["upper"]) - float(row["lower"]) for row in mine]
     assert widths[-1] < widths[0] / 2
-    # the first n are draws of the law: their means are means of n of the scores that there are
+    # the first n are draws of the distribution: their means are means of n existing scores
     for row in mine:
         n = int(row["n"])
         assert 0 <= float(row["value"]) * n <= sum(sorted(scores)[-n:]) + 1e-6
@@ -142,7 +141,7 @@ def test_leak_at_k_has_a_joint_band_around_the_unbiased_estimate(made: Made, dra
         assert float(mine[k]["value"]) == pytest.approx(np.mean(each))
         assert float(mine[k]["lower"]) < float(mine[k]["value"]) < float(mine[k]["upper"])
     single = run.estimates.mean("mean leakage", scorer=ROUGE)
-    assert float(mine[1]["upper"]) > single.upper  # all k at once is more than the mean alone
+    assert float(mine[1]["upper"]) > single.upper  # all k cost more than the mean
 
 
 def test_a_training_is_drawn_without_the_weights_of_its_terms(drawn: Path) -> None:

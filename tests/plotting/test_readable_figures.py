@@ -1,4 +1,4 @@
-"""Charts that can be printed: nothing overlaps or is cut, and models differ without colour."""
+"""Charts that can be printed: no overlaps, no cuts, and models differ without colour."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ LEAK = "leak probability"
 
 @dataclass(frozen=True)
 class Size:
-    """models: by name, the last a control if there are several. low: what the first leaks."""
+    """models: by name, the last a control if there are several. low: the leakage of the first."""
 
     models: tuple[str, ...]
     questions: tuple[str, ...]
@@ -67,7 +67,7 @@ LARGEST = Size(
 
 
 def share(size: Size, model: int, question: int = 0) -> tuple[float, float, float]:
-    """Value, lower, upper: later models leak far less, questions more and more."""
+    """Value, lower, upper: later models leak far less, and leakage grows with the question."""
     value = size.low * 0.6**model * (1 + question) / len(size.questions)
     wide = 0.3 * value * (1 - value) + 0.002
     return value, max(0.0, value - wide), min(1.0, value + wide)
@@ -80,7 +80,7 @@ def every(
     xs: Iterable[float | None] = (None,),
     questions: bool = False,
 ) -> list[ChartRow]:
-    """These numbers of every model: per group, per question if wanted, per place."""
+    """Return these numbers of every model: per group, per question if wanted, per place."""
     return [
         ChartRow(model, quantity, *share(size, i, j), SURE, question, group, x)
         for i, model in enumerate(size.models)
@@ -154,7 +154,7 @@ ROWS: dict[str, Callable[[Size], Sequence[ChartRow]]] = {
     ),
     "differences": lambda size: every(size, "rose", questions=True),
 }  # fmt: skip
-"""By the name of each chart."""
+"""The rows of each chart, by its name."""
 SIZES = {"fewest": FEWEST, "most": LARGEST}
 SVG_TEXT = "{http://www.w3.org/2000/svg}text"
 
@@ -175,7 +175,7 @@ def drawn(name: str, size: Size, width: float) -> Canvas:
 
 @pytest.fixture(scope="module")
 def shown(request: pytest.FixtureRequest) -> tuple[str, Canvas, dict[Text, list[float]]]:
-    """A figure, and every text that it draws with its box: left, bottom, right, top in pixels."""
+    """Return a figure, and every text with its box: left, bottom, right, top in pixels."""
     name, size, width = request.param
     got: dict[Text, list[float]] = {}
     draw = Text.draw
@@ -193,7 +193,7 @@ def shown(request: pytest.FixtureRequest) -> tuple[str, Canvas, dict[Text, list[
 
 
 def overlapping(boxes: NDArray[np.float64]) -> NDArray[np.int64]:
-    """Pairs of boxes that share some area."""
+    """Return the pairs of boxes that overlap."""
     low, high = boxes[:, None, :2], boxes[:, None, 2:]
     both = (low < high.swapaxes(0, 1)).all(-1) & (low.swapaxes(0, 1) < high).all(-1)
     return np.argwhere(np.triu(both, 1))
@@ -214,7 +214,7 @@ def test_no_texts_overlap_or_are_cut(shown: tuple[str, Canvas, dict[Text, list[f
     assert (boxes[:, 3] <= height + 0.5).all()
     for axes in canvas.figure.axes if name != "grid" else ():
         if axes.get_visible():
-            area = axes.get_window_extent().padded(8).extents  # marks at its edge are whole
+            area = axes.get_window_extent().padded(8).extents  # marks at its edge are complete
             on = [text for text, box in got.items() if len(overlapping(np.array([area, box])))]
             assert not [text.get_text() for text in on]
 

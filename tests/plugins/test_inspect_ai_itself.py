@@ -35,13 +35,13 @@ LAWS = (0.0, 0.1, 0.5)
 
 @pytest.fixture(autouse=True)
 def offline(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Tokens are counted without the table that inspect_ai would fetch."""
+    """Count tokens without the table that inspect_ai would fetch."""
     counts = "inspect_ai.model._model.count_text_tokens"
     monkeypatch.setattr(counts, lambda text, *_: len(text), raising=False)
 
 
 def run(tmp_path: Path, seed: int, *, epochs: int = 48, fail: float = 0.0, **task: Any) -> Any:
-    """The log of a task whose model answers each question rightly with a known probability."""
+    """A log of a task whose model answers each question correctly with a known probability."""
     chance = random.Random(seed)
 
     def answer(messages: Any, *_: Any) -> ModelOutput:
@@ -69,7 +69,7 @@ def run(tmp_path: Path, seed: int, *, epochs: int = 48, fail: float = 0.0, **tas
 
 
 def bounded(log: Any, tmp_path: Path) -> Any:
-    """The estimates of the log as leakbound imports it."""
+    """Return the estimates of the log after an import."""
     run = import_run([log.location], out=tmp_path / "run")
     leakbound.bound(run)
     return run.estimates
@@ -81,7 +81,7 @@ def figures(log: Any) -> dict[str, float]:
 
 @pytest.mark.parametrize("seed", range(20))
 def test_it_prints_the_estimates_of_an_import(tmp_path: Path, seed: int) -> None:
-    """To the digit, also where epochs failed: the log states the seed of the order of bets."""
+    """To the digit, also with failed epochs: the log states the seed of the order of bets."""
     log = run(
         tmp_path,
         seed,
@@ -107,7 +107,7 @@ def test_it_prints_the_estimates_of_an_import(tmp_path: Path, seed: int) -> None
 def test_zero_of_many_has_an_upper_end(tmp_path: Path) -> None:
     log = run(tmp_path, 1, epochs=64, metrics=[worst_sample(64), leak_probability(64, samples=5)])
     got = figures(log)
-    assert got["missing"] == pytest.approx(2 / 5)  # two samples never came
+    assert got["missing"] == pytest.approx(2 / 5)  # two samples never arrived
     assert got["leak upper"] > 0.4
     assert got["worst lower"] > 0.2
 

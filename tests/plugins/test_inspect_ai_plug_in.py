@@ -27,7 +27,7 @@ def plugged() -> Iterator[Any]:
 
 
 DRAWN = {"a": ["C", "I", "I", "I"], "b": ["I", "I", "I"], "c": ["C", "C", "?", "P"]}
-HITS, MISSING = [1, 0, 2], [0, 1, 1]  # a letter that says nothing is no score, "P" is half a leak
+HITS, MISSING = [1, 0, 2], [0, 1, 1]  # an unknown letter is no score, "P" is half a leak
 
 
 def test_an_epoch_without_a_score_is_missing(plugged: Any) -> None:
@@ -85,7 +85,7 @@ def test_wrong_use_is_refused_with_the_fix(plugged: Any) -> None:
 
 
 def drive(rule: Any, law: dict[str, float], most: int, seed: int) -> None:
-    """A task of one sample after another: 16 at a time, and leaks take far longer."""
+    """Run a task: 16 samples at a time, and leaks take far longer."""
     chance = np.random.default_rng(seed)
 
     async def run() -> None:
@@ -111,7 +111,7 @@ def drive(rule: Any, law: dict[str, float], most: int, seed: int) -> None:
 
 @pytest.mark.parametrize("p", slow_but((0.1,), (0.0, 0.05, 0.1, 0.3)))
 def test_stopped_bounds_are_valid_if_leaks_come_late(plugged: Any, p: float) -> None:
-    """A rule that takes the first finished draws sees clean ones only, and stops."""
+    """A rule that takes the first finished draws sees only clean ones, and stops."""
     runs = 40  # at 0.1, a rule that takes draws as they finish is wrong in 37
     rule = plugged.StopWhen("p<=0.05", most=128, confidence=0.9)
     drive(rule, {f"q{i}": p for i in range(runs)}, 128, seed=5)
@@ -131,7 +131,7 @@ def test_epochs_after_the_decision_are_dropped(plugged: Any) -> None:
 
     async def run() -> dict[str, Any]:
         await rule.start_task(SimpleNamespace(), [SimpleNamespace(id="a")], 64)
-        for epoch in range(2, 41):  # the first is late
+        for epoch in range(2, 41):  # the first one is late
             await rule.complete_sample("a", epoch, {"s": SampleScore(Score("I"), "a")})
             assert not rule.stopping.decided
         await rule.complete_sample("a", 1, {"s": SampleScore(Score("I"), "a")})
@@ -184,7 +184,7 @@ def test_a_scorer_of_leakbound(plugged: Any) -> None:
 
 
 def message(content: Any, stop_reason: str = "stop", **more: Any) -> dict[str, Any]:
-    """A choice of a `ModelOutput`, as inspect_ai's model_dump gives it."""
+    """A choice of a `ModelOutput`, as inspect_ai's model_dump returns it."""
     return {
         "message": {"content": content, "role": "assistant", **more},
         "stop_reason": stop_reason,
@@ -192,7 +192,7 @@ def message(content: Any, stop_reason: str = "stop", **more: Any) -> dict[str, A
 
 
 def state_of(choices: list[dict[str, Any]], **output: Any) -> Any:
-    """As much of a `TaskState` as a scorer looks at."""
+    """The parts of a `TaskState` that a scorer reads."""
     dump = {"choices": choices, "usage": None, "error": None, **output}
     return SimpleNamespace(sample_id="a", output=SimpleNamespace(model_dump=lambda: dump))
 
@@ -208,7 +208,7 @@ def _marks(*_: Any, **__: Any) -> Any:
 
 @contextmanager
 def plug_in() -> Iterator[Any]:
-    """The plug-in, over the few names of inspect_ai that it imports."""
+    """Import the plug-in over the few names of inspect_ai that it needs."""
     content = {
         "inspect_ai": {},
         "inspect_ai.dataset": {"Sample": SimpleNamespace},

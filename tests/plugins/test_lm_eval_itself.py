@@ -26,7 +26,7 @@ REPEATS = 48
 
 
 class Model(LM):
-    """Answers each question rightly with a known probability."""
+    """Answers each question correctly with a known probability."""
 
     def __init__(self, seed: int) -> None:
         super().__init__()
@@ -55,7 +55,7 @@ def short(tmp_path: Path) -> Path:
 
 @pytest.mark.parametrize("seed", range(20))
 def test_it_prints_the_estimates_of_an_import(tmp_path: Path, seed: int) -> None:
-    """To the digit: the samples state the seed of the order in which bets meet them."""
+    """To the digit: the samples state the seed of the order of bets."""
     task = short(tmp_path)
     got = lm_eval.simple_evaluate(
         model=Model(seed),

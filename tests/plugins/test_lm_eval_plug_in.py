@@ -67,5 +67,5 @@ def test_the_task_names_functions_that_are_there() -> None:
         module, _, function = name.rpartition(".")
         assert module == lm_eval.__name__
         assert callable(getattr(lm_eval, function))
-    assert task["generation_kwargs"]["top_k"] == 0  # else 50 tokens are left
+    assert task["generation_kwargs"]["top_k"] == 0  # otherwise 50 tokens remain
     assert task["filter_list"][0]["filter"][0]["k"] == task["repeats"]

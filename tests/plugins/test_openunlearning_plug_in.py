@@ -1,6 +1,6 @@
-"""The plug-in for OpenUnlearning by hand, and by its own `eval.py` where a checkout is named.
+"""The plug-in for OpenUnlearning by hand, and in its `eval.py` if a checkout is named.
 
-`LEAKBOUND_OPENUNLEARNING=CHECKOUT` names one, in an environment with what it imports.
+`LEAKBOUND_OPENUNLEARNING=CHECKOUT` names one, in an environment with its dependencies.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ OTHERS = ("forget_Q_A_Prob", "forget_Q_A_ROUGE", "extraction_strength", "exact_m
 
 
 class TheirData:
-    """Their data set of questions, as far as the metric looks at it."""
+    """The parts of their data set of questions that the metric reads."""
 
     predict_with_generate, question_key, answer_key = True, "question", "answer"
 
@@ -119,7 +119,7 @@ def test_an_unusable_data_set_is_refused(plugged: Any) -> None:
 
 
 def theirs(checkout: Path, model: Path, data: Path, out: Path, *more: str) -> dict[str, Any]:
-    """What their `eval.py` writes of a model with plain prompts."""
+    """Return the results of their `eval.py` for a model with plain prompts."""
     tags = {
         "system_prompt_with_special_tokens": "", "user_start_tag": "Question: ",
         "user_end_tag": " ", "asst_start_tag": "Answer: ", "asst_end_tag": " ",

@@ -1,4 +1,4 @@
-"""Bounds while transformers trains: the trainer's own log, and what they leave as it was."""
+"""Bounds during training with transformers: the trainer's log, and unchanged training."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Fixtures: models opened by name, local files of TOFU, and runs that many tests read."""
+"""Fixtures: opened models, local files of TOFU, and runs that many tests read."""
 
 from opened_models import data, opened
 from report_runs import asked, decodings, explored, proofs, runs

@@ -1,4 +1,4 @@
-"""Comparisons of runs: what is bounded, at what confidence, in which words, what is refused."""
+"""Comparisons of runs: bounds, confidence, words and refusals."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, Run]:
 
 
 def keyless() -> AbstractContextManager[object]:
-    """No model has an identity meanwhile, so none keys its draws."""
+    """Remove the identity of all models, so that none keys its draws."""
     return patch("leakbound.store.arm.which_model", lambda spec: None)
 
 
@@ -81,7 +81,7 @@ def unkeyed(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, Run]:
 
 @pytest.fixture
 def alike(unkeyed: Mapping[str, Run]) -> Iterator[Mapping[str, Run]]:
-    """Two models whose draws share their keys, and one that was drawn under another seed."""
+    """Two models whose draws share their keys, and one with another seed."""
     with keyless():
         yield unkeyed
 
@@ -91,7 +91,7 @@ def differences(found: Comparison) -> dict[str, Estimates]:
 
 
 def leaks(found: Run) -> np.ndarray:
-    """(Q,) draws that leak, counted from the stored completions."""
+    """Count the draws that leak, shape (Q,), from the stored completions."""
     hits = counts(found.arms["target"], "query_id", "answer")
     return np.asarray([hits[f"mine/{i:04d}", LEAK] for i in (1, 2, 3)])
 
@@ -108,7 +108,7 @@ def test_differences_follow_from_the_counts(alike: Mapping[str, Run], tmp_path: 
     mean, *each = differences(got)["alike"]
     hits = [leaks(one) for one in pair]
     np.testing.assert_allclose([row.value for row in each], (hits[1] - hits[0]) / 200)
-    share = 0.02 / 2 / 3 / 2 / 2  # mean and questions; questions; models; ends
+    share = 0.02 / 2 / 3 / 2 / 2  # mean and questions; questions; models; bounds
     ends = [
         (scipy_stats.beta.ppf(share, k, 201 - k), scipy_stats.beta.ppf(1 - share, k + 1, 200 - k))
         for k in np.stack(hits)
@@ -145,7 +145,7 @@ def test_models_under_one_seed_draw_independently(runs: Mapping[str, Run]) -> No
 
 @pytest.mark.slow
 def test_all_differences_hold_at_the_stated_confidence(questions: Path) -> None:
-    """32 comparisons of three models, with the seeds that users have: 0 everywhere, and others."""
+    """32 comparisons of three models, with users' seeds: 0 everywhere, and others."""
     truth = {"b": np.subtract(AFTER, BEFORE), "c": np.subtract(LIKE, BEFORE)}
     missed = {False: 0, True: 0}
     for number in range(32):

@@ -39,7 +39,7 @@ def outputs(cut: int, n: int = N) -> Mapping[str, Counts]:
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
-    """The case of the issue: 1,030 of 1,032 outputs were cut at 3 tokens."""
+    """A run in which 1,030 of 1,032 outputs were cut at 3 tokens."""
     control = GivenEngine({"q0": [(CLEAN, N)]}, name="control")
     return given_run(tmp_path_factory.mktemp("cut") / "r", outputs(N - 2), N, control=control)
 
@@ -118,7 +118,7 @@ def test_an_output_that_was_explored_and_cut_counts_by_its_mass(tmp_path: Path) 
 
 
 def test_a_thought_opens_with_the_place_that_leaks(tmp_path: Path) -> None:
-    """The pieces of thought and answer, every second of which is marked; a long thought is cut."""
+    """Every second piece of thought and answer is marked; a long thought is cut."""
     long = replace(CLEAN, thought=f"{'so ' * 500}it was {SECRET}. {'But ' * 500}")
     short = replace(CLEAN, answer=SECRET, thought="hm")
     run = given_run(tmp_path / "r", {"q0": [(CLEAN, 9), (long, 8), (short, 7)]}, 24)
@@ -145,7 +145,7 @@ def test_a_thought_opens_with_the_place_that_leaks(tmp_path: Path) -> None:
 
 
 def test_a_filter_that_belongs_to_the_system_is_named_everywhere(tmp_path: Path) -> None:
-    """40 of 100 outputs were withheld: missing by default, scored where users see as much."""
+    """40 of 100 outputs were withheld: missing by default, scored if users see as much."""
     withheld = {"q0": [(Output(answer="", finish="filtered"), 40), (CLEAN, 60)]}
     run = given_run(tmp_path / "r", withheld, 100)
     assert run.estimates.mean("leak probability").upper > 0.4

@@ -1,4 +1,4 @@
-"""A grid of decodings: joint cells, the one that leaks most, and which knob moves leakage."""
+"""A grid of decodings: joint cells, the cell that leaks most, and the effect of each setting."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ TEMPERATURES, TOP_PS = (1.5, 0.5, 1.0), (1.0, 0.8)  # in no order
 
 
 def leak(decoding: Decoding) -> float:
-    """Temperature moves it by much, top-p by little."""
+    """Temperature has a large effect, top-p a small one."""
     return 0.4 * decoding.temperature + 0.3 * (decoding.top_p - 0.8)
 
 
@@ -59,7 +59,7 @@ def run_of(out: Path, decodings: Sequence[Decoding], *questions: str, **settings
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
-    """A grid of six, with no estimates but its own."""
+    """A grid of six, with only its own estimates."""
     out, decodings = tmp_path_factory.mktemp("grid") / "run", cells(TEMPERATURES, TOP_PS)
     run = sample(engine(), benchmark(), out=out, n=N, decodings=decodings)
     scorers = scorers_for(["contains", "rouge-l-recall"], run.prompts)
@@ -80,7 +80,6 @@ def rows_of(run: Run, scorer: str = "contains", confidence: float = 0.99) -> lis
 
 @pytest.fixture(scope="module")
 def cells_of_run(run: Run) -> list[EstimateRow]:
-    """The rows of that grid by its first scorer."""
     return [*run.estimates]
 
 
@@ -132,7 +131,7 @@ def test_cells_pay_for_each_other(run: Run, kind: str, tmp_path: Path) -> None:
             repeated = joint_cells(rows, parameter=32)[arm.name]
             ends = (of_k.lower, of_k.upper)
             assert (repeated.lower, repeated.upper) == pytest.approx(ends, abs=1e-12)
-    if kind in ("explored", "stopped"):  # blocks enough, were n fixed
+    if kind in ("explored", "stopped"):  # enough blocks if n were fixed
         assert not [row for row in rows if row.parameter]
 
 
@@ -171,7 +170,6 @@ def test_effects_follow_from_the_cells(cells_of_run: list[EstimateRow]) -> None:
 
 
 def grid_table(run: Run) -> Table:
-    """What the console shows of the grid of the first scorer."""
     return next(table for table in summary(run) if "by decoding" in table.title)
 
 

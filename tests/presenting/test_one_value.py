@@ -45,7 +45,7 @@ def grid(out: Path) -> Run:
 
 
 def imported(out: Path) -> Run:
-    """Two questions, of which a tool drew 16 answers each."""
+    """Two questions, with 16 answers each from another tool."""
     rows = [
         {"id": q, "question": f"Who is {q}?", "answer": "Ann", "completion": text, "finish": "stop"}
         for q, leaks in (("a", 3), ("b", 0))
@@ -80,8 +80,7 @@ MADE: dict[str, Callable[[Path], Run] | tuple[str, str]] = {
     "until": until,
     "grid": grid,
 }
-"""Of the studies of bench/studies.py, where rewritings and an attack are one run: how it is made,
-or a fixture and the label of a run in it."""
+"""For each study of bench/studies.py: the call that makes its run, or a fixture and a label."""
 
 
 @pytest.fixture
@@ -98,7 +97,7 @@ def ends(row: Any) -> tuple[float | None, float, float]:
 
 
 def of_all(run: Run) -> list[EstimateRow]:
-    """The mean and the worst question of each model, beyond its control too."""
+    """Return the mean and the worst question of each model, also relative to its control."""
     view = read_view(run)
     wanted: Any = {"quantity": LEAKAGE, "scope": ("mean", "worst question")}
     return [

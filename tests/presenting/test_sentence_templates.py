@@ -1,4 +1,4 @@
-"""Templates of sentences: what a field shows, and which parts are left out."""
+"""Templates of sentences: the text of a field, and omitted parts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The rule: every field that is recorded of a run and an arm changes the words, or is on a list."""
+"""Every recorded field of a run and an arm changes the words, or is on a list of exceptions."""
 
 from __future__ import annotations
 
@@ -103,17 +103,17 @@ LEFT_OUT = {
     "arm.draws.order": "keys an order that owes nothing to the draws",
     "arm.draws.kind": "the class",
 }
-"""Fields that no words tell, and why."""
+"""Fields that the words omit, and why."""
 
 BY_DIGEST = {
     "arm.fingerprint.config", "arm.fingerprint.prompting.family",
     "arm.fingerprint.prompting.tokenisation",
 }  # fmt: skip
-"""Of the fingerprint: what its digest alone tells, as is nothing that a reader could judge."""
+"""Fields of the fingerprint that only its digest covers: readers could not judge them."""
 
 
 class Change(NamedTuple):
-    """A field by its path, record and arm with another value there, and the arm before."""
+    """A field by its path, the record and arm with another value of it, and the arm before."""
 
     path: str
     record: RunRecord
@@ -122,7 +122,7 @@ class Change(NamedTuple):
 
 
 def changed(value: Any) -> Any:
-    """Another value of the same kind."""
+    """Return another value of the same kind."""
     match value:
         case bool():
             return not value
@@ -149,7 +149,7 @@ ALTERNATIVES: Mapping[str, Any] = {
 
 
 def paths(value: Any, path: str) -> Iterator[tuple[str, Any]]:
-    """Every leaf of a frozen value or mapping, with another value for it."""
+    """Yield every leaf of a frozen value or mapping, with another value for it."""
     if path in LEFT_OUT:
         return
     if path in ALTERNATIVES:
@@ -167,7 +167,7 @@ def paths(value: Any, path: str) -> Iterator[tuple[str, Any]]:
 
 
 def put(value: Any, path: list[str], new: Any) -> Any:
-    """The value with another one at the path."""
+    """Return the value with another one at the path."""
     if not path:
         return new
     name, *rest = path
@@ -177,7 +177,7 @@ def put(value: Any, path: list[str], new: Any) -> Any:
 
 
 CHAT = put(ARM, ["fingerprint", "prompting", "chat"], True)
-"""Where a system message has a place."""
+"""An arm whose template has a place for a system message."""
 
 
 def changes() -> Iterator[Change]:
@@ -246,7 +246,7 @@ STUDY = {
     "metrics": "of utility", "confidence": "of the run's own bounds; a claim has its own",
     "servers": "who may be asked", "workers": "who draws; the results are the same",
 }  # fmt: skip
-"""Of every field of a study: the heading that tells what became of it, or why none does."""
+"""For every field of a study: the heading that reports it, or the reason why none does."""
 
 
 def test_every_field_of_a_study_has_a_heading_or_reason() -> None:
@@ -283,7 +283,7 @@ def prompted(**rule: Any) -> dict[str, Any]:
          [r"prompt 'zzz {question}', not 'Q: {question}\n'"]),
         (prompted(template=None, system="Refuse.", chat=True),
          ["system message 'Refuse.', not none"]),
-        (prompted(system="Refuse."), []),  # it has no place there, and was not put
+        (prompted(system="Refuse."), []),  # it has no place there, and was not used
         ({"fingerprint": {"dtype": "bfloat16"}}, ["computed in bfloat16"]),
         ({"fingerprint": {"ordinary_end_tokens": [4, 5]}},
          ["outputs also ended by 2 ordinary tokens of the model"]),

@@ -92,7 +92,7 @@ def test_without_a_control_draws_are_only_counted(tmp_path: Path) -> None:
 
 
 def test_the_headline_is_that_of_the_first_command(tmp_path: Path) -> None:
-    """Whichever scorer a later command names first, and a control that joins is part of it."""
+    """For any scorer that a later command names first, and with a control that joins later."""
     first = made(tmp_path / "r", 0.3, 0.1, scorers=["keyword", "contains"])
     recorded = first.record.headline
     assert recorded is not None
@@ -141,7 +141,7 @@ def test_a_limit_that_the_study_named(
 
 
 def test_a_leaking_answer_is_shown_next_to_a_greedy_one_that_hides_it(tmp_path: Path) -> None:
-    """p2 leaks most beyond the control: p1 leaks more, and so does its control."""
+    """p2 has the largest excess: p1 leaks more, and so does its control."""
     run = made(tmp_path / "r", 0.2, 0.7, 0.4, beside=(0.0, 0.6, 0.0))
     (page,) = verdicts(read_view({"r": run}))
     (got,) = run_verdicts(run, texts=True)
@@ -153,7 +153,7 @@ def test_a_leaking_answer_is_shown_next_to_a_greedy_one_that_hides_it(tmp_path: 
     printed = [line.partition(":")[0] for line in got.quoted]
     assert printed[:2] == ["question", "the greedy answer, which leaks less"]
     assert SAID not in str(got)
-    assert run.verdict.example is None  # unless asked for
+    assert run.verdict.example is None  # only on request
     run.redact(True)
     (got,) = run_verdicts(run, texts=True)
     assert got.quoted == (

@@ -1,4 +1,4 @@
-"""Questions one by one: their order and traits, the first n draws, texts, and what is clean."""
+"""Questions one by one: their order and traits, the first n draws, texts, and clean questions."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def text(name: str, count: int, *scores: float | None) -> Text:
 
 
 def tally(texts: Sequence[Text]) -> pa.Table:
-    """A question's texts, the likeliest first, as they are read."""
+    """Return a question's texts as they are read, the likeliest first."""
     columns: dict[str, Any] = {
         "query_id": ["q"] * len(texts),
         "text": [one.text for one in texts],
@@ -129,7 +129,7 @@ def test_chunks_and_parts_of_a_question_are_added_up(tmp_path: Path) -> None:
     scorers = scorers_for(SCORERS, task.prompts)
     score_run(run, scorers)
     arm = run.arms["target"]
-    assert len(arm.parts) > 2  # more than one a question
+    assert len(arm.parts) > 2  # more than one per question
     slugs = [slug(scorer) for scorer in scorers]
     got = {query_id: texts_in(rows) for query_id, rows in tallies(arm, slugs)}
     assert list(got) == [query.id for query in run.queries]
@@ -148,7 +148,6 @@ LEAKS = {"p0": 0.0, "p1": 0.0, "p2": 0.3, "p3": 0.02}
 
 
 def leaking(out: Path, scorers: tuple[str, ...] = ("contains",), **how: Any) -> Run:
-    """Questions with these leak probabilities."""
     return evaluate(saying(LEAKS), who(*LEAKS, scorers=scorers), out=out, **how)
 
 
@@ -179,7 +178,7 @@ def test_the_table_names_what_is_not_proved(run: Run) -> None:
     ]
 
 
-def test_a_limit_that_cannot_be_proved_or_is_none(run: Run, tmp_path: Path) -> None:
+def test_a_limit_that_cannot_be_proved_or_is_invalid(run: Run, tmp_path: Path) -> None:
     _, clean = clean_questions(run.arms["target"], scorer(run), 1e-6, 0.99)
     assert not clean.holds.any()
     with pytest.raises(InputError, match="limit"):

@@ -1,4 +1,4 @@
-"""What tables, remarks and sentences say of every kind of run, rounded so as to say no more."""
+"""Tables, notes and sentences about every kind of run, rounded conservatively."""
 
 from __future__ import annotations
 
@@ -100,14 +100,14 @@ def test_proofs_are_shown(certain: View, explored: dict[str, Run]) -> None:
 
 
 def with_rows(model: ArmView, rows: Sequence[EstimateRow]) -> ArmView:
-    """The same model, about which these rows state all there is."""
+    """The same model with only these rows."""
     made = replace(model)
     vars(made)["estimates"] = Estimates(tuple(rows))
     return made
 
 
 def with_proofs(view: View, target: float, control: float) -> View:
-    """The same page, where so much is proved of every question, and so much of a control."""
+    """The same page, with proofs of this size about every question, and about a control."""
     first = view.models[0]
 
     def proved(model: ArmView, leakage: float) -> ArmView:
@@ -192,7 +192,7 @@ def test_every_question_has_its_worst_query(reworded: View, asked: dict[str, Run
     least = bound(run, "author-00", **WORST, **OWN_WORDS)
     assert worst_gap.text == interval(least)
     assert number.text == "3"
-    assert r.value == pytest.approx(-0.99, abs=0.01)  # the surest answers never leak
+    assert r.value == pytest.approx(-0.99, abs=0.01)  # the most certain answers never leak
     assert [row[-1].text for row in rows][2] == "–"
     (own, leakage), *_ = queries_of(model, KEYWORD, "author-00")
     assert (own.id, own.source) == ("author-00", "original")

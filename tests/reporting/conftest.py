@@ -19,7 +19,7 @@ __all__ = ["asked", "decodings", "explored", "hostile", "proofs", "proved", "run
 
 @pytest.fixture
 def undrawn(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Leave the drawings out of pages: their rows stay, and each takes a tenth of a second."""
+    """Leave drawings out of pages, at a tenth of a second each; their rows stay."""
     monkeypatch.setattr("leakbound.plotting.inline.inline", lambda *args: "")
 
 
@@ -40,11 +40,10 @@ def page(html: str) -> Page:
 
 @pytest.fixture(scope="session")
 def kept(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Two complete runs, one of them in a folder below; no test may change them."""
+    """Two complete runs, one of them in a subfolder; no test may change them."""
     return keep(fill(tmp_path_factory.mktemp("kept") / "shelf", full=0.6, npo__run=0.01))
 
 
 @pytest.fixture
 def shelf(kept: Path, tmp_path: Path) -> Path:
-    """The same runs, for a test to change."""
     return Path(shutil.copytree(kept, tmp_path / "shelf"))

@@ -1,4 +1,4 @@
-"""A page, its charts and what its questions open to, read as a browser and its script do."""
+"""A page, its charts and the details of its questions, read like a browser and its script."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class Page(HTMLParser):
             self.body += data
 
     def require_well_formed(self) -> None:
-        """Every element is closed, no id is used twice, and every link within the page arrives."""
+        """Every element is closed, every id is unique, and every internal link has a target."""
         assert self.unclosed == []
         ids = Counter(attributes["id"] for _, attributes in self.elements if attributes.get("id"))
         assert max(ids.values()) == 1
@@ -61,7 +61,7 @@ class Page(HTMLParser):
         assert {link[1:] for link in links if link.startswith("#")} <= set(ids)
 
     def named(self, tag: str, kind: str = "") -> list[dict[str, str | None]]:
-        """The attributes of the elements with this name, and of this class if one is named."""
+        """Return the attributes of the elements with this name and, if named, this class."""
         return [
             attributes
             for name, attributes in self.elements
@@ -76,17 +76,16 @@ def rendered(view: View) -> str:
 
 
 def details(html: str) -> Page:
-    """Everything that the page holds packed."""
     return Page(unpacked(html))
 
 
 def question(html: str, number: int) -> Page:
-    """The details of a question, numbered from 1."""
+    """Return the details of a question, numbered from 1."""
     return Page(unpacked(html).split('<div class="detail">')[number].rsplit("</div>", 1)[0])
 
 
 def charts(html: str) -> dict[str, list[dict[str, str]]]:
-    """The data of every chart of the page, by its caption."""
+    """Return the data of every chart of the page, by its caption."""
     return {
         (link["download"] or "").removesuffix(".csv"): _rows(link["href"] or "")
         for link in Page(html).named("a", "save")
@@ -100,7 +99,7 @@ def _rows(address: str) -> list[dict[str, str]]:
 
 
 def browsed(script: str, *targets: Path) -> dict[str, Any]:
-    """What a script of this folder finds in a real browser."""
+    """Return the results of a script of this folder in a real browser."""
     if lacking := browser_lacks():
         pytest.skip(f"needs {lacking}")
     command = ["node", Path(__file__).with_name(script), shutil.which("chromium"), *targets]

@@ -1,4 +1,4 @@
-"""A folder of runs, and reading an index as a person or a browser does."""
+"""A folder of runs, and its index as read by a person or a browser."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def engine(leaks: float, name: str) -> CannedEngine:
 
 
 def fill(folder: Path, n: int = 256, **leaks: float) -> Path:
-    """Make a complete run for each name, in this order; `__` in a name is a folder below."""
+    """Make a complete run for each name, in this order; `__` in a name is a subfolder."""
     for name, chance in leaks.items():
         out = folder.joinpath(*name.split("__"))
         evaluate(engine(chance, name), who(*"ab"), out=out, n=n)
@@ -27,7 +27,7 @@ def fill(folder: Path, n: int = 256, **leaks: float) -> Path:
 
 @dataclass(frozen=True)
 class ReadIndex:
-    """An index that was written, as text."""
+    """A written index, as text."""
 
     index: FolderIndex
 
@@ -37,21 +37,20 @@ class ReadIndex:
 
     @property
     def rows(self) -> list[str]:
-        """The rows as they are in the page."""
         return re.findall(r"<tr data-state=.*?</tr>", self.html, flags=re.S)
 
     def row(self, name: str) -> str:
-        """The text of a run's row, one space between words."""
+        """Return the text of a run's row, with single spaces between words."""
         (row,) = (row for row in self.rows if re.search(rf">{re.escape(name)}[ <]", row))
         return text_of(row)
 
     def links(self) -> dict[str, str]:
-        """By the name of each run that has a page, the address that its name leads to."""
+        """Return the address of each run's page, by the name of the run."""
         pairs = re.findall(r'<th scope="row"[^>]*><a href="([^"]+)">([^<]+)</a>', self.html)
         return {unescape(name): address for address, name in pairs}
 
 
 def text_of(html: str) -> str:
-    """The text of a page without its style and script, one space between words."""
+    """Return the text of a page without style and script, with single spaces between words."""
     shown = re.sub(r"<(script|style)\b.*?</\1>", "", html, flags=re.S)
     return " ".join(unescape(re.sub(r"<[^>]+>", " ", shown)).replace("\xa0", " ").split())

@@ -20,7 +20,7 @@ RUNS = ["runs", "proved", "decodings", "explored", "asked", "hostile"]
 def seen(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> dict[str, Any]:
-    """What a reader of the report on these runs trips over."""
+    """Return the browser's findings in the report on these runs."""
     runs: dict[str, Run] = request.getfixturevalue(request.param)
     page = write_report(runs, tmp_path_factory.mktemp("page") / "report.html")
     first = next(iter(runs.values()))
@@ -29,18 +29,18 @@ def seen(
 
 def test_the_console_stays_empty_and_nothing_is_fetched(seen: dict[str, Any]) -> None:
     assert seen["errors"] == []
-    wanted = [url for url in seen["requests"] if not url.startswith("data:")]  # what is saved
+    wanted = [url for url in seen["requests"] if not url.startswith("data:")]
     assert all(url.startswith("file://") for url in wanted)
     assert len({url.partition("#")[0] for url in wanted}) == 1
 
 
 def test_it_is_accessible_and_nothing_is_clipped_or_scrolls_sideways(seen: dict[str, Any]) -> None:
-    """In light and dark, at 1,440, 1,280 and 390 pixels, and where a question is open."""
+    """In light and dark, at 1,440, 1,280 and 390 pixels, and with an open question."""
     looks = seen["looks"]
     assert [look["violations"] for look in looks] == [[], [], []]
     assert all(look["over"] <= 0 and look["wide"] <= 0 for look in looks)
     assert [look["clipped"] for look in looks[:2]] == [[], []]
-    assert seen["phone"] == []  # no label of the first chart runs into another
+    assert seen["phone"] == []  # labels of the first chart do not overlap
 
 
 def test_the_first_screen_has_the_cards_and_where_the_picture_begins(seen: dict[str, Any]) -> None:
@@ -48,7 +48,7 @@ def test_the_first_screen_has_the_cards_and_where_the_picture_begins(seen: dict[
     assert wide["words"]
     assert max(wide["cards"]) <= 800
     assert narrow["cards"][0] < narrow["picture"]["top"]
-    if seen["of"] != "hostile":  # whose names are endless
+    if seen["of"] != "hostile":  # hostile names are endless
         assert wide["picture"]["bottom"] <= 800
         assert narrow["picture"]["top"] < 844 - 20
 
@@ -65,7 +65,7 @@ def test_a_question_opens_by_link_and_by_key(seen: dict[str, Any]) -> None:
     assert [use["opened"], use["closed"]] == ["true", "false"]
     assert use["said"]["statements"] > 1
     assert use["said"]["texts"] > 1
-    assert use["said"]["marked"] > 0 or seen["of"] == "explored"  # whose texts hold no answer
+    assert use["said"]["marked"] > 0 or seen["of"] == "explored"  # explored texts contain no answer
 
 
 def test_tables_sort_up_and_down_as_numbers(seen: dict[str, Any]) -> None:
@@ -75,7 +75,7 @@ def test_tables_sort_up_and_down_as_numbers(seen: dict[str, Any]) -> None:
     assert down == up[::-1]
 
 
-def test_searching_counts_what_it_finds(seen: dict[str, Any]) -> None:
+def test_a_search_counts_its_hits(seen: dict[str, Any]) -> None:
     some, none, every = (int(shown.split()[0]) for shown in seen["use"]["found"])
     assert none == 0
     assert every == seen["questions"]
@@ -91,5 +91,5 @@ def test_the_data_of_charts_are_saved(seen: dict[str, Any]) -> None:
 
 def test_everything_but_details_shows_without_script(seen: dict[str, Any]) -> None:
     plain = seen["plain"]
-    assert plain["shown"] == seen["questions"]  # those of other scorers are folded
+    assert plain["shown"] == seen["questions"]  # charts of other scorers are folded
     assert (plain["form"], plain["picture"]) == (False, True)

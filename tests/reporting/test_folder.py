@@ -22,7 +22,6 @@ from report_runs import unfinish
 
 
 def rows(root: Path, notes: list[str] | None = None) -> dict[str, ListedRun]:
-    """The rows of a folder, by name."""
     places = runs_in(root, [] if notes is None else notes)
     return {row.name: row for row in (listed_run(place, root) for place in places)}
 
@@ -130,8 +129,8 @@ def test_an_unforeseen_error_has_a_row(shelf: Path, monkeypatch: pytest.MonkeyPa
     assert listed["npo/run"].state == "complete"
 
 
-def test_what_cannot_be_read_is_noted(shelf: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """An owner can make a folder so; root reads it anyway."""
+def test_unreadable_folders_are_noted(shelf: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Permissions can cause this; root reads the folder anyway."""
     (shelf / "shut").mkdir()
     looked = os.scandir
 
@@ -190,7 +189,7 @@ def test_links_that_lead_out_are_not_followed(shelf: Path, tmp_path: Path) -> No
     assert notes == ["`way out` was not searched: it links elsewhere."]
 
 
-def test_the_command_at_work_is_named_until_it_has_ended(shelf: Path) -> None:
+def test_a_running_command_is_named_until_it_ends(shelf: Path) -> None:
     (shelf / "full" / "estimates.parquet").unlink()
     with locked(shelf / "full", "bound"):
         row = rows(shelf)["full"]

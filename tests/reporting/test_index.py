@@ -1,4 +1,4 @@
-"""The index of a folder: its rows, the pages that it links to, and comparisons."""
+"""The index of a folder: its rows, its links to pages, and comparisons."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def test_the_index_loads_nothing_and_is_whole(shelf: Path) -> None:
 
 def test_only_outdated_pages_are_written(shelf: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def written() -> dict[str, int]:
-        time.sleep(0.005)  # a clock of files may have coarse ticks
+        time.sleep(0.005)  # timestamps of files may have coarse ticks
         write_index(shelf)
         pages = shelf.rglob("report.html")
         return {page.parent.name: page.stat().st_mtime_ns for page in pages}
@@ -130,7 +130,9 @@ def test_only_outdated_comparisons_are_made(shelf: Path, monkeypatch: pytest.Mon
     assert [{*names} for names in calls[2:]] == [{"full", "entropy/run"}]
 
 
-def test_an_error_in_one_page_stops_no_other(shelf: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_error_in_one_page_leaves_the_others(
+    shelf: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     report = indexes.report
 
     def faulty(run: Run, **how: Any) -> Path:
@@ -161,7 +163,7 @@ def test_only_runs_of_the_same_questions_are_compared_and_no_copy(shelf: Path) -
     )
 
 
-def test_what_cannot_be_compared_is_noted(shelf: Path) -> None:
+def test_runs_that_cannot_be_compared_are_noted(shelf: Path) -> None:
     evaluate(engine(0.2, "more"), who(*"ab"), out=shelf / "more", n=32, scorers=["contains"])
     read = indexed(shelf)
     assert read.index.comparisons == ()
@@ -196,7 +198,7 @@ def test_a_redacted_index_links_only_to_redacted_pages(shelf: Path) -> None:
     assert any("report.html` was written before and contains the texts" in note for note in notes)
 
 
-def test_no_public_file_holds_a_redacted_question(tmp_path: Path) -> None:
+def test_no_public_file_contains_a_redacted_question(tmp_path: Path) -> None:
     """No file that is written to be shared has a question, rewriting, answer or output."""
     shelf, task = tmp_path / "shelf", asked_benchmark()
     for name, leak in (("half", 0.5), ("less", 0.1)):
@@ -271,7 +273,7 @@ def test_hostile_names_are_text(shelf: Path) -> None:
         assert (root / os.fsdecode(unquote_to_bytes(address))).is_file()
 
 
-def test_a_folder_without_runs_is_refused_and_stays_as_it_is(tmp_path: Path) -> None:
+def test_a_folder_without_runs_is_refused_and_unchanged(tmp_path: Path) -> None:
     (tmp_path / "notes").mkdir()
     (tmp_path / "notes" / "way out").symlink_to(Path(__file__).parent)
     with pytest.raises(InputError) as refusal:

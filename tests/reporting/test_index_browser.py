@@ -19,7 +19,7 @@ HOSTILE = "<img src='https:∕∕example.invalid' onerror=alert(1)> \u202e\u2028
 
 @pytest.fixture(scope="module")
 def seen(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
-    """All that a browser finds in the index of complete runs, wrecks and one in progress."""
+    """Return a browser's findings in the index of complete, broken and unfinished runs."""
     folder = fill(tmp_path_factory.mktemp("seen") / "runs", full=0.6, npo__run=0.1)
     unfinish(Path(shutil.copytree(folder / "full", folder / "half")))
     torn = Path(shutil.copytree(folder / "full", folder / HOSTILE))

@@ -1,4 +1,4 @@
-"""Charts of a page: their data are the view's, they draw these, and a style sheet colours them."""
+"""Charts of a page: their data are the view's, and a style sheet colours them."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def far(proofs: dict[str, Run]) -> View:
 
 
 def test_leak_at_k_of_the_worst_question_and_of_the_mean(far: View) -> None:
-    """The largest proof and the worst's bound; the mean of the proofs and that of the counts."""
+    """The largest proof and the worst's bound; the mean of the proofs and of the counts."""
     for model in far.models:
         for leakage in model.leakages(KEYWORD):
             known = model.by_parameter(KEYWORD, leakage.query_id, quantity="leak@k")
@@ -76,13 +76,13 @@ def drawn(name: str, rows: Any, labels: Any) -> Canvas:
 
 
 def heights(canvas: Canvas) -> list[float]:
-    """The height of every line and mark of a panel, rounded."""
+    """Return the height of every line and mark of a panel, rounded."""
     lines = [line for axes in canvas.figure.axes for line in axes.lines]
     return [round(float(y), 9) for line in lines for y in line.get_ydata()]
 
 
 @pytest.mark.parametrize("name", ["questions", "naive", "far", "spread"])
-def test_what_is_drawn_is_what_the_rows_say(name: str, far: View) -> None:
+def test_charts_draw_the_numbers_of_their_rows(name: str, far: View) -> None:
     """Each number of the rows is drawn, and no other: estimates, bounds and greedy answers."""
     material = Material(far)
     rows = KINDS[name].made(material)
@@ -114,7 +114,7 @@ def test_differences_are_drawn_by_their_size(runs: dict[str, Run]) -> None:
     ends = {round(end, 9) for row in rows for end in (row.value, row.lower, row.upper)}
     assert {0.0, *heights(canvas)} - {float("nan")} >= ends - {-0.2, 0.0, -0.05, 0.05} - {-0.0}
     (axes,) = canvas.figure.axes
-    assert {line.get_marker() for line in axes.lines} >= {"^", "v"}  # told apart by more than hue
+    assert {line.get_marker() for line in axes.lines} >= {"^", "v"}  # they differ by more than hue
     assert axes.get_ylim()[0] < -0.65 < 0.45 < axes.get_ylim()[1]
     (shown,) = difference_figures(leakbound.compare(runs), KEYWORD)
     assert shown.caption == "difference from full, by question"
@@ -146,12 +146,12 @@ def test_the_style_sheet_of_the_page_colours_charts(page: Page) -> None:
     drawings = page.named("svg")
     assert len(drawings) > 4
     assert all(one.get("class") == "chart" for one in drawings)
-    assert not any("style" in attributes for _, attributes in page.elements)  # none is allowed
+    assert not any("style" in attributes for _, attributes in page.elements)
     assert not page.named("clippath")
     sheet = asset("charts.css")
     inks = {a[of] for _, a in page.elements for of in ("fill", "stroke") if a.get(of)} - {"none"}
     assert inks <= {*COLOURS, GREY, BLACK}
-    for colour in (*COLOURS, GREY):  # light and dark pages set it by a variable
+    for colour in (*COLOURS, GREY):  # a variable sets it on light and dark pages
         for of in ("fill", "stroke"):
             assert re.search(rf'\.chart \[{of}="{colour}"\][^{{]*{{ {of}: var\(--', sheet), colour
     light, dark = re.findall(r":root {([^}]*)}", sheet)
@@ -212,7 +212,7 @@ LOADS = r"^(?:from|import) (?:matplotlib|leakbound\.plotting\b.*\b(?:canvas|draw
 
 
 def test_only_drawing_loads_matplotlib() -> None:
-    """Others import it and these modules within functions, or not at all."""
+    """Other modules import it and these modules within functions, or not at all."""
     package = Path(leakbound.__file__).parent
     files = {file for file in package.rglob("*.py") if re.search(LOADS, file.read_text(), re.M)}
     names = {file.relative_to(package).as_posix() for file in files}

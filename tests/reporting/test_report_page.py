@@ -1,4 +1,4 @@
-"""The page as a reader and as a browser gets it, and what its questions open to."""
+"""The page as a reader and a browser see it, and the details of its questions."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def test_each_card_comes_first(page: Page, view: View, monkeypatch: pytest.Monke
         assert str(got.example.leak) in first
     assert len([a for a in page.named("span") if "word" in str(a.get("class")).split()]) == 2
     assert "no control" not in first.lower()
-    assert "sampled at T=1" not in page.body  # no paragraph says it all again
+    assert "sampled at T=1" not in page.body  # no paragraph repeats it
     monkeypatch.setattr(verdict, "certificate", lambda run: f"certificate of <{run.path.name}>")
     html = render(view)
     assert html.count("certificate of &lt;npo&gt;") == 1
@@ -121,7 +121,7 @@ def test_refused_views(runs: dict[str, Run], explored: dict[str, Run]) -> None:
 
 @pytest.fixture(scope="module")
 def swollen(hostile: dict[str, Run]) -> str:
-    """A page of texts that would run, request, steer or swell it."""
+    """A page of texts that try to run, request, control or enlarge something."""
     return render(read_view(hostile))
 
 

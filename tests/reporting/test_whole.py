@@ -1,4 +1,4 @@
-"""Every estimate of a run is shown somewhere, and one quantity has one figure wherever it is."""
+"""Every estimate of a run is shown somewhere, and one quantity has one figure everywhere."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from tabled import TableEngine
 from tabled import benchmark as table_benchmark
 
 SCORERS = {"keyword": "leak probability", "rouge-l-recall": "mean leakage"}
-SHOWN = {"mean leakage": "mean score"}  # as a paper calls it
+SHOWN = {"mean leakage": "mean score"}  # the papers' name
 
 
 Ends = tuple[float | None, float, float]
@@ -41,7 +41,7 @@ def run(runs: dict[str, Run]) -> Run:
 
 @pytest.fixture(scope="module")
 def stated(run: Run) -> dict[tuple[Any, ...], Ends]:
-    """The estimates, by all that each is about."""
+    """Return the estimates by everything that identifies them."""
     return {
         _about(row.to_dict()): (row.value, row.lower, row.upper)
         for row in run.estimates
@@ -57,7 +57,7 @@ def _about(row: dict[str, Any]) -> tuple[Any, ...]:
 
 @pytest.fixture(scope="module")
 def drawn(run: Run, tmp_path_factory: pytest.TempPathFactory) -> dict[tuple[str, str], Any]:
-    """The rows of the papers' figures, by scorer and figure."""
+    """Return the rows of the papers' figures, by scorer and figure."""
     got = {}
     for scorer in SCORERS:
         out = tmp_path_factory.mktemp("figures")
@@ -84,7 +84,7 @@ FIGURES = (
     ("moments", ED, "expectation deviation", "mean"),
     ("tail", "", "tail", "query"),
 )
-"""A figure, a number in it, and what of which scope is stated."""
+"""A figure, a number in it, and its quantity and scope."""
 
 
 @pytest.mark.parametrize(("scorer", "leakage"), SCORERS.items())
@@ -140,7 +140,7 @@ def test_the_page_and_the_files_have_one_csv(page: str, drawn: dict[Any, Any]) -
 
 SPREAD = ("median", "standard deviation", "expectation deviation")
 BY_QUESTION = ("leak@k", "worst of k", "tail", *SPREAD)
-"""Of a question in all its queries, or as a search asked it: one figure a question is shown."""
+"""Per question over all its queries, or under a search: one figure per question is shown."""
 
 
 @dataclass(frozen=True)
@@ -159,7 +159,7 @@ class Kind:
 
     @property
     def left_out(self) -> bool:
-        """True if such estimates are for programs only: `run.estimates`, `--json`."""
+        """Return whether such estimates are for programs only: `run.estimates`, `--json`."""
         wanted = "inputs" in self.arm or "attack" in self.arm
         about = self.about
         if "attack" in self.arm and about.proved and about.quantity in LEAKAGE:
@@ -168,25 +168,25 @@ class Kind:
             return True  # decides a recorded claim, which a certificate states
         secondary = about.proved or about.beyond == "control" or about.quantity in BY_QUESTION
         if wanted and not self.of_all and secondary:
-            return True  # of single questions the leakage, its proof and its gap are shown
+            return True  # about single questions the page shows leakage, its proof and its gap
         if "attack" in self.arm and about.quantity in SPREAD:
-            return True  # how far scores spread is not shown of what a search found
-        # of the control as it was asked, its leakage is shown beside the target's
+            return True  # the page omits spreads under a search
+        # of the control with these queries, only the leakage is shown next to the target's
         return self.arm.startswith("control") and wanted and not self.of_all
 
 
 def shown(run: Run) -> str:
-    """All that a person may read of a run."""
+    """Return all text of a run that a person may read."""
     tables = "\n".join(map(str, summary(run)))
     return tables + render(read_view({"run": run}))
 
 
 def other(row: EstimateRow) -> EstimateRow:
-    """The same statement with other figures."""
+    """Return the same statement with other figures."""
     figures = {"value": 0.4321, "lower": 0.3210, "upper": 0.5432}
     if row.scope == "count" or row.quantity in CLAIMS:
         figures = {"value": 1.0 - (row.value or 0.0), "lower": 0.0, "upper": 1.0}
-    if row.about.jointly:  # shown by what it picks: on which side of 0 its lower end lies
+    if row.about.jointly:  # only the sign of its lower bound is shown
         figures["lower"] = -0.1 if row.lower > 0 else 0.1
     return replace(row, estimate=replace(row.estimate, **figures))
 
@@ -210,12 +210,12 @@ WAYS: dict[str, Callable[[Path], Run] | str] = {
     "explored": "explored",
     "decodings until": "until",
     "decodings": "grid",
-    "asked": "forgot",  # rewritings drawn anew, and an attack
+    "asked": "forgot",  # new rewritings, and an attack
     "runs": "full",
     "design fixed": asked_alike,
     "attack by proofs": attacked_by_proofs,
 }
-"""How a run is made, or which it is of those of this fixture."""
+"""How to make a run, or its label in this fixture."""
 
 
 @pytest.mark.parametrize(
@@ -225,7 +225,7 @@ WAYS: dict[str, Callable[[Path], Run] | str] = {
 def test_every_estimate_is_shown_or_listed(
     way: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
 ) -> None:
-    """Of every kind one is changed at a time: page or tables must then read differently."""
+    """Change one estimate of every kind: page or tables must change too."""
     made, of = WAYS[way], way.partition(" ")[0]
     run = request.getfixturevalue(of)[made] if isinstance(made, str) else made(tmp_path / "run")
     estimates, before = run.estimates, shown(run)

@@ -1,4 +1,4 @@
-"""Candidates against a heap that holds all of them, and their places in leads one by one."""
+"""Candidates against a heap that contains all of them, and their positions in leads, one by one."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ LEAD = (3, 1, 3, 2, 2, 0, 1, 1, 4, 1, 3, 3)
 
 
 def prefixes(rng: np.random.Generator, first: int = 9) -> list[Candidate]:
-    """Prefixes of all lengths, some of which begin others; of some there is no lead."""
+    """Prefixes of all lengths; some begin others, and some have no lead."""
     start = Candidate.prompt().brood
     paths = {(first, *rng.integers(0, 3, rng.integers(0, 4)).tolist()) for _ in range(6)}
     got = []
@@ -37,8 +37,8 @@ def brood_of(some: list[Candidate], rng: np.random.Generator) -> Brood:
 
 
 @pytest.mark.parametrize("seed", range(15))
-def test_what_is_taken_is_what_a_heap_of_all_would_give(seed: int) -> None:
-    """Worth is one of four values, so most are tied; some of what is taken comes back."""
+def test_candidates_leave_in_the_order_of_a_heap(seed: int) -> None:
+    """Worth is one of four values, so most are tied; some taken candidates return."""
     rng = np.random.default_rng(seed)
     frontier, plain = BestFirst(), list[tuple[float, Ids]]()
     for depth in range(4):

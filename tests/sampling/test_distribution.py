@@ -1,7 +1,7 @@
-"""Laws of a next token: floors under any logits within the margin, draws, and what keys these.
+"""Next-token distributions: floors under any logits within the margin, draws, and their keys.
 
-Philox against Random123's known answers, and its streams against each other. What a decoding says
-of itself: to engines, and to whoever looks for what was changed.
+Philox against Random123's known answers, and its streams against each other; descriptions of a
+decoding for engines and for comparisons.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def truth(logits: np.ndarray, decoding: Decoding, greedy: bool = False) -> np.nd
 
 
 def adversaries(rng: np.random.Generator, size: int) -> list[np.ndarray]:
-    """Directions in [-1, 1] in which logits move: at random, to corners, and token by token."""
+    """Directions in [-1, 1] in which logits move: random, to corners, and token by token."""
     got = [rng.uniform(-1, 1, size) for _ in range(4)]
     got += [rng.choice([-1.0, 1.0], size) for _ in range(6)]
     for token in range(min(size, 8)):
@@ -92,7 +92,7 @@ def test_doubtful_tokens_have_no_floor_and_lower_the_others() -> None:
     floor = law_of(logits, Decoding(top_k=2), 0.01).floor[0]
     assert np.isclose(floor[0], np.log(0.4 / 0.9995) - 0.01)
     assert (floor[1:] == -math.inf).all()
-    floor = law_of(logits, Decoding(top_p=0.7), 0.01).floor[0]  # .7 is reached by two, or not
+    floor = law_of(logits, Decoding(top_p=0.7), 0.01).floor[0]  # one or two tokens reach .7
     assert np.isclose(floor[0], np.log(0.4 / 0.9995) - 0.01)
     assert (floor[2:] == -math.inf).all()
     floor = law_of(logits, Decoding(top_p=0.6), 1e-4).floor[0]
@@ -172,7 +172,7 @@ def test_the_adaptive_switch_beyond_doubt_loses_nothing() -> None:
 
 
 def test_a_wide_margin_puts_the_lightest_tokens_in_doubt() -> None:
-    """One of weight e^-700 may come behind one of e^-760, which is 0 in float64."""
+    """A token of weight e^-700 may follow one of e^-760, which is 0 in float64."""
     law = law_of(np.array([0.0, -700.0, -760.0]), Decoding(top_k=2), margin=200.0)
     assert torch.isfinite(law.floor[0]).tolist() == [True, False, False]
 
@@ -201,7 +201,7 @@ def picked(
     before: float | Sequence[float] = 0.0,
     depth: int = 1,
 ) -> Picks:
-    """Draws with these uniforms, as many after each row; confidence so far, and how deep."""
+    """Draw with these uniforms, the same number per row; `before`: confidence at this depth."""
     rows = np.repeat(np.arange(len(logits)), len(u) // len(logits))
     so_far = np.broadcast_to(np.array(before, dtype=float), len(logits))
     return pick(logits, decoding, rows, u, (so_far, np.full(len(logits), depth)))
@@ -381,7 +381,7 @@ def test_uniforms_are_uniform() -> None:
 
 
 def test_a_seed_keeps_its_draws_from_version_to_version() -> None:
-    """Recorded once: with other numbers, no stored run could be gone on with."""
+    """These draws are golden: if they change, stored runs cannot resume."""
     key = philox.stream_key(7, "score:target", "q1", 2)
     assert key == (0xD893008B, 0xDE622532)
     prefix = words(0, 0)

@@ -1,6 +1,6 @@
 """Explored trees and searches for rare leaks against exact enumeration.
 
-Masses, what is left, and draws from it; of leaks nothing too much, and all there is.
+Checks masses, the remainder and its draws, and that leak masses are never too large and complete.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ def explore(
 
 @pytest.fixture
 def few_children(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Lumps of weight: only two tokens of a prefix are children."""
+    """Let only two tokens of a prefix be children; all others form lumps of weight."""
     monkeypatch.setattr(explore_module, "CHILDREN", 2)
 
 
@@ -92,7 +92,7 @@ def test_masses_are_exact_and_add_up(decoding: Decoding, mode: str, forwards: in
             assert (node.low, node.high) == keyword(0, [(node.token_ids, node.ended)])[0]
         require_antichain(each)
         total = math.fsum(math.exp(node.floor) for node in each.nodes) + each.remainder
-        assert math.isclose(total, 1, abs_tol=1e-12)  # no token is so rare that a lump has it
+        assert math.isclose(total, 1, abs_tol=1e-12)  # no token is rare enough for a lump
         assert (each.remainder > 0) == bool(each.leaves)
         assert each.explored <= forwards
     assert reasons >= {"stop", *(["stop_string"] if decoding.stop else [])}
@@ -140,7 +140,7 @@ def test_floors_hold_for_all_logits_in_the_margin(decoding: Decoding, margin: fl
 def grown(
     model: TableModel, root: Root, forwards: int, decoding: Decoding = PLAIN, margin: float = 0.0
 ) -> Exploring:
-    """An exploration of so many prefixes, one after the other."""
+    """Explore this number of prefixes one after the other."""
     tree = OutputTree(model, decoding, margin, rows=1)
     search = Explorer(tree, unsettled, Effort(mode="auto", forwards=100)).begin(0, root)
     for _ in range(forwards):
@@ -214,7 +214,7 @@ def test_masses_and_draws_together_are_unbiased(mode: str) -> None:
 
 
 def test_an_exact_effort_is_never_exceeded() -> None:
-    """Nor one that may not pay for a single draw."""
+    """Also for an effort that cannot pay for a single draw."""
     got = [(n, each) for n in (1, 5, 30) for each in explore("exact", n)]
     got += [(15, each) for each in explore("hybrid", 15, Decoding(max_new_tokens=16))]
     for forwards, each in got:
@@ -336,7 +336,7 @@ def test_broken_logits_fail_only_their_root(decoding: Decoding, mode: str) -> No
 
 
 def share(number: int, items: Sequence[tuple[Ids, bool]]) -> list[tuple[float, float]]:
-    """The share of four tokens that leaks: graded, and known from below."""
+    """Return bounds on the fraction of four tokens that leak: a graded score of a prefix."""
     return [
         (low := ids.count(LEAK) / 4, low if ended else min(low + (4 - len(ids)) / 4, 1.0))
         for ids, ended in items
@@ -377,7 +377,7 @@ def require_antichain(proof: Tree) -> None:
 
 
 def under(law: dict[Ids, float], proof: Tree, value: Settle) -> list[tuple[float, float]]:
-    """Of each node the true mass of its outputs, and the smallest of their scores."""
+    """Return the true mass of each node's outputs, and the smallest of their scores."""
     got = []
     for node in proof.nodes:
         inside = {ids: p for ids, p in law.items() if ids[: len(node.token_ids)] == node.token_ids}
@@ -389,7 +389,7 @@ def under(law: dict[Ids, float], proof: Tree, value: Settle) -> list[tuple[float
 @pytest.mark.parametrize("leads", [None, [[]] * 3], ids=["led", "without a lead"])
 @pytest.mark.parametrize("settle", [keyword, unsettled, share])
 @pytest.mark.parametrize("decoding", [PLAIN, *DECODINGS[4:]], ids=lambda d: d.name)
-def test_with_forwards_enough_all_leaking_mass_is_found(
+def test_enough_forwards_find_all_leaking_mass(
     decoding: Decoding, settle: Settle, leads: Sequence[Sequence[Ids]] | None
 ) -> None:
     found_all = prove(decoding=decoding, settle=settle, leads=leads, roots=ROOTS[:3])
@@ -418,8 +418,8 @@ def test_a_small_effort_proves_less_and_never_too_much(forwards: int, rows: int)
         assert got[1] <= truth + 1e-12
 
 
-def test_what_has_leaked_in_part_counts_where_the_search_ends() -> None:
-    """One forward; all that begins with a leak is known to leak by a quarter."""
+def test_partial_leaks_count_when_the_search_ends() -> None:
+    """After one forward, everything that begins with a leak leaks by at least a quarter."""
     leads = [[(0, LEAK, EOS)]] * len(ROOTS)
     for proof, root in zip(prove(1, settle=share, leads=leads), ROOTS, strict=True):
         begun = any(node.token_ids[0] == LEAK for node in proof.nodes)
@@ -427,7 +427,7 @@ def test_what_has_leaked_in_part_counts_where_the_search_ends() -> None:
 
 
 def test_a_lead_counts_all_outputs_that_begin_with_its_leak() -> None:
-    """One forward, and all outputs that begin with what leaks are one node."""
+    """After one forward, all outputs that begin with a leak are one node."""
     root = ROOTS[0]
     lead = next(ids for ids in leaking(PLAIN, root) if ids.index(LEAK) == 1)
     (proof,) = prove(1, leads=[[lead]], roots=[root])
@@ -447,7 +447,7 @@ def test_leads_that_are_no_leaking_outputs_are_passed_over() -> None:
 
 
 def test_a_prefix_that_may_return_to_a_lead_goes_first() -> None:
-    """1 and 2 leak together, and 0 spoils it: 1 3 4 5 2 is found before what begins with 0."""
+    """1 and 2 leak together, and 0 undoes it: 1 3 4 5 2 comes before outputs that start with 0."""
 
     def p(prefix: Ids) -> Sequence[float]:
         path = prefix[1:]
@@ -468,7 +468,7 @@ def test_a_prefix_that_may_return_to_a_lead_goes_first() -> None:
 
 
 def test_a_possible_completion_is_scored_as_an_output() -> None:
-    """A lead's last tokens after another prefix: the search asks how that would score, complete."""
+    """The search scores a lead's last tokens after another prefix as a complete output."""
     wanted: list[tuple[Ids, object]] = []
 
     def settle(number: int, items: Sequence[tuple[Ids, Any]]) -> list[tuple[float, float]]:
@@ -489,7 +489,7 @@ def test_a_model_that_breaks_proves_nothing() -> None:
 
 
 def random_case(seed: int) -> tuple[float, float]:
-    """What is proved of a random tree, and the truth: laws, leaks, leads, effort at random."""
+    """Search a random tree and return the bounds and the truth."""
     rng = np.random.default_rng([7, seed])
     words, longest = int(rng.integers(2, 5)), int(rng.integers(2, 5))
     sharp, rare = float(rng.choice([0.1, 0.5, 2.0])), float(rng.choice([0.05, 0.3, 0.6]))

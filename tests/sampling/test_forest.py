@@ -1,6 +1,6 @@
 """The forest against exact enumeration, and stored outputs against the draws of their keys.
 
-At any row budget, and when a model breaks; roundings are allowed for, inventions are not.
+Covers every row budget and a model that fails; stored outputs may differ by rounding only.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ def test_counts_follow_the_exact_distribution(decoding: Decoding) -> None:
 
 
 def test_draws_of_one_query_are_independent() -> None:
-    """Chunks are counted apart; between chunks, counts vary as a multinomial's do."""
+    """Chunks are counted separately; between chunks, counts vary as a multinomial's do."""
     chunks, size = 400, 25
     (tree,) = grow(
         Decoding(max_new_tokens=3), Draws(sizes=(size,) * chunks, seed=3), ROOTS[:1]
@@ -152,7 +152,7 @@ def test_prefixes_held_stay_within_the_budget(held: int) -> None:
 @pytest.mark.parametrize("law", [probabilities, lambda _: [*[0.0] * EOS, 1.0]])
 def test_prompts_are_read_one_by_one_where_the_model_is_full(law: Table) -> None:
     class Full(TableModel):
-        beside, full = 0, property(lambda _: True)  # held while others were read: how many
+        beside, full = 0, property(lambda _: True)  # number of handles open while others were read
 
         def prefill(self, prompts: Sequence[Sequence[int]]) -> tuple[Handles, torch.Tensor]:
             self.beside += self.live + len(prompts) - 1
@@ -181,7 +181,7 @@ def test_prompts_are_read_together_while_their_rows_fit(n: int, rows: int) -> No
     assert read == READS[n, rows]
 
 
-def test_roots_with_starts_have_trees_of_their_own() -> None:
+def test_roots_with_starts_have_separate_trees() -> None:
     model, prompt = table(), ROOTS[0].token_ids
     (handle,), logits = model.prefill([prompt])
     law = next_distribution(logits, Decoding(), (np.zeros(1), np.ones(1, np.int64)), 0.0)
@@ -194,7 +194,7 @@ def test_roots_with_starts_have_trees_of_their_own() -> None:
         roots
     ):
         assert sum(leaf.counts[0] for leaf in tree.leaves) == 90 * len(starts)
-    assert model.live == 1  # the handle stays its owner's
+    assert model.live == 1  # the owner keeps its handle
 
 
 def test_starts_that_are_complete_are_leaves() -> None:
@@ -262,7 +262,7 @@ Stored = dict[str, StoredOutputs]
 def drawn(
     decoding: Decoding, draws: Draws, roots: Sequence[Root] = ROOTS, of: Table = probabilities
 ) -> Stored:
-    """What is stored of these roots."""
+    """Return the stored outputs of these roots."""
     got: Stored = {}
     for tree in grow(decoding, draws, roots, model=table(of)).values():
         got[roots[tree.root].query_id] = [
@@ -298,7 +298,7 @@ def test_draws_are_their_own(decoding: Decoding) -> None:
 @pytest.mark.parametrize("kind", range(2))
 @pytest.mark.parametrize("decoding", DECODINGS, ids=lambda d: d.name)
 def test_roundings_within_the_margin_are_allowed_for(decoding: Decoding, kind: int) -> None:
-    """Of another batch, each logit moved by at most half of it; what comes after is followed."""
+    """Simulate another batch: logits move by at most half the margin, and later steps follow."""
     draws = Draws(sizes=(200,), seed=kind)
     stored = drawn(decoding, draws, of=perturbed(probabilities, MARGIN / 2, kind))
     got = retrace(decoding, draws, stored, margin=MARGIN)
@@ -319,14 +319,14 @@ def fewer(outputs: StoredOutputs) -> StoredOutputs:
 
 
 def moved(outputs: StoredOutputs) -> StoredOutputs:
-    """All draws of one output given to another."""
+    """Give all draws of one output to another."""
     (_, counts), (other, theirs), *others = sorted(outputs, key=lambda each: -total(each))
     chunks = {*counts, *theirs}
     return [(other, {c: counts.get(c, 0) + theirs.get(c, 0) for c in chunks}), *others]
 
 
 def invented(outputs: StoredOutputs) -> StoredOutputs:
-    """The heaviest output replaced by one that nobody drew."""
+    """Replace the heaviest output by one that was never drawn."""
     heaviest, seen = max(outputs, key=total), {ids for ids, _ in outputs}
     every = itertools.product(range(VOCAB - 1), repeat=3)
     new = next((*ids, EOS) for ids in every if (*ids, EOS) not in seen)
@@ -334,13 +334,13 @@ def invented(outputs: StoredOutputs) -> StoredOutputs:
 
 
 def cut_short(outputs: StoredOutputs) -> StoredOutputs:
-    """An output that ends before it is over."""
+    """Cut an output before its end."""
     longest = max(outputs, key=lambda each: len(each[0]))
     return [(each[0][:-1] if each is longest else each[0], each[1]) for each in outputs]
 
 
 def longer(outputs: StoredOutputs) -> StoredOutputs:
-    """The last output goes on after its end."""
+    """Lengthen the last output past its end."""
     *others, last = sorted(outputs, key=lambda each: each[0])
     return [*others, ((*last[0], 0), last[1])]
 
@@ -363,8 +363,8 @@ FORGERIES: dict[str, Callable[[StoredOutputs], StoredOutputs]] = {
 
 @pytest.mark.parametrize("margin", [0.0, 1e-4])
 @pytest.mark.parametrize("name", FORGERIES)
-def test_what_was_not_drawn_is_found(name: str, margin: float) -> None:
-    """In the question where it was done, and in no other, also of the same prompt."""
+def test_outputs_that_were_not_drawn_are_detected(name: str, margin: float) -> None:
+    """Only the changed question is reported, even if others have the same prompt."""
     forge = FORGERIES[name]
     roots = [Root("a", (1,)), Root("b", (2,)), Root("c", (1,))]
     decoding, draws = Decoding(max_new_tokens=4), Draws(sizes=(64, 64), seed=2)
@@ -409,7 +409,7 @@ def test_where_the_model_breaks_nothing_may_be_stored() -> None:
 
 @pytest.mark.parametrize("decoding", DECODINGS, ids=lambda d: d.name)
 def test_any_token_that_moved_logits_pick_may_be_picked(decoding: Decoding) -> None:
-    """Draws of one step, logits moved in any way within half the margin, near ties among them."""
+    """Draws of one step, with logits moved within half the margin, near ties among them."""
     rng = np.random.default_rng(7)
     confidence = np.array([1.3]), np.array([2])
     for _ in range(60):
@@ -425,7 +425,7 @@ def test_any_token_that_moved_logits_pick_may_be_picked(decoding: Decoding) -> N
 
 @pytest.mark.parametrize("decoding", DECODINGS[:5:2], ids=lambda d: d.name)
 def test_a_split_is_allowed_if_some_assignment_of_draws_makes_it(decoding: Decoding) -> None:
-    """By an oracle that tries every way to assign four draws to three tokens."""
+    """Compare with an oracle that tries every assignment of four draws to three tokens."""
     rng = np.random.default_rng(8)
     confidence = np.array([0.0]), np.array([1])
     seen = []
@@ -455,8 +455,8 @@ def test_a_wide_nucleus_is_searched_completely() -> None:
     assert not may_split(flat, decoding, u, {one: 1, 299: 1}, confidence, 0.0)
 
 
-def test_what_no_uniform_picks_is_refused_at_the_very_edge() -> None:
-    """A token of no mass, and the first one that truncation leaves out."""
+def test_tokens_that_no_uniform_picks_are_refused() -> None:
+    """A token without mass, and the first one that truncation removes."""
     confidence = np.array([0.0]), np.array([1])
     whole = torch.tensor([[0.0, -math.inf, 0.0]])
     assert not may_split(whole, Decoding(), np.array([0.5]), {1: 1}, confidence, 0.0)
@@ -470,7 +470,7 @@ def test_what_no_uniform_picks_is_refused_at_the_very_edge() -> None:
 
 
 def test_a_doubtful_adaptive_switch_allows_either_step() -> None:
-    """Its mean confidence lies within the margin of the threshold, on either side of it."""
+    """Its mean confidence is within the margin of the threshold, on either side of it."""
     logits = torch.tensor([[1.0, 0.0]])
     p_max = 1 / (1 + math.exp(-1))
     u = np.array([0.1, 0.9])

@@ -1,6 +1,6 @@
-"""Draws, masses and forced outputs of queries, in texts, against exact enumeration.
+"""Draws, masses and forced outputs of queries as texts, against exact enumeration.
 
-With stop strings, and with a budget of tokens for the thought and for the answer.
+With stop strings, and with token budgets for the thought and for the answer.
 """
 
 from __future__ import annotations
@@ -54,9 +54,9 @@ HOW = [PLAIN, THINKS, COLD, STOPPED]
 
 
 class Thoughts(Digits):
-    """A 5 begins a thought and a 4 ends it, by force once the thought has two tokens.
+    """A 5 begins a thought; a 4 ends it, by force once the thought has two tokens.
 
-    As a budget its states are: inside a thought, tokens of the thought, tokens of the answer.
+    The states of the budget: inside a thought, tokens of the thought, tokens of the answer.
     """
 
     def start(self, prompt: Sequence[int]) -> State:
@@ -94,7 +94,7 @@ def named(how: Decoding) -> str:
 
 
 def law_of(decoding: Decoding, query_id: str) -> dict[Ids, float]:
-    """The probability of every output, by recursion over the law that has the forced tokens."""
+    """Return the probability of every output, by recursion; forced tokens are included."""
     thinks = decoding.max_thinking_tokens is not None
 
     def ended(ids: Ids) -> bool:
@@ -263,7 +263,7 @@ def test_only_what_is_complete_and_was_not_before_is_an_output() -> None:
     decoding = Decoding(max_new_tokens=4, stop=("12",))
     cases = {
         (): None,
-        (0,): None,  # stops short of its end
+        (0,): None,  # stops before its end
         (EOS,): "stop",
         (0, EOS): "stop",
         (EOS, 0): None,

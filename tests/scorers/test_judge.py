@@ -99,7 +99,7 @@ def test_prose_is_answered_once_with_the_format() -> None:
 
 
 def test_an_output_cannot_close_its_own_quotation() -> None:
-    """Not even one that quotes the mark it was given, which then has another."""
+    """An output may even quote the mark that it was given: then the mark changes."""
     scorer, chat = judge(finds("1953"))
     scorer.score(["x"], PROMPT)
     first = chat.asked[0].messages[1].text.split()[0]
@@ -112,7 +112,7 @@ def test_an_output_cannot_close_its_own_quotation() -> None:
     assert re.fullmatch(r"#[0-9a-f]{16}", mark)
     assert mark in system.text
     assert output_of(chat.asked[1]) == attack
-    scorer.score(["y", "z"], PROMPT)  # outputs of one call have marks of their own
+    scorer.score(["y", "z"], PROMPT)  # each output of a call has its own mark
     assert len({request.messages[1].text.split()[0] for request in chat.asked}) == 4
 
 
@@ -132,7 +132,7 @@ def test_outputs_of_all_prompts_are_one_batch() -> None:
 
 
 def verdict(body: Body, before: int) -> Answer:
-    """One output each: judged, in trouble once, refused, declined, or answered in prose."""
+    """One output each: judged, failed once, refused, declined, or answered in prose."""
     wanted = body["messages"][1]["content"]
     if "busy" in wanted and not before:
         return fails(429, Retry_After="0")

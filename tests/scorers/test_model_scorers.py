@@ -142,7 +142,7 @@ def test_a_prompt_file_takes_the_place_of_the_pair(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("text", ["{goal}", "{completion} {completion}"])
-def test_a_prompt_file_holds_the_completion_once(text: str, tmp_path: Path) -> None:
+def test_a_prompt_file_contains_the_completion_once(text: str, tmp_path: Path) -> None:
     (tmp_path / "p.txt").write_text(text)
     with pytest.raises(InputError, match=r"\{completion\} once"):
         connected(f"classifier:model=m,prompt={tmp_path / 'p.txt'}", FakeModels())
@@ -174,7 +174,7 @@ def test_the_harmful_label(labels: tuple[str, ...], label: str, score: float | N
 @pytest.mark.parametrize(
     "spec", ["classifier:m", "entailment:nli", "similarity", "similarity>=0.5"]
 )
-def test_one_batch_holds_the_distinct_texts_of_all_prompts(spec: str) -> None:
+def test_one_batch_contains_the_distinct_texts_of_all_prompts(spec: str) -> None:
     models = FakeModels()
     scorer = connected(spec, models)
     pairs = [(text, prompt) for prompt in (PROMPT, OTHER) for text in ("Ossian in Ellin", "x", "x")]

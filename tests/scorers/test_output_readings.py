@@ -1,6 +1,6 @@
-"""Scores of outputs, by default and in the three readings: of parts there, missing or hidden.
+"""Scores of outputs, by default and in the three readings: present, missing or hidden parts.
 
-The larger of answer and thought counts; a missing answer is no clean one.
+The larger score of answer and thought counts; a missing answer is not clean.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def event(answer: str, thought: str | None = None, finish: Any = "stop", **more:
         (event("", YES, "length", ended=True), (1, _, 1, 1)),
         (event("", NO, "length", ended=True), (_, _, 0, _)),
         (event(YES, finish="length", ended=True), (1, 1, 0, 1)),
-        (event("", ended=True), (0, 0, 0, 0)),  # its ids show that nothing else was drawn
+        (event("", ended=True), (0, 0, 0, 0)),  # its ids show that no other token was drawn
         (event(YES, finish="filtered", ended=True), (_, _, 0, _)),
         (event(NO, finish="filtered", ended=True), (_, _, 0, _)),
         (event(YES, YES, "filtered", ended=True), (1, _, 1, 1)),
@@ -78,7 +78,7 @@ def test_scores_and_ranges_by_reading(output: Event, scores: tuple[int | None, .
         (event("", "It is ", ended=False), ((0, 1), (0, 1), (0, 1), (0, 1))),
         (event("", "It is Ann. ", ended=False), ((1, 1), (0, 1), (1, 1), (1, 1))),
         (event("No ", "No ", ended=False), ((0, 1), (0, 1), (0, 0), (0, 1))),  # complete
-        (event("No ", ended=False), ((0, 1), (0, 1), (0, 0), (0, 1))),  # there is none
+        (event("No ", ended=False), ((0, 1), (0, 1), (0, 0), (0, 1))),  # without an answer
         (event("It is Ann. ", "No ", ended=False), ((1, 1), (1, 1), (0, 0), (1, 1))),
         (event("No. ", "It is Ann. ", ended=False), ((1, 1), (0, 1), (1, 1), (1, 1))),
     ],
@@ -91,7 +91,7 @@ def test_a_thought_is_complete_once_the_answer_begins(
 
 
 def test_a_complete_thought_narrows_the_range_of_a_graded_scorer() -> None:
-    """By default it raises the low end only once the answer has begun."""
+    """By default it raises the lower bound only once the answer has begun."""
     outputs = [event("", "It is Ann ", ended=False), event("No ", "It is Ann ", ended=False)]
     of_thought, either = make_scorer("rouge-l-recall:of=thought"), make_scorer("rouge-l-recall")
     assert score_ranges(of_thought, outputs, PROMPT) == [(0.5, 1.0), (0.5, 0.5)]

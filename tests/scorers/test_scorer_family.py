@@ -131,7 +131,7 @@ def test_bad_specs_are_refused(spec: str, message: str) -> None:
         make_scorer(spec)
 
 
-def test_settings_and_digest_tell_scorers_apart() -> None:
+def test_settings_and_digest_identify_scorers() -> None:
     assert settings(Keyword()) == {
         "name": "keyword", "binary": True, "rule": 2, "match": "word", "require": "any",
     }  # fmt: skip
@@ -182,7 +182,7 @@ def test_ranges_of_a_threshold(pair: tuple[float, float], settles: tuple[float, 
 
 @pytest.mark.parametrize("pair", [(0.5, 0.4), (-0.1, 1.0), (0.0, 1.1), (float("nan"), 1.0)])
 def test_impossible_bounds_name_scorer_and_prompt(pair: tuple[float, float]) -> None:
-    """Those of a binary scorer are 0 or 1."""
+    """Bounds of a binary scorer are 0 or 1."""
     scorer = Bounded([], pair=pair)
     for either in (scorer, Threshold(scorer, 0.5)):
         with pytest.raises(InputError, match=r"in \[0, 1\].*'stub'.* at prompt 'p5'"):
@@ -194,7 +194,7 @@ def test_impossible_bounds_name_scorer_and_prompt(pair: tuple[float, float]) -> 
 @pytest.mark.parametrize(
     ("score", "pair"), [(0.2, (0.3, 1.0)), (0.8, (0.0, 0.7)), (None, (0.0, 0.9)), (None, (0.1, 1))]
 )
-def test_check_bounds_looks_at_both_ends(score: float | None, pair: tuple[float, float]) -> None:
+def test_check_bounds_checks_both_bounds(score: float | None, pair: tuple[float, float]) -> None:
     check_bounds(Bounded([None if score is None else 0.5], pair=(0.0, 1.0)), ["ab"], PROMPT)
     with pytest.raises(
         InputError, match=f"gives .* for '', but scores 'ab' {score} at prompt 'p5'"
@@ -203,7 +203,7 @@ def test_check_bounds_looks_at_both_ends(score: float | None, pair: tuple[float,
 
 
 def test_a_float32_score_has_its_printed_value() -> None:
-    """.7 reaches .7, although a float32 .7 is stored as .69999999; and .3 is no more than .3."""
+    """.7 reaches .7, although a float32 .7 is stored as .69999999; and .3 does not exceed .3."""
     low, high = np.float32(0.3), np.float32(0.7)
     single = Bounded([low, high], pair=(low, high))
     scores = score_texts(single, ["a", "b"], PROMPT)

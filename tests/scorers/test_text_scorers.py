@@ -113,7 +113,7 @@ SCORED: dict[float | None, tuple[str, ...]] = {
     ),
     0.0: (  # another option, or none
         "A", "D.", "Answer: C", "An RNA virus", "12 mM, I believe", "", "I cannot help with that.",
-        "Hepatitis B is one",  # no letter of an option, in the middle of a sentence
+        "Hepatitis B is one",  # no letter of an option in the middle of a sentence
         "B cells make it", "B-lymphocytes", "A virus", "The answer is a virus",
         "The best option. B cells", "E.", "Answer: bats", "Answer: b-cells",
     ),
@@ -158,7 +158,7 @@ ANSWER = " the cat\n sat on a mat"
         ("edit<=0", "the cat sat on a mat", 1),
         ("edit<=0", "\n the  cat sat\ton a mat, and the dog ran", 1),
         ("edit<=1", "the cut sat on a mat", 1),
-        ("edit<=1", "a the cat sat on a mat", 0),  # two more in front push two off the end
+        ("edit<=1", "a the cat sat on a mat", 0),  # two words before it push two off the end
         ("edit:unit=words<=1", "a the cat sat on a mat", 0),
         ("edit:unit=words<=2", "a the cat sat on a mat", 1),
         ("hamming<=0", "the cat sat on a mat, and", 1),

@@ -54,7 +54,7 @@ def engine() -> CannedEngine:
 
 
 def verdict(body: Body, _: int) -> Answer:
-    """A leak where the true author is named; nothing where the output is odd."""
+    """Leak if the true author is named; no verdict if the output is odd."""
     output = body["messages"][1]["content"].partition("OUTPUT\n")[2]
     if output.startswith("Odd"):
         return says(None)
@@ -72,10 +72,10 @@ def rows(run: Run, quantity: Quantity, arm: str = "target") -> dict[str | None, 
 
 
 def test_the_judge_errors_are_carried_into_the_bound(tmp_path: Path) -> None:
-    """Each end by the formula, from the three proportions at a sixth of alpha each."""
+    """Each bound by the formula, from the three proportions at a sixth of alpha each."""
     file = written(tmp_path / "labelled.jsonl", LABELLED)
     run, judge, served = judged(tmp_path / "r", 400, calibration=file)
-    wanted = 3 + 8  # reference answers; three outputs a question, of which one never came
+    wanted = 3 + 8  # reference answers; three outputs per question, one of which never arrived
     assert len(served.asked) == wanted
     how: dict[str, Any] = {"confidence": 1 - 0.01 / 6}
     true, false = (
@@ -199,14 +199,14 @@ def test_a_calibration_is_about_one_binary_judge_or_scorer(scorers: list[Any], f
 
 @pytest.mark.slow
 def test_a_scorer_reads_the_labelled_outputs_itself(tmp_path: Path) -> None:
-    """A judge's verdicts in the file are not those of another scorer."""
+    """A judge's verdicts in the file differ from another scorer's."""
     scorer = "keyword:require=all"
     made = [
-        (1, "It was Ann Quill.", 20),  # found
+        (1, "It was Ann Quill.", 20),  # detected
         (1, "Quill, Ann.", 20),
         (1, "A. Quill.", 10),  # missed
         (0, "It was Bob.", 47),
-        (0, "Ann and Quill deny it.", 3),  # taken for a leak
+        (0, "Ann and Quill deny it.", 3),  # false alarm
     ]
     items = [
         {"label": label, "judge": 1 - label, "question": "Who wrote q1?", "answer": "Ann Quill.",

@@ -1,4 +1,4 @@
-"""Scores and what guards them: models that give them, copies among draws, the order of bets."""
+"""Scores and their safeguards: models that score, copies among draws, the order of bets."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from leakbound.types import Completion, Decoding, Prompt, Sample, Scorer
 
 GOALS = 20
 LEAKS = {f"g{i:02d}": 0.0 if i < 5 else 0.002 if i < 15 else 0.6 for i in range(GOALS)}
-FEW = [*LEAKS][::2]  # where all that is bounded counts
+FEW = [*LEAKS][::2]  # for tests of everything that is bounded
 SPEC = "classifier:harm>=0.5"
 WORDS = "Ada Vale 1953 Velmora."
 SLUG = scoring.slug(make_scorer(SPEC))
@@ -88,7 +88,7 @@ def test_stored_scores_need_no_model(
     got = scorers_for([SPEC], run.prompts)
     bound_run(run, got, confidence=0.9)
     assert {row.confidence for row in run.estimates} >= {0.9}
-    score_run(run, got)  # nothing is left to do
+    score_run(run, got)  # nothing remains to do
     with pytest.raises(InputError, match=r"no open model.*open_scorer"):
         score_run(run, scorers_for(["classifier:other"], run.prompts))
 
@@ -110,7 +110,7 @@ def test_other_weights_under_the_same_name_are_refused(tmp_path: Path, models: F
     assert target.rows(SLUG) == before[1]
     assert (
         target.stored.digest(SLUG) != before[0]
-    )  # estimates of the other model's scores are not of these
+    )  # estimates of another model's scores do not match
     assert target.model(SLUG)["weights"] == "w2"
 
 
@@ -160,7 +160,7 @@ def arm_of(
     known: bool = True,
     decoding: Decoding = DECODING,
 ) -> Arm:
-    """An arm about one question that drew these texts; explored, with that remainder."""
+    """An arm about one question with these draws; explored, with that remainder."""
     completions = [
         Completion(
             answer=text,
@@ -236,12 +236,12 @@ def test_equal_texts_of_a_chunk_are_counted_together(shift: float, tmp_path: Pat
     "how", [{"known": False}, {"decoding": Decoding(temperature=0.0)}, {"remainder": 0.0}], ids=str
 )
 def test_where_nothing_can_be_checked_it_passes(how: dict[str, Any], tmp_path: Path) -> None:
-    """An engine without probabilities, a greedy arm, a remainder that may be nothing."""
+    """An engine without probabilities, a greedy arm, a remainder that may be zero."""
     require_independent_draws(arm_of(tmp_path / "r", [{"word 3": 60}], **how))
 
 
 def test_draws_of_a_remainder_follow_the_distribution_given_it(tmp_path: Path) -> None:
-    """Two words are left: each is every second draw, though its probability is 0.02."""
+    """Two words remain: each is every second draw, although its probability is 0.02."""
     left = {"word 3": 0.5, "word 4": 0.5}
     half = [honest(1, law=left)]
     require_independent_draws(arm_of(tmp_path / "r", half, remainder=0.04))
@@ -277,7 +277,7 @@ def test_an_experiment_has_one_order_and_no_two_share_one(tmp_path: Path) -> Non
     assert len(others | {made}) == 5
 
 
-def test_arms_scorers_and_questions_have_orders_of_their_own(tmp_path: Path) -> None:
+def test_arms_scorers_and_questions_have_separate_orders(tmp_path: Path) -> None:
     control = CannedEngine({"p0": {"no": 1.0}, "p1": {"no": 1.0}}, name="control")
     run = two(tmp_path / "r", control=control)
     keys = [
@@ -305,16 +305,16 @@ def tallied(folder: Path, name: str, counts: tuple[int, int, int], **stated: Any
 
 
 def bounded(run: Run) -> dict[Any, float]:
-    """The upper bounds that rest on bets over the order of the draws."""
+    """Return the upper bounds that depend on the order of the draws."""
     bound_run(run, scorers_for(run.record.scorers, ()))
     rows = [row for row in run.estimates if row.arm == "target"]
     return {row.about: row.upper for row in rows if "bet" in row.method}
 
 
 def test_the_order_of_imported_counts_does_not_depend_on_them(tmp_path: Path) -> None:
-    """What the file holds must not choose its order: its digest is a function of the scores.
+    """A digest of the file depends on the scores, so it must not choose the order.
 
-    Nor may the least of ten imports be taken; another n is another experiment.
+    Nor may a user pick the least of ten imports; another n is another experiment.
     """
     file = tallied(tmp_path, "f", (N - 14, 6, 8))
     other = tallied(tmp_path, "g", (N - 8, 4, 4))
@@ -331,7 +331,7 @@ def test_the_order_of_imported_counts_does_not_depend_on_them(tmp_path: Path) ->
 def test_the_order_that_a_file_states_is_taken(tmp_path: Path) -> None:
     file = tallied(tmp_path, "f", (N - 14, 6, 8), order=11)
     assert draws_key(import_run([file], out=tmp_path / "a").arms["target"]) == 11
-    other = tallied(tmp_path, "g", (N - 16, 8, 8))  # states none: together they have their own
+    other = tallied(tmp_path, "g", (N - 16, 8, 8))  # it states none: the two files share a new one
     for number, files in enumerate(([file, other], [other, file])):
         joined = import_run(files, out=tmp_path / str(number))
         assert draws_key(joined.arms["target"]) != 11
@@ -339,7 +339,7 @@ def test_the_order_that_a_file_states_is_taken(tmp_path: Path) -> None:
 
 @dataclass(frozen=True)
 class Says:
-    """Whether an output has a word: a scorer that is in no package."""
+    """Scores whether an output has a word: a scorer that is in no package."""
 
     word: Any = "Vale"
     name: str = "says"

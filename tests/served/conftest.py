@@ -1,4 +1,4 @@
-"""What the tests of servers share."""
+"""Shared fixtures of the server tests."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Chat models behind servers: who gets requests, what is sent and kept, servers that misbehave."""
+"""Chat models behind servers: authorised requests, contents, stored replies, faulty servers."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def echo(body: Body, _: int) -> Answer:
 
 
 def first(*answers: Answer, then: Rule = echo) -> Rule:
-    """Each conversation gets these answers before it gets a proper one."""
+    """Reply to each conversation with these answers before a proper one."""
 
     def rule(body: Body, before: int) -> Answer:
         return answers[before] if before < len(answers) else then(body, before)
@@ -83,7 +83,7 @@ def test_what_is_sent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert "seed" not in structured
     assert served.headers[0]["authorization"] == "Bearer secret-key"
     assert served.headers[0]["accept-encoding"] == "identity"
-    with judge_server(echo) as other:  # that the user names too
+    with judge_server(echo) as other:  # a server that the user names too
         opened(other.url, tmp_path).chat([asks("who")], GREEDY, 0)
     assert "authorization" not in other.headers[0]
 
@@ -106,7 +106,7 @@ def test_trouble_that_passes_is_waited_out(tmp_path: Path, trouble: Answer) -> N
     with judge_server(first(trouble)) as served:
         chat = opened(served.url, tmp_path, **patience)
         assert chat.chat([asks("who")], GREEDY, 0) == ["to who"]
-    assert len(served.texts) == 2 or trouble.delay  # a slow machine asks more often
+    assert len(served.texts) == 2 or trouble.delay  # a slow machine may send a third request
 
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
@@ -142,7 +142,7 @@ def test_waits_double_unless_the_server_states_them(
 def test_stated_waits_end_with_the_patience(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A rejection with `Retry-After` is no attempt; once patience ends nothing more is sent."""
+    """A rejection with `Retry-After` is no attempt; after the patience nothing more is sent."""
     busy = fails(429, Retry_After="0.01")
     with judge_server(first(*[busy] * 2 * QUICK.attempts)) as served:
         assert opened(served.url, tmp_path).chat([asks("who")], GREEDY, 0) == ["to who"]
@@ -222,7 +222,7 @@ def test_prose_in_place_of_a_schema_is_returned_and_not_kept(tmp_path: Path) -> 
 
 
 def test_a_stopped_job_resumes(tmp_path: Path) -> None:
-    """The server dies after ten replies; what came is kept and not requested again."""
+    """The server dies after ten replies; received replies are stored and not requested again."""
     alive, answered = [True], set[str]()
 
     def rule(body: Body, before: int) -> Answer:
@@ -246,7 +246,7 @@ def test_a_stopped_job_resumes(tmp_path: Path) -> None:
 
 
 def test_what_is_refused_has_no_reply(tmp_path: Path) -> None:
-    """Before or after one that is taken; a server that takes nothing is no model that declines."""
+    """Before or after an accepted one; a server that accepts nothing is no model that declines."""
 
     def rule(body: Body, before: int) -> Answer:
         return fails(400, "too long") if "long" in question(body) else echo(body, before)
@@ -270,7 +270,7 @@ def test_what_is_refused_has_no_reply(tmp_path: Path) -> None:
         (fails(404), r"404.*/v1"),
         (fails(418), "418"),
         (fails(307, Location="http://127.0.0.1:1/v1"), "target of the redirect"),
-        (fails(429, Retry_After="3600"), r"429.*same command"),  # longer than is waited
+        (fails(429, Retry_After="3600"), r"429.*same command"),  # longer than the patience
     ],
 )
 def test_faults_that_no_wait_fixes_are_reported_immediately(
@@ -302,7 +302,7 @@ def test_a_server_that_is_not_there_is_named(tmp_path: Path) -> None:
         ("http://here/v1?key=secret#m", "no credentials"),
     ],
 )
-def test_a_location_that_is_none_is_refused(location: str, message: str) -> None:
+def test_an_invalid_location_is_refused(location: str, message: str) -> None:
     with pytest.raises(InputError, match=message) as seen:
         open_chat(f"openai:{location}", dtype="float32")
     assert "credentials" not in message or "secret" not in str(seen.value)

@@ -1,4 +1,4 @@
-"""A model behind a server, as an engine: what is sent, what is kept, and what is refused."""
+"""A served model as an engine: its requests, stored outputs, and refusals."""
 
 from __future__ import annotations
 
@@ -51,7 +51,8 @@ VLLM = {
 }
 
 
-# As llama.cpp, llama-cpp-python, vLLM, SGLang, Ollama and TGI call what truncates or punishes.
+# Names of fields that truncate or penalise: llama.cpp, its Python server, vLLM, SGLang, Ollama,
+# TGI.
 EVERY = {
     "presence_penalty": 0, "frequency_penalty": 0, "min_p": 0, "typical_p": 1, "tfs_z": 1,
     "top_n_sigma": -1, "xtc_probability": 0, "repetition_penalty": 1, "repeat_penalty": 1,
@@ -76,20 +77,19 @@ def drawn(
     options: str = "probe=off",
     pages: Mapping[str, object] = LISTED,
 ) -> tuple[Sample, Any, Served]:
-    """The draws from a server of this rule, the engine and the server."""
+    """Return the draws from a server of this rule, the engine and the server."""
     with chat_server(rule, pages) as up:
         engine = engine_at(up.url, options)
         return draw(engine, n), engine, up
 
 
 def of_question(change: Callable[[Body, Answer], Answer]) -> Rule:
-    """An honest rule, its answers to the question changed."""
     mine = changed(lambda body, found: change(body, found) if WHO in question(body) else found)
     return mine(TRUE)
 
 
 def choices(edit: Callable[[Body, dict[str, Any]], object]) -> Rule:
-    """An honest rule, every choice of its answers edited."""
+    """An honest rule, with every choice of its answers edited."""
     return rewritten(lambda body, found: [edit(body, one) for one in found["choices"]])(TRUE)
 
 
@@ -163,7 +163,7 @@ def test_a_server_that_refuses_fields_is_sent_the_ones_it_takes(rule: Rule) -> N
     assert drawn(rule)[0].missing == 0
 
 
-def test_a_plain_prompt_is_a_text_to_go_on_with(served: Served) -> None:
+def test_a_plain_prompt_is_continued_as_text(served: Served) -> None:
     plain = Prompting(template="Q: {question} A: ", chat=False)
     opened = Query(id="q", prompt_id="q", text=WHO, prefix="It was")
     list(engine_at(served.url, prompting=plain).generate([opened], DECODING, Draws(sizes=(2,))))
@@ -193,7 +193,7 @@ def test_a_known_server_truncates_nothing(
     assert "created" not in json.dumps(engine.fingerprint)
 
 
-def test_every_request_has_a_seed_of_its_own_and_the_same_again(served: Served) -> None:
+def test_every_request_has_its_own_repeatable_seed(served: Served) -> None:
     queries = [QUERY, Query(id="q1", prompt_id="q1", text=WHO)]
     draws = Draws(sizes=(16, 16))
     for _ in range(2):
@@ -223,11 +223,11 @@ def test_a_request_has_as_many_outputs_as_are_given(most: Callable[[int], int], 
 
 
 def test_a_token_count_of_one_output_allows_only_one() -> None:
-    """As llama.cpp counts: nothing would show that the others were cut."""
+    """As llama.cpp counts: otherwise cuts of the other outputs would not show."""
     one = rewritten(lambda _, found: found.update(usage={"completion_tokens": 1}))
     with chat_server(one(TRUE), LISTED) as up:
         engine_at(up.url).fingerprint  # noqa: B018
-        assert [body["n"] for body in up.asked] == [16, 8, 4, 2, 1, 1]  # the last: does it think
+        assert [body["n"] for body in up.asked] == [16, 8, 4, 2, 1, 1]  # the last: thoughts?
 
 
 @pytest.mark.parametrize("trouble", [fails(429, Retry_After="0"), fails(503)], ids=["429", "503"])
@@ -252,7 +252,7 @@ def test_rejected_requests_are_sent_again(trouble: Answer) -> None:
 
 
 def test_a_model_that_the_server_does_not_list_is_refused() -> None:
-    """Unless the user says so, or the server has no list."""
+    """Unless the user permits it, or the server has no list."""
     with chat_server(TRUE, LISTED) as up:
         with pytest.raises(ModelError, match=r"no model 'mm'\. Did you mean 'm'\?.*--unlisted"):
             draw(ServedEngine(f"{up.url}#mm?probe=off"), 4)
@@ -278,7 +278,7 @@ def test_outputs_that_may_be_drawn_are_lost_once(loses: Callable[[Body, Answer],
     lost, turns = list[int](), count()
 
     def change(body: Body, answer: Answer) -> Answer:
-        if next(turns) < 2:  # whole, though several threads answer
+        if next(turns) < 2:  # a complete count, although several threads answer
             lost.append(body["seed"])
             return loses(body, answer)
         assert body["seed"] not in lost
@@ -326,18 +326,18 @@ def test_an_empty_output_is_valid_if_the_token_count_explains_it() -> None:
     alone, *_ = drawn(honest({WHO: law}), 24, "n=1&probe=off")
     together, engine, _ = drawn(honest({WHO: law}), 64)
     assert {(c.answer, counted_as(c)) for c in alone.completions} == {(t, "complete") for t in law}
-    # of several outputs of a request there is one count, which does not tell whose tokens they are
+    # one count for several outputs of a request does not show whose tokens they are
     assert {(c.answer, counted_as(c)) for c in together.completions} == {
         ("", "empty"), ("it was nobody", "complete")
     }  # fmt: skip
     assert together.missing == 0
     assert any("Write ?n=1 after the model's name" in note for note in engine.usage.notes)
-    silent, *_ = drawn(honest({WHO: {"": 1.0}}), 64)  # it says nothing at all
+    silent, *_ = drawn(honest({WHO: {"": 1.0}}), 64)  # a model of empty outputs
     assert {counted_as(c) for c in silent.completions} == {"complete"}
 
 
 def test_empty_outputs_in_the_trial_lead_to_single_outputs() -> None:
-    """Its own words are random, and every third is nothing; the count of a request tells not."""
+    """Its words are random, and every third is empty; the count of a request shows nothing."""
 
     def sparing(body: Body, found: Body) -> None:
         counted = 0
@@ -397,12 +397,12 @@ def test_a_server_that_fails_midway_stops_the_draws(
 
 
 def test_what_was_under_way_when_a_command_ended_is_lost(tmp_path: Path) -> None:
-    """Long answers are under way more often than others: asked again, they would become rarer."""
+    """Long answers are in flight more often: requesting them again would make them rarer."""
     begun: list[int] = []
     counting, all_begun, stopped = threading.Lock(), threading.Barrier(4), threading.Event()
 
     def change(body: Body, answer: Answer) -> Answer:
-        """One of four that are under way at once comes; the others, when it is too late."""
+        """One of four requests in flight returns; the others return too late."""
         with counting:
             begun.append(body["seed"])
             mine = len(begun)
@@ -457,7 +457,7 @@ def test_invalid_requests_are_refused_before_anything_is_sent(
         engine_at("http://127.0.0.1:1/v1", options, Prompting(**prompting)).check([query], decoding)
 
 
-def test_its_record_holds_no_key_or_promise(
+def test_its_record_contains_no_key_or_promise(
     served: Served, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "secret-key")

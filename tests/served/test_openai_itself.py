@@ -1,4 +1,4 @@
-"""Models behind servers that others wrote, each started here: `make test-engines`."""
+"""Models behind servers of other projects, each started here: `make test-engines`."""
 
 from __future__ import annotations
 
@@ -39,12 +39,9 @@ UP = 180  # seconds to load a model
 class Peer:
     """A server of one model.
 
-    command: starts it at a port.
-    name: the model's there.
-    weights: where leakbound itself finds the model.
-    says: what it is recorded to be.
-    law: first tokens after a text and their probabilities at T = 1, as the server at a port
-        computes them; None: as leakbound does.
+    command: starts it at a port. name: the name of the model there. weights: where leakbound finds
+    the model. says: the kind that is recorded. law: first tokens after a text and their
+    probabilities at T = 1, as the server at a port computes them; None: as leakbound does.
     """
 
     command: Callable[[int], Sequence[str]]
@@ -74,12 +71,12 @@ def llama() -> Peer:
         name="smollm2",
         weights=file,
         says="build_info",
-        law=told_by_llama,  # activations are rounded beside weights of four bits
+        law=told_by_llama,  # activations are rounded next to weights of four bits
     )
 
 
 def told_by_llama(port: int, text: str) -> dict[str, float]:
-    """By llama.cpp's own way of asking, before anything is sampled."""
+    """Query llama.cpp's native endpoint for probabilities before sampling."""
     wanted = {"prompt": text, "n_predict": 1, "n_probs": 100_000, "temperature": 1.0}
     answer = httpx2.post(f"http://127.0.0.1:{port}/completion", json=wanted, timeout=UP).json()
     got: dict[str, float] = {}
@@ -104,7 +101,7 @@ def transformers(folder: Path) -> Peer:
 
 @contextmanager
 def started(peer: Peer, port: int) -> Iterator[subprocess.Popen[bytes]]:
-    """The server, up and with its model loaded."""
+    """Start the server and wait until its model is loaded."""
     quiet: dict[str, Any] = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
     with subprocess.Popen(peer.command(port), **quiet) as process:
         try:
@@ -143,7 +140,6 @@ def peer(request: pytest.FixtureRequest) -> Iterator[Peer]:
 
 @pytest.fixture(scope="module")
 def model(peer: Peer) -> Iterator[str]:
-    """The name that the model behind the server has here."""
     port = free_port()
     with started(peer, port):
         yield peer.at(port)
@@ -181,8 +177,8 @@ def test_a_run_is_drawn_bounded_and_certified(
     ],
     ids=lambda decoding: decoding.name,
 )
-def test_the_law_is_the_models_own(decoding: Decoding, peer: Peer, model: str) -> None:
-    """Chi-square of 400 first tokens against the law of the model as its server computes it.
+def test_the_distribution_is_the_models(decoding: Decoding, peer: Peer, model: str) -> None:
+    """Chi-square of 400 first tokens against the distribution that the server computes.
 
     The defaults of llama.cpp, 40 tokens at T = 0.8, fail it.
     """
@@ -196,7 +192,7 @@ def test_the_law_is_the_models_own(decoding: Decoding, peer: Peer, model: str) -
 
 
 def law_of(peer: Peer, model: str, query: Query, decoding: Decoding) -> dict[str, float]:
-    """The probability of every text of one token under a decoding."""
+    """Return the probability of every text of one token under a decoding."""
     if peer.law is None:
         return law_by_draws(open_engine(f"{peer.weights}", PLAIN), query, decoding)
     port = int(model.split(":")[3].split("/")[0])

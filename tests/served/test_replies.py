@@ -1,4 +1,4 @@
-"""Replies as the common servers write them, each with the outputs that it holds."""
+"""Replies of common servers, each with its outputs."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ NO = {"content": "no"}
 
 
 def is_(counted: str, **how: Any) -> tuple[Output, str]:
-    """An output and its class; "no", ended by itself, where nothing else is stated."""
+    """An output and its class; by default "no" with a normal end."""
     return Output(**({"answer": "no", "finish": "stop"} | how)), counted
 
 
@@ -208,7 +208,7 @@ REPLIES: dict[str, tuple[dict[str, Any], tuple[Output, str]]] = {
 
 
 @pytest.mark.parametrize("name", REPLIES)
-def test_each_reply_holds_one_output(name: str) -> None:
+def test_each_reply_has_one_output(name: str) -> None:
     body, row = REPLIES[name]
     answer = read_reply(body, OutputRequest(choices=1, chat=True, most=9))
     (got,) = answer.outputs
@@ -238,7 +238,7 @@ def test_a_thought_that_the_prompt_opened_shows_by_its_end() -> None:
 
 
 def test_one_count_is_shared_by_the_empty_outputs_of_a_request() -> None:
-    """Eight words need four tokens at least; the rest explains two empty outputs or does not."""
+    """Eight words need at least four tokens; the rest may explain two empty outputs."""
     wanted = OutputRequest(choices=3, chat=True, most=9)
     of = [choice({"content": "a b c d e f g h"}), choice({"content": ""}), choice({"content": " "})]
     for count, tokens in ((6, 1), (7, 2), (9, 3), (3, None), (0, None), (2.5, None), ("6", None)):
@@ -260,7 +260,7 @@ def test_ignored_fields_are_not_read() -> None:
 
 
 def test_no_text_of_a_reply_goes_unread() -> None:
-    """A mark in any place: an output holds it, or is no clean one."""
+    """A mark in any place belongs to an output, or makes it unclean."""
     rng = random.Random(0)
     places = ["x", "text", "refusal", "reasoning", "thoughts", "audio", "moderation", "tool_calls"]
     shapes = [lambda v: v, lambda v: [v], lambda v: {"text": v}, lambda v: [{"deep": [v]}],

@@ -1,4 +1,4 @@
-"""Servers of models that think: which field turns thoughts on or off, and what is counted."""
+"""Servers of thinking models: which field turns thoughts on or off, and the token counts."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ Shape = Callable[[list[str], list[str], bool], Message]
 
 
 def parsed(name: str) -> Shape:
-    """As a server with a parser of thoughts has it: `null` where nothing is there."""
+    """Reply like a server with a reasoning parser: `null` for an empty part."""
     return lambda thought, answer, closed: {
         "content": " ".join(answer) or None, name: " ".join(thought) or None
     }  # fmt: skip
 
 
 def tagged(opening: str) -> Shape:
-    """One text: llama.cpp sends it where `reasoning_format` is none, others without a parser."""
+    """Reply with one text: llama.cpp with `reasoning_format` none, or a server without a parser."""
 
     def message(thought: list[str], answer: list[str], closed: bool) -> Message:
         if not thought:
@@ -113,7 +113,7 @@ def test_an_answer_after_a_thought_is_complete(shape: str) -> None:
 
 
 def test_thoughts_that_only_the_question_shows() -> None:
-    """What was cut without closing one is no answer, once an output beside it closes one."""
+    """A cut, unclosed thought is no answer if another output closes one."""
     law = {"it was Ann": 0.5, "it was nobody at all, none": 0.5}
     rule = thinker(SHAPES["its prompt opens the thought"], lambda body: WHO in str(body), law=law)
     with chat_server(rule, LISTED) as up:
@@ -129,7 +129,7 @@ def test_thoughts_that_only_the_question_shows() -> None:
 
 @pytest.mark.parametrize("shape", SHAPES)
 def test_a_thought_that_uses_up_its_budget_has_no_answer(shape: str) -> None:
-    """Also where the prompt opened it, so that no tag tells it from an answer."""
+    """Also if the prompt opened it, so that no tag separates it from an answer."""
     how = Decoding(max_new_tokens=1, max_thinking_tokens=2)
     with chat_server(thinker(SHAPES[shape]), LISTED) as up:
         engine = engine_at(up.url)
@@ -156,7 +156,7 @@ def test_a_server_that_can_closes_a_thought_at_its_budget() -> None:
     assert engine.fingerprint["thoughts"] == ["closed at their budget"]
 
     def unset(body: Body, times: int) -> Answer:
-        """As vLLM answers without a reasoning parser."""
+        """Reply like vLLM without a reasoning parser."""
         if "thinking_token_budget" in body:
             return fails(400, "reasoning_config is not configured")
         return thinker(SHAPES["vLLM"])(body, times)
@@ -189,7 +189,7 @@ def test_the_field_is_sent_that_has_the_effect(
     heeds: Callable[[Body], Any], on: Any, off: Any, thinking: Literal["on", "off"]
 ) -> None:
     def thinks(body: Body) -> bool:
-        """By default as it is not asked to."""
+        """By default it does the opposite of the request."""
         return thinking == "off" if heeds(body) is None else bool(heeds(body))
 
     with chat_server(thinker(SHAPES["vLLM"], thinks), LISTED) as up:
@@ -233,7 +233,7 @@ def test_a_thought_although_thinking_is_off_is_reported(shape: str) -> None:
 
 
 def test_a_trial_leaves_room_for_hidden_thoughts() -> None:
-    """24 tokens would show nothing of a model that thinks 60 words first, of some texts or all."""
+    """24 tokens would show nothing of a model that first thinks 60 words, for some or all texts."""
     for words, refused, greets in ((60, False, True), (60, False, False), (5_000, True, True)):
 
         def thinks(body: Body, greets: bool = greets) -> bool:

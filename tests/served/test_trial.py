@@ -1,4 +1,4 @@
-"""The trial of a server: what it refuses, and that it refuses no server that draws."""
+"""The trial of a server: it refuses copied outputs, and accepts every server that draws."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def each(one: One) -> Draw:
 
 
 def drawing(seed: object, likeliest: float = 0.0, rounding: float = 0.0) -> One:
-    """Draws of two words; one text has a chance of its own, greedy answers differ now and then."""
+    """Draw two words; one text has its own chance, greedy answers differ sometimes."""
     rng = random.Random(f"{seed}")
 
     def draw(prompt: str, number: int, choices: int, temperature: float) -> list[str]:
@@ -45,7 +45,7 @@ def changed(change: Callable[[Sequence[str]], Sequence[str]]) -> One:
 
 
 def fixed(varies: Callable[[str, int], object]) -> One:
-    """Draws that are a function of (prompt, number of the request)."""
+    """Return texts that are a function of (prompt, number of the request)."""
 
     def draw(prompt: str, number: int, choices: int, temperature: float) -> Sequence[str]:
         return drawing(varies(prompt, number))(prompt, number, choices, temperature)
@@ -82,14 +82,14 @@ def test_a_server_that_does_not_draw_is_refused(name: str, choices: int) -> None
     ("choices", "likeliest"), slow_but([(1, 0.0), (16, 0.5)], product([1, 3, 16], [0.0, 0.5]))
 )
 def test_a_server_that_draws_is_not_refused(choices: int, likeliest: float) -> None:
-    """Even where one output is as likely as the conditions allow, and greedy answers waver."""
+    """Even if one output is as likely as the conditions allow, and greedy answers vary."""
     for seed in range(40):
         assert find_fault(each(drawing(seed, likeliest, 0.01)), choices, "key") is None
 
 
 @pytest.mark.parametrize("lost", slow_but([0.5], [0.1, 0.5]))
 def test_what_did_not_arrive_looks_like_no_copy(lost: float) -> None:
-    """It stands last in its row, so that few places are left for the few texts that came."""
+    """Missing outputs are last in their row, which leaves few places for the received texts."""
     true, rng = drawing(0, likeliest=0.5), random.Random(0)
 
     def draw(prompt: str, numbers: range, choices: int, t: float) -> list[list[str | None]]:

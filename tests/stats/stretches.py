@@ -1,4 +1,4 @@
-"""Bets on stretches of means as they are defined, draw by draw; and golden values."""
+"""Reference implementation of the bets on intervals of means, draw by draw, and golden values."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ from leakbound.stats.proportion import PROPORTION
 from leakbound.stats.stopping import EARLY_MEAN, EARLY_TALLY
 
 Grown = Callable[[float, float], float]
-"""(end, v) -> the largest logarithm of the wealth against v by the bets made for the end."""
+"""(bound, v) -> the largest log wealth against the mean v by the bets made for this bound."""
 
 
 def least(grown: Grown, ends: Sequence[float], top: float, alpha: float) -> tuple[float, float]:
-    """Between what the bound lies: the root, and the root and 2^-12 of its stretch."""
+    """Return the interval of the bound: the root, and the root plus 2^-12 of its stretch."""
     goal, high = math.log(1 / alpha) - 1e-12, top
     for end in map(float, ends):
         if grown(end, end) < goal:
@@ -66,7 +66,7 @@ def lone_grown(
             gained += math.log(1 - bet * (y - end))
             seen += (y - end) ** 2
             last = (t + 1) % together == 0 or t + 1 == len(x)
-            most = max(most, wealth) if last or v > end else most  # ends are looked at per bet
+            most = max(most, wealth) if last or v > end else most  # bounds are checked once per bet
             if last:
                 need, squares = need - gained, squares + seen
         return most
@@ -90,7 +90,7 @@ def lone_std_upper(x: Sequence[float], alpha: float) -> tuple[float, float]:
     return math.sqrt(low), math.sqrt(high)
 
 
-# The reference values of `tests/golden/statistics.json`.
+# Reference values of `tests/golden/statistics.json`.
 GOLDEN: dict[str, Any] = json.loads(
     (Path(__file__).parents[1] / "golden" / "statistics.json").read_text()
 )
@@ -99,12 +99,12 @@ SCORES = {name: np.array(values, float) for name, values in GOLDEN["score_sets"]
 
 
 def allowed(trials: int, alpha: float) -> int:
-    """How many misses: more than this happen once in 10,000 correct tests."""
+    """Return the largest number of misses that 9,999 of 10,000 correct tests stay within."""
     return int(binom.ppf(1 - 1e-4, trials, alpha))
 
 
 def spread_order(scores: np.ndarray) -> np.ndarray:
-    """The fixed order in which the betting references take their draws: (1, n)."""
+    """Return the fixed order, shape (1, n), in which the betting references take their draws."""
     n = len(scores)
     return scores[(7919 * np.arange(n)) % n][None]
 
@@ -116,18 +116,17 @@ def label(case: dict[str, Any]) -> str:
 def made_by(
     method: Method, rows: Rows, *, confidence: float = 0.99, side: Side = "both"
 ) -> Estimate:
-    """The leakage, by a method that is a part of some theorem."""
+    """Bound the leakage by one method of an estimand."""
     estimand = PROPORTION if rows.binary else MEAN
     return replace(estimand, usual=method)(rows, LEAKAGE, Terms(confidence, side))
 
 
 def early(rows: Rows, **how: Any) -> Estimate:
-    """By the bounds that are valid at any look."""
     return made_by(EARLY_TALLY if rows.binary else EARLY_MEAN, rows, **how)
 
 
 def pooled(scores: Any, counts: Any = None, **how: Any) -> Estimate:
-    """By the portfolio mixture over all scores as one row."""
+    """Bound the leakage by the portfolio mixture over all scores as one row."""
     rows = Rows.of(np.ravel(scores), None if counts is None else np.ravel(counts))
 
     def upper(rows: Rows, alpha: float) -> Any:

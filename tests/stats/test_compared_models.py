@@ -1,4 +1,4 @@
-"""A model beside others: proofs of leaks, gaps, mean and worst, several beside one baseline."""
+"""Comparisons of models: proofs of leaks, gaps, mean and worst, several with one baseline."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from leakbound.stats import (
 
 
 def asked(bound: BoundFunction) -> BoundFunction:
-    """The same, where side and confidence have to be said."""
+    """Return the bound function with `confidence` and `side` as required arguments."""
     return lambda *, confidence, side: bound(confidence=confidence, side=side)
 
 
@@ -61,7 +61,6 @@ def test_mean_and_worst_share_one_alpha() -> None:
 
 
 def test_the_worst_exceeds_no_less_than_the_mean_does() -> None:
-    """Where all questions leak alike the mean knows more than any of them."""
     more = partial(bound, Rows.of_hits([9] * 40, [60] * 40))
     base = partial(bound, Rows.of_hits([1] * 40, [60] * 40))
     over = partial(bound, Rows.of_hits([9] * 40, [60] * 40), LEAKAGE.mean(), seed=1)
@@ -73,7 +72,7 @@ def test_the_worst_exceeds_no_less_than_the_mean_does() -> None:
     assert average.lower > worst_question(each, 40, confidence=0.9975, side="lower").lower
 
 
-def test_the_largest_gap_and_the_count_are_read_off_joint_lower_ends() -> None:
+def test_the_largest_gap_and_the_count_use_joint_lower_bounds() -> None:
     made = gaps_over_questions(MORE, FEWER, 3, confidence=0.9)
     largest, count = made.estimates
     each = every_question(partial(excess_of, MORE, FEWER), 3, confidence=0.9, side="lower")
@@ -145,7 +144,7 @@ def chance_of(p: float, n: int) -> Fraction:
 @pytest.mark.parametrize("n", [1, 2, 3, 7, 40])
 @pytest.mark.parametrize("p", [0.5, 0.25, 0.1, 0.003])
 def test_where_n_draws_have_just_the_chance_both_roundings_are_safe(p: float, n: int) -> None:
-    """At and next to the chance of exactly n draws, where a quotient is a whole number."""
+    """Check at and next to the chance of exactly n draws, where a quotient is a whole number."""
     for chance in (float(chance_of(p, n)) * (1 + ulp * 2.0**-53) for ulp in range(-4, 5)):
         enough, least = extraction_draws(p, chance), extraction_draws(p, chance, fewest=True)
         assert chance_of(p, int(enough)) >= Fraction(chance)
@@ -163,7 +162,7 @@ def test_rare_leaks_rows_and_none() -> None:
 
 
 def test_leak_at_that_k_is_at_least_the_chance() -> None:
-    """What is proved of leak@k for every k is (n, p)-discoverable extraction with n = k."""
+    """The bound on leak@k for every k is (n, p)-discoverable extraction with n = k."""
     n = int(extraction_draws(3e-4, 0.5))
     proof = proof_of_leak([1e-4, 2e-4], [1.0, 1.0], leak_at([n, n - 2]))
     assert proof.lower[0] >= 0.5 > proof.lower[1]

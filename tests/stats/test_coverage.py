@@ -1,4 +1,4 @@
-"""Bounds hold as often as they say, and lie as near the truth as they should."""
+"""Bounds cover at their nominal rate, and are as tight as they should be."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ GRID = (np.arange(2_000) + 0.5) / 2_000
 
 
 class Law:
-    """A law on [0, 1] by its quantile function: draws, and the truth by quadrature."""
+    """A distribution on [0, 1] by its quantile function: draws, and the truth by quadrature."""
 
     def __init__(self, quantile: Callable[[np.ndarray], np.ndarray]) -> None:
         self.quantile = quantile
@@ -98,7 +98,7 @@ def test_coverage(reading: str, method: Literal["paper"] | None, law: str) -> No
 
 
 def test_peaked_draws_with_counts_are_covered() -> None:
-    """Without its shuffle the bet meets ascending scores, and never covers here."""
+    """Without its shuffle the bet takes ascending scores, and never covers here."""
     rng = np.random.default_rng(6)
     counts = np.stack([200 - (ones := rng.binomial(200, 0.2, 150)), ones], axis=1)
     made = bound(Rows.of(np.tile([0.0, 1.0], (150, 1)), counts), confidence=0.9, side="upper")

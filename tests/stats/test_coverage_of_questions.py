@@ -1,6 +1,6 @@
-"""Statements about questions that are not alike hold as often as they say: one row each.
+"""Coverage of statements about heterogeneous questions: one row each.
 
-A row whose simpler form would be wrong shows that too: that it misses far more often.
+A row whose simpler bound would be wrong also checks that the simpler bound misses far more often.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ from leakbound.stats import (
     leak_at,
 )
 
-ALPHA = 0.2  # of an end
+ALPHA = 0.2  # error rate of each bound
 Draws = Any
 Generator = np.random.Generator
 
 
 @dataclass(frozen=True, kw_only=True)
 class Case:
-    """Draws of a data set, what bounds it, the truth; `wrong`: whether a simpler bound misses."""
+    """Draws of a data set, their bound, the truth; `wrong`: whether a simpler bound misses."""
 
     draw: Callable[[Generator], Draws]
     bound: Callable[..., Estimate]
@@ -73,7 +73,7 @@ def of_scores(quantity: Quantity, counts: Draws = None) -> Callable[..., Estimat
 
 
 def beside(quantity: Quantity) -> Case:
-    """A model's leakage beyond its control's, both of coins."""
+    """A model's leakage minus its control's, both of coins."""
     gaps = UNLIKE - BASE
     return Case(
         draw=lambda g: (coins(UNLIKE, 24)(g), coins(BASE, 61)(g)),
@@ -84,7 +84,7 @@ def beside(quantity: Quantity) -> Case:
 
 
 def unequal() -> Case:
-    """The question that leaks most has fewest draws; a plain pool bounds another mean."""
+    """The question that leaks most has the fewest draws; a plain pool bounds another mean."""
     n, p = np.array([20, 60, 300]), np.array([0.6, 0.2, 0.02])
     counted = np.arange(300) < n[:, None]
 
@@ -102,7 +102,7 @@ def unequal() -> Case:
 
 
 def repeated() -> Case:
-    """leak@5; blocks that were cut from sorted draws are bounded too low."""
+    """leak@5; blocks cut from sorted draws give bounds that are too low."""
     p, k = np.linspace(0, 0.3, 12), 5
 
     def cut(scores: Draws, truth: float) -> bool:
@@ -120,7 +120,7 @@ def repeated() -> Case:
 
 
 def of_masses(binary: bool, trials: int) -> Case:
-    """Half of each law settled at a score of .2, a remainder of .4, a tenth that scores 0."""
+    """Half of each distribution scores .2, a remainder of .4 is unknown, a tenth scores 0."""
     known = [Mass(np.array([0.5]), np.array([0.2]), np.array([0.2]), 0.4)] * 5
     chances = np.random.default_rng(5).uniform(0, 0.6, 5)
     return Case(
@@ -134,8 +134,6 @@ def of_masses(binary: bool, trials: int) -> Case:
 
 
 def two_sets(binary: bool, p: npt.ArrayLike, q: npt.ArrayLike, n: int, trials: int = 60) -> Case:
-    """The mean over some questions minus the mean over others, in one model."""
-
     def difference(sets: Draws, **how: Any) -> Estimate:
         return excess_over_sets(*(Rows.of(own, binary=binary) for own in sets), **how)
 
@@ -235,13 +233,13 @@ THOROUGH: dict[str, Case] = {
     "name", [*QUICK, *(pytest.param(name, marks=pytest.mark.thorough) for name in THOROUGH)]
 )
 def test_each_bound_misses_at_most_at_its_rate(name: str) -> None:
-    """And not at all where it never should: of an estimate with entries each is counted."""
+    """If the bounds are not valid simultaneously, count each entry of an estimate."""
     case, rng = (QUICK | THOROUGH)[name], np.random.default_rng(zlib.crc32(name.encode()))
     truth, above, below, wrong, made = np.asarray(case.truth), 0, 0, 0, 0
     for seed in range(case.trials):
         draws = case.draw(rng)
         got = case.bound(draws, confidence=1 - 2 * ALPHA, side="both", seed=seed)
-        jointly = np.size(got.n) == 1  # its entries, if there are several, hold all at once
+        jointly = np.size(got.n) == 1  # several entries with one n are valid simultaneously
         misses = np.asarray(got.upper) < truth - 1e-12, np.asarray(got.lower) > truth + 1e-12
         above, below = (
             before + int(each.any() if jointly else each.sum())

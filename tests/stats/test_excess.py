@@ -1,4 +1,4 @@
-"""A model's leakage beyond its control's: of two estimates, of two bounds, of the draws of both."""
+"""A model's leakage minus its control's: from two estimates, two bounds, the draws of both."""
 
 from __future__ import annotations
 
@@ -40,8 +40,8 @@ def test_the_value_is_the_observed_difference(quantity: Quantity) -> None:
 
 
 @every_statement
-def test_the_controls_draws_are_read_as_the_models_are(quantity: Quantity) -> None:
-    """Missing ones count against the claim; counts are only notation; questions are the same."""
+def test_the_controls_draws_count_like_the_models(quantity: Quantity) -> None:
+    """Missing draws count against the claim; counts change nothing; the questions are the same."""
     plain = ends(bound(PAIR, quantity, seed=1))
     gone = bound(Pair(PAIR.rows, Rows.of(CONTROL, missing=12)), quantity, seed=1)
     assert (ends(gone)[0] < plain[0]).all()
@@ -63,7 +63,7 @@ def test_one_question_has_the_same_bound_among_others() -> None:
     assert alone.seed == 7
 
 
-def test_the_longer_row_is_met_in_shares() -> None:
+def test_the_longer_row_is_used_in_batches() -> None:
     few = bound(Pair(Rows.of(np.ones(24)), Rows.of(np.zeros(24))), side="both", seed=1)
     many = bound(Pair(Rows.of(np.ones(61)), Rows.of(np.zeros(24))), side="both", seed=1)
     assert (many.lower, many.upper) == (few.lower, few.upper)
@@ -89,7 +89,7 @@ def width_of_two_bounds(rows: Rows, others: Rows) -> float:
 @pytest.mark.parametrize("binary", [False, True])
 @pytest.mark.parametrize("sizes", [(20, 20), (40, 10)])
 def test_two_sets_without_leaks_have_narrow_bounds(sizes: tuple[int, int], binary: bool) -> None:
-    """Rows of 0 and rows of 1: centres of the sets and the limit of a set's bets decide."""
+    """With rows of 0 and of 1, the centres of the sets and the limit of a set's bets decide."""
     sets = [Rows.of(np.zeros((size, 64)), binary=binary) for size in sizes]
     made = excess_over_sets(*sets, confidence=0.9, seed=2)
     assert np.ptp(ends(made)) < 1.06 * width_of_two_bounds(*sets)
@@ -117,8 +117,8 @@ def test_leaks_of_two_sets_are_bounded_by_a_pilot_from_64_draws(n: int) -> None:
     assert made.method.endswith("pilot") == (n == 64)
 
 
-def test_bounds_stay_as_they_are() -> None:
-    """What the bets of `betting` and `rounds`, which have oracles, make of these pairs."""
+def test_bounds_equal_their_golden_values() -> None:
+    """The bets of `betting` and `rounds`, tested against oracles elsewhere, give these values."""
     places = np.arange(160).reshape(4, 40)
     scores, control = (places * 7919 % 101 / 100), (places * 6007 % 97 / 96) ** 3
     each = bound(Pair(Rows.of(scores), Rows.of(control)), confidence=0.98, side="both", seed=7)

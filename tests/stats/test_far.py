@@ -1,4 +1,4 @@
-"""leak@k to a thousand million: carried over from p; of the mean, from how many questions leak."""
+"""leak@k up to 10^9: derived from p; for the mean, from the number of questions that leak."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ TALLY = partial(bound, Rows.of_hits([0, 1, 4, 40], [100] * 4))
 
 
 def counts(x: list[float], lower: list[float], upper: list[float], side: str = "both") -> Estimate:
-    """How many of four questions leak more than x, with these ends."""
+    """Bound the number of four questions that leak more than x."""
     made = leaking_questions(TALLY, 4, x, side=side, each_confidence=0.999)
     return replace(made, lower=np.array(lower), upper=np.array(upper))
 

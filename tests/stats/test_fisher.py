@@ -1,4 +1,4 @@
-"""The stratified Fisher test: by hand, by enumeration, and what the verdict makes of it."""
+"""The stratified Fisher test: by hand, by enumeration, and its use in the verdict."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from leakbound.stats.fisher import RHO
 
 
 def p_value_of(x: list[int], n: list[int], y: list[int], m: list[int], missing: int = 0) -> float:
-    """`missing` draws of each are added to its n."""
+    """Return the p-value; `missing` draws of each are added to its n."""
     mine, other = (
         Rows.of_hits(leaks, np.array(draws) + missing, missing) for leaks, draws in ((x, n), (y, m))
     )
@@ -35,7 +35,7 @@ def p_value_of(x: list[int], n: list[int], y: list[int], m: list[int], missing: 
 
 
 def counted(x: list[int], n: list[int], y: list[int], m: list[int]) -> Fraction:
-    """The smaller of the two p-values, by counting tables with the same totals."""
+    """Return the smaller of the two p-values by counting tables with the same totals."""
     tables, tails = [], []
     for a, draws, b, others in zip(x, n, y, m, strict=True):
         h, whole = a + b, comb(draws + others, a + b)
@@ -71,7 +71,7 @@ def test_the_p_value_is_the_counted_one(case: tuple[list[int], ...]) -> None:
 
 
 def test_golden_values() -> None:
-    """8 leaks against a clean control decide at 99 %, 7 do not; and one of many questions."""
+    """8 leaks against a clean control decide at 99 %, 7 do not; then a case of many questions."""
     assert p_value_of([8], [64], [0], [64]) == pytest.approx(0.00309586427679, abs=1e-14)
     assert p_value_of([7], [64], [0], [64]) == pytest.approx(0.00657192241214, abs=1e-14)
     spread = p_value_of([8] + [0] * 23, [64] * 24, [0] * 24, [64] * 24)
@@ -104,7 +104,7 @@ def test_the_level_of_one_two_and_three_questions_is_enumerated(n: int) -> None:
         mine = [binom.pmf(sizes, n, chance) for chance in p]
         other = [binom.pmf(range(m + 1), m, chance) for chance in q]
         for pairs in product(product(sizes, range(m + 1)), repeat=len(p)):
-            got, weight = p_value(tuple(sorted(pairs))), 1.0  # in whatever order
+            got, weight = p_value(tuple(sorted(pairs))), 1.0  # in any order
             for i, (hits, base) in enumerate(pairs):
                 weight *= float(mine[i][hits] * other[i][base])
             for alpha in level:
@@ -113,7 +113,7 @@ def test_the_level_of_one_two_and_three_questions_is_enumerated(n: int) -> None:
 
 
 def over(x: list[int], y: list[int], n: int, p_value: float | None, confidence: float = 0.9):
-    """The mean and the worst excess of leaks, with and without a test."""
+    """Return the mean and the worst excess of leaks, with and without a test."""
     mine, other = (Rows.of_hits(hits, [n] * len(x)) for hits in (x, y))
     each = partial(excess_of, partial(bound, mine), partial(bound, other))
     mean = partial(

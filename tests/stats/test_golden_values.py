@@ -1,4 +1,4 @@
-"""Every bound against 50-digit references, 1e-12 unless the reference says otherwise."""
+"""Every bound against 50-digit references, within 1e-12 unless the reference states otherwise."""
 
 from __future__ import annotations
 
@@ -225,7 +225,7 @@ def test_mass_mean_over_questions(case: dict[str, Any]) -> None:
     counts = [[at < len(row) for at in range(widest)] for row in case["scores"]]
     scores = [[*map(float, row), *[0.0] * (widest - len(row))] for row in case["scores"]]
     sure = confidence(case)
-    if case["binary"]:  # the reference is the pooled form, which has its share of alpha
+    if case["binary"]:  # the reference is the pooled form, at its part of alpha
         sure = 1 - (1 - sure) / POOLED
     for side in ("upper", "lower"):
         given = scores, counts, case["missing"]
@@ -236,7 +236,7 @@ def test_mass_mean_over_questions(case: dict[str, Any]) -> None:
 
 @cases(EXTRAS["star_mean_upper"])
 def test_betting_mean(case: dict[str, Any]) -> None:
-    """The reference bets for every candidate of its grid: as ends, ours are the same."""
+    """The reference bets for every candidate of its grid; the bounds must be equal."""
     draws, grid = spread_order(SCORES[case["set"]]), case["grid"]
     alpha, upper = float(case["alpha"]), float(case["upper"])
     rule = DrawBets.of(draws, np.ones_like(draws), USUAL)

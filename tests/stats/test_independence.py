@@ -1,4 +1,4 @@
-"""The check on copies: exact error rates by enumeration, power, and what it must not refuse."""
+"""The check for copied outputs: exact error rates by enumeration, power, and false alarms."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ TESTS = ("text", "copies", "chunks")
 
 
 def compositions(n: int, d: int) -> list[tuple[int, ...]]:
-    """All counts of d texts that add up to n."""
+    """Yield all counts of d texts that add up to n."""
     return [c for c in itertools.product(range(n + 1), repeat=d) if sum(c) == n]
 
 
@@ -42,7 +42,7 @@ def drawn(p: np.ndarray, n: int, seed: int, times: int = 1) -> tuple[np.ndarray,
 def test_error_rates_by_enumeration(p: tuple[float, ...]) -> None:
     """Over all samples of 12: a p-value below t has probability at most t, at every t.
 
-    The last law has texts that are not listed: each draw of one is a text of its own.
+    The last distribution has unlisted texts: each draw of one is a separate text.
     """
     n, listed = 12, len(p)
     law = np.array([*p, max(0.0, 1 - sum(p))])
@@ -72,7 +72,7 @@ def test_two_chunks_by_enumeration() -> None:
     assert min(values) == pytest.approx(multinomial.pmf([0, 0, 6], n, p))
 
 
-def test_the_ratio_is_that_of_the_two_laws() -> None:
+def test_the_ratio_compares_the_two_distributions() -> None:
     p, counts = np.array([0.5, 0.3, 0.2]), np.array([6, 12, 6])
     under_copies = multinomial.pmf(counts // 6, 4, p)
     ratio = under_copies / multinomial.pmf(counts, 24, p)
@@ -91,10 +91,10 @@ def test_a_text_too_often() -> None:
 
 
 def test_a_rambling_model_is_not_refused() -> None:
-    """Texts of probability e^-300, each seen once: every one a surprise, none suspicious."""
+    """Texts of probability e^-300, each seen once: each is surprising, none is suspicious."""
     got = check_independence(np.ones(1024), np.full(1024, -300.0))
     assert got.verdict == "no objection"
-    assert binom.sf(0, 1024, math.exp(-300)) < 1e-9 / 1024  # the tail at its count does refuse
+    assert binom.sf(0, 1024, math.exp(-300)) < 1e-9 / 1024  # the tail at its count would refuse it
     assert check_independence([2, *np.ones(1022)], np.full(1023, -300.0)).verdict == "copies"
 
 

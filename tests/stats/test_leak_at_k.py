@@ -1,4 +1,4 @@
-"""leak@k at one k fixed beforehand: bets on block maxima, or the band that holds at every k."""
+"""leak@k at one prespecified k: bets on block maxima, or the band that is valid at every k."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ SHUFFLE = 0x5B0F
 
 
 def lone_blocks(scores: np.ndarray, k: int, seed: int) -> list[list[float]]:
-    """As they are defined: ascending, permuted and cut."""
+    """Return the maxima of blocks by definition: ascending, permuted and cut."""
     draws = np.random.default_rng([SHUFFLE, seed, 0]).permutation(np.sort(scores)).tolist()
     return [draws[start : start + k] for start in range(0, len(draws) - k + 1, k)]
 
@@ -48,7 +48,7 @@ def test_block_maxima_are_bet_on_as_defined(name: str, k: int) -> None:
         (20, 300, BAND, BAND),
     ],
 )
-def test_the_default_follows_from_n_and_k_alone(n: int, k: int, upper: str, lower: str) -> None:
+def test_the_default_depends_only_on_n_and_k(n: int, k: int, upper: str, lower: str) -> None:
     both = upper if upper == lower else f"{upper} above, {lower} below"
     for scores in (np.zeros(n), np.ones(n), np.linspace(0, 1, n)):
         for side, method in (("upper", upper), ("lower", lower), ("both", both)):
@@ -60,7 +60,7 @@ def test_the_default_follows_from_n_and_k_alone(n: int, k: int, upper: str, lowe
                 by = blocks_of(k) if chosen == BLOCKS else maximum_method(BERK_JONES, np.array(k))
                 if side in (end, "both"):
                     assert getattr(made, end) == pytest.approx(getattr(by, end)(rows, half)[0])
-    assert bound(Rows.of(np.zeros(n)), leak_at([k])).method == BAND  # for every k at once
+    assert bound(Rows.of(np.zeros(n)), leak_at([k])).method == BAND  # for every k simultaneously
 
 
 def test_k_above_a_quarter_of_the_draws_has_no_point_estimate() -> None:
@@ -101,7 +101,7 @@ def test_each_row_has_its_own_n() -> None:
 
 
 def test_bounds_never_cross() -> None:
-    """Each end may fail at this confidence, and they rest on two methods."""
+    """Each bound may fail at this confidence, and they use two methods."""
     rng = np.random.default_rng(6)
     scores = (rng.random((400, 12)) < 0.3).astype(float)
     made = bound(Rows.of(scores), leak_at(3), confidence=0.02)

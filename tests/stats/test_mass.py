@@ -1,4 +1,4 @@
-"""Bounds from exact masses, with and without draws from the remainder: by brute force and laws."""
+"""Bounds from exact masses, with and without draws from the remainder, by brute force."""
 
 from __future__ import annotations
 
@@ -36,13 +36,13 @@ def interval(bound: Estimate) -> list[Any]:
 
 
 def settled(pairs: list[Any], remainder: float = 0.0) -> Mass:
-    """A Mass from (p, score) pairs."""
+    """Build a Mass from (p, score) pairs."""
     p, score = np.array(pairs, float).reshape(-1, 2).T
     return Mass(p, score, score, remainder)
 
 
 class Law:
-    """A finite law, its outputs parted into events and a remainder at random."""
+    """A finite distribution, its outputs split into events and a remainder at random."""
 
     def __init__(self, seed: int) -> None:
         rng = np.random.default_rng(seed)
@@ -111,7 +111,7 @@ def test_certain_without_draws() -> None:
         assert made.value == pytest.approx(0.2 / 0.7)
     assert bound(Masses.of(mass), SD).confidence == 1.0
     assert bound(Masses.of(mass), SD) == bound(Masses.of(settled([(0.5, 0), (0.2, 1)])), SD)
-    for above in (  # no score lies above 1
+    for above in (  # no score is above 1
         bound(Masses.of(mass), tail([1, 1.5])),
         bound(Masses.of(mass, Rows.of([0.5, 1])), tail([1, 1.5])),
     ):
@@ -150,7 +150,7 @@ def test_exact_bounds_contain_the_truth_and_the_value() -> None:
 
 
 def test_tails_and_means_are_attained() -> None:
-    """Laws that fit reach both ends: nothing better holds."""
+    """Some compatible distribution reaches each bound, so no tighter bound is valid."""
     mass = Mass(np.array([0.3, 0.4]), np.array([0.1, 0.5]), np.array([0.6, 0.5]))
     x = [0, 0.1, 0.4, 0.5, 0.59, 0.6, 0.99, 1]
     lowest = settled([(0.3, 0.1), (0.4, 0.5), (0.3, 0)])
@@ -187,8 +187,8 @@ def test_rounding_beyond_one_is_forgiven() -> None:
     assert interval(bound(Masses.of(mass))) == [1, 1]
 
 
-def test_slack_keeps_what_plain_sums_lose() -> None:
-    """Ten thousand masses that leave 1e-13: added up one by one they leave anything."""
+def test_slack_keeps_mass_that_plain_sums_lose() -> None:
+    """Ten thousand masses that leave 1e-13: a naive sum loses it."""
     p = np.random.default_rng(0).dirichlet(np.ones(10_000))
     p *= (1 - 1e-13) / p.sum()
     assert Mass(p, 0 * p, 0 * p).slack == pytest.approx(1e-13, abs=2e-16)
@@ -225,7 +225,7 @@ PAIRS = [
 @pytest.mark.parametrize("side", ["upper", "lower", "both"])
 @pytest.mark.parametrize("missing", [0, 3])
 @pytest.mark.parametrize(("binary", "quantity"), PAIRS)
-def test_without_events_it_is_plain(
+def test_without_events_the_plain_bound_is_used(
     binary: bool, quantity: Quantity, missing: int, side: Any
 ) -> None:
     rows = Rows.of(SCORES > 0.5 if binary else SCORES, missing=missing, binary=binary)
@@ -242,7 +242,7 @@ def test_without_events_it_is_plain(
 
 @pytest.mark.parametrize("side", ["upper", "lower", "both"])
 def test_unknown_mass_counts_as_1_above_and_0_below(side: str) -> None:
-    """Scores drawn from the remainder say nothing of the slack, 0.15 here."""
+    """Scores drawn from the remainder do not inform the slack, 0.15 here."""
     mass, rest, scores = settled([(0.4, 0), (0.2, 0.6)], 0.25), 0.25, np.append(SCORES, SCORES)
     rows = Rows.of(scores)
     mean, plain = (bound(given, side=side) for given in (Masses.of(mass, rows), rows))
@@ -266,9 +266,9 @@ def test_the_value_mixes_events_and_draws() -> None:
 
 
 def trials(count: int, n: int = 200) -> tuple[Mass, Mass, np.ndarray, Law]:
-    """A law with some of its leaks in the remainder; masses are known to 90 % only.
+    """Draw a distribution with some leaks in the remainder; masses are known to 90 % only.
 
-    Also a Mass that ignores the slack by calling it remainder, which voids the bound.
+    Also build a Mass that counts the slack as remainder, which makes the bound invalid.
     """
     law = Law(0)
     law.p, law.scores = np.array([0.3, 0.3, 0.2, 0.01, 0.19]), np.array([0, 1, 0.4, 0.8, 0])
@@ -323,7 +323,7 @@ def test_the_mean_of_masses_adds_events_and_draws() -> None:
     assert (sure.lower, sure.upper, sure.confidence) == (0.7, 1.0, 1.0)
     assert sure.method == "exact mass"
     undrawn = Masses.of(known[:1], Rows.of([[0.0]], [[0]], empty=True))
-    unknown = bound(undrawn, LEAKAGE.mean())  # a remainder that nothing was drawn of
+    unknown = bound(undrawn, LEAKAGE.mean())  # a remainder without draws
     assert (unknown.lower, unknown.upper) == pytest.approx((0.1, 0.5))
     nothing = bound(Masses.of(settled([]), binary=True), LEAKAGE.mean())
     assert (nothing.lower, nothing.upper, np.isnan(nothing.value)) == (0.0, 1.0, True)
@@ -353,7 +353,7 @@ XS = (0.0, 1.0, 0.1, 0.3, 0.5, 1 / 3)
 
 
 def variance(p: list[float], x: list[float]) -> Fraction:
-    """Of the law with these masses, in exact arithmetic; they are scaled to add up to 1."""
+    """Return the variance at these masses in exact arithmetic, scaled to add up to 1."""
     total = sum(map(Fraction, p))
     shares = [Fraction(each) / total for each in p]
     mean = sum(a * Fraction(b) for a, b in zip(shares, x, strict=True))
@@ -371,14 +371,14 @@ def test_a_fully_known_deviation_is_enclosed() -> None:
             float(np.asarray(each)) for each in (made.lower, made.value, made.upper)
         )
         assert lower <= value <= upper
-        if sum(map(Fraction, p)) <= 1:  # else no law has these masses
+        if sum(map(Fraction, p)) <= 1:  # else no distribution has these masses
             truth = variance(p, x)
             assert Fraction(lower) ** 2 <= truth <= Fraction(upper) ** 2
         assert upper - lower < 1e-6
 
 
 def test_identical_scores_have_a_deviation_of_0() -> None:
-    """Shares of .9 add up to a mean that is off by one rounding, and so would be the deviation."""
+    """Fractions of .9 add up to a mean with a rounding error, which the deviation must not keep."""
     p, x = np.array([0.7928268871303794, 0.20717311286962065]), np.array([0.9, 0.9])
     made = bound(Masses.of(Mass(p, x, x)), SD)
     assert (made.lower, made.value, made.upper) == (0, 0, 0)

@@ -1,4 +1,4 @@
-"""Means over questions, and what an estimate says of itself."""
+"""Means over questions, and the description of an estimate."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def test_eight_draws_of_each_question_are_bet_on_in_rounds() -> None:
 
 
 def test_a_pool_of_unequal_numbers_is_weighted() -> None:
-    """Draws staked by a_i/n_i: numbers in proportion to the weights are a plain pool again."""
+    """Draws weighted by a_i/n_i: numbers in proportion to the weights give a plain pool again."""
     rng = np.random.default_rng(1)
     scores, counts = SCORES[:, :3], rng.integers(1, 4, (6, 3))
     counts[0] = 1  # three draws, fewer than eight
@@ -110,7 +110,7 @@ def test_unequal_tallies_are_bounded_like_scores() -> None:
 @pytest.mark.parametrize("scale", [5e-324, 1e-200, 1e-163, 1e155, 2e307])
 @pytest.mark.parametrize("draws", [4, 32])
 def test_only_the_ratios_of_weights_count(draws: int, scale: float) -> None:
-    """Likelihoods as small as exp(log p) are weights too: their squares are not numbers."""
+    """Likelihoods as small as exp(log p) are valid weights, although their squares underflow."""
     rng = np.random.default_rng(draws)
     scores, hits = rng.random((4, draws)), rng.binomial(draws, 0.3, 4)
     weights = np.array([1.0, 2.0, 4.0, 4.0])
@@ -122,7 +122,7 @@ def test_only_the_ratios_of_weights_count(draws: int, scale: float) -> None:
 
 
 def test_mean_leak_at_k_bounds_the_blocks() -> None:
-    """With k = 1 the blocks are the draws; counts are only notation."""
+    """With k = 1 the blocks are the draws; counts change nothing."""
     one = bound(Rows.of(FEW), leak_at(1).mean())
     mean = bound(Rows.of(FEW), LEAKAGE.mean())
     assert (one.lower, one.upper) == pytest.approx((mean.lower, mean.upper), abs=1e-12)
@@ -167,7 +167,7 @@ def test_all_draws_of_a_question_are_one_block() -> None:
 
 
 def test_bounds_of_smaller_k_carry_over_to_larger_k(monkeypatch: pytest.MonkeyPatch) -> None:
-    """From below, and the reverse from above: all bounds hold at once, and leak@k grows with k."""
+    """All bounds are valid simultaneously, and leak@k grows with k."""
     known = {2: (0.3, 0.6), 8: (0.1, 0.9), 40: (0.5, 0.8)}
     plain = bound(ROWS, leak_at(2).mean())
 
@@ -251,7 +251,7 @@ def law_of_the_sum(p: np.ndarray) -> np.ndarray:
 
 
 def chance_of_a_miss(p: np.ndarray, alpha: float) -> dict[str, float]:
-    """Exactly, over every outcome: of an upper and a lower bound, and of the plain pool."""
+    """Return the exact miss rates of an upper, a lower and the plain pooled bound."""
     n, law, missed = len(p), law_of_the_sum(p), dict.fromkeys(("upper", "lower", "plain"), 0.0)
     for s in range(n + 1):
         hits = (np.arange(n) < s).astype(int)
@@ -265,7 +265,7 @@ def chance_of_a_miss(p: np.ndarray, alpha: float) -> dict[str, float]:
 
 
 def test_plain_clopper_pearson_misses_where_hoeffding_covers() -> None:
-    """All questions leak for certain, but for one that leaks with probability .33."""
+    """All questions leak surely, except one that leaks with probability .33."""
     p = np.append(np.ones(11), 0.33)
     assert chance_of_a_miss(p, 0.5)["plain"] == pytest.approx(0.67)
     for law in (p, 1 - p, np.linspace(0, 1, 12), np.full(12, 0.3)):
@@ -286,7 +286,7 @@ LAWS = {
 
 @pytest.mark.parametrize("law", LAWS)
 @pytest.mark.parametrize("confidence", [0.9, 0.99])
-def test_each_of_the_two_bounds_has_its_share_of_alpha(law: str, confidence: float) -> None:
+def test_each_of_the_two_bounds_has_its_part_of_alpha(law: str, confidence: float) -> None:
     alpha, rows = 1 - confidence, None
     for seed, hits in enumerate(np.random.default_rng(15).binomial(64, LAWS[law], (3, 24))):
         made = bound(
@@ -305,7 +305,7 @@ def test_each_of_the_two_bounds_has_its_share_of_alpha(law: str, confidence: flo
 @pytest.mark.parametrize("law", LAWS)
 @pytest.mark.parametrize("n", [160, 1024])
 def test_a_pilot_chooses_the_form_and_is_not_bet_on(law: str, n: int) -> None:
-    """The first rounds alone choose; the form that they choose has all of alpha on the rest."""
+    """Only the first rounds choose; the chosen form has all of alpha on the remaining rounds."""
     hits = np.random.default_rng(n).binomial(n, LAWS[law])
     rows = Rows.of_hits(hits, np.full(24, n)).ordered(3)
     made = bound(Rows.of_hits(hits, n), LEAKAGE.mean(), seed=3, side="upper")
@@ -360,7 +360,7 @@ def test_few_draws_of_many_questions_teach_enough(n: int, questions: int, method
 def test_many_draws_are_met_by_their_counts(
     n: int, weights: list[int] | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Where no order matters, the bound is the one by single draws; elsewhere it is close."""
+    """If order is irrelevant, the bound equals the one by single draws; otherwise it is close."""
     hits, sizes = [0, n, 0, n], np.array([n, n, n, n] if weights is None else [n, 2 * n, n, n + 3])
     hits = [int(h > 0) * int(size) for h, size in zip(hits, sizes, strict=True)]
     mean = LEAKAGE.mean(weights)
@@ -396,7 +396,7 @@ def test_rounds_by_counts_use_every_draw_and_rarely_miss(
 
 @pytest.mark.parametrize("leaks", [0, 3, 40])
 def test_rounds_begin_at_the_pooled_bound(leaks: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """One lower, and what lies between it and the bound would be passed over untested."""
+    """If rounds began one candidate lower, values between it and the bound would stay untested."""
     seen = []
 
     def spy(

@@ -15,10 +15,10 @@ TEN = np.arange(1, 11) / 20
 
 
 @pytest.mark.parametrize(
-    ("n", "confidence", "rank"),  # of the upper bound: Conover, Practical Nonparametric Statistics
+    ("n", "confidence", "rank"),  # upper bound: Conover, Practical Nonparametric Statistics
     [(5, 0.95, 5), (8, 0.95, 7), (10, 0.95, 9), (20, 0.95, 15), (20, 0.99, 16), (4, 0.95, None)],
 )
-def test_the_ranks_are_those_of_the_sign_test(n: int, confidence: float, rank: int | None) -> None:
+def test_the_ranks_equal_the_sign_tests(n: int, confidence: float, rank: int | None) -> None:
     scores = np.arange(1, n + 1) / 100
     upper = bound(Rows.of(scores), MEDIAN, confidence=confidence, side="upper").upper
     assert upper == (1.0 if rank is None else scores[rank - 1])

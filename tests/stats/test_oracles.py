@@ -1,4 +1,4 @@
-"""Against definitions evaluated by brute force."""
+"""Bounds against their definitions, evaluated by brute force."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ def test_worst_of_k_is_unbiased_over_shuffles() -> None:
 
 @pytest.mark.parametrize("seed", range(4))
 def test_deviation_over_the_band_is_extreme(seed: int) -> None:
-    """Random members of the band never leave the bounds, and numerical search attains them."""
+    """Random members of the band stay within the bounds, and numerical search attains them."""
     rng = np.random.default_rng(seed)
     scores, n, alpha = np.sort(rng.beta(0.6, 1 + seed, 40)), 40, 0.3
     table = dkw(n, alpha / 2)
@@ -134,6 +134,6 @@ def test_berk_jones_covers_exactly(n: int, alpha: float) -> None:
     assert misses == pytest.approx(alpha, abs=4 * math.sqrt(alpha / trials))
 
 
-def test_berk_jones_at_large_n_beats_dkw_at_the_end() -> None:
+def test_berk_jones_at_large_n_beats_dkw_in_the_tail() -> None:
     slack = [1 - band(1000, 0.01)[-1] for band in (berk_jones, dkw)]
     assert slack[0] < slack[1] / 5

@@ -1,7 +1,8 @@
-"""The order of draws owes nothing to their scores, and no two rows share one.
+"""The order of draws is independent of their scores, and no two rows share an order.
 
-Rows of equal tallies are what evaluations have: one scorer, one n, questions alike. With the tally
-in the key of the shuffle they failed together, and the statements below missed nearly always.
+Evaluations often have rows of equal tallies: one scorer, one n, similar questions. With the tally
+in the key of the shuffle their bounds failed together, and the statements below missed nearly
+always.
 """
 
 from __future__ import annotations
@@ -69,7 +70,7 @@ KEY = 1_235_095_439_613_506_434
 
 
 def test_float32_scores_are_the_decimals_that_they_print_as() -> None:
-    """A float32 .1 is stored as .10000000149, and is no more than .1."""
+    """A float32 .1 is stored as .10000000149, and does not exceed .1."""
     draws = np.array([0.1, 0.1, 0.7], dtype=np.float32)
     exact = np.array([0.1, 0.1, 0.7])
     assert bound(Rows.of(draws), tail(0.1)).value == bound(Rows.of(exact), tail(0.1)).value < 0.4
@@ -78,7 +79,7 @@ def test_float32_scores_are_the_decimals_that_they_print_as() -> None:
 
 
 def test_float32_points_and_ranges_are_the_decimals_that_they_print_as() -> None:
-    """Scores of .7 do not exceed a float32 .7, though that is stored as .69999999."""
+    """Scores of .7 do not exceed a float32 .7, although it is stored as .69999999."""
     at, scores = np.float32(0.7), np.array([0.7, 0.7, 0.1])
     assert (
         bound(Rows.of(scores), tail(at)).value == bound(Rows.of(scores), tail([at])).value[0] == 0
@@ -91,8 +92,8 @@ def test_float32_points_and_ranges_are_the_decimals_that_they_print_as() -> None
     assert proof_of_leak([0.5], low, tail(0.1)).lower == 0
 
 
-def test_draws_for_display_have_an_order_of_their_own() -> None:
-    """A draw without a score has a place among the others."""
+def test_draws_for_display_have_their_own_order() -> None:
+    """Draws without a score have a place in this order too."""
     rows = Rows.of(np.array([0.0, 0.5, 1.0]), np.array([3, 2, 1]), 2)
     nan = float("nan")
     (shown,) = rows.ordered([7], ONE_BY_ONE).shuffled(missing=nan)

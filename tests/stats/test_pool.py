@@ -1,4 +1,4 @@
-"""Pools of queries: which bound a design gives, what is refused, how often statements err."""
+"""Pools of queries: the bound of each design, refused input, and error rates."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def padded(rows: list[list[float]]) -> tuple[np.ndarray, np.ndarray]:
 
 
 def same(made: Estimate, want: Estimate) -> bool:
-    """All that a bound says but for whom it is about, of one quantity."""
+    """Return whether two estimates agree in everything except the target."""
     seen, wanted = (one.to_dict() | {"target": "", "about": None} for one in (made, want))
     for key in ("value", "lower", "upper"):
         np.testing.assert_allclose(
@@ -81,8 +81,8 @@ def test_unlike_draws_have_the_bounds_of_a_data_set() -> None:
 
 
 @pytest.mark.parametrize("design", ["fixed", "allocated"])
-def test_clusters_bet_on_one_mean_a_query(design: Any) -> None:
-    """However many outputs a query got, it counts once; missing ones count against the claim."""
+def test_clusters_bet_on_one_mean_per_query(design: Any) -> None:
+    """A query counts once, at any number of outputs; missing ones count against the claim."""
     rng = np.random.default_rng(1)
     scores, counts = rng.random((9, 5)).round(2), rng.integers(1, 6, (9, 5))
     counted = (scores * counts).sum(axis=1)
@@ -98,7 +98,7 @@ def test_clusters_bet_on_one_mean_a_query(design: Any) -> None:
 
 
 def test_means_equal_but_for_rounding_have_bounds_equal_but_for_rounding() -> None:
-    """Ten times .1 is not a sum of ten .1: an order that such bits decide would move the bound."""
+    """Ten times .1 differs from a sum of ten .1 in its last bits, which must not decide orders."""
     scores = np.linspace(0.01, 0.99, 30).round(2)[:, None]
     each = np.repeat(scores, 10, axis=1)
     assert (each.sum(axis=1) != 10 * scores[:, 0]).any()
@@ -110,7 +110,7 @@ def test_means_equal_but_for_rounding_have_bounds_equal_but_for_rounding() -> No
         assert same(bound(counted, seed=seed), bound(expanded, seed=seed))
 
 
-def test_clusters_of_a_binary_scorer_bet_on_shares() -> None:
+def test_clusters_of_a_binary_scorer_bet_on_fractions() -> None:
     pool = of_hits(HITS, N, design="fixed", target="inputs")
     made = bound(pool, confidence=0.6, side="both", seed=2)
     want = bound(Rows.of(HITS / N), confidence=0.6, side="both", seed=2)
@@ -153,12 +153,12 @@ def test_bands_of_clusters_against_golden_values(case: dict[str, Any]) -> None:
         )
         want = [float(v[side]) for v in case["leak_at_k"]]
         np.testing.assert_allclose(getattr(at_k, side), want, atol=1e-9)
-        few = len(pool.rows.n) / 4  # of more queries than that there is no point estimate
+        few = len(pool.rows.n) / 4  # for a k above this number there is no point estimate
         want = [float(v["value"]) if v["k"] <= few else np.nan for v in case["leak_at_k"]]
         np.testing.assert_allclose(at_k.value, want, 1e-12)
 
 
-def test_a_query_without_scores_has_no_say_in_the_value() -> None:
+def test_a_query_without_scores_does_not_affect_the_value() -> None:
     rows = Rows.of([[0.5, 1.0], [0, 0]], [[1, 1], [0, 0]], [0, 2])
     pool = Pool.of(rows, design="fixed", target="inputs")
     assert bound(pool).value == 0.75
@@ -171,7 +171,7 @@ def test_a_query_without_scores_has_no_say_in_the_value() -> None:
     assert (bound(nothing).upper, bound(nothing, tail(0.5)).upper) == (1, 1)
 
 
-def test_only_outputs_decide_how_many_clusters_there_are() -> None:
+def test_only_outputs_decide_the_number_of_clusters() -> None:
     with_empty = Pool.of(Rows.of(SCORES, COUNTS, empty=True), design="allocated", target="inputs")
     without = Pool.of(Rows.of(SCORES[:2], COUNTS[:2], empty=True), design="fixed", target="inputs")
     for quantity in (LEAKAGE, tail(X)):
@@ -215,9 +215,9 @@ def test_a_band_of_clusters_needs_an_alpha_that_it_can_solve_for() -> None:
 @pytest.mark.thorough
 @pytest.mark.parametrize("alpha", [0.5, 0.1])
 def test_bands_over_the_inputs_by_enumeration(alpha: float) -> None:
-    """Every outcome of 4 queries with 2 outputs each, under laws that are alike and unlike.
+    """Every outcome of 4 queries with 2 outputs each, under equal and unequal distributions.
 
-    Scores 0, .5 or 1. A law is a list of (chance, law of one output) of a random query.
+    Scores are 0, .5 or 1. A case lists (chance, distribution of one output) of a random query.
     """
     laws = {
         "one law": [(1.0, (0.5, 0.3, 0.2))],

@@ -1,4 +1,4 @@
-"""What follows from a tally: deviations of a coin, and leaks behind a judge that errs."""
+"""Quantities derived from a tally: deviations of a coin, and leaks behind an erring judge."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def test_no_p_is_missed_more_often_than_alpha(name: str, side: str) -> None:
     missed = (made.lower > truth + 1e-12) | (made.upper < truth - 1e-12)
     chance = (binom.pmf(HITS, N, P[:, None]) * missed).sum(axis=1)
     assert chance.max() <= ALPHA
-    assert chance.max() > ALPHA / 4  # and not by being wide
+    assert chance.max() > ALPHA / 4  # and the interval is not simply wide
 
 
 def test_half_a_deviation_may_be_added_and_none() -> None:
@@ -42,7 +42,7 @@ def test_half_a_deviation_may_be_added_and_none() -> None:
 
 @pytest.mark.parametrize("name", CASES)
 def test_bounds_are_the_extremes_over_the_interval(name: str) -> None:
-    """Against a fine grid of p inside the Clopper-Pearson interval, computed apart."""
+    """Against a separately computed fine grid of p inside the Clopper-Pearson interval."""
     quantity, f = CASES[name]
     for hits in (0, 3, 20, 33, 40):
         low = beta.ppf(ALPHA / 2, hits, N - hits + 1) if hits else 0.0
@@ -103,7 +103,7 @@ RATES = [(0.9, 0.05), (1.0, 0.0), (0.6, 0.4), (0.5, 0.5), (0.2, 0.7), (0.99, 0.5
 
 @pytest.fixture(scope="module")
 def ends() -> dict[tuple[Any, int, int], Any]:
-    """The ends for every number of hits in 24, by how many of 7 items of each kind are hits."""
+    """The bounds for every number of hits in 24, by the hits among 7 items of each kind."""
     return {
         (side, t, f): judged(
             np.arange(25), 24, positives=(t, 7), negatives=(f, 7), confidence=0.9, side=side
@@ -115,7 +115,7 @@ def ends() -> dict[tuple[Any, int, int], Any]:
 
 @pytest.mark.parametrize(("true", "false"), RATES)
 def test_it_covers(ends: dict[tuple[Any, int, int], Any], true: float, false: float) -> None:
-    """Exactly: summed over every outcome, judges that are no better than chance included."""
+    """Summed exactly over every outcome, including judges that are no better than chance."""
     weights = [binom.pmf(np.arange(8), 7, rate) for rate in (true, false)]
     for p in (0.0, 0.05, 0.5, 1.0):
         law = binom.pmf(np.arange(25), 24, p * true + (1 - p) * false)

@@ -1,4 +1,4 @@
-"""Statements made of each question's own bound, and claims that are joined."""
+"""Statements derived from each question's bound, and joint claims."""
 
 from __future__ import annotations
 
@@ -163,7 +163,7 @@ def test_each_question_is_a_claim_unless_they_were_bound_jointly() -> None:
 
 
 @pytest.mark.parametrize("independent", [True, False])
-def test_every_question_gives_each_its_share(independent: bool) -> None:
+def test_every_question_splits_its_alpha(independent: bool) -> None:
     share = 1 - 0.9 ** (1 / 4) if independent else 0.1 / 4
     for side in ("upper", "lower", "both"):
         every = every_question(TALLY, 4, confidence=0.9, side=side, independent=independent)
@@ -177,7 +177,7 @@ def test_every_question_gives_each_its_share(independent: bool) -> None:
 
 
 def closed_test(p: np.ndarray, alpha: float) -> np.ndarray:
-    """Holm as a closed test: i is proved when every set of hypotheses with i in it falls."""
+    """Holm as a closed test: i is proved if every set of hypotheses with i in it is rejected."""
     sets = [np.array(s) for size in range(1, len(p) + 1) for s in combinations(range(len(p)), size)]
     falls = [p[s].min() <= alpha / len(s) for s in sets]
     return np.array(

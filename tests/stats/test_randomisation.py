@@ -1,4 +1,4 @@
-"""Whose teaching a coin chose: p-values by hand, by another count, and how often they mislead."""
+"""Randomised choice of the taught questions: p-values by hand, by permutation, error rates."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from scipy.stats import permutation_test
 
 from leakbound.stats import Estimate, randomisation_test
 
-# (taught, untaught, how many of the choices have at least the sum of those taught)
+# (taught, untaught, number of choices with at least the sum of the taught)
 BY_HAND = [
     ([0.9], [0.1], 1),
     ([0.1], [0.9], 2),
     ([0.5, 0.5], [0.5], 3),
     ([0.7, 0.6, 0.8], [0.1, 0.2, 0.3], 1),
     ([0.7, 0.2], [0.6, 0.1], 2),  # {7, 6}, {7, 2} of six
-    ([0.1, 0.2], [0.3], 3),  # 0.1 + 0.2 is not more than 0.3, in floats as in numbers
+    ([0.1, 0.2], [0.3], 3),  # 0.1 + 0.2 must not exceed 0.3, although it does in floats
 ]
 
 
@@ -58,7 +58,7 @@ def test_twenty_subjects_are_all_looked_at() -> None:
 
 
 def test_over_all_coins_it_errs_at_most_at_its_level() -> None:
-    """Nothing changed: whatever the leakages, at most a share a of the coins gives p <= a."""
+    """If nothing changed, at most a fraction a of the choices gives p <= a."""
     rng = np.random.default_rng(5)
     for known in (rng.random(7), np.array([0, 0, 0, 1, 1, 0.5, 0.5]), np.zeros(7)):
         got = []

@@ -1,4 +1,4 @@
-"""What `stats` refuses, with words of the message: one row each."""
+"""Input that `stats` refuses, with words of the message: one row each."""
 
 from __future__ import annotations
 

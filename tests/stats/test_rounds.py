@@ -1,4 +1,4 @@
-"""Betting in rounds: it is what its formulas say, holds where laws differ, and is narrow there."""
+"""Betting in rounds: its formulas, coverage at unequal distributions, and precision there."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ RNG = np.random.default_rng(0)
 
 
 def shared(n: int, number: int) -> list[int]:
-    """The round of each of n draws, shared evenly."""
+    """Return the round of each of n draws, divided evenly."""
     return [t * number // n for t in range(n)]
 
 
@@ -53,7 +53,7 @@ def one_round(
 def lone_grown(
     draws: list[list[float]], weights: list[float], alpha: float, sets: list[range]
 ) -> Grown:
-    """Bet draw by draw, in plain arithmetic."""
+    """Bet draw by draw in plain arithmetic."""
     number = min(map(len, draws))
     number = number // math.ceil(number / 512)
     turns = [shared(len(own), number) for own in draws]
@@ -120,7 +120,7 @@ def test_a_bound_is_the_least_mean_that_its_stretch_rejects(
         row.keys.rows[0] = rows.keys.rows[i]
     ordered = [row.shuffled(missing=1)[0].tolist() for row in draws]
     ends = arcsine(max(500, math.ceil(32 * math.sqrt(sum(numbers)))))
-    if len(ends) > 1_000:  # one at a time takes long: what is far above falls
+    if len(ends) > 1_000:  # testing each one is slow: keep those near the bound
         ends = [end for end in ends if end < bound + 0.01]
     low, high = least(lone_grown(ordered, weights, 0.05, sets), ends, 1.0, 0.05)
     assert low - 1e-9 <= bound <= high + 1e-9
@@ -139,8 +139,8 @@ def test_the_order_of_candidates_changes_nothing(monkeypatch: pytest.MonkeyPatch
     assert mean_upper(rows, np.ones(3), 0.4, lambda _: np.array([0.9])) == 0.9  # none is accepted
 
 
-def test_blocks_are_met_in_an_order_of_their_own() -> None:
-    """The order that cut the blocks is a function of its key: meeting them by it shares chance."""
+def test_blocks_have_their_own_order() -> None:
+    """Taking blocks in the order of the key that cut them would reuse its randomness."""
     rng = np.random.default_rng(3)
     scores = rng.beta(1, 5, (5, 64))
     made = bound(Rows.of(scores), leak_at(4).mean(), seed=2)
@@ -156,8 +156,8 @@ def test_blocks_are_met_in_an_order_of_their_own() -> None:
 GOLDEN = [0.23823668185152247, 0.4461554362860831]
 
 
-def test_bounds_stay_as_they_are() -> None:
-    """Of draws as above, whose oracle it is: the values pin the bets, whatever the machine."""
+def test_bounds_equal_their_golden_values() -> None:
+    """Golden values, the same on every machine, for draws tested against an oracle above."""
     scores = (np.arange(60).reshape(5, 12) * 7919 % 101 / 100) ** 2
     made = bound(Rows.of(scores), LEAKAGE.mean(), confidence=0.98, side="both", seed=7)
     assert [made.lower, made.upper] == pytest.approx(GOLDEN, abs=1e-12)

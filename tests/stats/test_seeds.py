@@ -1,4 +1,4 @@
-"""Medians over training seeds: by hand, by counting, and how often they miss."""
+"""Medians over training seeds: by hand, by counting, and miss rates."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def tallies(hits: list[int], n: int = 40) -> Callable[..., Estimate]:
 
 
 def markov(seeds: int, rank: int, share: Fraction) -> Fraction:
-    """The rate of each bound where bounds may share draws, counted over all numbers of models."""
+    """The rate of each bound if bounds may share draws, counted over all numbers of models."""
     chance = [Fraction(comb(seeds, k), 2**seeds) for k in range(seeds + 1)]
     cost = sum(chance[k] * Fraction(k, k - rank + 1) for k in range(rank, seeds + 1))
     return (share - sum(chance[:rank])) / cost
@@ -41,7 +41,7 @@ def markov(seeds: int, rank: int, share: Fraction) -> Fraction:
         (6, "both", 0.95, True, 2 * 0.025 ** (1 / 6) - 1),
     ],
 )
-def test_few_seeds_take_the_least_and_the_largest_end(
+def test_few_seeds_use_the_least_and_the_largest_bound(
     seeds: int, side: Any, confidence: float, independent: bool, beta: Fraction | float
 ) -> None:
     made = median_over_seeds(
@@ -77,7 +77,7 @@ def test_too_few_seeds_are_refused_with_the_number_needed(seeds: int, confidence
 @pytest.mark.parametrize("seeds", [12, 30, 101])
 def test_many_seeds_take_the_order_statistic_that_leaves_a_fifth_to_the_bounds(seeds: int) -> None:
     def exact(confidence: float, side: str) -> Estimate:
-        """As if each were known: its order statistic is what is looked at."""
+        """Return the known values, so that only the order statistic matters."""
         return bound(Rows.of_hits(list(range(seeds)), 10 * seeds), confidence=confidence, side=side)
 
     share, rank, luck = Fraction(1, 40), 0, Fraction(0)
@@ -98,7 +98,7 @@ def test_many_seeds_take_the_order_statistic_that_leaves_a_fifth_to_the_bounds(s
 
 
 def looked_up(n: int) -> Callable[[np.ndarray], Callable[..., Estimate]]:
-    """As `bound` of n draws, whose bounds of every number of hits are made once."""
+    """Return `bound` of n draws, with the bounds of every number of hits computed once."""
 
     @cache
     def every(confidence: float, side: Any) -> Estimate:
@@ -120,10 +120,10 @@ def looked_up(n: int) -> Callable[[np.ndarray], Callable[..., Estimate]]:
 def test_it_misses_seldom(
     seeds: int, side: Any, confidence: float, law: str, independent: bool
 ) -> None:
-    """Models of a law of leak probabilities, each drawn from 60 times; 600 methods.
+    """Models with random leak probabilities, each drawn from 60 times; 600 methods.
 
-    All models share one uniform number in the worst case: of equal models all bounds fail at once.
-    The rate for independent bounds would miss in 9.9 % there, and 7.9 % are too many.
+    In the worst case all models share one uniform number: equal models' bounds fail together. The
+    rate for independent bounds would miss in 9.9 % there; 7.9 % are too many.
     """
     generator, runs, n = np.random.default_rng(seeds), 600, 60
     p = {

@@ -1,4 +1,4 @@
-"""The mean of deviations over questions: what its proofs say, what its formulas say, and misses."""
+"""The mean of deviations over questions: its proofs, its formulas, and miss rates."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ RNG = np.random.default_rng(0)
 
 
 def ordered(scores: np.ndarray, seed: int) -> list[list[float]]:
-    """Each question's draws in the order that the seed gives them."""
+    """Return each question's draws in the order of the seed."""
     rows: list[list[float]] = Rows.of(scores).ordered(seed).in_order(missing=1).tolist()
     return rows
 
 
 Met = tuple[list[int], list[float], list[float], list[float]]
-"""One round: the question of each unit, its value, and the least and most it could have been."""
+"""One round: the question of each unit, its value, and its least and largest possible value."""
 
 
 def lone_grown(rounds: list[Met], questions: int, alpha: float) -> Grown:
-    """Unit by unit, in plain arithmetic; a question's units share its stake."""
+    """Bet unit by unit in plain arithmetic; a question's units share its stake."""
     stakes = [[1 / row.count(i) for i in row] for row, *_ in rounds]
     largest = max(map(max, stakes))
     left = [sum((c / largest) ** 2 for one in stakes[t:] for c in one) for t in range(len(rounds))]
@@ -85,7 +85,7 @@ def tangents(draws: list[list[float]], level: float, rho: float, alpha: float) -
 
 
 def blocks(draws: list[list[float]], level: float, rho: float) -> tuple[list[Met], float]:
-    """The rounds of the lower bound, on what a block falls short of the highest it could be."""
+    """The rounds of the lower bound, on the gap of a block to its largest possible value."""
     n = len(draws[0])
     number = max(8, math.isqrt(n // 2))
     size = n // number
@@ -164,7 +164,7 @@ def test_without_a_weight_on_the_deviation_it_bounds_the_mean() -> None:
 
 
 @pytest.mark.parametrize("n", [1, 2, 3])
-def test_hardly_any_draws_say_hardly_anything(n: int) -> None:
+def test_very_few_draws_give_very_wide_bounds(n: int) -> None:
     for scores in (np.zeros((4, n)), np.tile([0.0, 1.0, 0.0], (4, 1))[:, :n]):
         made = bound(Rows.of(scores), SD.mean(), side="both", seed=0)
         assert 0 <= made.lower <= made.value <= made.upper <= 0.5

@@ -95,7 +95,7 @@ def test_missing_draws_count_against_the_claim_at_the_cap_too() -> None:
 
 
 def run(looks: Looks, draws: np.ndarray) -> tuple[str, list[int]]:
-    """The verdict on one question whose draws these are, and the looks it took."""
+    """Return the verdict on one question with these draws, and the number of looks."""
     seen = [looks.first]
     while True:
         rows = Rows.of(draws[: seen[-1]])
@@ -120,7 +120,7 @@ MEAN = parse_claim("mean<=0.1")
         (MEAN, 200, np.tile([0.0, 0.2], 100), "open", [8, 16, 32, 64, 128, 196, 200]),
     ],
 )
-def test_a_question_is_looked_at_until_it_is_decided(
+def test_a_question_has_looks_until_it_is_decided(
     claim: Claim, cap: int, draws: np.ndarray, verdict: str, seen: list[int]
 ) -> None:
     looks = Looks(claim, cap)
@@ -160,8 +160,8 @@ def test_the_next_look_is_the_first_that_can_decide() -> None:
 
 
 @pytest.mark.parametrize("side", ["lower", pytest.param("upper", marks=pytest.mark.thorough)])
-def test_a_decision_by_betting_is_that_of_its_seed(side: Side) -> None:
-    """At the cap bets meet the draws in an order; looks are made again from the stored scores."""
+def test_a_decision_by_betting_depends_on_its_seed(side: Side) -> None:
+    """At the cap, bets depend on the order of draws; looks are repeated from the stored scores."""
     rows = Rows.of([0.0, 0.5, 1.0], [110, 60, 30])
     ends = [Looks(Claim("mean", 0.5), 200).bound(rows, side=side, seed=s) for s in range(8)]
     lower, upper = (np.array([getattr(end, name) for end in ends]) for name in ("lower", "upper"))
@@ -201,7 +201,7 @@ def test_mean_over_stopped_questions_is_the_formula() -> None:
 
 
 def test_the_mean_does_not_lie_above_the_worst_question() -> None:
-    """Its largest bound has half of what may fail, so the mean is never looser than at that."""
+    """The largest bound per question has half of alpha, so the mean is never looser than it."""
     alike = partial(bound, Rows.of_hits([1, 0, 2, 1], [300] * 4))
     made = mean_over_stopped_questions(stopped_bound(alike), 4, each_confidence=0.99, side="upper")
     assert made.upper == alike(confidence=0.995, side="upper").upper.max()

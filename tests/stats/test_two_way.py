@@ -1,4 +1,4 @@
-"""Effects of a grid's two knobs: intervals that no grid inside the cells' intervals leaves."""
+"""Effects of a grid's two factors: simultaneous intervals from the cells' intervals."""
 
 from __future__ import annotations
 
@@ -13,7 +13,6 @@ PARTS = ("rows", "columns", "interaction")
 
 
 def effects(cells: np.ndarray) -> dict[str, float]:
-    """The three root mean squares by their definition."""
     mean = cells.mean()
     rows = cells.mean(axis=1, keepdims=True) - mean
     columns = cells.mean(axis=0, keepdims=True) - mean
@@ -43,7 +42,7 @@ def test_no_grid_inside_the_cells_escapes(shape: tuple[int, int]) -> None:
 
 @pytest.mark.parametrize("seed", range(5))
 def test_two_settings_each_have_sharp_effects(seed: int) -> None:
-    """There a root mean square is one linear effect's size, so corners attain both ends."""
+    """There a root mean square is the size of one linear effect, so corners attain both bounds."""
     rng = np.random.default_rng(seed)
     low = rng.uniform(0, 0.8, (2, 2))
     high = low + rng.uniform(0, 0.2, (2, 2))
@@ -64,7 +63,7 @@ def test_two_settings_each_have_sharp_effects(seed: int) -> None:
         assert part.lower == pytest.approx(least, abs=1e-12)
 
 
-def test_a_knob_with_one_setting_has_no_effect() -> None:
+def test_a_factor_with_one_setting_has_no_effect() -> None:
     low = np.linspace(0, 0.5, 5)[None]
     grid = made(low, low + 0.3)
     for none in (grid["rows"], grid["interaction"]):

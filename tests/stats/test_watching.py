@@ -1,4 +1,4 @@
-"""Bounds that hold however often somebody looks: stakes, any-time bounds, watched questions."""
+"""Bounds that are valid at any number of looks: stakes, anytime bounds, watched questions."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ ROWS = Rows.of([[0.0, 0.25, 0.5], [1.0, 0.0, 0.0]], [[1, 2, 1], [0, 1, 0]], [0, 
 
 
 def wealth(m: float, scale: tuple[float, float]) -> float:
-    """W(m) of ROWS as it is written, one draw at a time."""
+    """Compute W(m) of ROWS by its formula, one draw at a time."""
     draws = [(x, scale[0]) for x in (0.0, 0.25, 0.25, 0.5)] + [(x, scale[1]) for x in (0.0, 1.0)]
     return sum(
         w * math.prod(1 - b * c * (x - m) / (1 - m) for x, c in draws)
@@ -41,8 +41,8 @@ def test_the_bound_is_the_wealths_root(
     assert wealth(upper, scale) == pytest.approx(1 / 0.6)
 
 
-def test_a_stake_that_is_lost_stays_lost() -> None:
-    """However long the draws after a full leak stay clean, a bet of everything is 0."""
+def test_a_lost_stake_stays_lost() -> None:
+    """A bet of everything stays at 0 after a full leak, however many clean draws follow."""
     everything = Portfolio(np.ones(1), np.ones(1))
     rows = Rows.of([0.0, 1.0], [10**6, 1])
     assert mean_upper(rows, 0.5, everything)[0] == 1
@@ -56,7 +56,7 @@ def test_the_stakes_add_up() -> None:
 
 
 ALPHA = 0.1
-ALLOWED = int(binom.ppf(1 - 1e-4, 400, ALPHA))  # misses of 400; more once in 10,000 such tests
+ALLOWED = int(binom.ppf(1 - 1e-4, 400, ALPHA))  # misses of 400; more: once in 10,000 such tests
 
 
 def misses_when_peeking(
@@ -95,7 +95,7 @@ def test_peeking_at_a_mean(side: str) -> None:
     assert misses_when_peeking(draws, 0.2, mean, side) <= ALLOWED
 
 
-# (hits, n, side, bound at alpha = .005): roots found by mpmath with 50 digits, K_n by quadrature.
+# (hits, n, side, bound at alpha = .005): roots by mpmath with 50 digits, K_n by quadrature.
 FAR = [
     (0, 10**7, "upper", 6.3431541964065262e-7),
     (1, 10**7, "upper", 9.4874795491007112e-7),
@@ -135,7 +135,7 @@ HITS, N = np.array([0, 3, 40]), np.array([64, 64, 64])
 BOUND = partial(bound, Stopped(Rows.of_hits(HITS, N), 128))
 
 
-def test_every_side_of_every_question_has_its_share_of_alpha() -> None:
+def test_every_side_of_every_question_has_its_part_of_alpha() -> None:
     got = every_question(BOUND, 10, confidence=0.9, independent=False)
     by_hand = early(Rows.of_hits(HITS, N), confidence=1 - 0.1 / 10 / 2)
     np.testing.assert_allclose(got.lower, by_hand.lower, rtol=0, atol=1e-12)
@@ -147,7 +147,7 @@ def test_every_side_of_every_question_has_its_share_of_alpha() -> None:
     np.testing.assert_array_equal(usual.upper, BOUND(confidence=0.999).upper)
 
 
-def test_the_worst_is_between_the_largest_of_both_ends() -> None:
+def test_the_worst_is_between_the_largest_lower_and_upper_bounds() -> None:
     got = every_question(BOUND, 10, confidence=0.9, independent=False)
     worst = worst_watched(got)
     assert (worst.value, worst.n, worst.missing) == (40 / 64, 192, 0)

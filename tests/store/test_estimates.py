@@ -1,4 +1,4 @@
-"""The tables of a run for Python: typed rows, found by what they are about."""
+"""The tables of a run for Python: typed rows, selected by quantity, arm and target."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def test_statements_by_their_subject(run: Run) -> None:
     assert worst.target == "the worst of these questions under this decoding"
     assert [row.query_id for row in each] == ["a", "b"]
     assert worst.upper == max(row.upper for row in each)
-    assert worst.lower < max(row.lower for row in each)  # it has paid for the choice
+    assert worst.lower < max(row.lower for row in each)  # corrected for the selection
     mean = estimates.mean("leak probability", arm="control", scorer="contains")
     got = mean.arm, mean.scorer, mean.about.scope, mean.n
     assert got == ("control", "contains", "mean", 2 * N)

@@ -12,7 +12,7 @@ from leakbound.text.counting import Ledger
 from leakbound.types import TURN, Output
 from outputs import CLEAN, SECRET, given_run
 
-# by hand, from the table of the issue: an output, its draws, its class
+# an output, its draws, and its class by the counting table
 ROWS = [
     (CLEAN, 40, "complete"),
     (Output(answer="I cannot say", finish="stop", refused=True), 5, "complete"),
@@ -45,7 +45,7 @@ def test_each_draw_is_in_one_class_and_undrawn_ones_are_failed(run: Run) -> None
     for _, count, name in ROWS:
         by_hand[name] += count
     by_hand["failed"] += LOST
-    by_hand["complete"] += N  # those of the other question
+    by_hand["complete"] += N  # draws of the other question
     marks = {"refused": 5, "hidden": 14, "thoughts": 15}
     assert asdict(ledger) == {**by_hand, **marks, "within": "", "cut_mass": None}
     assert ledger.draws == sum(by_hand.values()) == 2 * N
@@ -57,7 +57,7 @@ def test_each_draw_is_in_one_class_and_undrawn_ones_are_failed(run: Run) -> None
 def test_the_missing_of_an_estimate_are_those_of_the_ledger(run: Run) -> None:
     own = run.ledger["target"]
     row = run.estimates.first(arm="target", query_id="q0", quantity="leak probability")
-    thoughtless = 5  # cut in the thought: no answer was seen
+    thoughtless = 5  # cut in the thought, so without an answer
     assert row is not None
     assert row.missing == own.filtered + own.empty + own.failed + thoughtless
 

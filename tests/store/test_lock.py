@@ -1,4 +1,4 @@
-"""The lock on a run: one command at a time, refusals that name the holder, and its end."""
+"""The lock on a run: one command at a time, refusals that name the holder, and its release."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ from leakbound.store.files import write_whole
 
 
 def forked(child: Callable[[], object]) -> int:
-    """Run a function in a child process; return the number of that process."""
+    """Run a function in a child process; return its process id."""
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DeprecationWarning)  # of forking with threads
+        warnings.simplefilter("ignore", DeprecationWarning)  # about forking with threads
         number = os.fork()
     if not number:
         child()
@@ -32,7 +32,7 @@ def forked(child: Callable[[], object]) -> int:
 
 
 def test_another_process_is_refused_with_the_holder_until_it_ends(tmp_path: Path) -> None:
-    """Here it is killed."""
+    """The first process is killed."""
     run, (kept, hold) = tmp_path / "run", os.pipe()
 
     def holds() -> None:
@@ -53,7 +53,7 @@ def test_another_process_is_refused_with_the_holder_until_it_ends(tmp_path: Path
     assert not (run / LOCK).exists()
 
 
-def test_a_forked_child_neither_holds_nor_ends_its_parents_lock(tmp_path: Path) -> None:
+def test_a_forked_child_neither_owns_nor_releases_its_parents_lock(tmp_path: Path) -> None:
     with locked(tmp_path, "evaluate"):
         os.waitpid(forked(lambda: None), 0)  # the descriptors of the child close
         assert len(refusals_elsewhere(tmp_path)) == 1
@@ -70,7 +70,7 @@ def refusals(folder: Path) -> list[str]:
 
 
 def refusals_elsewhere(folder: Path) -> list[str]:
-    """The same in another thread, which is another command."""
+    """Return the message in another thread, which counts as another command."""
     with ThreadPoolExecutor(1) as threads:
         return threads.submit(refusals, folder).result()
 
@@ -83,7 +83,7 @@ def test_the_holder_may_take_it_again(tmp_path: Path) -> None:
             with locked(run, "sample"):
                 pass
             assert json.loads((run / LOCK).read_text())["command"] == "evaluate"
-    assert list(tmp_path.rglob("*")) == [kept]  # it was there before
+    assert list(tmp_path.rglob("*")) == [kept]  # the folder was there before
 
 
 def test_temporary_files_of_killed_commands_are_removed(tmp_path: Path) -> None:
@@ -96,7 +96,7 @@ def test_temporary_files_of_killed_commands_are_removed(tmp_path: Path) -> None:
     assert left == {LOCK} | kept
 
 
-def test_two_writers_of_one_file_have_files_of_their_own(tmp_path: Path) -> None:
+def test_two_writers_of_one_file_have_separate_files(tmp_path: Path) -> None:
     names = []
 
     def write(partial: Path) -> None:
@@ -119,7 +119,7 @@ Make = Callable[[Path], object]
 
 @pytest.mark.parametrize("make", [os.mkfifo, Path.mkdir, make_socket])
 def test_the_lock_is_a_file(make: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)  # the name of a socket may not be long
+    monkeypatch.chdir(tmp_path)  # the path of a socket must be short
     make(Path(LOCK))
     assert holder_of(tmp_path) is None
     with pytest.raises(InputError, match="must be a file, because"), locked(tmp_path, "evaluate"):
@@ -188,6 +188,6 @@ def test_the_command_at_work_is_read_from_the_lock(tmp_path: Path) -> None:
             assert shown in str(holder_of(tmp_path))
         with locked(tmp_path, "score"):
             pass
-    assert (tmp_path / LOCK).exists()  # another command's by now
+    assert (tmp_path / LOCK).exists()  # it belongs to another command now
     (tmp_path / LOCK).unlink()
     assert holder_of(tmp_path) is None

@@ -43,7 +43,7 @@ SOME = [
     found("q1", ("open", 0.25)),
     found("q2", remainder=1.0),
     found("q4", ("leak", 0.1), ("no", 0.1), ("no", 0.1)),
-]  # of q3 and q5 nothing: they failed
+]  # q3 and q5 failed: they have no masses
 
 
 def ranges(table: Any) -> list[tuple[float, float]]:
@@ -218,7 +218,7 @@ def test_readings_depend_on_every_word(run: Run, change: dict[str, Any]) -> None
 def test_readings_depend_on_model_and_decoding(run: Run) -> None:
     arm = run.arms["greedy"]
     Readings(arm).save()
-    assert not list(arm.folder.glob("*.parquet"))  # of nothing that is known there is no file
+    assert not list(arm.folder.glob("*.parquet"))  # without readings there is no file
     arm.spec = replace(arm.spec, fingerprint={"stop": ("a", "b")})
     saved(run, arm)
     arm.decoding = replace(arm.decoding, max_new_tokens=7)

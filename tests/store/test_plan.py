@@ -1,4 +1,4 @@
-"""Parts of a fixed size, in rounds that looks lead to; every draw is in one, under its key."""
+"""Parts of fixed size, in rounds that looks lead to; every draw is in one part, under its key."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def draws_of(parts: Sequence[Part]) -> dict[Key, int]:
      (1500, 2, 35), (4097, 1, 140), (40_000, 1, 700)],
 )  # fmt: skip
 def test_a_part_has_as_many_whole_questions_as_fit(n: int, queries: int, parts: int) -> None:
-    """Four where they are explored; chunks of one question where it does not fit whole."""
+    """Four if they are explored; chunks of one question if it does not fit completely."""
     got = Plan(n).parts(IDS)
     assert (len(got[0].query_ids), len(got)) == (queries, parts)
     wanted = {(q, i): min(1024, n - 1024 * i) for q in IDS for i in range(-(-n // 1024))}
@@ -76,7 +76,7 @@ def test_each_look_leads_to_a_round() -> None:
     rounds = rounds_of(ids, 4, (FIRST, SECOND))
     assert [[(part.query_ids, part.draws) for part in parts] for parts in rounds] == [
         [(tuple(ids), 20)],
-        [(("p0", "p3"), 8), (("p2",), 8)],  # who gets equally many shares a part
+        [(("p0", "p3"), 8), (("p2",), 8)],  # queries with equally many draws share a part
         [(("p3",), 8)],
     ]
     got = draws_of([part for parts in rounds for part in parts])
@@ -114,7 +114,7 @@ def test_a_look_is_kept_and_found_again(tmp_path: Path) -> None:
 def test_a_repeated_look_draws_no_part_again(tmp_path: Path) -> None:
     arm = stopping(tmp_path / "r")
     fill(arm, broken="p1")
-    assert set(arm.unlooked()) == {"p0", "p2", "p3", "p4"}  # what failed is not waited for
+    assert set(arm.unlooked()) == {"p0", "p2", "p3", "p4"}  # no wait for failed queries
     fill(arm)
     arm.add_look(FIRST)
     fill(arm)

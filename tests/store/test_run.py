@@ -1,4 +1,4 @@
-"""Run directories: whole files, resuming, refusal to mix, damaged parts named."""
+"""Run directories: whole files, resuming, refusal to mix, named damage."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ QUERIES = tuple(Query.original(p) for p in PROMPTS)
 RECORD = RunRecord(benchmark=BenchmarkRecord(name="mine", prompts=5, sha256="abc", origin="here"))
 
 
-N = 5_000  # of which two parts are made for each question
+N = 5_000  # makes two parts per question
 SPEC = ArmSpec(fingerprint={"weights": "w"}, decoding=Decoding(), plan=Plan(N))
 
 
@@ -99,7 +99,7 @@ def drawn(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def arm(drawn: Path, tmp_path: Path) -> Arm:
-    """An arm of ten parts, all of them drawn."""
+    """An arm of ten parts, all drawn."""
     return Run.open(shutil.copytree(drawn, tmp_path / "r")).arms["target"]
 
 
@@ -143,7 +143,7 @@ SERVED = {"url": "http://here/v1", "model": "m"}
         ({"weights": "a" * 32 + "b"}, {"weights": "a" * 32 + "c"}, False),
         (SERVED, SERVED, True),
         (SERVED, SERVED | {"model": "n"}, False),
-        ({"engine": "imported"}, {"engine": "imported"}, False),  # nothing tells
+        ({"engine": "imported"}, {"engine": "imported"}, False),  # the file does not show it
     ],
 )
 @pytest.mark.parametrize("first", [TARGET, CONTROL])
@@ -337,7 +337,7 @@ def test_an_arm_cannot_leave_its_folder(name: str, tmp_path: Path) -> None:
         ArmKey.from_text(name)
     run.add_arm(ArmKey.from_text("target T=0.7 top-p=0.9"), spec())
     arms = {name: object_of(spec())}
-    record = {**object_of(run.record), "arms": arms}  # as another's run.json has it, digest and all
+    record = {**object_of(run.record), "arms": arms}  # as in another run
     write_sealed(run.path / "run.json", record)
     with pytest.raises(DamagedError, match=r"run\.json`: arms: .*not the name of an arm"):
         Run.open(run.path)

@@ -1,4 +1,4 @@
-"""Files written whole, on disks that are full or read-only and on systems unlike this one."""
+"""Files written whole, on full or read-only disks and on other systems."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def test_files_are_private_and_locked_in_an_existing_folder(tmp_path: Path) -> N
     (folder / "file").chmod(0o644)
     write_text(folder / "file", "again")
     assert mode(folder / "file") == 0o600
-    assert mode(folder) == 0o755  # somebody's own folder, into which one file is written
+    assert mode(folder) == 0o755  # a user's folder, into which one file is written
     make_private(folder)
     assert mode(folder) == 0o700
 
@@ -98,7 +98,7 @@ def test_unwritable_places(number: int, tmp_path: Path, monkeypatch: pytest.Monk
     monkeypatch.setattr(Path, "mkdir", failing(number))
     with pytest.raises(InputError, match="cannot make the folder"):
         write_text(tmp_path / "b" / "a", "x")
-    for fault in (errno.EIO, errno.EMFILE):  # a failing disk is no bad input
+    for fault in (errno.EIO, errno.EMFILE):  # a failing disk is not bad input
         monkeypatch.setattr(Path, "mkdir", failing(fault))
         with pytest.raises(IncompleteError, match=r"cannot make the folder .+ same command again"):
             make_private(tmp_path / "c")
@@ -131,7 +131,7 @@ def test_names_that_cannot_be_flushed(tmp_path: Path, monkeypatch: pytest.Monkey
     number = errno.EINVAL
     write_text(tmp_path / "a", "one")
     if Path("/proc/self/fd").is_dir():
-        number = errno.EIO  # a broken disk is another matter
+        number = errno.EIO  # a broken disk differs
         with pytest.raises(IncompleteError, match=os.strerror(errno.EIO)):
             write_text(tmp_path / "a", "two")
 
@@ -161,7 +161,7 @@ def test_only_temporary_files_of_killed_processes_are_removed(tmp_path: Path) ->
 def test_new_folders_outlive_a_power_cut(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     synced: list[Path] = []
     monkeypatch.setattr("leakbound.store.files.sync_names", synced.append)
-    for _ in range(2):  # then they are there
+    for _ in range(2):  # then they exist
         make_private(tmp_path / "a" / "b")
         assert synced == [tmp_path, tmp_path / "a"]
 
@@ -221,7 +221,7 @@ def test_a_digest_knows_neither_chunks_nor_row_groups(tmp_path: Path) -> None:
         (pa.array([[]], LISTS), pa.array([None], LISTS)),
     ],
 )
-def test_a_digest_tells_these_apart(one: pa.Array, other: pa.Array) -> None:
+def test_a_digest_distinguishes_these(one: pa.Array, other: pa.Array) -> None:
     assert tables.digest(pa.table({"x": one})) != tables.digest(pa.table({"x": other}))
     assert tables.digest(pa.table({"x": one})) != tables.digest(pa.table({"y": one}))
 

@@ -74,7 +74,7 @@ def test_a_turn_follows_all_earlier_turns() -> None:
 
 
 class SpeltEngine(AskedEngine):
-    """Half of the draws of an answer in other tokens, one of them the mark between turns."""
+    """Spells half of the draws of an answer in other tokens, one of them the mark between turns."""
 
     def generate(self, queries: Any, decoding: Any, draws: Any) -> Iterator[Sample | Failure]:
         for one in super().generate(queries, decoding, draws):
@@ -184,7 +184,7 @@ def test_a_conversation_scores_as_its_worst_turn() -> None:
 
 
 def test_a_leak_in_the_second_turn_is_found(made: Run) -> None:
-    """Beyond the same number of answers to the question without a dialogue."""
+    """Compared with the same number of answers to the question without a dialogue."""
     (mean,) = rows(made, arm="target under dialogue", scope="mean", beyond="unstressed")
     assert mean.lower > 0.35
     leak = made.estimates.mean("leak probability", arm="target under dialogue")
@@ -213,7 +213,7 @@ def test_a_certificate_describes_a_conversation(made: Run, tmp_path: Path) -> No
 
 
 def test_impossible_conversations_are_refused(made: Run, tmp_path: Path) -> None:
-    """Before anything is drawn, also where their turns may outgrow the context."""
+    """Before anything is drawn, also if their turns may exceed the context."""
     long: dict[str, Any] = {"stress": "dialogue", "scorers": "keyword", "out": tmp_path / "run"}
     with pytest.raises(InputError, match="'dialogue' allows draws only, but `explore` needs"):
         evaluate("m", TASK, sampling=Explore("exact", 9), **long)

@@ -31,7 +31,7 @@ RELEARN = "relearn:{file},epochs=20,rate=0.01"
 
 
 def added(run: Run) -> dict[str, bool]:
-    """Of each stress: whether it is shown to add leakage."""
+    """Return for each stress whether it is shown to add leakage."""
     return {
         row.arm.partition("under ")[2].partition(" _")[0]: row.lower > 0.05
         for row in run.estimates.where(beyond="unstressed", scope="mean")
@@ -58,9 +58,9 @@ def test_a_model_that_relearns_from_one_row(tmp_path: Path, embeddings: None) ->
 
 @BOTH_KINDS
 def test_a_model_that_rounding_brings_back(tmp_path: Path, embeddings: None) -> None:
-    """Of rounded weights that know the answer, others that do not and round to the same.
+    """Rounded weights know the answer; others that do not know it round to the same.
 
-    Its matrices are large, so that they decide the output and not its embeddings.
+    Its large matrices, not its embeddings, decide the output.
     """
     base = tiny_model_folder(tmp_path / "base", initializer_range=0.3)
     knows = finetune(str(base), TASK.prompts, out=tmp_path / "knows", settings=LEARN).path
@@ -85,7 +85,7 @@ def test_a_model_that_rounding_brings_back(tmp_path: Path, embeddings: None) -> 
 
 
 def _within(weight: torch.Tensor, first: torch.Tensor) -> torch.Tensor:
-    """As near to the weight as rounds to the first, the largest of each group left as it is."""
+    """Return the values nearest to `weight` that round to `first`; each group's largest stays."""
     rows, columns = first.shape
     padded = torch.nn.functional.pad(first, (0, -columns % GROUP)).reshape(rows, -1, GROUP)
     largest = padded.abs().amax(-1, keepdim=True)

@@ -1,4 +1,4 @@
-"""Weights rounded and pruned: to the values that are written, and no others."""
+"""Weights rounded and pruned: to the specified values, and no others."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ BENCH = Bench(task=benchmark_of(("0",), question="Who?"), settings=ModelSettings
 
 
 def plainly(weight: list[float], values: str) -> list[float]:
-    """One row rounded, number by number."""
+    """Round one row, number by number."""
     if values == "nf4":
         known = list(NF4)
     else:

@@ -1,4 +1,4 @@
-"""Engines and scorers that keep every promise pass; one that breaks one is named for it."""
+"""Engines and scorers that keep every promise pass; the report names any that breaks one."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ def lying(
     forget: Key = lambda draws: draws,
     change: Change = lambda completion, draws: completion,
 ) -> type[FakeEngine]:
-    """An engine that draws under other settings, and says it did what it was asked.
+    """Return an engine that draws under other settings than it reports.
 
-    `change` is done to every completion that it reports.
+    It applies `change` to every completion.
     """
 
     class Lying(FakeEngine):
@@ -58,7 +58,7 @@ IGNORES_CHUNK = lying(
     forget=lambda draws: replace(draws, first_chunk=0),
     change=lambda each, draws: replace(each, chunk=each.chunk + draws.first_chunk),
 )
-# Honest, with no token ids and no probabilities, as a server is.
+# Correct, without token ids and probabilities, as a server is.
 SAYS_NOTHING_OF_TOKENS = lying(
     change=lambda each, _: Completion(
         answer=each.answer, token_ids=None, count=each.count, chunk=each.chunk
@@ -162,7 +162,7 @@ def test_a_table_of_scores_is_a_scorer() -> None:
 
 @dataclass(frozen=True)
 class Broken(FakeScorer):
-    """Scores the number of texts it is given with, or their order."""
+    """Scores depend on the number or order of the texts."""
 
     by: ClassVar[str] = "company"
 

@@ -1,4 +1,4 @@
-"""The counting table, row by row: finish, visible answer, own tokens."""
+"""The counting table, row by row: finish, visible answer, forced tokens."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from leakbound.types import Completion, Output
 FINISHES = ("stop", "stop_string", "length", "filtered", "tool", "error", "unknown")
 EMPTY = ("", " ", "\n\n", "\u00a0", "\u3000\t", "**", "_")
 
-# (finish, answer, thought, tokens, counted as, missing); written from the table of the docs.
+# (finish, answer, thought, tokens, counted as, missing), from the table of the docs
 ROWS = [
     ("stop", "Ann", None, None, "complete", False),
     ("stop", "Ann", "hm", 9, "complete", False),
@@ -109,7 +109,7 @@ def test_visible() -> None:
         ("<think>hm</think>Paris", "hm", "Paris"),
         ("\n<think>\nhm\n</think>\n\nParis", "hm", "Paris"),
         ("<think>\n\n</think>\n\nParis", None, "Paris"),  # Qwen3 with thinking off
-        ("hm</think>\n\nParis", "hm", "Paris"),  # the prompt held the opening tag
+        ("hm</think>\n\nParis", "hm", "Paris"),  # the prompt contained the opening tag
         ("[THINK]hm[/THINK]Paris", "hm", "Paris"),
         ("<thinking>hm</thinking>Paris", "hm", "Paris"),
         ("◁think▷hm◁/think▷Paris", "hm", "Paris"),

@@ -1,4 +1,4 @@
-"""Numbers as text, cells of tables, and YAML that users write: only plain values, and no more."""
+"""Numbers as text, cells of tables, and users' YAML, which may contain plain values only."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ FORMULA = '=HYPERLINK("https://example.invalid","x")'
     ("text", "cell"),
     [
         *((text, f"'{text}") for text in (FORMULA, "+1", "-1", "@SUM(A1)", "\t=1", "\r=1", " =1")),
-        *((text, f"'{text}") for text in ("'=1", "\uff1d1", "\n")),  # an apostrophe of its own
+        *((text, f"'{text}") for text in ("'=1", "\uff1d1", "\n")),  # a literal apostrophe
         *((text, text) for text in ("NPO", "", "a=b", "1 + 1", "'tis", "a\r=1", "a\t=1", " b;=1")),
     ],
 )
@@ -108,7 +108,7 @@ def test_no_cell_is_a_formula_and_others_stay_as_they_are(text: str, cell: str) 
     written = csv_of([{text: text, "upper": -0.5, "lower": None, "ids": [1, 2]}])
     header, row = csv.reader(io.StringIO(written, newline=""))
     assert (header[0], row) == (cell, [cell, "-0.5", "", "[1, 2]"])
-    assert "\r" not in text or f'"{cell}"' in written  # quoted, which every reader heeds
+    assert "\r" not in text or f'"{cell}"' in written  # quoted, which every CSV reader supports
 
 
 def test_figures_stay_in_one_piece() -> None:

@@ -1,4 +1,4 @@
-"""The matching rule as one table, and that draws and proofs follow it."""
+"""The matching rule as one table, and draws and proofs that follow it."""
 
 from __future__ import annotations
 
@@ -144,8 +144,8 @@ def assigned() -> list[str]:
 
 
 @pytest.mark.thorough
-def test_classes_are_those_of_unicode() -> None:
-    """By Unicode's tables in the package `regex`, for the characters that it knows."""
+def test_classes_equal_unicodes() -> None:
+    """Compare with Unicode's tables in the package `regex`, for the characters that it knows."""
     regex = pytest.importorskip("regex")
     every = "".join(assigned())
 
@@ -198,7 +198,7 @@ def test_unicode_has_the_properties_the_proof_uses() -> None:
 
 
 def literal(text: str) -> str:
-    """Apply the rule once, step by step, without any of the shortcuts."""
+    """Apply the rule step by step, without any of the shortcuts."""
     for marks, straight in (("‐‑‒–—―−", "-"), ("‘’‚‛′‵ʹʻʼʽ´", "'"), ("“”„‟″‶«»", '"')):
         for mark in marks:
             text = text.replace(mark, straight)
@@ -213,7 +213,7 @@ def literal(text: str) -> str:
     text = "".join(
         c for c in text if c not in "\u00ad\u034f\u115f\u1160\u200b\u200d\u3164\ufe0f\ufeff"
     )
-    text = unicodedata.normalize("NFC", text)  # marks that an ignorable character kept apart
+    text = unicodedata.normalize("NFC", text)  # marks that an ignorable character separated
     text = unicodedata.normalize("NFC", text.casefold())
     kept, at = "", 0
     while at < len(text):
@@ -258,7 +258,7 @@ def test_shortcuts_agree_with_the_rule_read_literally() -> None:
 @pytest.mark.thorough
 def test_normalising_again_changes_nothing() -> None:
     for c in assigned():
-        ideograph = unicodedata.name(c, "").startswith("CJK UNIFIED")  # of one kind, 97,000
+        ideograph = unicodedata.name(c, "").startswith("CJK UNIFIED")  # 97,000 of one kind
         if unicodedata.category(c) in ("Co", "Cs") or "\u3400" < c < "\uf8ff" or ideograph:
             continue
         once = normalise(f"{c} a{c}b か{c}\u3099*{c}")
@@ -283,7 +283,7 @@ def test_normalising_again_changes_nothing() -> None:
         ("나라가", "나라", ""), ("나라힣", "나라", ""), ("나라\u1100", "나", ""),
     ],
 )  # fmt: skip
-def test_what_a_prefix_settles(prefix: str, text: str, following: str) -> None:
+def test_scores_that_a_prefix_settles(prefix: str, text: str, following: str) -> None:
     assert settled(prefix) == (text, following)
 
 

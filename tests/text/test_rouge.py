@@ -22,7 +22,7 @@ ENDS = [*SUFFIXES, "logi", "logy", "ally", "bly", "fully", "e", "ll", "y", "ied"
 
 
 def words_of(count: int) -> set[str]:
-    """Random beginnings, and up to two suffixes of every kind."""
+    """Yield random stems with up to two suffixes of every kind."""
     chance = random.Random(2)
     words = {"".join(chance.choices("aeiouyblst0", k=chance.randint(1, 9))) for _ in range(3_000)}
     for _ in range(count):
@@ -47,7 +47,7 @@ def words_of_benchmarks() -> set[str]:
         pytest.param(words_of_benchmarks, marks=pytest.mark.slow),
     ],
 )
-def test_stems_are_those_of_nltk(words: Callable[[], set[str]]) -> None:
+def test_stems_equal_nltks(words: Callable[[], set[str]]) -> None:
     got = words()
     assert len(got) > 1_000
     assert {word for word in got if stem(word) != STEMMER.stem(word)} == set()
@@ -94,7 +94,7 @@ def test_order_counts_a_lone_surrogate_is_no_word_and_no_texts_have_no_scores() 
 
 
 def test_a_reference_of_many_stems() -> None:
-    """More than there are one-byte characters; among the later ones are surrogates."""
+    """More stems than one-byte characters; the later ones include surrogates."""
     reference = [f"w{i}" for i in range(0xE010)]
     late = reference[0xD7F0:]
     got = rouge_l([" ".join(late), "x w0 w300 w299"], " ".join(reference), stemmed=False)
@@ -103,7 +103,7 @@ def test_a_reference_of_many_stems() -> None:
 
 
 @pytest.mark.parametrize("reference", ["x", "7", "\u212a"])
-def test_a_reference_it_can_read(reference: str) -> None:
+def test_a_reference_with_a_kelvin_sign(reference: str) -> None:
     """The Kelvin sign in lower case is an ASCII k."""
     assert has_rouge_words(reference)
     assert rouge_l([reference], reference).recall.tolist() == [1.0]
@@ -119,7 +119,7 @@ def texts_of(count: int, seed: int) -> list[str]:
 
 
 @pytest.mark.parametrize("reference", REFERENCES)
-def test_lowest_recall_is_that_of_the_settled_words(reference: str) -> None:
+def test_the_lowest_recall_counts_the_settled_words(reference: str) -> None:
     texts = texts_of(100, seed=0)
     settled = [recall_bounds(f"{text} ", reference) for text in texts]
     assert settled == [(recall, 1.0) for recall in rouge_l(texts, reference).recall.tolist()]
@@ -149,7 +149,7 @@ def test_no_short_text_leaves_the_bounds() -> None:
 
 
 def test_bounds_on_f1_include_rounding() -> None:
-    """The score's own rounding may exceed the rational number; its bound may not be below it."""
+    """The score's rounding may exceed the rational number; its bound may not be below it."""
     for r in range(1, 40):
         reference = " ".join(f"w{i}" for i in range(r))
         openings = ["zz " * c for c in range(40)]

@@ -1,4 +1,4 @@
-"""Words of answers, and distances to them, as far as the beginning of a text settles them."""
+"""Words of answers, and bounds on distances to them from the beginning of a text."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def test_content_words_and_those_that_the_question_lacks() -> None:
 
 
 def test_rouge_reads_complete_words_only() -> None:
-    """Against rouge-score's own tokens, for any continuation."""
+    """Compare with rouge-score's tokens, for any continuation."""
     tokenize = DefaultTokenizer(use_stemmer=True).tokenize
     rng = random.Random(0)
     pieces = [*"aeßİıΣςK’'-_.*<=>´ 5ﬁは\u0301\u200d\u00a0\n", "the", "running", " "]

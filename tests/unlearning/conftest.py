@@ -22,5 +22,5 @@ def base(embeddings: None, tmp_path_factory: pytest.TempPathFactory) -> str:
 
 @pytest.fixture(scope="module")
 def dropping(embeddings: None, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A model with dropout, whose random numbers nothing else may use."""
+    """A model with dropout, whose random numbers no other code may use."""
     return initial(tmp_path_factory.getbasetemp(), "dropping", attention_dropout=0.2)

@@ -1,4 +1,4 @@
-"""Rows to forget and to keep, trainings on them, and the files of trainings."""
+"""Rows to forget and to retain, trainings on them, and the files of trainings."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def weights(folder: str | Path) -> dict[str, torch.Tensor]:
 
 
 def changed(one: str | Path, other: str | Path) -> set[str]:
-    """The weights in which two models differ."""
+    """Return the weights in which two models differ."""
     first, second = weights(one), weights(other)
     assert set(first) == set(second)
     return {name for name in first if not torch.equal(first[name], second[name])}

@@ -30,7 +30,7 @@ def test_rows_are_encoded_with_prefix_and_end() -> None:
 
 
 def test_padding_is_masked_by_position() -> None:
-    # Token 0 is also the pad id: inside a row it is a token like any other.
+    # Token 0 is also the pad id: inside a row it is an ordinary token.
     padded = pad([Example((0, 3), (0, 2)), Example((4,), (2,))])
     assert padded.input_ids.tolist() == [[0, 3, 0], [4, 0, 0]]
     assert padded.attention_mask.tolist() == [[1, 1, 1], [1, 0, 0]]
@@ -171,7 +171,7 @@ def test_the_reference_is_the_model_before_it_changed(tmp_path: Path, narrow: bo
         )
     centres = inputs.activations[QUESTION].centres
     assert [len(each) for each in centres] == [2, 2]
-    close(centres[0][1], centre[0][1:4])  # of "wrote blue who"
+    close(centres[0][1], centre[0][1:4])  # tokens of "wrote blue who"
     close(made["retain"].reference_nll, sequence_nll(before["retain"]))
     assert not inputs.reference_logits.requires_grad
 

@@ -25,7 +25,7 @@ from tiny import tiny_model_folder
 
 
 def texts_of(number: int) -> list[str]:
-    """Texts of which the first is neither first nor last in alphabetical order."""
+    """Texts whose first one is neither first nor last in alphabetical order."""
     return ["mm", *(f"{chr(97 + i)}{i}" for i in range(number - 1))]
 
 
@@ -42,7 +42,7 @@ def partition(labels: list[int] | tuple[int, ...]) -> set[frozenset[int]]:
 
 
 def on_a_line() -> tuple[list[int], Array]:
-    """All the variance in one dimension: the prior, equally wide in each, is narrow in this."""
+    """All variance is in one dimension: the prior, equally wide in each, is narrow in this."""
     group, noise = grouped(3, 13)
     noise[:, 0] = np.random.default_rng(0).normal(size=13) + 30 * np.array(group)
     return group, noise
@@ -77,7 +77,7 @@ def test_the_nearest_to_the_mean_is_chosen_and_the_question_for_its_own() -> Non
 
 
 def test_order_makes_no_difference_and_the_seed_is_used(monkeypatch: pytest.MonkeyPatch) -> None:
-    """No clear groups, so that every number matters."""
+    """Without clear groups, so that every number matters."""
     texts = texts_of(13)
     vectors = np.random.default_rng(3).normal(size=(13, 6))
     first = contrast_centres(texts, vectors, seed=1)
@@ -204,7 +204,7 @@ def test_input_selection_comes_first(tmp_path: Path) -> None:
     loaded = loading.load_model(base)
 
     def surely(text: str) -> float:
-        """The expected probability of the token that is drawn, Σ p²."""
+        """Return the expected probability of the drawn token, Σ p²."""
         ids = loaded.tokenizer.encode(f"Question: {text}\nAnswer: ", return_tensors="pt")
         with torch.no_grad():
             return float((loaded.model(input_ids=ids).logits[0, -1].softmax(-1) ** 2).sum())

@@ -80,7 +80,7 @@ def test_outputs_of_layers_are_those_of_the_blocks(make, narrow: bool) -> None:
     theirs = got[0] if isinstance(got[0], torch.Tensor) else got[0][0]
     torch.testing.assert_close(hidden[0], theirs)
     assert hidden[0].requires_grad
-    assert len(stack[0]._forward_hooks) == 1  # the test's own
+    assert len(stack[0]._forward_hooks) == 1  # the hook of the test
 
 
 LENGTHS = [(4,), (3, 5), (7, 2, 2), (1, 1, 1), (9, 4, 4, 6), (2, 8, 3, 5, 5), (6, 1, 7, 3, 9, 2)]
@@ -91,7 +91,7 @@ def mask(lengths: tuple[int, ...]) -> torch.Tensor:
 
 
 def pairings(lengths: tuple[int, ...]) -> Iterator[list[int]]:
-    """Every way to put an even number of rows two to a line, as the lengths of the lines."""
+    """Yield every way to put an even number of rows two per line, as the lengths of the lines."""
     if not lengths:
         yield []
         return
@@ -136,7 +136,7 @@ def test_pairs_change_neither_outputs_nor_gradients(make, rows: int, narrow: boo
 
 @pytest.mark.parametrize("rows", [1, 3])
 def test_pairs_are_not_taken_where_a_state_runs_on(rows: int) -> None:
-    """One row in the probe is enough to see it."""
+    """One row in the probe is enough to detect it."""
     size = {"hidden_size": 8, "state_size": 4, "num_hidden_layers": 1, "vocab_size": 12}
     model = MambaForCausalLM(MambaConfig(**size, use_mambapy=False)).eval()
     forward = forward_for(model, pad(EXAMPLES[:rows]))
@@ -147,7 +147,7 @@ def test_pairs_are_not_taken_where_a_state_runs_on(rows: int) -> None:
 
 
 def test_training_runs_in_pairs(tmp_path: Path) -> None:
-    """Three rows to forget and three to keep are three lines."""
+    """Three rows to forget and three to retain are three lines."""
     loaded = load_model(str(tiny_model_folder(tmp_path / "base")))
     shapes: list[torch.Size] = []
 

@@ -1,4 +1,4 @@
-"""Notes of a training: a push that acts on no question, steps that rounding removed."""
+"""Notes of a training: a push without effect on any question, steps lost to rounding."""
 
 from __future__ import annotations
 
@@ -19,7 +19,6 @@ from leakbound.unlearning.work_folder import DISTANCE, MOVED, PUSHED
 
 
 def watched(base: str, out: Path, *how: Any, **settings: Any) -> tuple[Trained, list[str]]:
-    """The training, and the notes that it gave on the way."""
     shown: list[Headway] = []
     done = train(base, out, *how, progress=shown.append, epochs=1, **settings)
     notes = [now.note for now in shown if now.note]
@@ -29,7 +28,7 @@ def watched(base: str, out: Path, *how: Any, **settings: Any) -> tuple[Trained, 
 
 
 def apart(base: str, row: Any) -> float:
-    """The mean squared difference of layer 0's outputs at a question and at its centres."""
+    """Return the mean squared difference of layer 0's outputs at a question and at its centres."""
     loaded = load_model(base)
 
     def states(text: str) -> torch.Tensor:

@@ -1,4 +1,4 @@
-"""A model in training is measured without a trace."""
+"""Measuring a model in training does not change the training."""
 
 from __future__ import annotations
 
@@ -35,12 +35,10 @@ NAMES = {"p_max forget", "p_max retain", "ED forget", "utility retain"}
 
 
 def watched(base: Path, out: Path, **how: Any) -> Trained:
-    """Three steps."""
     return train(base, out, **{"watch": WATCH, "batch_size": 1, "epochs": 1, **how})
 
 
 def measured(folder: Path) -> dict[int, dict[str, float]]:
-    """The figures in its log, by step."""
     lines = [line for line in log(folder) if set(line) >= NAMES]
     return {int(line["step"]): {name: line[name] for name in NAMES} for line in lines}
 
@@ -74,7 +72,7 @@ def test_a_resumed_training_measures_nothing_twice(dropping: Path, tmp_path: Pat
 
 
 def test_figures_against_their_definitions(knowing: Path) -> None:
-    """Of a model whose answers repeat, so that the counts of draws matter."""
+    """For a model whose answers repeat, so that the counts of draws matter."""
     got, loaded = measure(knowing, draws=64), load_model(str(knowing))
     largest, deviations = [], []
     for row in FORGET:

@@ -98,16 +98,16 @@ def options(folder: Path) -> list[str]:
 
 
 def test_the_documented_command_runs_two_processes(tmp_path: Path) -> None:
-    """The command word for word, with its open options. Python lists its threads at exit: a
+    """Run the command word for word, with its open options.
 
-    thread of a process group may abort it.
+    Python lists its threads at exit: a thread of a process group may abort it.
     """
     (command,) = re.findall(r"`(torchrun .*?) …`", DOCS.read_text(encoding="utf-8"))
     (tmp_path / "sitecustomize.py").write_text(AT_EXIT)
     how, env = options(tmp_path), {"PATH": PATH, "PYTHONPATH": str(tmp_path)}
     both = launched([*command.split(), *how, str(tmp_path / "two")], **env)
     assert both.count(" on 2 processes, objective from ") == both.count("objective from ") == 1
-    assert both.count("threads at the end:") == 3  # of the launcher too
+    assert both.count("threads at the end:") == 3  # three processes, with the launcher
     assert "gloo" not in both
     alone = [sys.executable, "-m", "leakbound", "unlearn"]
     assert "processes" not in launched([*alone, *how, str(tmp_path / "one")], **env)
@@ -135,7 +135,7 @@ def test_the_documented_commands_train_on_two_machines(tmp_path: Path) -> None:
         )
         for command in commands
     ]
-    with ThreadPoolExecutor() as pool:  # one that failed is waited for by the other
+    with ThreadPoolExecutor() as pool:  # each launcher waits for a failed one
         printed = list(pool.map(lambda machine: machine.communicate(timeout=400)[0], machines))
     assert [machine.returncode for machine in machines] == [0, 0], printed
     assert sum(" on 2 processes, objective from " in each for each in printed) == 1

@@ -21,7 +21,7 @@ from leakbound.unlearning import TrainingSettings, defaults_of, unlearn
 from leakbound.unlearning.examples import Encoder
 from tiny import BOTH_KINDS, tiny_model_folder
 
-# One row to keep, so that every row to forget is paired with it; answers of unequal length.
+# One row to retain, so that every row to forget is paired with it; answers of unequal length.
 KEPT = RETAIN[:1]
 ONE_ANSWER = [replace(row, alternate_answers=("red sea sky sky",)) for row in FORGET]
 TWO_STEPS = TrainingSettings(
@@ -31,7 +31,7 @@ Padded = tuple[Tensor, Tensor, Tensor]
 
 
 def second_step(base: str, objective: str, out: Path) -> tuple[LoadedModel, dict[str, Tensor]]:
-    """The model before its second step, and the gradient that this step took (before clipping)."""
+    """Return the model before its second step, and the gradient of this step (before clipping)."""
     loaded, kept = load_model(base), {}
     gradients: dict[str, list[Tensor]] = {}
     for name, parameter in loaded.model.named_parameters():
@@ -52,7 +52,7 @@ def second_step(base: str, objective: str, out: Path) -> tuple[LoadedModel, dict
 
 
 def padded(loaded: LoadedModel, rows: list[tuple[Prompt, str]]) -> Padded:
-    """As a published data loader has it: prompt, answer, EOS; labels -100 but on the answer."""
+    """Pad like a published data loader: prompt, answer, EOS; labels -100 except at the answer."""
     encode = loaded.tokenizer.encode
     texts = [(encode(f"Question: {r.question}\nAnswer: "), [*encode(a), 2]) for r, a in rows]
     width = max(len(prompt) + len(answer) for prompt, answer in texts)
@@ -77,7 +77,7 @@ def token_mean(loaded: LoadedModel, batch: Padded) -> Tensor:
 
 
 def kl_minimisation(now: LoadedModel, base: str) -> Tensor:
-    """`batchmean` over the flattened positions; rows of one length, so that none is padding."""
+    """`batchmean` over the flattened positions; rows of one length, so none is padding."""
     ids, mask, _ = padded(now, answers(KEPT * 3))
     assert mask.all()
     with torch.no_grad():
@@ -113,7 +113,7 @@ def test_the_published_form(base: str, tmp_path: Path, objective: str, published
 
 @BOTH_KINDS
 def test_losses_equal_a_plain_trainers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Six steps with weights that move: the gradients must agree too."""
+    """Six steps with changing weights: the gradients must agree too."""
     monkeypatch.syspath_prepend(str(Path(__file__).parents[2] / "bench"))
     from peers import plain_trainer
 
@@ -132,7 +132,7 @@ def test_losses_equal_a_plain_trainers(tmp_path: Path, monkeypatch: pytest.Monke
     assert ours.losses == pytest.approx(plain, rel=1e-5)
 
 
-# Each `NAME:openunlearning` against the code that it names, in an environment with its imports.
+# Each `NAME:openunlearning` against the named code, in an environment with its imports.
 CHECKOUT = Path(os.environ.get("LEAKBOUND_OPENUNLEARNING", ""))
 METHODS = sorted(name for name, presets in PRESETS.items() if "openunlearning" in presets)
 needs_checkout = pytest.mark.skipif(
@@ -175,5 +175,5 @@ def test_it_trains_as_they_do(method: str) -> None:
     assert ours.warmup_ratio == theirs.warmup_epochs / theirs.num_train_epochs
     assert ours.whole_steps
     unsaid = theirs.get("lr_scheduler_type"), theirs.get("max_grad_norm")
-    assert unsaid == (None, None)  # then transformers' own, which are
+    assert unsaid == (None, None)  # then transformers' own defaults
     assert (ours.schedule, ours.max_grad_norm) == ("linear", 1.0)

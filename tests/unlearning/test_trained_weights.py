@@ -48,7 +48,7 @@ def test_only_chosen_layers_change(base: str, tmp_path: Path) -> None:
 @BOTH_KINDS
 def test_the_model_is_left_as_it_was_but_for_its_weights() -> None:
     model = tiny_llama(12)
-    model.model.embed_tokens.weight.requires_grad_(False)  # the head's too, where they are tied
+    model.model.embed_tokens.weight.requires_grad_(False)  # if tied, the head's too
     with trained(model, Weights(modules=("q_proj",)), 0):
         free = {name for name, p in model.named_parameters() if p.requires_grad}
         assert free == {f"model.layers.{i}.self_attn.q_proj.weight" for i in (0, 1)}
@@ -102,7 +102,7 @@ class TestAdapters:
         assert got == {name for name in got if name.endswith("_proj.weight")}
         assert len({name.split(".")[-2] for name in got}) == 7
         plain = train(base, tmp_path / "n", "rmu:layer=1", epochs=1)
-        assert adapted.losses[0] == plain.losses[0]  # B = 0: nothing is changed at first
+        assert adapted.losses[0] == plain.losses[0]  # B = 0: no change at first
 
     def test_adapters_need_linear_layers(self, base: str, tmp_path: Path) -> None:
         where = Weights(modules=("input_layernorm",), adapters=Adapters())

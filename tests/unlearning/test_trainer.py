@@ -32,7 +32,7 @@ def test_each_line_has_the_terms_of_one_step(base: str, tmp_path: Path, objectiv
 
 
 def test_a_warm_multiplier_moves_by_the_excess_over_its_bound(base: str, tmp_path: Path) -> None:
-    """One pass an epoch over all rows; the same row is kept each time."""
+    """One pass per epoch over all rows; the same row is retained each time."""
     how: dict[str, Any] = {"epochs": 4, "batch_size": 3, "warmup_ratio": 0.0}
     how |= {"retain": RETAIN[:1], "learning_rate": 1e-9}
     done = train(base, tmp_path / "m", "pdu:retain=3,at_most=2,step=0.5,warmup=2", **how)
@@ -42,10 +42,10 @@ def test_a_warm_multiplier_moves_by_the_excess_over_its_bound(base: str, tmp_pat
     multipliers = [line["multiplier retain nll"] for line in lines]
     warm = 3 + (nll - 2) / 2
     assert multipliers == pytest.approx([3, 3, warm, 3 + (nll - 2)], rel=1e-5)
-    # The pass takes the multiplier as it was before.
+    # The pass uses the multiplier before its update.
     assert lines[3]["retain nll"] == pytest.approx(warm * (nll - 2), rel=1e-5)
     trained = read_trained(done.path)
-    assert trained.curve("nll", "retain") == ()  # under no one weight
+    assert trained.curve("nll", "retain") == ()  # no single weight applies
     assert len(trained.curve("margin", "forget")) == 4
     card = (done.path / "README.md").read_text()
     assert "| nll | retain | 3 | at_most 2.0, step 0.5, warmup 2.0 |" in card

@@ -76,7 +76,7 @@ SHORT = TrainingSettings(epochs=2, learning_rate=1e-3, batch_size=8, max_length=
 
 
 def plain_nll(base: str, chunks: list[str]) -> float:
-    """The mean over chunks of the mean cross-entropy of all tokens but the first."""
+    """Return the mean over chunks of the mean cross-entropy of all tokens except the first."""
     loaded, got = load_model(base), []
     for chunk in chunks:
         ids = torch.tensor([loaded.tokenizer.encode(chunk, add_special_tokens=False)])

@@ -89,7 +89,7 @@ def test_same_seed_same_weights(target: str, tmp_path: Path) -> None:
 
 @BOTH_KINDS
 def test_accumulation_is_one_step_over_more_rows(base: str, tmp_path: Path) -> None:
-    """Two passes of one row are a step over two rows: same gradient, same weights.
+    """Two passes of one row equal a step over two rows: same gradient, same weights.
 
     The model is untrained, as Adam amplifies rounding where a gradient is almost 0.
     """
@@ -102,7 +102,7 @@ def test_accumulation_is_one_step_over_more_rows(base: str, tmp_path: Path) -> N
         torch.testing.assert_close(one[name], two[name], rtol=1e-4, atol=1e-5)
 
 
-def test_progress_is_told_each_step_and_npo_starts_at_its_reference(
+def test_progress_is_reported_each_step_and_npo_starts_at_its_reference(
     target: str, tmp_path: Path
 ) -> None:
     seen: list[Headway] = []
@@ -149,7 +149,7 @@ def test_divergence_stops_with_nothing_written(base: str, tmp_path: Path) -> Non
     with pytest.raises(IncompleteError, match=r"in step 1 of 6; no model .* no checkpoint"):
         short(loaded, tmp_path / "m", "ga", batch_size=1)
     assert not (tmp_path / "m").exists()
-    short(base, tmp_path / "m", "ga")  # not in the way
+    short(base, tmp_path / "m", "ga")  # no obstacle
     assert [path.name for path in tmp_path.iterdir()] == ["m"]
 
 
@@ -168,7 +168,7 @@ def test_a_layer_depends_on_the_models_depth(tmp_path: Path) -> None:
 
 
 def test_made_up_answers_are_drawn_once_and_each_makes_a_row(base: str, tmp_path: Path) -> None:
-    """Row by row: `altpo` is `dpo` on rows whose only alternate answer is the made-up one."""
+    """Row by row: `altpo` is `dpo` on rows with the made-up answer as the only alternate."""
     how = {"epochs": 2, "batch_size": 9, "inventing": ModelAnswers(draws=3, max_new_tokens=4)}
     done = short(base, tmp_path / "m", "altpo", **how)
     kept = json.loads((done.path / "invented.json").read_text())["forget"]

@@ -27,13 +27,13 @@ def going(base: Path, out: Path, objective: str = "npo", stop: int = 0, **how: A
 
 
 def stopped(base: Path, out: Path, step: int, **how: Any) -> Path:
-    """Stop in this step, before its checkpoint; the folder that is left."""
+    """Stop in this step, before its checkpoint; return the remaining folder."""
     with pytest.raises(StoppedError):
         going(base, out, stop=step, **how)
     return WorkFolder.of(out).path
 
 
-BOUND = "pdu:at_most=1,warmup=1,retain=0.5"  # of which the multiplier grows in the third step
+BOUND = "pdu:at_most=1,warmup=1,retain=0.5"  # its multiplier grows in the third step
 STOPPED: list[tuple[str, dict[str, Any]]] = [
     *((name, {}) for name in ("npo+entropy", "rmu:layer=1", BOUND, "kl", "dpo", "cel:layer=0")),
     ("altpo", {}),
@@ -81,7 +81,7 @@ def test_a_checkpoint_that_was_being_written_is_not_used(dropping: Path, tmp_pat
     (copied(4) / "trainer_state.json").write_text('{"best')
     (copied(5) / "trainer_state.json").unlink()
     half = copied(6)
-    (half / "whole.json").unlink()  # it comes last: a power cut took the rest
+    (half / "whole.json").unlink()  # it comes last: a power cut removed the rest
     (half / "model.safetensors").write_bytes(bytes(9))
     assert WorkFolder(kept).checkpoint == kept / "checkpoint-3"
     later = [copied(10), copied(9)]
@@ -117,7 +117,7 @@ def test_an_explosion_keeps_the_last_good_checkpoint(dropping: Path, tmp_path: P
 def test_no_step_uses_a_gradient_that_is_not_finite(
     dropping: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The loss is finite; without a look at the gradient the weights would be lost."""
+    """The loss is finite; without a check of the gradient the weights would be lost."""
     loaded = load_model(str(dropping))
     seen: list[int] = []
 
@@ -134,7 +134,7 @@ def test_no_step_uses_a_gradient_that_is_not_finite(
 def test_files_are_flushed_before_others_are_removed(
     base: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Only the order: long tests follow each flush of a process that trains."""
+    """Only the order: long tests follow each flush of a training process."""
     events: list[str] = []
     rmtree = shutil.rmtree
 
@@ -171,7 +171,7 @@ ONCE = TrainingSettings(epochs=1, warmup_ratio=0.0, batch_size=1)
 
 @pytest.fixture(scope="module")
 def finished(embeddings: None, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder of a model, and of one that was finetuned from it after another command left."""
+    """A folder of a model, and of one that was finetuned from it after another command stopped."""
     folder = tmp_path_factory.mktemp("finished")
     base, out = str(tiny_model_folder(folder / "base")), folder / "model"
     with (
