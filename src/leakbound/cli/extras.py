@@ -41,7 +41,7 @@ def demo(options: Parsed) -> None:
         say(prose(f"• {sentence}"))
     say(f"report: {made.report}")
     last = made.runs["NPO + entropy"].path
-    say(f"try: leakbound certify {last} --scorer {SCORER} --max-leak 0.005")
+    say(f"try: leakbound certify {last} --scorer {SCORER} --max-leak 0.003")
 
 
 @opt.command

@@ -6,7 +6,8 @@ result further (`NPO + entropy`). All four are then evaluated on every forget qu
 is stopped, the same call resumes.
 
 Entropy optimisation starts after NPO: if a true answer is still among the likeliest answers, a
-lower entropy makes it likelier. In a trial that started both together, some questions still leaked.
+lower entropy makes it likelier. So the second phase also has a smaller beta, which lowers true
+answers further. In a trial that started both together, some questions still leaked.
 In a trial whose second phase used entropy without NPO, a true answer returned with probability .99
 on some processors, because their rounding errors led to other weights.
 """
@@ -41,7 +42,7 @@ BENCHMARK = "fictitious"
 FOLDERS = {"full": "full", "NPO": "npo", "NPO + entropy": "npo-entropy", "control": "control"}
 LABELS = tuple(FOLDERS)
 NPO = "npo:beta=1.5,retain=5"
-ENTROPY = "npo:beta=1.5,retain=5+entropy:forget=0.5,retain=-0.1"
+ENTROPY = "npo:beta=0.5,retain=5+entropy:forget=0.5,retain=-0.1"
 LEARN = TrainingSettings(epochs=40, learning_rate=3e-3, batch_size=16)
 RECALL = "rouge-l-recall"
 RETAINED = "retain_rouge_l_recall"
@@ -222,8 +223,8 @@ class Finding:
             f"forget questions; before NPO, at {self.greedy_leaks['full']}."
         )
         entropy = (
-            "Entropy optimisation lowers the estimated leak probability of the worst question from "
-            f"{number(npo)} to {number(mixed)}."
+            f"Entropy optimisation {'lowers' if mixed < npo else 'does not lower'} the estimated "
+            f"leak probability of the worst question: {number(npo)} before, {number(mixed)} after."
         )
         retain = (
             f"NPO keeps {share(kept['NPO'])} of the ROUGE-L recall on the retain set; NPO + "
