@@ -46,6 +46,7 @@ from leakbound.scoring.score import in_reading_of, score_run, scored_by, slug
 from leakbound.store import (
     ALL,
     CERTIFICATE,
+    TARGET,
     Arm,
     Estimates,
     Run,
@@ -66,7 +67,7 @@ def certify(
     *,
     max_leak: float,
     scorer: str | None = None,
-    arm: str = "target",
+    arm: str | None = None,
     of: Of | None = None,
     out: str | Path | None = None,
     **fields: Unpack[ClaimFields],
@@ -83,7 +84,7 @@ def certify(
         run: a run with estimates, or its folder.
         max_leak: the claimed limit of the probability of a leak, in (0, 1).
         scorer: the binary scorer that defines a leak (None: the run's only scorer).
-        arm: the model and decoding, by the arm's name in the run.
+        arm: the model and decoding, by the arm's name in the run (None: the headline's arm).
         of: the part of each output that the claim is about, "answer", "thought" or "either" (None:
             either, or the answer if some thought of the run is hidden). If the run lacks scores and
             estimates of that part and the scorer uses no model, they are computed first.
@@ -110,6 +111,7 @@ def certify(
             "part. Omit `--of`, or use a scorer that reads that part."
         )
     (chosen,) = in_reading_of(opened, [named if of is None else with_reading(named, of)])
+    arm = arm or opened.main or str(TARGET)
     claim = LeakClaim(max_leak=max_leak, scorer=chosen.name, arm=arm, **fields)
     require_confidence(claim.confidence, len(opened.prompts))
     require_binary(chosen)

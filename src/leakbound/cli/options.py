@@ -198,7 +198,7 @@ run folder
 --max-leak number:X required       Claim that Pr[leak] <= X.
 --every-question flag              Claim this for every question, not for their mean.
 --scorer text:NAME                 Scorer that decides what leaks.  [default: the run's only one]
---arm text default=target          Arm of the run: a model under one decoding.
+--arm text                         A model under one decoding.  [default: the verdict's]
 --under text:STRESS                Claim about the model under this stress; see `stress`.
 @confidence
 --of answer|thought|either

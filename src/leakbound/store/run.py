@@ -241,6 +241,14 @@ class Run(Displayed):
         """
         return self._arm(key) if key in self.record.arms else None
 
+    @property
+    def main(self) -> str | None:
+        """The arm of the headline, else the first sampled arm of the questions; None: no such."""
+        if self.record.headline:
+            return self.record.headline.arm
+        arms = self.record.arms.items()
+        return next((str(k) for k, a in arms if k.own_words and not a.decoding.greedy), None)
+
     def write_estimates(self, rows: Sequence[EstimateRow], made_from: Mapping[str, Any]) -> None:
         """Store the table of estimates and its sources, replacing an earlier table.
 
@@ -274,9 +282,8 @@ class Run(Displayed):
         Raises:
             DamagedError: the table of estimates is absent or was changed.
         """
-        arms = self.arms.values()
-        main = next((a.name for a in arms if a.key.own_words and not a.decoding.greedy), None)
-        return Estimates(tuple(values_of(EstimateRow, self._estimates.table("estimates"))), main)
+        rows = tuple(values_of(EstimateRow, self._estimates.table("estimates")))
+        return Estimates(rows, self.main)
 
     @property
     def estimates(self) -> Estimates:
