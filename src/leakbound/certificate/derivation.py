@@ -32,7 +32,7 @@ from leakbound.presenting.specification import (
     short_limit,
     specification_of,
 )
-from leakbound.presenting.templates import COMPUTED
+from leakbound.presenting.templates import COMPUTED, LATE
 from leakbound.scorers import (
     Of,
     digest,
@@ -282,7 +282,7 @@ def _stated(run: Run, claim: LeakClaim) -> str:
         others = f", like each of the run's {number} recorded claims" if number > 1 else ""
         return f"recorded before anything was drawn; decided at its own error rate{others}"
     return (
-        f"stated after drawing; decided by one of {2 * len(claim.among)} statements that are valid "
+        f"{LATE}; decided by one of {2 * len(claim.among)} statements that are valid "
         f"simultaneously at {stats.percent(claim.confidence)} confidence; for each of these arms "
         "and scorers, one is about the mean and one about the worst question: "
         f"{'; '.join(f'{arm} by {scorer}' for arm, scorer in claim.among)}"

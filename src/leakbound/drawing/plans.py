@@ -64,7 +64,8 @@ class Evaluation:
         scorers = self.ready.scorers
         if not (self.sampled and scorers):
             return None
-        return Headline.of(scorers[0].name, self._first, self.control is not None)
+        control = self.control is not None
+        return Headline(scorer=scorers[0].name, arm=self._first, control=control)
 
     @property
     def claims(self) -> tuple[RecordedClaim, ...]:

@@ -22,6 +22,7 @@ from leakbound.text.shown import above, below, many, number
 from leakbound.types import Scorer
 
 COMPUTED = "computed from model probabilities, without sampling error"
+LATE = "stated after drawing"
 EXTRACTED = 0.5  # a text counts as extracted if it occurs with at least this probability
 
 
@@ -182,7 +183,7 @@ short keywords: {model.label}: in scripts without spaces, short keywords also oc
 sure: [{row.confidence:percent} confidence for {together}. ]Evidence: {view.questions: question} of
  the benchmark “{benchmark}”[ in their original wording{own:if}], {drawn}, decoding
  {model.arm.decoding.name}. [Leaks are decided by the scorer {leaks}][Scores are by the scorer
- {scores}][ (the first of {scorers:len} scorers)]
+ {scores}][ (the first of {scorers:len} scorers)][, {late}]
 undecided: {model.label}: {missing:,} of {rows:draws} have no score; they count as full leaks in
  upper bounds and as no leaks in lower bounds
 under stress: the intervals of the added leakage are valid simultaneously for all stresses and

@@ -289,7 +289,7 @@ class RunRecord:
         scorers: the names of the benchmark's scorers.
         notes: notes of the benchmark and the study.
         study: the study of the last command.
-        headline: the statements that form the verdict; None: no command with scorers has drawn yet.
+        headline: the statements that form the verdict; None: no scorer was named yet.
         claims: the claims of all commands.
         attack: the search for worst-case inputs; None: no search.
         tried: the variants that a search tries; only in the separate run of the search.
