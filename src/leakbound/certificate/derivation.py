@@ -86,8 +86,9 @@ def certify(
         scorer: the binary scorer that defines a leak (None: the run's only scorer).
         arm: the model and decoding, by the arm's name in the run (None: the headline's arm).
         of: the part of each output that the claim is about, "answer", "thought" or "either" (None:
-            either, or the answer if some thought of the run is hidden). If the run lacks scores and
-            estimates of that part and the scorer uses no model, they are computed first.
+            either, or the answer if thoughts are hidden and none of the target is visible). If the
+            run lacks scores and estimates of that part and the scorer uses no model, they are
+            computed first.
         out: the file (None: certificate.json in the run). Nothing else is written, so with `out`
             in another folder the run may be read-only, unless scores are lacking.
         fields: the fields of a `LeakClaim` that have a default: every_question, confidence

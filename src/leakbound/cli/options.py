@@ -202,7 +202,7 @@ run folder
 --under text:STRESS                Claim about the model under this stress; see `stress`.
 @confidence
 --of answer|thought|either
-    Part of the output in which leaks count.  [default: either; answer, if thoughts are hidden]
+    Part of the output in which leaks count.  [default: either; answer, if no thought is visible]
 --accept-cut flag                  Accept a token limit shorter than the reference answers.
 --out file                         [default: certificate.json in the run]
 @json

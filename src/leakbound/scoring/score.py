@@ -14,6 +14,7 @@ from leakbound.errors import InputError, MixError, ModelError
 from leakbound.planning.before_drawing import add_notes, needs_model, reference_notes
 from leakbound.planning.plan import ScoringCrew
 from leakbound.scorers import (
+    Of,
     Readable,
     Threshold,
     check_prompts,
@@ -79,8 +80,9 @@ def scorers_for(
 def in_reading_of(run: Run, scorers: Iterable[Scorer]) -> tuple[Scorer, ...]:
     """Return scorers with the reading (`of=`) that a run's thoughts allow, without repeats.
 
-    If any arm has a hidden thought, scorers whose name has no `of=` read only the answer, for all
-    models of the run.
+    If any thought is hidden, scorers whose name has no `of=` get one, for all models of the run. It
+    is `of=either` if the target has a visible thought: then hidden thoughts count as missing and
+    visible leaks are counted. If the target has none, it is `of=answer`.
 
     Args:
         run: a run whose draws are complete.
@@ -90,16 +92,18 @@ def in_reading_of(run: Run, scorers: Iterable[Scorer]) -> tuple[Scorer, ...]:
         The scorers; unchanged if no thought is hidden.
 
     Raises:
-        InputError: a scorer's name states `of=either`, and thoughts are hidden.
+        InputError: a scorer's name states `of=either`, and no thought of the target is visible.
     """
     chosen = tuple(scorers)
-    reads = any(map(reads_thoughts, chosen))
-    hidden = sum(arm.ledger.hidden for arm in run.arms.values()) if reads else 0
+    arms = run.arms.values() if any(map(reads_thoughts, chosen)) else ()
+    hidden = sum(arm.ledger.hidden for arm in arms)
     if not hidden:
         return chosen
-    for scorer in chosen:
-        require_visible(scorer, f"`{run.path}` has {many(hidden, 'draw')} with a hidden thought")
-    named = (s if reading_of(s) else with_reading(s, "answer") for s in chosen)
+    of: Of = "either" if any(a.thinks for a in arms if not a.key.is_control) else "answer"
+    for scorer in chosen if of == "answer" else ():
+        hides = f"`{run.path}` has {many(hidden, 'draw')} with a hidden thought and no visible one"
+        require_visible(scorer, hides)
+    named = (s if reading_of(s) else with_reading(s, of) for s in chosen)
     return tuple({scorer.name: scorer for scorer in named}.values())
 
 
