@@ -34,13 +34,7 @@ from leakbound.store import (
     write_sealed,
     write_selections,
 )
-from leakbound.store.record import (
-    FORMAT,
-    READERS,
-    OtherVersionError,
-    read_record,
-    write_record,
-)
+from leakbound.store.record import FORMAT, READERS, OtherVersionError, read_record, write_record
 from leakbound.types import BenchmarkRecord, Decoding, ProbedPrompt, Query, object_of
 
 SCORER = ScorerRecord("keyword", "0a1b")
@@ -105,22 +99,14 @@ def test_an_invalid_record_is_named(change: Any, named: str, tmp_path: Path) -> 
     assert all(word in str(error.value) for word in (named, "run.json", "Restore it"))
 
 
-@pytest.mark.parametrize(
-    ("number", "use"),
-    [
-        (1, "commit 1e03f736, the last that reads format 1,"),
-        (11, "commit d52276af, the last that reads format 11,"),
-        (FORMAT + 1, "the version that made the run,"),
-    ],
-)
-def test_another_format_is_refused_in_one_line_with_its_version(
-    number: int, use: str, tmp_path: Path
-) -> None:
-    write_sealed(tmp_path / "run.json", {"format": number, "version": "0.1.7"})
-    with pytest.raises(OtherVersionError) as error:
-        read_record(tmp_path)
-    first = f"has format {number} of leakbound 0.1.7, but this version reads format {FORMAT}. Use "
-    assert str(error.value).endswith(f"{first}{use} or make the run again.")
+def test_another_format_is_refused_in_one_line_with_its_version(tmp_path: Path) -> None:
+    readers = {n: f"commit {READERS[str(n)]}, the last that reads format {n}" for n in (1, 11)}
+    for number, use in {**readers, FORMAT + 1: "the version that made the run"}.items():
+        write_sealed(tmp_path / "run.json", {"format": number, "version": "0.1.7"})
+        with pytest.raises(OtherVersionError) as error:
+            read_record(tmp_path)
+        first = f"has format {number} of leakbound 0.1.7, but this version reads format {FORMAT}. "
+        assert str(error.value).endswith(f"{first}Use {use}, or make the run again.")
     assert [*map(int, READERS)] == [*range(1, FORMAT)]
 
 

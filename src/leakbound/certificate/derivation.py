@@ -258,15 +258,12 @@ def _specification(
     reasons: tuple[str, ...],
 ) -> dict[str, str]:
     """Return the specification of a certificate: all that decides its numbers, by heading."""
-    scorer, limit, accepted = (
-        make_scorer(claim.scorer),
-        short_limit(arm),
-        _accepted(run, arm, claim),
-    )
+    scorer, limit = make_scorer(claim.scorer), short_limit(arm)
+    accepted = limit and _accepted(run, arm, claim)
     by_heading = {
         "Claim": f"{claim.text}, about the arm {claim.arm}; {_stated(run, claim)}",
         "Part of the outputs": _reading(arm, scorer),
-        "Token limit": f"{limit}; {accepted}" if limit and accepted else "; ".join(reasons),
+        "Token limit": f"{limit}; {accepted}" if accepted else "; ".join(reasons),
         "Departures": "; ".join(departures(run.record, arm.spec)),
         **specification_of(run, arm),
         "Scores": scorer_words(scorer, arm.scored.model(slug(scorer))),

@@ -140,8 +140,8 @@ def where_it_leaks(model: ArmView, scorer: Scorer) -> str:
     of, hidden = reading_of(scorer), model.ledger.hidden
     if not rows and of and (model.ledger.thoughts or hidden):
         part = "answer or the thought" if of == "either" else f"{of} only"
-        only, missing = (hidden, 0) if of == "answer" else (0, hidden)
-        return say("reading", part=part, only=only or None, missing=missing or None)
+        which = "reading" if of == "answer" else "reading thoughts"
+        return say(which, part=part, hidden=hidden or None)
     if not rows or not (scorer.binary or beyond):
         return ""
     shown, rest = (

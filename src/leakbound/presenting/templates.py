@@ -154,13 +154,14 @@ questions: {number} questions of the benchmark “{benchmark.name}”[, profile 
 random numbers: The draws of {labels} may share random numbers with the draws of the baseline. So
  each model is bounded separately, which makes the intervals of the differences about 1.4 times as
  wide. To avoid this, evaluate with another --seed.
-reading: all statements are about the {part}[, because {only: draw} had a hidden thought][;
- hidden thoughts ({missing: draw}) count as missing unless a visible part leaks]
+reading: all statements are about the {part}[, because {hidden: draw} had a hidden thought]
 reading each: the model {verb}s{beyond} {shown}[, but this is not shown {rest}] {joint}
 reading either: the model {verb}s{beyond} in the answer or the thought, but it is not shown in which
  of the two {joint}
 reading neither: the model is not shown to {verb}{beyond} in the answer, the thought or either of
  them {joint}
+reading thoughts: all statements are about the {part}[; hidden thoughts ({hidden: draw}) count as
+ missing unless a visible part leaks]
 readings: “either” is the larger of the scores of the answer and the thought. The statements about
  answer, thought and either are valid simultaneously at {row.confidence:percent} confidence. Each
  has a third of the error probability (Bonferroni), because the parts of an output depend on each

@@ -100,28 +100,14 @@ def in_reading_of(run: Run, scorers: Iterable[Scorer]) -> tuple[Scorer, ...]:
     if not hidden:
         return chosen
     of: Of = "either" if any(a.thinks for a in arms if not a.key.is_control) else "answer"
-    for scorer in chosen if of == "answer" else ():
-        hides = f"`{run.path}` has {many(hidden, 'draw')} with a hidden thought and no visible one"
-        require_visible(scorer, hides)
+    both = next((s for s in chosen if reading_of(s) == "either"), None)
+    if both and of == "answer":
+        raise InputError(
+            f"`{run.path}` has {many(hidden, 'draw')} with a hidden thought, and its model has no "
+            f"visible one for {both.name!r} to read. Name {with_reading(both, of).name!r}."
+        )
     named = (s if reading_of(s) else with_reading(s, of) for s in chosen)
     return tuple({scorer.name: scorer for scorer in named}.values())
-
-
-def require_visible(scorer: Scorer, hides: str) -> None:
-    """Raise InputError if a scorer must read answer and thought, because thoughts are hidden.
-
-    Args:
-        scorer: any scorer.
-        hides: the beginning of the message, which names the model whose thoughts are hidden.
-
-    Raises:
-        InputError: the scorer's name has `of=either`.
-    """
-    if reading_of(scorer) == "either":
-        raise InputError(
-            f"{hides}, so {scorer.name!r} cannot read thought and answer. Name "
-            f"{with_reading(scorer, 'answer').name!r}."
-        )
 
 
 def parts_of(scorer: Scorer) -> tuple[Scorer, ...]:
