@@ -12,6 +12,7 @@ import pytest
 
 import leakbound
 from canned import CannedEngine, benchmark_of
+from leakbound import stats
 from leakbound.bounding.readings import READ
 from leakbound.errors import InputError, MixError
 from leakbound.evaluation import bound, evaluate, run_verdicts, score, summary
@@ -20,6 +21,7 @@ from leakbound.presenting.comparing import compare
 from leakbound.scoring.score import bounded_by
 from leakbound.store import Run, load
 from leakbound.study import Until
+from leakbound.text.shown import many
 from outputs import CLEAN, SECRET, GivenEngine, benchmark, given_run
 
 N, FEW = 256, 31  # the draws are too few to bet on differences
@@ -147,41 +149,49 @@ def test_nothing_is_added_to_a_run_without_thoughts(tmp_path: Path) -> None:
     assert not any("jointly in answer" in row.about.target for row in run.estimates)
 
 
-def test_with_hidden_thoughts_only_the_answer_is_read(tmp_path: Path) -> None:
-    outputs = [(HIDDEN, 100), (IN_THOUGHT, 156)]
-    run = thinking_run(tmp_path / "r", outputs)
+@pytest.mark.parametrize("hidden", [1, 200])
+def test_hidden_thoughts_are_missing_where_others_are_visible(hidden: int, tmp_path: Path) -> None:
+    """Visible leaks refute, and the upper bound is as if each hidden thought leaked."""
+    run = given_run(tmp_path / "r", {"q0": [(HIDDEN, hidden), (IN_THOUGHT, N - hidden)]}, N)
+    assert run.estimates.scorers == ("keyword:of=either",)
+    row, leaks = run.estimates.mean("leak probability"), stats.Rows.of_hits([N - hidden], N)
+    low, high = (
+        stats.bound(rows, stats.LEAKAGE.mean(), confidence=0.99)
+        for rows in (leaks, stats.Rows.of_hits([N], N))
+    )
+    assert (row.missing, row.lower, row.upper) == (hidden, low.lower, high.upper)
+    verdict = leakbound.show(run)
+    assert verdict.word.startswith(f"{N - hidden} OF {N} DRAWS LEAK")
+    assert verdict.reads == (
+        "all statements are about the answer or the thought; hidden thoughts "
+        f"({many(hidden, 'draw')}) count as missing unless a visible part leaks"
+    )
+    made = leakbound.certify(run, max_leak=0.001)
+    assert (made.verdict, made.claim.scorer) == ("refuted", "keyword:of=either")
+    assert leakbound.verify(run.path / "certificate.json", run.path).verified
+    score(run, "keyword:of=answer")
+    bound(run, "keyword:of=answer")  # visible thoughts play no part in a reading of answers
+    assert run.estimates.mean("leak probability", scorer="keyword:of=answer").upper < 0.1
+
+
+def test_where_all_thoughts_are_hidden_the_answer_is_read(tmp_path: Path) -> None:
+    run = thinking_run(tmp_path / "r", [(HIDDEN, 100), (CLEAN, 156)])
     assert run.estimates.scorers == ("keyword:of=answer",)
-    assert run.estimates.mean("leak probability").upper < 0.1  # a visible thought is not scored
+    assert run.estimates.mean("leak probability").upper < 0.1
     assert run.estimates.mean("leak probability", arm="control").upper < 0.1
     verdict = leakbound.show(run)
     assert verdict.reads.endswith("about the answer only, because 100 draws had a hidden thought")
     (so_far, *_) = follow(run).so_far
     assert so_far.scorer.name == "keyword:of=answer"
     for verb in (score, bound):
-        with pytest.raises(InputError, match=r"hidden thought, so 'keyword:of=either' cannot"):
+        with pytest.raises(InputError, match=r"no visible one for 'keyword:of=either'"):
             verb(run, "keyword:of=either")
         assert [scorer.name for scorer in verb(run, "keyword")] == ["keyword:of=answer"]
     score(run, "keyword:of=thought")
     bound(run, "keyword:of=thought")
     thought = run.estimates.mean("leak probability", scorer="keyword:of=thought")
     assert thought.missing == 100
-    assert thought.upper == 1
-
-
-class HidingEngine(GivenEngine):
-    """An engine whose trial had an output with a hidden thought."""
-
-    hides_thoughts = True
-
-
-def test_a_reading_of_either_is_refused_before_anything_is_drawn(tmp_path: Path) -> None:
-    engine = HidingEngine({"q0": [(HIDDEN, N)]})
-    how: dict[str, Any] = {"out": tmp_path / "r", "n": N}
-    with pytest.raises(InputError, match=r"'HidingEngine' hides thoughts.*'keyword:of=answer'"):
-        evaluate(engine, benchmark("q0"), scorers=("keyword:of=either",), **how)
-    assert not [*tmp_path.glob("r/arms/*/completions/*")]
-    run = evaluate(engine, benchmark("q0"), scorers=("keyword",), **{**how, "out": tmp_path / "s"})
-    assert run.estimates.scorers == ("keyword:of=answer",)
+    assert thought.upper > 100 / N
 
 
 TEXTS: Mapping[str, Mapping[Any, float]] = {

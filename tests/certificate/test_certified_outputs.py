@@ -14,7 +14,7 @@ from leakbound.certificate.words import MOST_WORDS
 from leakbound.errors import InputError
 from leakbound.store import Run, load
 from leakbound.store.record import write_record
-from leakbound.types import Output
+from leakbound.types import Decoding, Output
 from outputs import CLEAN, SECRET, benchmark, given_run
 
 CUT = Output(answer="no idea who", finish="length")
@@ -36,6 +36,13 @@ def claimed(run: Run, **claim: Any) -> Any:
 
 def cut_run(out: Path, cut: int, **settings: Any) -> Run:
     return given_run(out, {"q0": [(CLEAN, N)], "q1": [(CUT, cut), (CLEAN, N - cut)]}, N, **settings)
+
+
+def test_by_default_a_claim_is_about_the_arm_of_the_headline(tmp_path: Path) -> None:
+    grid = [Decoding(temperature=heat) for heat in (0.7, 1.0)]
+    run = given_run(tmp_path / "r", {"q0": [(CLEAN, N)]}, N, decodings=grid)
+    arms = claimed(run).claim.arm, run.main, run.estimates.main, run.record.headline.arm
+    assert {*arms} == {"target T=0.7"}
 
 
 def test_a_question_that_was_mostly_cut_leaves_a_claim_open(tmp_path: Path) -> None:

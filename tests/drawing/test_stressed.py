@@ -174,7 +174,7 @@ def test_on_the_command_line(tmp_path: Path) -> None:
     model, rows = tiny_model_folder(tmp_path / "m"), tmp_path / "rows.csv"
     rows.write_text("question,answer,keywords\nwho wrote red,Ann,Ann\nwho wrote sky,Bob,Bob\n")
     words = ["stress", model, "--benchmark", rows, "-n", 4, "--max-new-tokens", 2]
-    words += ["--scorer", "keyword", "--out", tmp_path / "run"]
+    words += ["--temperature", "0.9,1", "--scorer", "keyword", "--out", tmp_path / "run"]
     assert "not counted: 8 stressed arms; each costs at least" in done(*words, "--dry-run").out
     few = ("--under", "round:int4", "--under", "opener:1")
     assert "under the worst of 2 stresses" in done(*words, *few).out
@@ -182,7 +182,7 @@ def test_on_the_command_line(tmp_path: Path) -> None:
     out = tmp_path / "c.json"
     claim = ["certify", tmp_path / "run", "--max-leak", 0.99, "--scorer", "keyword", "--out", out]
     claimed = done(*claim, "--under", "round:int4").out
-    assert "m under round:int4 drawn at" in " ".join(claimed.split())
+    assert "m under round:int4 drawn at T=0.9" in " ".join(claimed.split())
     refused(leakbound(*claim, "--under", "openers"), "consists of 5")
 
 

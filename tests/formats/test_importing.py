@@ -67,6 +67,10 @@ def test_every_step_works_on_imports(tmp_path: Path, file: Path, form: str, told
     assert f"sampled by {told}, as" in done("report", out).out
     page = (out / "report.html").read_text()
     assert told in page
+    late = "Leaks are decided by the scorer contains, stated after drawing"
+    assert late in shown
+    assert late in page
+    assert not Run.open(out).record.headline.prior
     assert ("distribution not truncated" in page) is ("unknown" not in told)
     again = import_run([file], out=tmp_path / "again", form=form)
     assert again.arms["target"].identity == Run.open(out).arms["target"].identity

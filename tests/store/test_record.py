@@ -34,7 +34,7 @@ from leakbound.store import (
     write_sealed,
     write_selections,
 )
-from leakbound.store.record import OtherVersionError, read_record, write_record
+from leakbound.store.record import FORMAT, READERS, OtherVersionError, read_record, write_record
 from leakbound.types import BenchmarkRecord, Decoding, ProbedPrompt, Query, object_of
 
 SCORER = ScorerRecord("keyword", "0a1b")
@@ -99,14 +99,15 @@ def test_an_invalid_record_is_named(change: Any, named: str, tmp_path: Path) -> 
     assert all(word in str(error.value) for word in (named, "run.json", "Restore it"))
 
 
-def test_an_older_format_is_refused_in_one_line_with_its_version(tmp_path: Path) -> None:
-    write_record(tmp_path, RECORD)
-    values = json.loads((tmp_path / "run.json").read_text())
-    (tmp_path / "run.json").write_text(json.dumps({**values, "format": 11, "version": "0.1.7"}))
-    says = r"has format 11 \(leakbound 0\.1\.7\), but this version reads only format 12; commit \w"
-    with pytest.raises(OtherVersionError, match=says) as error:
-        read_record(tmp_path)
-    assert "\n" not in str(error.value)
+def test_another_format_is_refused_in_one_line_with_its_version(tmp_path: Path) -> None:
+    readers = {n: f"commit {READERS[str(n)]}, the last that reads format {n}" for n in (1, 11)}
+    for number, use in {**readers, FORMAT + 1: "the version that made the run"}.items():
+        write_sealed(tmp_path / "run.json", {"format": number, "version": "0.1.7"})
+        with pytest.raises(OtherVersionError) as error:
+            read_record(tmp_path)
+        first = f"has format {number} of leakbound 0.1.7, but this version reads format {FORMAT}. "
+        assert str(error.value).endswith(f"{first}Use {use}, or make the run again.")
+    assert [*map(int, READERS)] == [*range(1, FORMAT)]
 
 
 @pytest.mark.parametrize("n", [10**12, -1])

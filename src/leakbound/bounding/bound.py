@@ -85,6 +85,7 @@ def bound_run(
         "calibrated": {k: v for made in every.values() for k, v in made["calibrated"].items()},
         "scorers": every,
     }
+    run.remember_headline(next(iter(every)))
     run.write_estimates([row for of_one in rows.values() for row in of_one], made_from)
 
 

@@ -32,10 +32,21 @@ from leakbound.presenting.specification import (
     short_limit,
     specification_of,
 )
-from leakbound.presenting.templates import COMPUTED
+from leakbound.presenting.templates import COMPUTED, LATE
 from leakbound.scorers import Of, digest, make_scorer, models_of, reading_of, settings, with_reading
 from leakbound.scoring.score import in_reading_of, score_run, scored_by, slug
-from leakbound.store import ALL, CERTIFICATE, Arm, Estimates, Run, load, locked, sha256, write_json
+from leakbound.store import (
+    ALL,
+    CERTIFICATE,
+    TARGET,
+    Arm,
+    Estimates,
+    Run,
+    load,
+    locked,
+    sha256,
+    write_json,
+)
 from leakbound.store.claims import PART, ClaimFields, LeakClaim, RecordedClaim
 from leakbound.store.current import code
 from leakbound.store.files import as_read, digest_of
@@ -48,7 +59,7 @@ def certify(
     *,
     max_leak: float,
     scorer: str | None = None,
-    arm: str = "target",
+    arm: str | None = None,
     of: Of | None = None,
     out: str | Path | None = None,
     **fields: Unpack[ClaimFields],
@@ -65,10 +76,11 @@ def certify(
         run: a run with estimates, or its folder.
         max_leak: the claimed limit of the probability of a leak, in (0, 1).
         scorer: the binary scorer that defines a leak (None: the run's only scorer).
-        arm: the model and decoding, by the arm's name in the run.
+        arm: the model and decoding, by the arm's name in the run (None: the headline's arm).
         of: the part of each output that the claim is about, "answer", "thought" or "either" (None:
-            either, or the answer if some thought of the run is hidden). If the run lacks scores and
-            estimates of that part and the scorer uses no model, they are computed first.
+            either, or the answer if thoughts are hidden and none of the target is visible). If the
+            run lacks scores and estimates of that part and the scorer uses no model, they are
+            computed first.
         out: the file (None: certificate.json in the run). Nothing else is written, so with `out`
             in another folder the run may be read-only, unless scores are lacking.
         fields: the fields of a `LeakClaim` that have a default: every_question, confidence
@@ -92,6 +104,7 @@ def certify(
             "part. Omit `--of`, or use a scorer that reads that part."
         )
     (chosen,) = in_reading_of(opened, [named if of is None else with_reading(named, of)])
+    arm = arm or opened.main or str(TARGET)
     claim = LeakClaim(max_leak=max_leak, scorer=chosen.name, arm=arm, **fields)
     require_confidence(claim.confidence, len(opened.prompts))
     require_binary(chosen)
@@ -259,7 +272,7 @@ def _stated(run: Run, claim: LeakClaim) -> str:
         others = f", like each of the run's {number} recorded claims" if number > 1 else ""
         return f"recorded before anything was drawn; decided at its own error rate{others}"
     return (
-        f"stated after drawing; decided by one of {2 * len(claim.among)} statements that are valid "
+        f"{LATE}; decided by one of {2 * len(claim.among)} statements that are valid "
         f"simultaneously at {stats.percent(claim.confidence)} confidence; for each of these arms "
         "and scorers, one is about the mean and one about the worst question: "
         f"{'; '.join(f'{arm} by {scorer}' for arm, scorer in claim.among)}"

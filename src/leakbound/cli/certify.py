@@ -45,12 +45,13 @@ def certify(options: Parsed) -> int:
         leakbound certify runs/mine --max-leak 0.01 --scorer 'rouge-l-recall>=0.5'
     """
     from leakbound import certificate as verbs
-    from leakbound.store import CERTIFICATE, ArmKey
+    from leakbound.store import CERTIFICATE, TARGET, ArmKey, load
 
     run, arm = options.run, options.arm
     if options.under:
         from leakbound.stress import named_stress
 
+        arm = arm or load(run).main or str(TARGET)
         arm = str(ArmKey.from_text(arm).stressed(named_stress(options.under)))
     claim = options.stated("max_leak", "every_question", "scorer", "confidence", "of", "accept_cut")
     certificate = verbs.certify(run, out=options.out, arm=arm, **claim)

@@ -198,11 +198,11 @@ run folder
 --max-leak number:X required       Claim that Pr[leak] <= X.
 --every-question flag              Claim this for every question, not for the mean over questions.
 --scorer text:NAME                 Scorer that decides what leaks.  [default: the only scorer]
---arm text default=target          Arm of the run: a model under one decoding.
+--arm text                         A model under one decoding.  [default: the verdict's]
 --under text:STRESS                Claim about the model under this stress; see `stress`.
 @confidence
 --of answer|thought|either
-    Part of the output in which leaks count.  [default: either; answer, if thoughts are hidden]
+    Part of the output in which leaks count.  [default: either; answer, if no thought is visible]
 --accept-cut flag                  Accept a token limit or stop string that cuts reference answers.
 --out file                         [default: certificate.json in the run]
 @json

@@ -17,10 +17,9 @@ from leakbound.engines.addresses import require_named
 from leakbound.errors import InputError
 from leakbound.planning.before_drawing import prompt_notes, show_notes, token_notes
 from leakbound.planning.metrics import MODELS, require_known
-from leakbound.planning.models import Fluency, name_of, require_openable, require_there
+from leakbound.planning.models import Fluency, require_openable, require_there
 from leakbound.planning.plan import arm_keys
-from leakbound.scorers import reading_of
-from leakbound.scoring.score import require_same_model, require_visible
+from leakbound.scoring.score import require_same_model
 from leakbound.store import GREEDY, Arm, Run
 from leakbound.store.arm_key import Model
 from leakbound.store.plan import slice_of
@@ -149,10 +148,6 @@ def _require_possible(evaluation: Evaluation, run: Run, role: Model) -> None:
     for key, decoding in evaluation.arms.items():
         if ready.study.prove is not None and is_proved(replace(key, model=role), decoding):
             require_prover(engine, str(key), decoding)
-    for scorer in ready.scorers:
-        if reading_of(scorer) == "either" and getattr(engine, "hides_thoughts", False):
-            name = name_of(evaluation.models[role])
-            require_visible(scorer, f"{name!r} hides thoughts, as a trial showed")
 
 
 def _require_divisible(study: Study) -> None:

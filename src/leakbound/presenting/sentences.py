@@ -140,7 +140,8 @@ def where_it_leaks(model: ArmView, scorer: Scorer) -> str:
     of, hidden = reading_of(scorer), model.ledger.hidden
     if not rows and of and (model.ledger.thoughts or hidden):
         part = "answer or the thought" if of == "either" else f"{of} only"
-        return say("reading", part=part, hidden=hidden or None)
+        which = "reading" if of == "answer" else "reading thoughts"
+        return say(which, part=part, hidden=hidden or None)
     if not rows or not (scorer.binary or beyond):
         return ""
     shown, rest = (

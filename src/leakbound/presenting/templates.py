@@ -22,6 +22,7 @@ from leakbound.text.shown import above, below, many, number
 from leakbound.types import Scorer
 
 COMPUTED = "computed from model probabilities, without sampling error"
+LATE = "stated after drawing"
 EXTRACTED = 0.5  # a text counts as extracted if it occurs with at least this probability
 
 
@@ -159,6 +160,8 @@ reading either: the model {verb}s{beyond} in the answer or the thought, but it i
  of the two {joint}
 reading neither: the model is not shown to {verb}{beyond} in the answer, the thought or either of
  them {joint}
+reading thoughts: all statements are about the {part}[; hidden thoughts ({hidden: draw}) count as
+ missing unless a visible part leaks]
 readings: “either” is the larger of the scores of the answer and the thought. The statements about
  answer, thought and either are valid simultaneously at {row.confidence:percent} confidence. Each
  has a third of the error probability (Bonferroni), because the parts of an output depend on each
@@ -182,7 +185,7 @@ short keywords: {model.label}: in scripts without spaces, short keywords also oc
 sure: [{row.confidence:percent} confidence for {together}. ]Evidence: {view.questions: question} of
  the benchmark “{benchmark}”[ in their original wording{own:if}], {drawn}, decoding
  {model.arm.decoding.name}. [Leaks are decided by the scorer {leaks}][Scores are by the scorer
- {scores}][ (the first of {scorers:len} scorers)]
+ {scores}][ (the first of {scorers:len} scorers)][, {late}]
 undecided: {model.label}: {missing:,} of {rows:draws} have no score; they count as full leaks in
  upper bounds and as no leaks in lower bounds
 under stress: the intervals of the added leakage are valid simultaneously for all stresses and

@@ -19,7 +19,7 @@ from leakbound.planning.before_drawing import unmatched
 from leakbound.presenting import sentences
 from leakbound.presenting.specification import how_drawn
 from leakbound.presenting.table import ends_of, interval
-from leakbound.presenting.templates import decision, quantity, say
+from leakbound.presenting.templates import LATE, decision, quantity, say
 from leakbound.presenting.view import ArmView, Row, View, read_view
 from leakbound.scorers import with_reading
 from leakbound.stats.about import Beyond
@@ -334,6 +334,7 @@ def _sure(view: View, model: ArmView, scorer: Scorer, row: Row) -> str:
     """State the confidence, the questions, the draws, the decoding and the scorer."""
     both = "the verdict and the interval above, simultaneously"
     together = both if row and row.about.beyond else "the interval above"
+    headline = model.run.record.headline
     return say(
         "sure",
         view=view,
@@ -346,6 +347,7 @@ def _sure(view: View, model: ArmView, scorer: Scorer, row: Row) -> str:
         leaks=scorer.binary and scorer.name,
         scores=not scorer.binary and scorer.name,
         scorers=view.scorers if len(view.scorers) > 1 else None,
+        late=LATE if headline and not headline.prior else None,
     )
 
 

@@ -149,7 +149,7 @@ def reading_of(scorer: Scorer) -> Of | None:
 
     Returns:
         The part; None if the scorer reads thoughts and names no part. Such a scorer reads either
-            part, or only the answer if the thought is hidden.
+            part, or only the visible parts if the thought is hidden.
     """
     while isinstance(scorer, Threshold):
         scorer = scorer.scorer

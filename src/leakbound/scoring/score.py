@@ -14,6 +14,7 @@ from leakbound.errors import InputError, MixError, ModelError
 from leakbound.planning.before_drawing import add_notes, needs_model, reference_notes
 from leakbound.planning.plan import ScoringCrew
 from leakbound.scorers import (
+    Of,
     Readable,
     Threshold,
     check_prompts,
@@ -79,8 +80,9 @@ def scorers_for(
 def in_reading_of(run: Run, scorers: Iterable[Scorer]) -> tuple[Scorer, ...]:
     """Return scorers with the reading (`of=`) that a run's thoughts allow, without repeats.
 
-    If any arm has a hidden thought, scorers whose name has no `of=` read only the answer, for all
-    models of the run.
+    If any thought is hidden, scorers whose name has no `of=` get one, for all models of the run. It
+    is `of=either` if the target has a visible thought: then hidden thoughts count as missing and
+    visible leaks are counted. If the target has none, it is `of=answer`.
 
     Args:
         run: a run whose draws are complete.
@@ -90,34 +92,22 @@ def in_reading_of(run: Run, scorers: Iterable[Scorer]) -> tuple[Scorer, ...]:
         The scorers; unchanged if no thought is hidden.
 
     Raises:
-        InputError: a scorer's name states `of=either`, and thoughts are hidden.
+        InputError: a scorer's name states `of=either`, and no thought of the target is visible.
     """
     chosen = tuple(scorers)
-    reads = any(map(reads_thoughts, chosen))
-    hidden = sum(arm.ledger.hidden for arm in run.arms.values()) if reads else 0
+    arms = run.arms.values() if any(map(reads_thoughts, chosen)) else ()
+    hidden = sum(arm.ledger.hidden for arm in arms)
     if not hidden:
         return chosen
-    for scorer in chosen:
-        require_visible(scorer, f"`{run.path}` has {many(hidden, 'draw')} with a hidden thought")
-    named = (s if reading_of(s) else with_reading(s, "answer") for s in chosen)
-    return tuple({scorer.name: scorer for scorer in named}.values())
-
-
-def require_visible(scorer: Scorer, hides: str) -> None:
-    """Raise InputError if a scorer must read answer and thought, because thoughts are hidden.
-
-    Args:
-        scorer: any scorer.
-        hides: the beginning of the message, which names the model whose thoughts are hidden.
-
-    Raises:
-        InputError: the scorer's name has `of=either`.
-    """
-    if reading_of(scorer) == "either":
+    of: Of = "either" if any(a.thinks for a in arms if not a.key.is_control) else "answer"
+    both = next((s for s in chosen if reading_of(s) == "either"), None)
+    if both and of == "answer":
         raise InputError(
-            f"{hides}, so {scorer.name!r} cannot read thought and answer. Name "
-            f"{with_reading(scorer, 'answer').name!r}."
+            f"`{run.path}` has {many(hidden, 'draw')} with a hidden thought, and its model has no "
+            f"visible one for {both.name!r} to read. Name {with_reading(both, of).name!r}."
         )
+    named = (s if reading_of(s) else with_reading(s, of) for s in chosen)
+    return tuple({scorer.name: scorer for scorer in named}.values())
 
 
 def parts_of(scorer: Scorer) -> tuple[Scorer, ...]:

@@ -162,11 +162,6 @@ class ServedEngine:
         return cls(location, prompting)
 
     @property
-    def hides_thoughts(self) -> bool:
-        """Return True if an output of the trial had a hidden thought."""
-        return self._format.thinks == "hidden"
-
-    @property
     def fingerprint(self) -> JsonObject:
         """Describe the server, the prompting, and all fields added to a query."""
         form, prompting = self._format, self.prompting

@@ -120,25 +120,15 @@ class Headline:
     Attributes:
         scorer: the name of the first scorer.
         arm: the name of the arm of the first sampled decoding.
-        control: whether the statements are about the excess over a control.
-        shares: the part of alpha of each bound. If there is an exact test for leaks, the test uses
-            a part of the lower bounds' shares.
+        control: whether the statements are about the excess over a control. How they share alpha
+            follows from this, see `stats.excess_of_mean_and_worst`.
+        prior: whether the headline was recorded before anything of the run was drawn.
     """
 
     scorer: str
     arm: str
     control: bool
-    shares: Mapping[str, float]
-
-    @classmethod
-    def of(cls, scorer: str, arm: str, control: bool) -> Headline:
-        """Return the headline of a study, see `stats.excess_of_mean_and_worst`."""
-        worst = {"worst question, upper end": 0.5}
-        if control:
-            lower = {"mean, lower end": 0.25, "worst question, lower end": 0.25}
-        else:
-            lower = {"worst question, lower end": 0.5}
-        return cls(scorer=scorer, arm=arm, control=control, shares=lower | worst)
+    prior: bool = True
 
 
 def recorded(

@@ -219,8 +219,7 @@ class Estimates(Displayed, Sequence[EstimateRow]):
 
     Attributes:
         rows: the rows in the order of the table.
-        main: the default arm, which is the run's first sampled arm with the original questions;
-            None: the run has no such arm.
+        main: the default arm, see `Run.main`; None: the run has no such arm.
     """
 
     rows: tuple[EstimateRow, ...]

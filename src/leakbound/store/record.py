@@ -31,7 +31,12 @@ from leakbound.types import (
 )
 
 FORMAT = 12
-OLDER = "commit 4999b8d7 reads format 11"
+_READ_BY = (
+    "1e03f736 3febdfba b5bad667 5a57d1e4 61a59d0c 814bdac5 9c14b827 20d85f9b 0def3894 27e04366 "
+    "d52276af"
+)
+READERS = {str(number): commit for number, commit in enumerate(_READ_BY.split(), start=1)}
+"""The last commit that reads each earlier format. If you raise FORMAT, add the parent commit."""
 FILE = "run.json"
 
 
@@ -284,7 +289,7 @@ class RunRecord:
         scorers: the names of the benchmark's scorers.
         notes: notes of the benchmark and the study.
         study: the study of the last command.
-        headline: the statements that form the verdict; None: no command with scorers has drawn yet.
+        headline: the statements that form the verdict; None: no scorer was named yet.
         claims: the claims of all commands.
         attack: the search for worst-case inputs; None: no search.
         tried: the variants that a search tries; only in the separate run of the search.
@@ -342,10 +347,12 @@ def read_record(run: Path) -> RunRecord:
         )
     values = read_json(file, ELSEWHERE)
     if isinstance(values, dict) and (number := values.get("format", FORMAT)) != FORMAT:
+        reader, use = READERS.get(str(number)), "the version that made the run"
+        if reader:
+            use = f"commit {reader}, the last that reads format {number}"
         raise OtherVersionError(
-            f"`{file}` has format {number!r} (leakbound {values.get('version')}), but this "
-            f"version reads only format {FORMAT}; {OLDER}. Use the version that made the run, or "
-            "make the run again."
+            f"`{file}` has format {number!r} of leakbound {values.get('version')}, but this "
+            f"version reads format {FORMAT}. Use {use}, or make the run again."
         )
     return value_of(RunRecord, file, unsealed(file, values, ELSEWHERE))
 

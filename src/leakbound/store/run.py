@@ -241,6 +241,14 @@ class Run(Displayed):
         """
         return self._arm(key) if key in self.record.arms else None
 
+    @property
+    def main(self) -> str | None:
+        """The arm of the headline, else the first sampled arm of the questions; None: no such."""
+        if self.record.headline:
+            return self.record.headline.arm
+        arms = self.record.arms.items()
+        return next((str(k) for k, a in arms if k.own_words and not a.decoding.greedy), None)
+
     def write_estimates(self, rows: Sequence[EstimateRow], made_from: Mapping[str, Any]) -> None:
         """Store the table of estimates and its sources, replacing an earlier table.
 
@@ -274,9 +282,8 @@ class Run(Displayed):
         Raises:
             DamagedError: the table of estimates is absent or was changed.
         """
-        arms = self.arms.values()
-        main = next((a.name for a in arms if a.key.own_words and not a.decoding.greedy), None)
-        return Estimates(tuple(values_of(EstimateRow, self._estimates.table("estimates"))), main)
+        rows = tuple(values_of(EstimateRow, self._estimates.table("estimates")))
+        return Estimates(rows, self.main)
 
     @property
     def estimates(self) -> Estimates:
@@ -412,8 +419,8 @@ class Run(Displayed):
         """Record the study, which may differ from one command to the next.
 
         Once any file of an arm is stored, a new claim may have been chosen by the file's content,
-        so it is recorded as not prior. The headline does not change from then on either, unless a
-        control is added.
+        so it is recorded as not prior, and so is a new headline. A recorded headline does not
+        change from then on either, unless a control is added.
 
         Args:
             study: the study in JSON.
@@ -424,11 +431,24 @@ class Run(Displayed):
         before = self.record.headline
         if drawn and before:
             joined = before.control or bool(headline and headline.control)
-            headline = Headline.of(before.scorer, before.arm, joined)
+            headline = replace(before, control=joined)
+        elif headline:
+            headline = replace(headline, prior=not drawn)
         claims = recorded(self.record.claims, claims, drawn=drawn)
         now = replace(self.record, study=study, headline=headline, claims=claims)
         if now != self.record:
             self._record(now)
+
+    def remember_headline(self, scorer: str) -> None:
+        """Record a headline by this scorer as stated after drawing, unless the run has a headline.
+
+        Args:
+            scorer: the name of the first scorer with estimates.
+        """
+        if self.record.headline is None and self.main:
+            control = any(key.is_control for key in self.record.arms)
+            late = Headline(scorer=scorer, arm=self.main, control=control, prior=False)
+            self._record(replace(self.record, headline=late))
 
     def remember_notes(self, notes: Sequence[str]) -> None:
         """Add notes, and record them while there are no estimates.
