@@ -112,13 +112,11 @@ def draw_arm(
 def _draw_parts(arm: Arm, engine: Generate, meter: Meter, jobs: Iterator[Job]) -> None:
     """Draw every part, store it, then delete its journal."""
     try:
-        with meter.following(engine):
-            for job, drawn in run_jobs(engine, draw_part, jobs):
-                part = arm.parts[job.number]
-                arm.write_part(part, drawn)
-                if not drawn.record.failures:
-                    arm.journal(part).remove()
-                meter.add(part.amount, drawn.record.usage.forwards)
+        for job, drawn in run_jobs(engine, draw_part, jobs, meter):
+            part = arm.parts[job.number]
+            arm.write_part(part, drawn)
+            if not drawn.record.failures:
+                arm.journal(part).remove()
     finally:
         if isinstance(engine, Keeps):
             engine.kept = Unkept()
