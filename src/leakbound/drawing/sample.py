@@ -24,6 +24,7 @@ from leakbound.scoring.score import prompts_by_query, score_arm, slug
 from leakbound.store import (
     Arm,
     ArmKey,
+    ArmSpec,
     ExploredDraws,
     FixedDraws,
     Look,
@@ -135,12 +136,10 @@ def _jobs(
     An engine that cannot repeat its draws keeps the draws of a part in the arm's journal.
     """
     queries, prompts = {query.id: query for query in arm.queries}, prompts_by_query(arm)
-    how, seed, scorer = arm.spec.draws, arm.spec.seed or 0, None
-    effort = None
-    if isinstance(how, ExploredDraws):
+    scorer = None
+    if arm.explored:
         assert ready is not None
         scorer = opener_at(ready.at, ready.steering)
-        effort = Effort(mode=how.mode, forwards=how.forwards, seed=seed, purpose=arm.purpose)
     for part in arm.parts_to_draw(first):
         if isinstance(engine, Keeps):
             engine.kept = arm.journal(part)
@@ -149,20 +148,23 @@ def _jobs(
             number=part.number,
             queries=tuple(queries[query_id] for query_id in part.query_ids),
             decoding=arm.decoding,
-            work=effort or draws_of(arm, part, purpose),
+            work=work_of(arm.spec, part, purpose or arm.purpose),
             prompts={q: prompts[q] for q in part.query_ids} if forces else {},
             scorer=scorer,
         )
 
 
-def draws_of(arm: Arm, part: Part, purpose: str | None = None) -> Draws:
-    """Return the keys of a part's draws; for `purpose` see `draw_arm`."""
+def work_of(spec: ArmSpec, part: Part, purpose: str) -> Draws | Effort:
+    """Return the keys of a part's draws, or the effort of exploring; for `purpose` see `Draws`."""
+    how, seed = spec.draws, spec.seed or 0
+    if isinstance(how, ExploredDraws):
+        return Effort(mode=how.mode, forwards=how.forwards, seed=seed, purpose=purpose)
     own = zip(part.query_ids, part.draws_per_query, strict=bool(part.draws_per_query))
     return Draws(
         sizes=part.sizes,
         first_chunk=part.first_chunk,
-        seed=arm.spec.seed or 0,
-        purpose=arm.purpose if purpose is None else purpose,
+        seed=seed,
+        purpose=purpose,
         draws_per_query=dict(own),
     )
 
