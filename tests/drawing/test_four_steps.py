@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import pyarrow.parquet as pq
 import pytest
 
 from canned import CannedEngine, books
@@ -18,6 +19,7 @@ from leakbound.evaluation import evaluate, prepared
 from leakbound.store import Run
 from leakbound.study import Attack, Explore, FixedN, Prove, Rewritings, Study, Until
 from leakbound.types import Decoding
+from tiny import tiny_model_folder
 
 QUESTIONS = books("abc")
 TASK = replace(
@@ -177,3 +179,25 @@ def test_another_control_s_questions_or_decodings_are_refused(tmp_path: Path) ->
         other = put(tmp_path / named, control=tmp_path / "c", **how)
         with pytest.raises(MixError, match=named):
             plan(other, open_run(other))
+
+
+def test_two_fresh_runs_are_equal_to_the_last_digit(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In every table and record: draws, scores, proofs, metrics, the found inputs, estimates."""
+    monkeypatch.setattr("leakbound.store.plan.PART", 32)
+    model, control = (str(tiny_model_folder(tmp_path / f"m{seed}", seed)) for seed in (0, 1))
+    how: dict[str, Any] = {"n": 24, "decodings": WARM, "rewritings": Rewritings("rules", queries=2)}
+    how |= {"attack": Attack(64), "prove": Prove(20), "metrics": "all", "stress": "round:int4"}
+    task, texts = replace(TASK, template="Question: {question} Answer:"), []
+    for out in (tmp_path / "one", tmp_path / "two"):
+        evaluate(model, task, out=out, control=control, **how)
+        tables = {file: repr(pq.read_table(file).to_pylist()) for file in out.rglob("*.parquet")}
+        records = {
+            file: file.read_text() for file in (*out.glob("attack/*.json"), out / "utility.json")
+        }
+        texts.append(
+            {str(file.relative_to(out)): text for file, text in (tables | records).items()}
+        )
+    assert texts[0] == texts[1]
+    assert {"utility.json", "attack/found.json", "estimates.parquet"} < texts[0].keys()
