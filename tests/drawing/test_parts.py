@@ -177,9 +177,8 @@ def test_a_damaged_part_is_named_and_redone(whole: Made, tmp_path: Path) -> None
 @pytest.mark.parametrize("mode", ["plain", "until", "hybrid", "attack"])
 def test_progress_counts_draws_and_tokens_up_to_all_of_them(mode: str, whole: Made) -> None:
     own = whole(mode)
-    model = [
-        now for now in own.shown if now.phase.startswith(("sampling", "exploring", "searching"))
-    ]
+    kinds = ("sampling", "exploring", "proving")
+    model = [now for now in own.shown if now.phase.startswith(kinds)]
     phases = {now.phase: [own for own in model if own.phase == now.phase] for now in model}
     for reports in phases.values():
         assert [now.done for now in reports] == sorted(now.done for now in reports)

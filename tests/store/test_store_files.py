@@ -142,10 +142,11 @@ def test_only_temporary_files_of_killed_processes_are_removed(tmp_path: Path) ->
     import fcntl
 
     file = tmp_path / "x[1].jsonl"
+    (tmp_path / "arms").mkdir()
     names = (
         f".{file.name}.ab.partial",
         f".{file.name}.cd.partial",
-        ".y.ab.partial",
+        "arms/.y.ab.partial",
         ".mine.partial",
     )
     dead, live, *others = (tmp_path / name for name in names)
