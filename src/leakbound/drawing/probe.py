@@ -70,7 +70,7 @@ def probe(ready: Prepared, engine: Generate) -> Cost:
     """Draw or explore the first part of a study, and multiply its cost by the number of parts.
 
     From a server only a few draws are requested, because requests cost money. The cost includes
-    draws for every rewriting, although no rewriting is made here.
+    draws for every rewriting and under every stress, although neither is made here.
     """
     questions = [Query.original(prompt) for prompt in ready.benchmark.prompts]
     evaluation = Evaluation(ready, engine, None, Path())  # no run is begun
@@ -95,6 +95,7 @@ def probe(ready: Prepared, engine: Generate) -> Cost:
         scorer=opener_at(None, ready.steering) if explores else None,
     )
     spent = draw_part(engine, job).record.usage
+    specs += sampled * len(ready.study.stress)  # each stress draws the sampled arms again
     work = [(1, spec.plan.n) for spec in specs if spec.plan.n] + _work(ready, len(sampled))
     draws = round(len(questions) * sum(number * n for number, n in work))
     requests = 0

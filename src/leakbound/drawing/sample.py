@@ -94,7 +94,7 @@ def draw_arm(
         MixError: a repeated look differs from its record.
     """
     total = sum(part.amount for part in arm.parts if part.number in arm.own)
-    done = total - sum(part.amount for part in arm.missing_parts() if part.number in arm.own)
+    done = total - sum(part.amount for part in arm.parts_to_draw())
     doing, unit = ("exploring", "questions") if arm.explored else ("sampling", "draws")
     meter = Meter(progress, f"{doing} {arm.name}", unit, done, total)
     _draw_parts(arm, engine, meter, _jobs(arm, engine, ready=ready, purpose=purpose))
