@@ -266,5 +266,5 @@ def test_a_probe_counts_forwards_and_stores_nothing() -> None:
     assert cost.text().startswith(
         "4 questions, 3 decodings, 8,000 forwards in 2 parts; about 0 tok"
     )
-    with pytest.raises(InputError, match="'target' cannot be explored"):
+    with pytest.raises(InputError, match="'target T=1' cannot be explored"):
         probe(ready, CannedEngine(LAWS))

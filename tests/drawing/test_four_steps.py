@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import pyarrow.parquet as pq
 import pytest
 
 from canned import CannedEngine, books
@@ -17,7 +18,8 @@ from leakbound.errors import InputError, MixError
 from leakbound.evaluation import evaluate, prepared
 from leakbound.store import Run
 from leakbound.study import Attack, Explore, FixedN, Prove, Rewritings, Study, Until
-from leakbound.types import Decoding
+from leakbound.types import Decoding, Headway
+from tiny import tiny_model_folder
 
 QUESTIONS = books("abc")
 TASK = replace(
@@ -177,3 +179,25 @@ def test_another_control_s_questions_or_decodings_are_refused(tmp_path: Path) ->
         other = put(tmp_path / named, control=tmp_path / "c", **how)
         with pytest.raises(MixError, match=named):
             plan(other, open_run(other))
+
+
+def test_two_fresh_runs_are_equal_to_the_last_digit(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In every table and record, such as draws, scores, proofs, metrics and estimates."""
+    monkeypatch.setattr("leakbound.store.plan.PART", 32)
+    model, control = (str(tiny_model_folder(tmp_path / f"m{seed}", seed)) for seed in (0, 1))
+    how: dict[str, Any] = {"n": 24, "decodings": WARM, "rewritings": Rewritings("rules", queries=2)}
+    how |= {"attack": Attack(64), "prove": Prove(20), "metrics": "all", "stress": "round:int4"}
+    task, texts = replace(TASK, template="Question: {question} Answer:"), []
+    last: dict[str, Headway] = {}
+    for out in (tmp_path / "one", tmp_path / "two"):
+        how["progress"] = lambda now: last.update({now.phase: now})
+        evaluate(model, task, out=out, control=control, **how)
+        read = {file: repr(pq.read_table(file).to_pylist()) for file in out.rglob("*.parquet")}
+        read[out / "utility.json"] = (out / "utility.json").read_text()
+        texts.append({str(file.relative_to(out)): text for file, text in read.items()})
+    assert texts[0] == texts[1]
+    assert all(now.done == now.total for now in last.values())
+    assert [*last][:4] == ["rewriting", "loading m0", "loading m1", "reading target"]
+    assert {"answers of control", "proving target", "proving target attack T=1"} < last.keys()

@@ -175,7 +175,9 @@ def test_on_the_command_line(tmp_path: Path) -> None:
     rows.write_text("question,answer,keywords\nwho wrote red,Ann,Ann\nwho wrote sky,Bob,Bob\n")
     words = ["stress", model, "--benchmark", rows, "-n", 4, "--max-new-tokens", 2]
     words += ["--temperature", "0.9,1", "--scorer", "keyword", "--out", tmp_path / "run"]
-    assert "not counted: 8 stressed arms; each costs at least" in done(*words, "--dry-run").out
+    cost = done(*words, "--dry-run").out
+    assert "2 questions, 2 decodings, 146 draws" in cost  # 2 * (1 + 2 * 4 * (1 + 8))
+    assert "not counted: making the stressed models" in cost
     few = ("--under", "round:int4", "--under", "opener:1")
     assert "under the worst of 2 stresses" in done(*words, *few).out
     assert Run.open(tmp_path / "run").study.stress[0] == "round:int4"

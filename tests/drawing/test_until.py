@@ -184,12 +184,6 @@ def test_each_decoding_stops_separately(tmp_path: Path) -> None:
     assert summary(run)[0].note.count("were planned") == 2
 
 
-def test_a_finished_run_draws_nothing_more(finished: Run) -> None:
-    again, before = engine(), all_of(finished)
-    assert all_of(until(finished.path, again)) == before
-    assert again.asked == []
-
-
 def test_a_missing_look_is_incomplete(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def dies(*_: object) -> None:
         raise KeyboardInterrupt

@@ -86,16 +86,6 @@ def test_the_holder_may_take_it_again(tmp_path: Path) -> None:
     assert list(tmp_path.rglob("*")) == [kept]  # the folder was there before
 
 
-def test_temporary_files_of_killed_commands_are_removed(tmp_path: Path) -> None:
-    (tmp_path / "arms").mkdir()
-    kept = {".mine.partial", "arms/part-00000.parquet"}
-    for name in {".run.json.17.partial", "arms/.part-00000.parquet.0a1b2c3d.partial"} | kept:
-        (tmp_path / name).write_text("x")
-    with locked(tmp_path, "evaluate"):
-        left = {str(f.relative_to(tmp_path)) for f in tmp_path.rglob("*") if f.is_file()}
-    assert left == {LOCK} | kept
-
-
 def test_two_writers_of_one_file_have_separate_files(tmp_path: Path) -> None:
     names = []
 

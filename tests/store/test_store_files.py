@@ -22,6 +22,7 @@ from leakbound.errors import IncompleteError, InputError
 from leakbound.store import tables
 from leakbound.store.clock import Clock
 from leakbound.store.files import make_private, read_json, write_json, write_text, write_whole
+from leakbound.store.lock import locked
 from leakbound.text.rows import read_rows
 from leakbound.types import Headway, during, silent
 
@@ -141,10 +142,11 @@ def test_only_temporary_files_of_killed_processes_are_removed(tmp_path: Path) ->
     import fcntl
 
     file = tmp_path / "x[1].jsonl"
+    (tmp_path / "arms").mkdir()
     names = (
         f".{file.name}.ab.partial",
         f".{file.name}.cd.partial",
-        ".y.ab.partial",
+        "arms/.y.ab.partial",
         ".mine.partial",
     )
     dead, live, *others = (tmp_path / name for name in names)
@@ -154,6 +156,8 @@ def test_only_temporary_files_of_killed_processes_are_removed(tmp_path: Path) ->
         fcntl.flock(stream, fcntl.LOCK_EX)
         write_text(file, "whole")
         assert [path.exists() for path in (dead, live, *others)] == [False, True, True, True]
+        with locked(tmp_path, "evaluate"):
+            assert [path.exists() for path in (live, *others)] == [True, False, True]
     write_text(file, "again")
     assert not live.exists()
 

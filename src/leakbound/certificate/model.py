@@ -30,7 +30,7 @@ from leakbound.certificate.certificate import (
     mark,
 )
 from leakbound.drawing.parts import machine
-from leakbound.drawing.sample import draws_of
+from leakbound.drawing.sample import work_of
 from leakbound.drawing.stressed import FOLDER
 from leakbound.engines import Prompting, open_engine
 from leakbound.engines.addresses import short_name
@@ -47,6 +47,7 @@ from leakbound.stress.relearned import Relearn
 from leakbound.text.shown import below, many
 from leakbound.types import (
     Completion,
+    Draws,
     Fingerprint,
     Generate,
     JsonObject,
@@ -370,7 +371,9 @@ def _compare(arm: Arm, part: Part, engine: Redraws) -> tuple[list[Difference], i
     queries = {query.id: query for query in arm.queries}
     stored = {**{query_id: [] for query_id in part.query_ids}, **arm.drawn_by_query([part])}
     part_queries = [queries[query_id] for query_id in part.query_ids]
-    redrawn = list(engine.redraw(part_queries, arm.decoding, draws_of(arm, part), stored))
+    draws = work_of(arm.spec, part, arm.purpose)
+    assert isinstance(draws, Draws)  # see `_why_not`
+    redrawn = list(engine.redraw(part_queries, arm.decoding, draws, stored))
     differing = [
         Difference(
             f"question {result.query.id!r}, part {part.number}",

@@ -12,7 +12,6 @@ from leakbound.cli.output import say
 from leakbound.cli.parsed import Parsed, hold, locked_run, models_from, study_from
 from leakbound.cli.verbs import report_on
 from leakbound.errors import InputError, UnansweredError
-from leakbound.text.shown import many
 
 if TYPE_CHECKING:
     from leakbound.study import Study
@@ -190,8 +189,8 @@ def _print_cost(options: Parsed, study: Study, *, scores: bool) -> None:
         say("not counted: the probabilities and answers that --metrics needs")
     if study.prove is not None:
         say("not counted: the search of --prove, which runs after the draws")
-    if number := len(ready.study.stress):
-        say(f"not counted: {many(number, 'stressed arm')}; each costs at least as much")
+    if ready.study.stress:
+        say("not counted: making the stressed models, and texts that stresses add to prompts")
     if study.control_questions:
         say("not counted: the control questions; each costs as much as an evaluated question")
     if isinstance(study.sampling, Until):

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import TypeVar, cast
 
@@ -64,9 +63,16 @@ class Job:
     scorer: Opener[Scorer] | None = None
     texts: tuple[str, ...] = ()
 
+    @property
+    def amount(self) -> int:
+        """The size of the job, in draws or, without draws, in queries."""
+        if isinstance(self.work, Draws):
+            return sum(sum(self.work.of(query.id)) for query in self.queries)
+        return len(self.queries)
+
 
 def run_jobs(
-    engine: Generate, do: Callable[[Generate, Job], R], jobs: Iterable[Job]
+    engine: Generate, do: Callable[[Generate, Job], R], jobs: Iterable[Job], meter: Meter
 ) -> Iterator[tuple[Job, R]]:
     """Do every job with the engine, in this process or at the workers that have it open.
 
@@ -74,15 +80,23 @@ def run_jobs(
         engine: the engine. An engine with workers does one job per worker in parallel.
         do: the function that does a job with an engine.
         jobs: the jobs; the next job is taken when a process is free.
+        meter: shows the progress; a job counts when the caller has stored its result.
 
     Returns:
         (job, result) pairs in the order of completion.
     """
-    if isinstance(engine, Spreads):
-        yield from engine.spread(do, jobs)
-        return
-    for job in jobs:
-        yield job, do(engine, job)
+    if isinstance(engine, Tells):
+        engine.tell = meter.tell
+    meter.show()
+    here = ((job, do(engine, job)) for job in jobs)
+    try:
+        for job, result in engine.spread(do, jobs) if isinstance(engine, Spreads) else here:
+            yield job, result
+            spent = result.record.usage.forwards if isinstance(result, DrawnPart) else 0
+            meter.add(job.amount, spent)
+    finally:
+        if isinstance(engine, Tells):
+            engine.tell = untold
 
 
 def draw_part(engine: Generate, job: Job) -> DrawnPart:
@@ -154,34 +168,24 @@ class Meter:
     _draws: int = 0  # draws finished in the current part; `_forwarded` has its tokens
     _forwarded: int = 0
 
-    @contextmanager
-    def following(self, engine: Generate) -> Iterator[None]:
-        """Let an engine report its progress to this meter while it works."""
-        if isinstance(engine, Tells):
-            engine.tell = self._tell
-        self._show()
-        try:
-            yield
-        finally:
-            if isinstance(engine, Tells):
-                engine.tell = untold
-
     def add(self, amount: int, tokens: int) -> None:
-        """Count a finished part."""
+        """Count a finished job."""
         self.done += amount
         self.tokens += max(tokens, self._forwarded)
         self._draws = self._forwarded = 0
-        self._show()
+        self.show()
 
-    def _tell(self, draws: int, tokens: int, note: str = "") -> None:
+    def tell(self, draws: int, tokens: int, note: str = "") -> None:
+        """Count finished draws and forwarded tokens within a part; see `Tell`."""
         if note:
             self.progress(Headway(self.phase, self.done, self.total, note=note))
             return
         self._draws += draws if self.unit == "draws" else 0
         self._forwarded += tokens
-        self._show()
+        self.show()
 
-    def _show(self) -> None:
+    def show(self) -> None:
+        """Report the progress."""
         done = min(self.done + self._draws, self.total)
         tokens = self.tokens + self._forwarded
         self.progress(Headway(self.phase, done, self.total, self.unit, tokens=tokens))

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 
-from leakbound.drawing.explore import require_explores
 from leakbound.drawing.parts import Job, draw_part
+from leakbound.drawing.plans import Evaluation, arm_plans
+from leakbound.drawing.sample import work_of
 from leakbound.inputs.halving import most_candidates
 from leakbound.planning.plan import Prepared, opener_at
-from leakbound.store import TARGET, ExploredDraws, Part, Plan
+from leakbound.store import ExploredDraws, Plan
 from leakbound.text.shown import many
-from leakbound.types import Decoding, Draws, Effort, Generate, Query, Requests
+from leakbound.types import Generate, Query, Requests
 
 _PILOT = "pilot"  # the purpose of discarded draws
 _SERVED_QUESTIONS, _SERVED_DRAWS = 2, 16  # maximum from a server: each request may cost money
@@ -69,69 +70,58 @@ def probe(ready: Prepared, engine: Generate) -> Cost:
     """Draw or explore the first part of a study, and multiply its cost by the number of parts.
 
     From a server only a few draws are requested, because requests cost money. The cost includes
-    draws for every rewriting, although no rewriting is made here.
+    draws for every rewriting and under every stress, although neither is made here.
     """
-    questions, decodings = len(ready.benchmark.prompts), ready.study.decodings
-    queries = [Query.original(prompt) for prompt in ready.benchmark.prompts]
-    for decoding in decodings:
-        engine.check(queries, decoding)
-    sampled = [decoding for decoding in decodings if not decoding.greedy]
-    job, part = _first_part(ready, engine, queries, [*sampled, *decodings][0])
+    questions = [Query.original(prompt) for prompt in ready.benchmark.prompts]
+    evaluation = Evaluation(ready, engine, None, Path())  # no run is begun
+    specs = [plan.spec for plan in arm_plans(evaluation, evaluation.arms)]
+    for spec in specs:
+        engine.check(questions, spec.decoding)
+    sampled = [spec for spec in specs if not spec.decoding.greedy]
+    first = [*sampled, *specs][0]
+    part, sent = first.plan.parts([question.id for question in questions])[0], 1
     served = engine if isinstance(engine, Requests) else None
-    sent = served.requests(part.sizes) * len(part.query_ids) if served else 1  # tries the server
+    if served is not None:
+        sizes = (min(*part.sizes, _SERVED_DRAWS),)
+        part = replace(part, query_ids=part.query_ids[:_SERVED_QUESTIONS], sizes=sizes)
+        sent = served.requests(sizes) * len(part.query_ids)  # tries the server
+    explores = isinstance(first.draws, ExploredDraws)
+    job = Job(
+        number=0,
+        queries=tuple(questions[: len(part.query_ids)]),
+        decoding=first.decoding,
+        work=work_of(first, part, _PILOT),
+        prompts={prompt.id: prompt for prompt in ready.benchmark.prompts} if explores else {},
+        scorer=opener_at(None, ready.steering) if explores else None,
+    )
     spent = draw_part(engine, job).record.usage
-    work = _work(ready, len(sampled))
-    draws = round(questions * sum(number * n for number, n in work))
+    specs += sampled * len(ready.study.stress)  # each stress draws the sampled arms again
+    work = [(1, spec.plan.n) for spec in specs if spec.plan.n] + _work(ready, len(sampled))
+    draws = round(len(questions) * sum(number * n for number, n in work))
     requests = 0
     if served is not None:
-        plans = [(number, Plan.of(math.ceil(n))) for number, n in work]
-        requests = sum(number * served.requests(plan.chunks()) for number, plan in plans)
-        requests *= questions
-    exploring = ready.draws if isinstance(ready.draws, ExploredDraws) else None
-    explored = questions * len(sampled) if exploring else 0
-    times = (explored or draws) / part.amount
+        chunks = [(number, Plan.of(math.ceil(n)).chunks()) for number, n in work]
+        requests = len(questions) * sum(number * served.requests(own) for number, own in chunks)
+    explored = [spec.draws.forwards for spec in specs if isinstance(spec.draws, ExploredDraws)]
+    times = (len(questions) * len(explored) or draws) / job.amount
     return Cost(
-        questions=questions,
-        decodings=len(decodings),
+        questions=len(questions),
+        decodings=len(ready.study.decodings),
         parts=math.ceil(times),
         draws=draws,
-        forwards=explored * exploring.forwards if exploring else 0,
+        forwards=len(questions) * sum(explored),
         tokens=round(times * spent.sampled_tokens),
         seconds=times * spent.seconds,
         requests=requests,
         prompt_tokens=round(spent.prompt_tokens * requests / sent),
-        most_tokens=draws * max(how.longest for how in decodings) if served else 0,
+        most_tokens=draws * max(spec.decoding.longest for spec in specs) if served else 0,
     )
 
 
-def _first_part(
-    ready: Prepared, engine: Generate, queries: Sequence[Query], decoding: Decoding
-) -> tuple[Job, Part]:
-    """Return the job of the first part of an arm, and the part."""
-    plan, draws = ready.arm_draws(TARGET, decoding)
-    part = plan.parts([query.id for query in queries])[0]
-    if isinstance(engine, Requests):
-        sizes = (min(*part.sizes, _SERVED_DRAWS),)
-        part = replace(part, query_ids=part.query_ids[:_SERVED_QUESTIONS], sizes=sizes)
-    own = tuple(query for query in queries if query.id in part.query_ids)
-    how: Draws | Effort = Draws(sizes=part.sizes, purpose=_PILOT)
-    scorer = None
-    if isinstance(draws, ExploredDraws):
-        require_explores(engine, str(TARGET), decoding)
-        how = Effort(mode=draws.mode, forwards=draws.forwards, purpose=_PILOT)
-        scorer = opener_at(None, ready.steering)
-    prompts = {prompt.id: prompt for prompt in ready.benchmark.prompts} if scorer else {}
-    job = Job(number=0, queries=own, decoding=decoding, work=how, prompts=prompts, scorer=scorer)
-    return job, part
-
-
 def _work(ready: Prepared, sampled: int) -> list[tuple[int, float]]:
-    """Return (queries per question, draws per query) for everything that is drawn, not explored."""
+    """Return (queries per question, draws per query) of rewritings and of an attack."""
     study, n = ready.study, ready.n
-    greedy = len(study.decodings) - sampled + 1  # one is the greedy arm of every study
-    work: list[tuple[int, float]] = [(greedy, 1)]
-    if not ready.explores:
-        work.append((sampled, n))
+    work: list[tuple[int, float]] = []
     if study.rewritings is not None:
         queries = n if study.rewritings.design == "fresh" else study.rewritings.queries + 1
         work.append((sampled * queries, n / queries))

@@ -19,7 +19,7 @@ from leakbound.drawing.explore import (
     try_bounds,
     why_unknown,
 )
-from leakbound.drawing.parts import Job, run_jobs
+from leakbound.drawing.parts import Job, Meter, run_jobs
 from leakbound.drawing.plans import finished_run
 from leakbound.errors import InputError
 from leakbound.planning.plan import ScoringCrew, opener_at
@@ -33,7 +33,6 @@ from leakbound.types import (
     Decoding,
     Failure,
     Generate,
-    Headway,
     Measures,
     Probes,
     Progress,
@@ -167,12 +166,11 @@ def prove_arm(
     """
     require_prover(engine, arm.name, arm.decoding)
     name, most = slug(scorer), max(forwards.values())
-    phase, number = f"proving {arm.name}", len(questions)
-    progress(Headway(phase, 0, number, "questions"))
+    meter = Meter(progress, f"proving {arm.name}", "questions", len(questions), len(questions))
     journal = arm.proofs.journal(name, most)
     if arm.proofs.stored.has(name, arm.proofs.made_from(questions, most)):
         journal.remove()  # left by a command that was killed after it stored the proofs
-        progress(Headway(phase, number, number, "questions"))
+        meter.show()
         return []
     prompts = prompts_by_query(arm)
     proofs = {
@@ -194,14 +192,13 @@ def prove_arm(
         if i not in proofs
     )
     failures: list[Failure] = []
-    results = run_jobs(engine, prove_question, jobs)
-    for done, (job, result) in enumerate(results, start=len(proofs) + 1):
+    meter.done = len(proofs)
+    for job, result in run_jobs(engine, prove_question, jobs, meter):
         if isinstance(result, Failure):
             failures.append(result)
         else:
             proofs[job.number] = result
             journal.put(questions[job.number].key, {**object_of(result)})
-        progress(Headway(phase, done, number, "questions"))
     order = sorted(proofs)
     arm.proofs.write(name, [proofs[i] for i in order], [questions[i] for i in order], most)
     journal.remove()

@@ -8,7 +8,7 @@ from dataclasses import replace
 from functools import partial
 from typing import TypeVar, cast
 
-from leakbound.drawing.parts import Job, draw_part, run_jobs
+from leakbound.drawing.parts import Job, Meter, draw_part, run_jobs
 from leakbound.errors import IncompleteError, InputError
 from leakbound.planning.metrics import MODELS, Wanted, WantedText, lacking_texts, longest_first
 from leakbound.store import Arm, DrawnPart, Read, Readings
@@ -17,7 +17,6 @@ from leakbound.types import (
     Differentiates,
     Draws,
     Generate,
-    Headway,
     Progress,
     Reading,
     Reads,
@@ -105,7 +104,7 @@ def _done(
     if not todo:
         return
     model = next(model for model, greedy in MODELS.items() if greedy == arm.key)
-    phase, unit = f"{words[0]} {model}", words[1]
+    meter = Meter(progress, f"{words[0]} {model}", words[1], 0, len(todo))
     blocks = [todo[at : at + size] for at in range(0, len(todo), size)]
     jobs = (
         Job(
@@ -117,13 +116,10 @@ def _done(
         )
         for number, block in enumerate(blocks)
     )
-    done, saved = 0, time.monotonic()
-    progress(Headway(phase, done, len(todo), unit))
+    saved = time.monotonic()
     try:
-        for job, result in run_jobs(engine, do, jobs):
+        for job, result in run_jobs(engine, do, jobs, meter):
             yield blocks[job.number], result
-            done += len(job.queries)
-            progress(Headway(phase, done, len(todo), unit))
             if time.monotonic() - saved > _SAVE_SECONDS:
                 readings.save()
                 saved = time.monotonic()

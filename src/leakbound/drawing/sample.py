@@ -24,6 +24,7 @@ from leakbound.scoring.score import prompts_by_query, score_arm, slug
 from leakbound.store import (
     Arm,
     ArmKey,
+    ArmSpec,
     ExploredDraws,
     FixedDraws,
     Look,
@@ -93,7 +94,7 @@ def draw_arm(
         MixError: a repeated look differs from its record.
     """
     total = sum(part.amount for part in arm.parts if part.number in arm.own)
-    done = total - sum(part.amount for part in arm.missing_parts() if part.number in arm.own)
+    done = total - sum(part.amount for part in arm.parts_to_draw())
     doing, unit = ("exploring", "questions") if arm.explored else ("sampling", "draws")
     meter = Meter(progress, f"{doing} {arm.name}", unit, done, total)
     _draw_parts(arm, engine, meter, _jobs(arm, engine, ready=ready, purpose=purpose))
@@ -112,13 +113,11 @@ def draw_arm(
 def _draw_parts(arm: Arm, engine: Generate, meter: Meter, jobs: Iterator[Job]) -> None:
     """Draw every part, store it, then delete its journal."""
     try:
-        with meter.following(engine):
-            for job, drawn in run_jobs(engine, draw_part, jobs):
-                part = arm.parts[job.number]
-                arm.write_part(part, drawn)
-                if not drawn.record.failures:
-                    arm.journal(part).remove()
-                meter.add(part.amount, drawn.record.usage.forwards)
+        for job, drawn in run_jobs(engine, draw_part, jobs, meter):
+            part = arm.parts[job.number]
+            arm.write_part(part, drawn)
+            if not drawn.record.failures:
+                arm.journal(part).remove()
     finally:
         if isinstance(engine, Keeps):
             engine.kept = Unkept()
@@ -137,12 +136,10 @@ def _jobs(
     An engine that cannot repeat its draws keeps the draws of a part in the arm's journal.
     """
     queries, prompts = {query.id: query for query in arm.queries}, prompts_by_query(arm)
-    how, seed, scorer = arm.spec.draws, arm.spec.seed or 0, None
-    effort = None
-    if isinstance(how, ExploredDraws):
+    scorer = None
+    if arm.explored:
         assert ready is not None
         scorer = opener_at(ready.at, ready.steering)
-        effort = Effort(mode=how.mode, forwards=how.forwards, seed=seed, purpose=arm.purpose)
     for part in arm.parts_to_draw(first):
         if isinstance(engine, Keeps):
             engine.kept = arm.journal(part)
@@ -151,20 +148,23 @@ def _jobs(
             number=part.number,
             queries=tuple(queries[query_id] for query_id in part.query_ids),
             decoding=arm.decoding,
-            work=effort or draws_of(arm, part, purpose),
+            work=work_of(arm.spec, part, purpose or arm.purpose),
             prompts={q: prompts[q] for q in part.query_ids} if forces else {},
             scorer=scorer,
         )
 
 
-def draws_of(arm: Arm, part: Part, purpose: str | None = None) -> Draws:
-    """Return the keys of a part's draws; for `purpose` see `draw_arm`."""
+def work_of(spec: ArmSpec, part: Part, purpose: str) -> Draws | Effort:
+    """Return the keys of a part's draws, or the effort of exploring; for `purpose` see `Draws`."""
+    how, seed = spec.draws, spec.seed or 0
+    if isinstance(how, ExploredDraws):
+        return Effort(mode=how.mode, forwards=how.forwards, seed=seed, purpose=purpose)
     own = zip(part.query_ids, part.draws_per_query, strict=bool(part.draws_per_query))
     return Draws(
         sizes=part.sizes,
         first_chunk=part.first_chunk,
-        seed=arm.spec.seed or 0,
-        purpose=arm.purpose if purpose is None else purpose,
+        seed=seed,
+        purpose=purpose,
         draws_per_query=dict(own),
     )
 

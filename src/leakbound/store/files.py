@@ -11,7 +11,7 @@ import errno
 import json
 import os
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from glob import escape
 from itertools import takewhile
@@ -67,8 +67,7 @@ def write_whole(path: Path, write: Callable[[Path], object]) -> None:
     partial = path.with_name(f".{path.name}.{token_hex(4)}.partial")
     instead = "Name another place, or change its permissions."
     with _explain(f"write `{path}`", instead, REFUSED.__contains__):
-        for file in path.parent.glob(f".{escape(path.name)}.*.partial"):
-            _clear_abandoned(file)
+        clear_partials(path.parent.glob(f".{escape(path.name)}.*.partial"))
         descriptor = os.open(partial, os.O_CREAT | os.O_WRONLY, FILE_MODE)
         try:
             _lock(descriptor)
@@ -92,15 +91,16 @@ def _lock(descriptor: int) -> bool:
     return True
 
 
-def _clear_abandoned(file: Path) -> None:
-    """Remove a temporary file unless a process, in this or another container, is writing it."""
-    with suppress(OSError):
-        descriptor = os.open(file, os.O_WRONLY | getattr(os, "O_NOFOLLOW", 0))
-        try:
-            if _PARTIAL.fullmatch(file.name) and _lock(descriptor):
-                file.unlink(missing_ok=True)
-        finally:
-            os.close(descriptor)
+def clear_partials(files: Iterable[Path]) -> None:
+    """Remove temporary files, except files that a process, here or elsewhere, is writing."""
+    for file in filter(Path.is_file, files):
+        with suppress(OSError):
+            descriptor = os.open(file, os.O_WRONLY | getattr(os, "O_NOFOLLOW", 0))
+            try:
+                if _PARTIAL.fullmatch(file.name) and _lock(descriptor):
+                    file.unlink(missing_ok=True)
+            finally:
+                os.close(descriptor)
 
 
 @contextmanager
@@ -152,13 +152,6 @@ def write_json(path: Path, value: Any) -> None:
     as `\\u202e`.
     """
     write_text(path, visible(json.dumps(value, indent=1, ensure_ascii=False)) + "\n")
-
-
-def clear_partials(folder: Path) -> None:
-    """Remove temporary files that killed commands left in a folder or below it."""
-    for file in folder.rglob(".*.partial"):
-        if _PARTIAL.fullmatch(file.name) and file.is_file():
-            file.unlink(missing_ok=True)
 
 
 T = TypeVar("T")

@@ -92,7 +92,7 @@ def locked(folder: Path, command: str, file: Path | None = None) -> Iterator[Non
         file.write_text(json.dumps(asdict(holder)), encoding="utf-8")
     try:
         if file.parent == folder.resolve():
-            clear_partials(folder)
+            clear_partials(folder.rglob(".*.partial"))
         yield
     finally:
         if os.getpid() == key[1]:  # not in a forked child, whose parent has the lock
