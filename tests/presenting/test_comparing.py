@@ -122,7 +122,8 @@ def test_differences_follow_from_the_counts(alike: Mapping[str, Run], tmp_path: 
     assert mean.lower < -11 / 30 < mean.upper < 0
     assert mean.estimand == "difference in leak probability"
     assert "relative to the baseline" in each[0].target
-    assert each[0].about.jointly
+    for row in (mean, *each):
+        assert (row.family, row.confidence, row.about.jointly) == ("models", 0.98, True)
 
 
 def test_other_seeds_are_bet_on_and_narrower(alike: Mapping[str, Run]) -> None:

@@ -35,7 +35,7 @@ from leakbound.types import Headway, Progress, Scorer, silent
 
 _OF_ONE_ARM = ("single", "leak@k", "claim", "simultaneous")
 """The families (sets of simultaneously valid statements) that use the draws of one arm only, unless
-`beyond` names a reference."""
+`beyond` names a reference or the statement is about the most-leaking of several arms."""
 
 
 @holding("bound")
@@ -156,6 +156,7 @@ def _described(
         own[name] = digest_of({"arm": arm.identity, "made from": scores})
     for row in rows:
         alone = row.family in _OF_ONE_ARM and row.about.beyond is None
+        alone = alone and not row.scope.startswith("most-leaking")
         evidence_of = own.get(row.arm, of_all) if alone else of_all
         yield replace(row, reading=reading, evidence=evidence_of, **facts.get(row.arm, {}))
 

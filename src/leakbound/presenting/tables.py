@@ -139,7 +139,7 @@ def _of_all(scope: Scope, model: ArmView, scorer: Scorer) -> Shown:
 def _repeated(k: int, model: ArmView, scorer: Scorer) -> Shown:
     """Return the statement about the mean leak@k, or the mean of the estimates if there is none."""
     of_mean = Fields(quantity="leak@k", scope="mean", parameter=k)
-    together = of_mean | Fields(family="leak@k", jointly=True)
+    together = of_mean | Fields(family="leak@k")
     row = model.first(scorer, **of_mean) or model.first(scorer, **together)
     rows = each(model, scorer, "leak@k", k)
     if row is None and len(rows) == 1:
