@@ -19,7 +19,7 @@ from leakbound.bounding.drawn import Drawn
 from leakbound.bounding.evidence import RunEvidence
 from leakbound.bounding.grid import grid_rows
 from leakbound.bounding.pooled import Pooled
-from leakbound.bounding.proof import proved
+from leakbound.bounding.proof import proof_rows
 from leakbound.bounding.readings import reading_rows, scored_parts
 from leakbound.bounding.rows import rows_of
 from leakbound.bounding.stressed import stress_rows
@@ -169,8 +169,7 @@ def _arm_rows(
         yield from rows_of(arm.name, scorer.name, draws.query_ids, draws.greedy_scores())
     elif draws.query_ids:
         yield from _drawn_rows(draws, scorer, judged, confidence)
-        for query_id, estimate in proved(arm, scorer):
-            yield from rows_of(arm.name, scorer.name, [query_id], estimate)
+        yield from proof_rows(arm, scorer)
 
 
 def _drawn_rows(

@@ -333,16 +333,18 @@ def statements_table(view: View, scorer: Scorer) -> Table | None:
         number = len(sentences.proved_to_leak(view, model, scorer))
         return Cell(f"{number} of {len(model.questions(scorer))}", number)
 
-    def most(quantity: Quantity | tuple[Quantity, ...], model: ArmView, scorer: Scorer) -> Shown:
-        wanted: Fields = {"proved": True, "quantity": quantity}
-        rows = [model.where(scorer, q, **wanted).rows[-1:] for q in model.questions(scorer)]
-        low = max((row.lower for last in rows for row in last), default=0.0)
+    def proof(wanted: Fields, model: ArmView, scorer: Scorer) -> Shown:
+        row = model.first(scorer, **wanted | Fields(proved=True))
+        low = row.lower if row else 0.0
         return Cell(f"≥ {below(low)}", low)
+
+    most: Fields = {"scope": "worst question", "quantity": "leak@k", "parameter": ALL_K[-1]}
 
     proofs: Columns = {
         PROVED_TO_LEAK: leaking,
-        "Largest proved leakage": partial(most, LEAKAGE),
-        f"Largest proved leak@{ALL_K[-1]:,}": partial(most, "leak@k"),
+        "Proved leakage, mean": partial(proof, {"scope": "mean", "quantity": LEAKAGE}),
+        "Largest proved leakage": partial(proof, most | Fields(quantity=LEAKAGE, parameter=None)),
+        f"Largest proved leak@{ALL_K[-1]:,}": partial(proof, most),
     }
     title = f"Scorer {scorer.name}: other statements about all questions"
     return other_statements(title, view.models, scorer, proofs if proofs_in(view) else {})
@@ -351,7 +353,9 @@ def statements_table(view: View, scorer: Scorer) -> Table | None:
 def proofs_in(view: View) -> bool:
     """Return whether leaking texts of known probability prove a leak."""
     return any(
-        model.leakages(scorer, proved=True) for model in view.models for scorer in view.scorers
+        model.leakage(scorer, scope="mean", proved=True)
+        for model in view.models
+        for scorer in view.scorers
     )
 
 
