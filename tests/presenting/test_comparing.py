@@ -195,7 +195,8 @@ def test_the_leaderboard_is_of_the_excess_where_all_have_a_control(questions: Pa
     assert got.against_control(scorer)
     for opened in runs:
         row = opened.estimates.mean("leak probability", beyond="control")
-        assert got.certified(opened.path.name, scorer) == row.upper
+        label = opened.path.name
+        assert got.certified(label, scorer) == replace(row, arm=label)
     assert [t.rows[0][0].text for t in compare(runs).tables() if "leaderboard" in t.title] == ["b"]
     alone = made(questions, "alone", AFTER, seed=1)
     assert not compare([*runs, alone]).against_control(scorer)
@@ -204,7 +205,7 @@ def test_the_leaderboard_is_of_the_excess_where_all_have_a_control(questions: Pa
 def test_the_front_is_of_those_that_none_beats(runs: Mapping[str, Run]) -> None:
     useful = {"before": {"u": 0.9}, "after": {"u": 0.4}, "like": {"u": 0.4}}
     got = replace(compare(runs), utility="u", useful=useful)
-    front = [row["model"] for row in got.leaderboard(got.scorers[0]) if row["front"]]
+    front = [row["arm"] for row in got.leaderboard(got.scorers[0]) if row["front"]]
     assert sorted(front) == ["after", "before"]
 
 
@@ -239,14 +240,14 @@ def test_every_form_has_the_same_figures(runs: Mapping[str, Run], tmp_path: Path
     assert markdown.startswith(r"b&c leaks LESS than a\_1: by")
     rows = [*csv.DictReader(done("compare", *paths, "--format", "csv").out.splitlines())]
     data = json.loads(done("compare", *paths, "--json").out)
-    assert [row["scope"] for row in rows] == ["mean", *["question"] * 3]
-    told_of = [verdict.sentence, "fell", "not shown", "fell"]
-    assert [row["verdict"] for row in rows] == told_of
-    assert [one["sentence"] for one in data["verdicts"]] == told_of[:1]
-    assert [row["asked"] for row in rows[1:]] == ["who did this", "who did that", "who did it"]
+    assert [row["scope"] for row in rows] == ["mean", *["query"] * 3]
+    assert [row["moved"] for row in rows] == ["fell", "fell", "not shown", "fell"]
+    assert [one["sentence"] for one in data["verdicts"]] == [verdict.sentence]
+    assert [row["question"] for row in rows[1:]] == ["who did this", "who did that", "who did it"]
     for row, value in zip(rows, data["differences"], strict=True):
+        assert (value["family"], value["confidence"], value["jointly"]) == ("models", 0.99, True)
         assert float(row["lower"]) == value["lower"]
-        assert row["question"] == (value["question"] or "")
+        assert row["query_id"] == (value["query_id"] or "")
     out = tmp_path / "table.tex"
     done("compare", *paths, "--format", "latex", "--out", out)
     latex = out.read_text()
