@@ -161,9 +161,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
 
 
 def proved_of(run: Run) -> dict[str | None, float]:
-    rows = run.estimates.where(
-        arm="target", quantity="leak probability", proved=True, scope="query"
-    )
+    rows = run.estimates.where(arm="target", quantity="leak probability", proved=True)
     return {row.query_id: row.lower for row in rows}
 
 

@@ -195,8 +195,7 @@ def test_the_leaderboard_is_of_the_excess_where_all_have_a_control(questions: Pa
     assert got.against_control(scorer)
     for opened in runs:
         row = opened.estimates.mean("leak probability", beyond="control")
-        label = opened.path.name
-        assert got.certified(label, scorer) == replace(row, arm=label)
+        assert got.certified(opened.path.name, scorer) == replace(row, arm=opened.path.name)
     assert [t.rows[0][0].text for t in compare(runs).tables() if "leaderboard" in t.title] == ["b"]
     alone = made(questions, "alone", AFTER, seed=1)
     assert not compare([*runs, alone]).against_control(scorer)
