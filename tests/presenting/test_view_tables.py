@@ -96,7 +96,7 @@ def test_proofs_are_shown(certain: View, explored: dict[str, Run]) -> None:
     assert sentences.proof_of(model, scorer, "p2") == ""
     table = tables.statements_table(certain, scorer)
     assert table is not None
-    assert [cell.text for cell in table.rows[0][-4:]] == ["2 of 3", "≥ 0.11", "≥ 0.33", "≥ 1"]
+    assert [c.text for c in table.rows[0][-5:]] == ["2 of 3", "≥ 0.11", "≥ 0.33", "≥ 0.66", "≥ 1"]
 
 
 def with_rows(model: ArmView, rows: Sequence[EstimateRow]) -> ArmView:

@@ -338,13 +338,15 @@ def statements_table(view: View, scorer: Scorer) -> Table | None:
         low = row.lower if row else 0.0
         return Cell(f"≥ {below(low)}", low)
 
-    most: Fields = {"scope": "worst question", "quantity": "leak@k", "parameter": ALL_K[-1]}
-
-    proofs: Columns = {
-        PROVED_TO_LEAK: leaking,
-        "Proved leakage, mean": partial(proof, {"scope": "mean", "quantity": LEAKAGE}),
-        "Largest proved leakage": partial(proof, most | Fields(quantity=LEAKAGE, parameter=None)),
-        f"Largest proved leak@{ALL_K[-1]:,}": partial(proof, most),
+    scopes: Sequence[Scope] = ("mean", "worst question")
+    kinds: Mapping[str, Fields] = {
+        "leakage": {"quantity": LEAKAGE},
+        f"leak@{ALL_K[-1]:,}": {"quantity": "leak@k", "parameter": ALL_K[-1]},
+    }
+    proofs: Columns = {PROVED_TO_LEAK: leaking} | {
+        f"Proved {name}, {scope}": partial(proof, kind | Fields(scope=scope))
+        for name, kind in kinds.items()
+        for scope in scopes
     }
     title = f"Scorer {scorer.name}: other statements about all questions"
     return other_statements(title, view.models, scorer, proofs if proofs_in(view) else {})
