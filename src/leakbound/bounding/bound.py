@@ -45,9 +45,9 @@ def bound_run(
     """Bound every arm's scores and store the table, unless a current table is stored already.
 
     Stored rows of other scorers stay in the table, at their stored confidence, if their scores and
-    the run's rho are unchanged. Statements about all questions are computed only if every question
-    has completions. Raises InputError before anything is bounded if draws look like copies, because
-    no bound is valid for copied draws.
+    the run's rho are unchanged. Statements about all questions, except proved bounds, are computed
+    only if every question has completions. Raises InputError before anything is bounded if draws
+    look like copies, because no bound is valid for copied draws.
     """
     arms = run.arms
     wanted = {scorer.name: _made_from(run, arms, scorer, confidence) for scorer in scorers}
