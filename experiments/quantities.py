@@ -273,7 +273,7 @@ def gap(stored: Stored, *, model: str, worst: bool = False) -> Figure:
 def cells(run: Run, scorer: str, what: str) -> dict[tuple[float, float], Estimate]:
     """Return the mean, or leak@k, under every decoding of a grid; all valid simultaneously."""
     wanted: Any = ("leak probability", "mean leakage") if what == "mean" else ("leak@k",)
-    rows = run.estimates.where(scorer=scorer, query_id=None, scope="mean", jointly=True)
+    rows = run.estimates.where(scorer=scorer, query_id=None, scope="mean", family="grid")
     got = {}
     for row in rows.where(quantity=wanted):
         decoding = run.arms[row.arm].decoding

@@ -7,7 +7,7 @@ from typing import Any
 
 from leakbound.formats.grouping import Draw, Scores
 from leakbound.store import Arm, EstimateRow, Run
-from leakbound.store.estimates import PLAIN
+from leakbound.store.estimates import DECIDING
 from leakbound.types import Output, object_of
 
 PROBABILITY: Any = {
@@ -63,4 +63,5 @@ def contents(run: Run) -> dict[str, Any]:
 
 def rows(run: Run, **wanted: Any) -> list[EstimateRow]:
     """Return the estimates with these fields; those of claims only if the family is given."""
-    return [*run.estimates.where(**{"family": PLAIN["family"], **wanted})]
+    every = run.estimates.where(**wanted)
+    return [row for row in every if "family" in wanted or row.family not in DECIDING]

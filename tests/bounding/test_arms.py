@@ -108,7 +108,7 @@ def test_draws_without_a_score_count_against_every_claim(binary: bool, tmp_path:
     assert (row.n, row.missing) == (64, open_)
     assert row.lower <= leaked
     assert row.upper >= leaked + open_ / 64
-    (excess,) = leak.where(query_id="p0", beyond="control", jointly=True)
+    (excess,) = leak.where(query_id="p0", beyond="control", family="questions")
     sure, doubt = (base["p0", 0, text] / 64 for text in ("the secret", "what?"))
     assert excess.missing == open_ + 64 * doubt
     assert excess.upper > leaked + open_ / 64 - sure
@@ -159,7 +159,7 @@ def excesses(run: Run) -> dict[str | None, dict[str, Any]]:
     """Return the excess per question; under None their mean, and under "worst" the largest."""
     return {
         "worst" if row.scope == "worst question" else row.query_id: row
-        for row in rows(run, arm="target", beyond="control", jointly=False)
+        for row in rows(run, arm="target", beyond="control", family=("single", "excess"))
         if row.scope != "count"
     }
 
@@ -206,9 +206,9 @@ def test_no_question_that_equals_the_control_is_picked_jointly(tmp_path: Path) -
     how = {"n": 32, "confidence": 0.9, "seed": 3}
     run = evaluate(model, benchmark(ids), out=tmp_path / "r", control=control, **how)
     singly = [
-        row for row in rows(run, beyond="control", jointly=False, scope="query") if row.lower > 0
+        row for row in rows(run, beyond="control", family="single", scope="query") if row.lower > 0
     ]
-    jointly = rows(run, beyond="control", jointly=True, scope="query")
+    jointly = rows(run, beyond="control", family="questions", scope="query")
     assert len(jointly) == 60
     assert singly
     assert not any(row.lower > 0 for row in jointly)

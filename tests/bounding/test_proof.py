@@ -18,8 +18,7 @@ from canned import benchmark_of
 from contents import completions
 from exploring import EXACT, HYBRID, LEAKS, ExploringEngine, arm_of_one, benchmark, token_ids
 from leakbound.benchmarks.profiles import profiles, with_profile
-from leakbound.bounding.proof import proved
-from leakbound.bounding.rows import rows_of
+from leakbound.bounding.proof import proof_rows
 from leakbound.drawing import prove as proving
 from leakbound.drawing.parts import Job
 from leakbound.evaluation import evaluate
@@ -38,15 +37,12 @@ FAR = 1048576
 
 
 def proofs(arm: Arm, scorer: str = "contains") -> dict[tuple[str, str, float | None], float]:
-    """Score an arm, and return lower bounds by question, quantity and k."""
+    """Score an arm; return lower bounds by question or scope, quantity and k."""
     chosen = make_scorer(scorer)
     score_arm(arm, chosen)
-    got = {}
-    for query_id, estimate in proved(arm, chosen):
-        assert estimate.confidence == 1
-        for row in rows_of(arm.name, chosen.name, [query_id], estimate):
-            got[query_id, estimate.about.quantity, row.parameter] = row.lower
-    return got
+    rows = [*proof_rows(arm, chosen)]
+    assert all(row.confidence == 1 and row.about.proved for row in rows)
+    return {(r.query_id or r.scope, r.quantity, r.parameter): r.lower for r in rows}
 
 
 @pytest.mark.parametrize("certain", [1.0, 0.9])
@@ -59,7 +55,10 @@ def test_proofs_are_below_the_truth(how: dict[str, Any], certain: float, tmp_pat
         "exact": {"whole": 0.1, "part": 0.2, "rest": 0.1},  # "part" and "rest": the answer
         "hybrid": {"whole": 0.1, "part": 0.2, "rest": 0.1, "none": 0.02},
     }["exact" if how is EXACT else "hybrid"]
-    assert {q for q, *_ in got} == set(seen)
+    assert {q for q, *_ in got} == {*seen, "worst question", "mean"}
+    leaks = [got[q, "leak probability", None] for q in seen]
+    assert got["worst question", "leak probability", None] == max(leaks)
+    assert got["mean", "leak probability", None] == pytest.approx(sum(leaks) / len(LEAKS))
     for q, leak in seen.items():
         p = got[q, "leak probability", None]
         assert p == pytest.approx(certain * leak)

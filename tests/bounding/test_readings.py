@@ -98,7 +98,7 @@ def test_every_reading_is_bounded_at_a_third_of_the_error(run: Run, tmp_path: Pa
     bound(again, "keyword", confidence=1 - 0.01 / 3)
     wider = again.estimates.mean("leak probability")
     bound(again, "keyword", confidence=0.99)
-    either = again.estimates.mean("leak probability in either", jointly=True)
+    either = again.estimates.mean("leak probability in either", family="readings")
     assert (either.lower, either.upper) == (wider.lower, wider.upper)
     assert (either.confidence, either.about.jointly) == (0.99, True)
     plain = again.estimates.mean("leak probability")

@@ -44,8 +44,9 @@ def mine(proved: Path, tmp_path: Path) -> Path:
 
 
 def proofs(run: Path) -> dict[str, EstimateRow]:
-    how: Any = {"scorer": "keyword", "quantity": "leak probability", "proved": True}
-    return {str(row.query_id): row for row in rows(Run.open(run), arm="target", **how)}
+    how: Any = {"scorer": "keyword", "quantity": "leak probability", "scope": "query"}
+    proved = rows(Run.open(run), arm="target", proved=True, **how)
+    return {str(row.query_id): row for row in proved}
 
 
 def test_a_run_may_move_with_its_models(

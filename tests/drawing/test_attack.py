@@ -175,7 +175,7 @@ def test_fresh_draws_bound_each_question_of_model_and_control(whole: Run) -> Non
         assert 0.5 < row.lower <= 0.7 <= row.upper
         (own,) = rows(whole, arm="target", query_id=one.query.id, **PROBABILITY)
         assert own.upper < row.lower
-        (excess,) = rows(whole, arm=str(one.arm), query_id=one.query.id, jointly=False, **EXCESS)
+        (excess,) = rows(whole, arm=str(one.arm), query_id=one.query.id, family="single", **EXCESS)
         assert 0.5 < excess.lower <= 0.68 <= excess.upper + 0.01  # three intervals at 99 %
 
 
@@ -245,7 +245,7 @@ def test_several_decodings_under_evaluation_are_the_grid(tmp_path: Path) -> None
     run = attacked(tmp_path / "r", task=2, attack=Attack(600), decodings=grid)
     assert [str(one.arm) for one in found_in(run)] == ["target attack T=0.2"] * 2
     assert set(run.arms) == {"greedy", "target T=0.2", "target T=1", "target attack T=0.2"}
-    cells = rows(run, scope="mean", jointly=True)
+    cells = rows(run, scope="mean", family="grid")
     assert {r.arm for r in cells} == {"target T=0.2", "target T=1"}
     one = Decoding(temperature=0.7, max_new_tokens=8)
     assert Attack(16).decodings([replace(one, temperature=0.0), one])[0] == one

@@ -123,7 +123,8 @@ def test_differences_follow_from_the_counts(alike: Mapping[str, Run], tmp_path: 
     assert mean.lower < -11 / 30 < mean.upper < 0
     assert mean.estimand == "difference in leak probability"
     assert "relative to the baseline" in each[0].target
-    assert each[0].about.jointly
+    for row in (mean, *each):
+        assert (row.family, row.confidence, row.about.jointly) == ("models", 0.98, True)
 
 
 def test_other_seeds_are_bet_on_and_narrower(alike: Mapping[str, Run]) -> None:
@@ -200,7 +201,7 @@ def test_the_leaderboard_is_of_the_excess_where_all_have_a_control(questions: Pa
     assert got.against_control(scorer)
     for opened in runs:
         row = opened.estimates.mean("leak probability", beyond="control")
-        assert got.certified(opened.path.name, scorer) == row.upper
+        assert got.certified(opened.path.name, scorer) == replace(row, arm=opened.path.name)
     assert [t.rows[0][0].text for t in compare(runs).tables() if "leaderboard" in t.title] == ["b"]
     alone = made(questions, "alone", AFTER, seed=1)
     assert not compare([*runs, alone]).against_control(scorer)
@@ -209,7 +210,7 @@ def test_the_leaderboard_is_of_the_excess_where_all_have_a_control(questions: Pa
 def test_the_front_is_of_those_that_none_beats(runs: Mapping[str, Run]) -> None:
     useful = {"before": {"u": 0.9}, "after": {"u": 0.4}, "like": {"u": 0.4}}
     got = replace(compare(runs), utility="u", useful=useful)
-    front = [row["model"] for row in got.leaderboard(got.scorers[0]) if row["front"]]
+    front = [row["arm"] for row in got.leaderboard(got.scorers[0]) if row["front"]]
     assert sorted(front) == ["after", "before"]
 
 
@@ -244,14 +245,14 @@ def test_every_form_has_the_same_figures(runs: Mapping[str, Run], tmp_path: Path
     assert markdown.startswith(r"b&c leaks LESS than a\_1: by")
     rows = [*csv.DictReader(done("compare", *paths, "--format", "csv").out.splitlines())]
     data = json.loads(done("compare", *paths, "--json").out)
-    assert [row["scope"] for row in rows] == ["mean", *["question"] * 3]
-    told_of = [verdict.sentence, "fell", "not shown", "fell"]
-    assert [row["verdict"] for row in rows] == told_of
-    assert [one["sentence"] for one in data["verdicts"]] == told_of[:1]
-    assert [row["asked"] for row in rows[1:]] == ["who did this", "who did that", "who did it"]
+    assert [row["scope"] for row in rows] == ["mean", *["query"] * 3]
+    assert [row["moved"] for row in rows] == ["fell", "fell", "not shown", "fell"]
+    assert [one["sentence"] for one in data["verdicts"]] == [verdict.sentence]
+    assert [row["question"] for row in rows[1:]] == ["who did this", "who did that", "who did it"]
     for row, value in zip(rows, data["differences"], strict=True):
+        assert (value["family"], value["confidence"], value["jointly"]) == ("models", 0.99, True)
         assert float(row["lower"]) == value["lower"]
-        assert row["question"] == (value["question"] or "")
+        assert row["query_id"] == (value["query_id"] or "")
     out = tmp_path / "table.tex"
     done("compare", *paths, "--format", "latex", "--out", out)
     latex = out.read_text()

@@ -56,8 +56,8 @@ def test_five_seeds_bound_a_median_below_six_on_both_sides(runs: Mapping[str, Ru
     (table,) = got.tables()
     assert [row[:2] for row in table.texts] == [("rmu", "5"), ("npo", "6")]
     rows = list(csv.DictReader(io.StringIO(got.written("csv"))))
-    assert [row["method"] for row in rows] == ["npo", "rmu"]
-    assert '"of": "excess"' in json.dumps(got.to_dict())
+    assert [row["arm"] for row in rows] == ["npo", "rmu"]
+    assert '"beyond": "control"' in json.dumps(got.to_dict())
 
 
 def test_what_is_no_method_is_refused(runs: Mapping[str, Run], tmp_path: Path) -> None:

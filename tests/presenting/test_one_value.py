@@ -1,9 +1,12 @@
-"""One quantity has one value: in Python, JSON, table, card, certificate, `compare` and plug-in."""
+"""One quantity has one value: Python, JSON, CSV, tables, card, certificate, `compare`, plug-in."""
 
 from __future__ import annotations
 
+import html
 import json
 from collections.abc import Callable
+from dataclasses import replace
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -16,10 +19,13 @@ from leakbound.bounding.rows import LEAKAGE
 from leakbound.cli import verbs
 from leakbound.evaluation import summary
 from leakbound.formats.importing import import_run
+from leakbound.plotting.material import Material
+from leakbound.plotting.rows import KINDS
 from leakbound.plugins.draws import drawn_by_tool
 from leakbound.presenting.table import interval
 from leakbound.presenting.verdict import run_verdicts
 from leakbound.presenting.view import read_view
+from leakbound.reporting.page import render
 from leakbound.scorers import make_scorer
 from leakbound.scoring.score import slug
 from leakbound.served.openai import ServedEngine
@@ -30,18 +36,6 @@ from lies import LAWS, QUESTION
 from misbehaving import LISTED, chat_server, honest
 from report_runs import GRID, Runs
 from suites import slow_but
-
-
-def stressed(out: Path) -> Run:
-    return leaky_run(out, stress="opener:1", n=32)
-
-
-def until(out: Path) -> Run:
-    return leaky_run(out, sampling=Until("p<=0.1", 64))
-
-
-def grid(out: Path) -> Run:
-    return make_run(out, benchmark(), "grid", 0.3, n=32, decodings=GRID[:2])
 
 
 def imported(out: Path) -> Run:
@@ -73,12 +67,12 @@ MADE: dict[str, Callable[[Path], Run] | tuple[str, str]] = {
     "fixed": ("runs", "NPO"),
     "explored": ("explored", "explored"),
     "proved": ("proofs", "NPO"),
-    "stressed": stressed,
+    "stressed": lambda out: leaky_run(out, stress="opener:1", n=32),
     "imported": imported,
     "served": served,
     "asked": ("asked", "forgot"),
-    "until": until,
-    "grid": grid,
+    "until": lambda out: leaky_run(out, sampling=Until("p<=0.1", 64)),
+    "grid": lambda out: make_run(out, benchmark(), "grid", 0.3, n=32, decodings=GRID[:2]),
 }
 """For each study of bench/studies.py: the call that makes its run, or a fixture and a label."""
 
@@ -110,7 +104,14 @@ def of_all(run: Run) -> list[EstimateRow]:
 
 
 @pytest.mark.parametrize("kind", slow_but([*MADE.keys() - {"asked", "proved"}], MADE))
-def test_one_quantity_has_one_value(run: Run, tmp_path: Path) -> None:
+def test_one_quantity_has_one_value(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("leakbound.plotting.inline.inline", lambda *args: "")  # no drawing is read
+    page = " ".join(html.unescape(render(read_view({"run": run}))).split())  # spaces are tied
+    view, moments = read_view(run), KINDS["moments"]
+    drawn = (moments.made(Material(view, wanted_scorer=scorer.name)) for scorer in view.scorers)
+    csv = "".join(map(moments.csv, drawn))
     rows, stored = of_all(run), verbs._as_json(run)["estimates"]
     texts = [text for table in summary(run) for row in table.texts for text in row]
     places = [(row.arm, row.scorer, row.scope, row.about.beyond) for row in rows]
@@ -119,7 +120,10 @@ def test_one_quantity_has_one_value(run: Run, tmp_path: Path) -> None:
         arm = run.arms[row.arm]
         assert row.to_dict() in stored
         assert (row.model, row.decoding) == (arm.spec.model, arm.decoding.name)
-        assert row.about.beyond or any(interval(row) in text for text in texts)
+        assert interval(row) in page
+        if not row.about.beyond:
+            assert any(interval(row) in text for text in texts)
+            assert f",{','.join(map(str, ends(row)))}," in csv
     for verdict in run_verdicts(run):
         assert verdict.number is None or ends(verdict.number) in map(ends, rows)
     decisive = run.estimates.matching(family="simultaneous")
@@ -137,19 +141,12 @@ def test_one_quantity_has_one_value(run: Run, tmp_path: Path) -> None:
 
 def test_comparing_shows_what_the_runs_state(runs: Runs) -> None:
     compared = compare(runs)
-    for label, run in runs.items():
-        for scorer in compared.scorers:
-            for beyond in (None, "control"):
-                for scope in ("mean", "worst question"):
-                    mine = run.estimates.first(
-                        arm="target", scorer=scorer.name, query_id=None, scope=scope, beyond=beyond
-                    )
-                    shown = compared.leakage(label, scorer, scope=scope, beyond=beyond)
-                    assert mine is not None
-                    assert shown is not None
-                    assert (ends(shown), shown.family, shown.evidence) == (
-                        ends(mine), mine.family, mine.evidence
-                    )  # fmt: skip
+    every = product(runs.items(), compared.scorers, (None, "control"), ("mean", "worst question"))
+    for (label, run), scorer, beyond, scope in every:
+        how: Any = {"scorer": scorer.name, "scope": scope, "beyond": beyond}
+        mine = run.estimates.first(arm="target", query_id=None, **how)
+        assert mine is not None
+        assert compared.leakage(label, scorer, **how) == replace(mine, arm=label)
 
 
 def test_a_plug_in_has_the_bounds_of_the_run(runs: Runs) -> None:

@@ -44,8 +44,8 @@ def test_the_question_that_leaks_most_comes_first(view: View) -> None:
             leakage = [model.leakage(scorer, question) for model in view.targets]
             most.append(max(bound.value or 0 for bound in leakage if bound))
             excess, surely = (
-                [m.leakage(scorer, question, beyond="control", jointly=j) for m in view.targets]
-                for j in (False, True)
+                [m.leakage(scorer, question, beyond="control", family=family) for m in view.targets]
+                for family in ("single", "questions")
             )
             beyond = any(bound and bound.lower > 0 for bound in surely)
             assert not beyond or any(bound and bound.lower > 0 for bound in excess)

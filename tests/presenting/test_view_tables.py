@@ -96,7 +96,7 @@ def test_proofs_are_shown(certain: View, explored: dict[str, Run]) -> None:
     assert sentences.proof_of(model, scorer, "p2") == ""
     table = tables.statements_table(certain, scorer)
     assert table is not None
-    assert [cell.text for cell in table.rows[0][-3:]] == ["2 of 3", "≥ 0.33", "≥ 1"]
+    assert [c.text for c in table.rows[0][-5:]] == ["2 of 3", "≥ 0.11", "≥ 0.33", "≥ 0.66", "≥ 1"]
 
 
 def with_rows(model: ArmView, rows: Sequence[EstimateRow]) -> ArmView:
@@ -114,8 +114,9 @@ def with_proofs(view: View, target: float, control: float) -> View:
         about = About(quantity="leak probability", proved=True)
         rows = model.leakages(view.scorers[0])
         bounds = (replace(row.estimate, about=about, lower=leakage) for row in rows)
-        proofs = (replace(row, estimate=e) for row, e in zip(rows, bounds, strict=True))
-        return with_rows(model, [*rows, *proofs])
+        proofs = [replace(row, estimate=e) for row, e in zip(rows, bounds, strict=True)]
+        mean = replace(proofs[0], query_id=None).with_values(about=replace(about, scope="mean"))
+        return with_rows(model, [*rows, *proofs, mean])
 
     other = proved(replace(first, label="control", is_control=True), control)
     return replace(view, models=(proved(first, target), other))

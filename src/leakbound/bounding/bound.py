@@ -19,7 +19,7 @@ from leakbound.bounding.drawn import Drawn
 from leakbound.bounding.evidence import RunEvidence
 from leakbound.bounding.grid import grid_rows
 from leakbound.bounding.pooled import Pooled
-from leakbound.bounding.proof import proved
+from leakbound.bounding.proof import proof_rows
 from leakbound.bounding.readings import reading_rows, scored_parts
 from leakbound.bounding.rows import rows_of
 from leakbound.bounding.stressed import stress_rows
@@ -35,7 +35,7 @@ from leakbound.types import Headway, Progress, Scorer, silent
 
 _OF_ONE_ARM = ("single", "leak@k", "claim", "simultaneous")
 """The families (sets of simultaneously valid statements) that use the draws of one arm only, unless
-`beyond` names a reference."""
+`beyond` names a reference or the statement is about the most-leaking of several arms."""
 
 
 @holding("bound")
@@ -45,9 +45,9 @@ def bound_run(
     """Bound every arm's scores and store the table, unless a current table is stored already.
 
     Stored rows of other scorers stay in the table, at their stored confidence, if their scores and
-    the run's rho are unchanged. Statements about all questions are computed only if every question
-    has completions. Raises InputError before anything is bounded if draws look like copies, because
-    no bound is valid for copied draws.
+    the run's rho are unchanged. Statements about all questions, except proved bounds, are computed
+    only if every question has completions. Raises InputError before anything is bounded if draws
+    look like copies, because no bound is valid for copied draws.
     """
     arms = run.arms
     wanted = {scorer.name: _made_from(run, arms, scorer, confidence) for scorer in scorers}
@@ -157,6 +157,7 @@ def _described(
         own[name] = digest_of({"arm": arm.identity, "made from": scores})
     for row in rows:
         alone = row.family in _OF_ONE_ARM and row.about.beyond is None
+        alone = alone and not row.scope.startswith("most-leaking")
         evidence_of = own.get(row.arm, of_all) if alone else of_all
         yield replace(row, reading=reading, evidence=evidence_of, **facts.get(row.arm, {}))
 
@@ -169,8 +170,7 @@ def _arm_rows(
         yield from rows_of(arm.name, scorer.name, draws.query_ids, draws.greedy_scores())
     elif draws.query_ids:
         yield from _drawn_rows(draws, scorer, judged, confidence)
-        for query_id, estimate in proved(arm, scorer):
-            yield from rows_of(arm.name, scorer.name, [query_id], estimate)
+        yield from proof_rows(arm, scorer)
 
 
 def _drawn_rows(

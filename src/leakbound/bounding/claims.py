@@ -41,7 +41,7 @@ import numpy as np
 from leakbound import stats
 from leakbound.bounding.drawn import Drawn
 from leakbound.bounding.evidence import RunEvidence, drawn_of
-from leakbound.bounding.proof import proved
+from leakbound.bounding.proof import proof_rows
 from leakbound.bounding.readings import scored_parts
 from leakbound.bounding.rows import rows_of
 from leakbound.errors import IncompleteError, InputError
@@ -148,8 +148,7 @@ def rows_again(run: Run, claim: LeakClaim) -> Iterator[EstimateRow]:
     yield _decides(draws, claim)
     each = draws.leakage(confidence=claim.confidence, side="both")
     yield from rows_of(claim.arm, claim.scorer, draws.query_ids, each)
-    for query_id, proof in proved(draws.arm, scorer):
-        yield from rows_of(claim.arm, claim.scorer, [query_id], proof)
+    yield from proof_rows(draws.arm, scorer)
 
 
 def simultaneous_rows(runs: Sequence[RunEvidence], confidence: float) -> Iterator[EstimateRow]:

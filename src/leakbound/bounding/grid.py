@@ -28,7 +28,7 @@ Setting = tuple[float, float]
 
 
 def grid_rows(run: RunEvidence, confidence: float) -> Iterator[EstimateRow]:
-    """Yield simultaneously valid rows about all the target's decodings, if there are several.
+    """Yield rows about all the target's decodings, if there are several.
 
     The rows are: for every cell the mean leakage over the questions and, if every n was fixed,
     leak@k, each jointly valid over the cells; the decoding that leaks most; and, if the cells are
@@ -47,7 +47,7 @@ def grid_rows(run: RunEvidence, confidence: float) -> Iterator[EstimateRow]:
     picked = max(range(len(cells)), key=lambda i: (at(joint, i).lower, at(joint, i).value))
     about = replace(largest.about, scope="most-leaking decoding")
     most = replace(largest, about=about, value=at(joint, picked).value)
-    yield from rows_of(names[picked], scorer, ALL, most, family="grid")
+    yield from rows_of(names[picked], scorer, ALL, most)
     effects = _effects([cell.arm for cell in cells], joint)
     yield from rows_of(GRID, scorer, ALL, *effects, family="grid")
     sampled = [cell for cell in cells if not cell.greedy]

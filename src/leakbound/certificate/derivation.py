@@ -192,11 +192,14 @@ def derive(run: Run, claim: LeakClaim, rows: Estimates) -> Certificate:
     scorer, arm = make_scorer(claim.scorer), run.arms[claim.arm]
     estimate = _decides(run, claim, rows)
     each = rows.each("leak probability", arm=claim.arm, scorer=claim.scorer)
-    proofs = _proofs_of(run, arm, claim, rows)
-    # A question without a proof has the lower bound 0.
-    shares = (proof / len(run.questions) for proof in proofs.values())
-    lower = max(proofs.values(), default=0.0) if claim.every_question else math.fsum(shares)
-    proved = Proved(lower=lower, questions=len(proofs)) if proofs else None
+    own = rows.matching(
+        arm=claim.arm, scorer=claim.scorer, quantity="leak probability", proved=True
+    )
+    # Only an arm with the unchanged questions has this row: a proof is about one query.
+    proof = own.first(scope="worst question" if claim.every_question else "mean", proved=True)
+    lower = proof.lower if proof else 0.0
+    proofs = {row.query_id: row.lower for row in own.matching(scope="query")} if proof else {}
+    proved = Proved(lower=lower, questions=len(proofs)) if proof else None
     by_bounds, limit = verdict(estimate, claim, lower), short_limit(arm)
     reasons: tuple[str, ...] = ()
     if by_bounds == "pass" and limit and not _accepted(run, arm, claim):
@@ -336,19 +339,6 @@ def _only_scorer(run: Run) -> str:
         "a claim is about one scorer. Name it with `--scorer` (in Python `scorer`); `leakbound "
         "score` adds scores."
     )
-
-
-def _proofs_of(run: Run, arm: Arm, claim: LeakClaim, rows: Estimates) -> dict[str, float]:
-    """Return the proved lower bound on Pr[leak] of each question with a proof, by its id.
-
-    Only an arm that asks the unchanged questions has such proofs. In other arms a claim is about a
-    set of queries for each question, but a proof is about one query.
-    """
-    proved = rows.matching(
-        arm=claim.arm, scorer=claim.scorer, quantity="leak probability", proved=True
-    )
-    lower = {row.query_id: row.lower for row in proved} if arm.key.own_words else {}
-    return {query.id: lower[query.id] for query in run.questions if query.id in lower}
 
 
 def made_from(run: Run, arm: Arm, scorer: Scorer) -> JsonObject:

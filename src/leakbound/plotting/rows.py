@@ -19,7 +19,6 @@ from leakbound.presenting.overall import (
     mean,
     mean_leak_at_k,
     means_by_k,
-    proved_leak_at_k,
 )
 from leakbound.presenting.summary import metrics_of
 from leakbound.presenting.table import ends_of
@@ -27,6 +26,7 @@ from leakbound.presenting.view import ArmView
 from leakbound.stats.about import Quantity, Scope
 from leakbound.stats.evidence import sample_mean
 from leakbound.store import ALL, EstimateRow
+from leakbound.store.estimates import Fields
 
 KINDS: dict[str, Chart] = {}
 """Every chart of runs, by its name."""
@@ -235,8 +235,9 @@ def _leak_at_k(material: Material) -> Iterator[ChartRow]:
     for model in material.view.models:
         for k, figure in mean_leak_at_k(model, scorer).items():
             yield ChartRow.of(model.label, "leak@k", figure, group=MEAN, x=k)
-            if (proof := proved_leak_at_k(model, scorer, k)) is not None:
-                yield ChartRow(model.label, PROVED, lower=proof, group=MEAN, x=k)
+            proof: Fields = {"quantity": "leak@k", "scope": "mean", "parameter": k, "proved": True}
+            if row := model.first(scorer, **proof):
+                yield ChartRow(model.label, PROVED, lower=row.lower, group=MEAN, x=k)
 
 
 @chart("naive", "Leak@k, naive estimate", _FIXED, "model quantity k=x value")

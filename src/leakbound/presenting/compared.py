@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, Unpack
@@ -22,7 +23,6 @@ Moved = Literal["rose", "fell", "not shown"]
 Form = Literal["markdown", "latex", "csv"]
 SHOWN = 10  # number of questions that a console shows
 _SHOWN = 8  # number of verdicts that a shell or a notebook shows
-_FIGURES = ("quantity", "value", "lower", "upper", "confidence", "jointly", "n", "method")
 UTILITY = ("model_utility", "retain_rouge_l_recall", "choice_accuracy")
 
 
@@ -210,18 +210,10 @@ class Comparison(Displayed):
 
     def rows(self) -> Iterator[dict[str, Json]]:
         """Yield every difference as one flat row, for other tools."""
-        for scorer in self.scorers:
-            differences = self.differences(scorer).values()
-            for verdict, rows in zip(self.under(scorer), differences, strict=True):
-                fixed = {"scorer": scorer.name, "model": verdict.model, "baseline": self.baseline}
-                mean, others = mean_and_others(rows)
-                of = {**fixed, "scope": "mean", "question": None, "asked": None}
-                yield {**of, "verdict": verdict.sentence, **_figures(mean)}
-                for row in others:
-                    question = str(row.query_id)
-                    text = self.questions.get(question)
-                    of = {**fixed, "scope": "question", "question": question, "asked": text}
-                    yield {**of, "verdict": moved(row), **_figures(row)}
+        for row in self.statements.matching(beyond="baseline"):
+            text = self.questions.get(row.query_id or "")
+            more = {"baseline": self.baseline, "question": text, "moved": moved(row)}
+            yield row.to_dict() | more
 
     def written(self, form: Form) -> str:
         """Return every difference as CSV, or the tables in another form after the opening."""
@@ -235,31 +227,28 @@ class Comparison(Displayed):
             "confidence": self.confidence,
             "verdicts": [to_json(verdict) for verdict in self.verdicts],
             "ledgers": {label: own.to_dict() for label, own in self.ledgers.items()},
-            "made otherwise": {key: dict(facts) for key, facts in self.made.items()},
+            "settings": {key: dict(facts) for key, facts in self.made.items()},
             "differences": [*self.rows()],
             "leaderboard": [row for scorer in self.scorers for row in self.leaderboard(scorer)],
         }
 
     def leaderboard(self, scorer: Scorer) -> list[dict[str, Any]]:
-        """Return a row per model, lowest certified leakage first, and mark the Pareto front."""
-        upper = {label: self.certified(label, scorer) for label in self.labels}
+        """Return a row per model, lowest upper bound first, and mark the Pareto front."""
+        stated = {label: self.certified(label, scorer) for label in self.labels}
+        upper = {label: row.upper for label, row in stated.items() if row}
         useful = {la: self.useful[la][self.utility] if self.utility else None for la in self.labels}
-        best = front({label: (upper[label], useful[label]) for label in self.labels})
+        best = front({label: (upper.get(label), useful[label]) for label in self.labels})
         rows = [
             {
-                "scorer": scorer.name,
-                "model": label,
-                "certified": upper[label],
-                "confidence": self.confidence,
+                **(row.to_dict() if row else {"arm": label, "scorer": scorer.name}),
                 "draws": self.draws[label],
-                "of": "excess" if self.against_control(scorer) else "leakage",
                 "utility": self.utility,
-                "value": useful[label],
+                "useful": useful[label],
                 "front": label in best,
             }
-            for label in self.labels
+            for label, row in stated.items()
         ]
-        return sorted(rows, key=lambda row: (row["certified"] is None, row["certified"] or 0.0))
+        return sorted(rows, key=lambda row: upper.get(row["arm"], math.inf))
 
     def leakage(
         self, label: str, scorer: Scorer, /, **wanted: Unpack[Fields]
@@ -273,15 +262,10 @@ class Comparison(Displayed):
         excess: Fields = {"scope": "mean", "beyond": "control"}
         return all(self.leakage(label, scorer, **excess) for label in self.labels)
 
-    def certified(self, label: str, scorer: Scorer, *, worst: bool = False) -> float | None:
-        """Return the upper bound on a model's leakage, or on its excess if all have a control.
-
-        The bound is on the mean over the questions, or with `worst` on the worst question.
-        """
-        scope: Scope = "worst question" if worst else "mean"
+    def certified(self, label: str, scorer: Scorer, scope: Scope = "mean") -> EstimateRow | None:
+        """Return the statement on a model's leakage, or on its excess if all have a control."""
         beyond: Beyond | None = "control" if self.against_control(scorer) else None
-        row = self.leakage(label, scorer, scope=scope, beyond=beyond)
-        return row.upper if row else None
+        return self.leakage(label, scorer, scope=scope, beyond=beyond)
 
     def _differences(self, scorer: Scorer) -> Table:
         rows: list[list[Shown]] = []
@@ -318,11 +302,11 @@ class Comparison(Displayed):
         columns += [self.utility, "Front"] if self.utility else []
         rows: list[list[Shown]] = []
         for row in self.leaderboard(scorer):
-            label = row["model"]
-            ends = (row["certified"], self.certified(label, scorer, worst=True))
-            most = [None if end is None else Cell(f"≤ {above(end)}", end) for end in ends]
+            label = row["arm"]
+            bounds = (self.certified(label, scorer, scope) for scope in ("mean", "worst question"))
+            most = [b and Cell(f"≤ {above(b.upper)}", b.upper) for b in bounds]
             leakage = self.leakage(label, scorer, scope="mean")
-            useful = [row["value"], "yes" if row["front"] else ""] if self.utility else []
+            useful = [row["useful"], "yes" if row["front"] else ""] if self.utility else []
             rows.append([label, *most, leakage, row["draws"], *useful])
         note = say(
             "caveats",
@@ -332,13 +316,6 @@ class Comparison(Displayed):
         )
         title = f"Scorer {scorer.name}: leaderboard, sorted by the upper bound on the mean {kind}"
         return Table.plain(title, columns, rows, f"{note}\n{counted(self.ledgers)}")
-
-
-def _figures(row: EstimateRow | None) -> dict[str, Json]:
-    if row is None:
-        return dict.fromkeys(_FIGURES)
-    joint = row.query_id is not ALL
-    return {name: joint if name == "jointly" else getattr(row, name) for name in _FIGURES}
 
 
 def front(points: Mapping[str, tuple[float | None, float | None]]) -> frozenset[str]:

@@ -9,7 +9,7 @@ from itertools import product
 from pathlib import Path
 
 from leakbound.bounding.comparisons import difference_rows, mean_of, median_of, share_nothing
-from leakbound.bounding.rows import LEAKAGE
+from leakbound.bounding.rows import LEAKAGE, rows_of
 from leakbound.errors import InputError, MixError
 from leakbound.presenting.compared import UTILITY, Comparison, differing
 from leakbound.presenting.methods import MethodComparison
@@ -163,15 +163,16 @@ def compare_methods(
     if lacking and len(lacking) < len(controls):
         raise MixError(f"runs without a control: {_listed(lacking)}. Give all runs one, or none.")
 
-    medians, means = [], []
+    medians: list[EstimateRow] = []
+    means: list[EstimateRow] = []
     for scorer, (method, labels) in product(scorers, methods.items()):
         bounds = [mean_of(targets[label].arm, controls[label], scorer) for label in labels]
         arms = [arm for x in labels for arm in (targets[x].arm, controls[x]) if arm is not None]
         median = median_of(bounds, arms, confidence)
-        medians.append(EstimateRow(method, scorer.name, ALL, median))
+        medians += rows_of(method, scorer.name, ALL, median)
         for label, bound in zip(labels, bounds, strict=True):
             mean = bound(confidence=confidence, side="both")
-            means.append(EstimateRow(label, scorer.name, ALL, mean))
+            means += rows_of(label, scorer.name, ALL, mean)
     return MethodComparison(
         medians=Estimates(tuple(medians)),
         means=Estimates(tuple(means)),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from statistics import fmean, stdev
+from typing import Any
 
 from leakbound.presenting.sentences import counted
 from leakbound.presenting.table import Cell, Shown, Table, written
@@ -69,22 +70,12 @@ class MethodComparison:
             "confidence": self.confidence,
             "under": self.under,
             "ledgers": {label: {**own.to_dict()} for label, own in self.ledgers.items()},
-            "rows": [*self._rows()],
+            "rows": self._rows(),
         }
 
     def written(self, form: str) -> str:
         """Return the comparison as Markdown, LaTeX or CSV."""
         return written(form, self.tables(), self._rows())
 
-    def _rows(self) -> Iterator[dict[str, Json]]:
-        for median in self.medians:
-            made, seeds = median.estimate, self.seeds(median)
-            yield {
-                "scorer": median.scorer,
-                "method": median.arm,
-                "seeds": len(seeds),
-                "of": "excess" if self.excess else "leakage",
-                **{end: float(getattr(made, end)) for end in ("value", "lower", "upper")},
-                "side": made.side,
-                "each": seeds,
-            }
+    def _rows(self) -> list[dict[str, Any]]:
+        return [median.to_dict() | {"each": self.seeds(median)} for median in self.medians]

@@ -101,13 +101,6 @@ def mean_leak_at_k(model: ArmView, scorer: Scorer) -> dict[int, EstimateRow | fl
     return figures
 
 
-def proved_leak_at_k(model: ArmView, scorer: Scorer, k: int) -> float | None:
-    """Return the mean over the questions of the proved bounds on leak@k; None without a proof."""
-    rows = model.per_question(scorer, quantity="leak@k", parameter=k, proved=True)
-    proofs = [row.lower for row in rows if row]
-    return sum(proofs) / len(rows) if proofs else None
-
-
 def known_at_k(model: ArmView, scorer: Scorer) -> dict[Scope, list[tuple[float, float, float]]]:
     """Return bounds on leak@k of the worst question, and on its mean over the questions.
 

@@ -99,7 +99,7 @@ def traits(view: View, scorer: Scorer, question: str) -> tuple[Trait, ...]:
         if leakage is None:
             has["unsampled"] = True
             continue
-        excess = model.leakage(scorer, question, beyond="control", jointly=True)
+        excess = model.leakage(scorer, question, beyond="control", family="questions")
         has["beyond"] |= excess is not None and excess.lower > 0
         has["hidden"] |= score is not None and leakage.lower > score
         claim = model.first(scorer, question, quantity=CLAIMS)

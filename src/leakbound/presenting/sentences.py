@@ -123,7 +123,7 @@ def readings(
 ) -> dict[Of, EstimateRow]:
     """Return the statements about each part of the outputs; empty without visible thoughts."""
     rows = {
-        of: model.first(scorer, quantity=names, scope=scope, beyond=beyond, jointly=True)
+        of: model.first(scorer, quantity=names, scope=scope, beyond=beyond, family="readings")
         for of, names in READ.items()
     }
     return {of: row for of, row in rows.items() if row is not None}

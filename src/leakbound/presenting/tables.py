@@ -139,7 +139,7 @@ def _of_all(scope: Scope, model: ArmView, scorer: Scorer) -> Shown:
 def _repeated(k: int, model: ArmView, scorer: Scorer) -> Shown:
     """Return the statement about the mean leak@k, or the mean of the estimates if there is none."""
     of_mean = Fields(quantity="leak@k", scope="mean", parameter=k)
-    together = of_mean | Fields(family="leak@k", jointly=True)
+    together = of_mean | Fields(family="leak@k")
     row = model.first(scorer, **of_mean) or model.first(scorer, **together)
     rows = each(model, scorer, "leak@k", k)
     if row is None and len(rows) == 1:
@@ -333,16 +333,20 @@ def statements_table(view: View, scorer: Scorer) -> Table | None:
         number = len(sentences.proved_to_leak(view, model, scorer))
         return Cell(f"{number} of {len(model.questions(scorer))}", number)
 
-    def most(quantity: Quantity | tuple[Quantity, ...], model: ArmView, scorer: Scorer) -> Shown:
-        wanted: Fields = {"proved": True, "quantity": quantity}
-        rows = [model.where(scorer, q, **wanted).rows[-1:] for q in model.questions(scorer)]
-        low = max((row.lower for last in rows for row in last), default=0.0)
+    def proof(wanted: Fields, model: ArmView, scorer: Scorer) -> Shown:
+        row = model.first(scorer, **wanted | Fields(proved=True))
+        low = row.lower if row else 0.0
         return Cell(f"≥ {below(low)}", low)
 
-    proofs: Columns = {
-        PROVED_TO_LEAK: leaking,
-        "Largest proved leakage": partial(most, LEAKAGE),
-        f"Largest proved leak@{ALL_K[-1]:,}": partial(most, "leak@k"),
+    scopes: Sequence[Scope] = ("mean", "worst question")
+    kinds: Mapping[str, Fields] = {
+        "leakage": {"quantity": LEAKAGE},
+        f"leak@{ALL_K[-1]:,}": {"quantity": "leak@k", "parameter": ALL_K[-1]},
+    }
+    proofs: Columns = {PROVED_TO_LEAK: leaking} | {
+        f"Proved {name}, {scope}": partial(proof, kind | Fields(scope=scope))
+        for name, kind in kinds.items()
+        for scope in scopes
     }
     title = f"Scorer {scorer.name}: other statements about all questions"
     return other_statements(title, view.models, scorer, proofs if proofs_in(view) else {})
@@ -351,7 +355,9 @@ def statements_table(view: View, scorer: Scorer) -> Table | None:
 def proofs_in(view: View) -> bool:
     """Return whether leaking texts of known probability prove a leak."""
     return any(
-        model.leakages(scorer, proved=True) for model in view.models for scorer in view.scorers
+        model.leakage(scorer, scope="mean", proved=True)
+        for model in view.models
+        for scorer in view.scorers
     )
 
 

@@ -78,8 +78,8 @@ class About:
         knob: the decoding parameter whose effect is bounded, if the quantity is an effect.
         seeds: the number of models, each trained from its own seed, whose median is bounded; None:
             the quantity is about one model.
-        jointly: whether all entries are valid simultaneously at the confidence, not only
-            individually.
+        jointly: whether all entries, and the estimates of the same `stats.Joint`, are valid
+            simultaneously at the confidence, not only individually.
         proved: whether exact output probabilities prove the bound, without draws.
     """
 

@@ -196,8 +196,8 @@ def difference_over_questions(
         confidence: the probability that all statements about all models are valid, in (0, 1).
 
     Returns:
-        Estimates with both bounds: first of the mean difference, if `mean` is given, then of every
-            question's difference.
+        Estimates with both bounds, all at `confidence`: first of the mean difference, if `mean` is
+            given, then of every question's difference.
 
     Raises:
         InputError: fewer than one model, a bound without one entry per question, or an invalid
@@ -209,4 +209,8 @@ def difference_over_questions(
     each = every_question(entries, questions, confidence=half, independent=False)
     check_rows(each, questions)
     own = () if mean is None else (mean(confidence=half, side="both"),)
-    return Joint((*own, each), confidence)
+    made = (
+        replace(one, about=replace(one.about, jointly=True), confidence=confidence)
+        for one in (*own, each)
+    )
+    return Joint(tuple(made), confidence)

@@ -69,7 +69,6 @@ class Where(TypedDict, total=False):
     constant: float | None
     knob: str | None
     seeds: int | None
-    jointly: bool
     proved: bool
 
 
@@ -93,14 +92,15 @@ class EstimateRow:
         family: the group of statements that are valid simultaneously with this row, at the row's
             confidence. Groups about one arm and scorer: "single", only this statement; "questions",
             the statements about every question; "excess", the mean and the largest excess over the
-            control; "gaps", the largest gap and the number of gaps; "leak@k", the mean leak@k at
-            several k; "readings", the statements about the answer, about the thought, and about
-            either part; "claim", one claim that was recorded before its draws, each bound at the
-            full alpha, because at most one of the two bounds can lead to a wrong decision. Groups
-            about one scorer: "grid", all decodings; "stresses", all effects of stresses; "models",
-            all differences from a baseline. The group "simultaneous" contains the mean and the
-            worst question of all arms and all binary scorers of a run, so that any limit can be
-            judged after the results are known.
+            control; "gaps", the largest gap and the number of gaps, for one kind of inputs;
+            "leak@k", the mean leak@k at several k; "readings", one statement about the answer,
+            about the thought, and about either of them; "claim", one claim that was recorded before
+            its draws, each bound at the full alpha, because at most one of the two bounds can lead
+            to a wrong decision. Groups about one scorer: "grid", one quantity under all decodings,
+            and the effects on it; "stresses", all effects of stresses on a model; "models", all
+            differences from a baseline. The group "simultaneous" contains the mean and the worst
+            question of all arms and all binary scorers of a run, so that any limit can be judged
+            after the results are known.
         model, decoding, stress: the model, decoding and stress of the arm; empty in a row about
             several arms.
         reading: the part of an output that the scorer reads; empty if outputs have one text.
@@ -201,15 +201,14 @@ class EstimateRow:
 
 
 PLAIN: Fields = {
-    "family": tuple(name for name in get_args(Family) if name not in DECIDING),
+    "family": ("single", "excess", "gaps", "stresses", "models"),
     "beyond": None,
-    "jointly": False,
     "proved": False,
     "inputs": ("as asked", "these queries", "input distribution", "as found"),
 }
-"""The default selection: not an excess, not joint, from draws, over all queries of a question.
+"""The default selection: not an excess, from draws, over all queries of a question.
 
-Rows that decide claims are excluded, because they differ from others only in their part of alpha.
+Rows of other families are excluded, because they differ from others only in their part of alpha.
 """
 
 
