@@ -8,7 +8,6 @@ started again requests no reply twice.
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import threading
@@ -18,6 +17,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from leakbound.durable import sha256_of
 from leakbound.engines.chats import Conversations, EngineChat
 from leakbound.errors import InputError
 from leakbound.served.openai import ServedEngine
@@ -87,7 +87,7 @@ class ReplyCache:
             ) from error
 
     def _path(self, key: str) -> Path:
-        digest = hashlib.sha256(key.encode()).hexdigest()
+        digest = sha256_of(key)
         return self.folder / digest[:2] / f"{digest}.json"
 
 
