@@ -180,8 +180,10 @@ class Worker:
 class RayCrew:
     """See `Crew`. Each worker is an actor of Ray; workers start while there is room.
 
-    Another worker does the job of a lost worker. Ray's restarts and retries are off: Ray repeats a
-    task only on the same actor, and a restarting actor waits for room even if others are idle.
+    Another worker does the job of a lost worker. Ray's restarts and retries are off: Ray repeats an
+    actor's job only on the same actor, and a restarting actor waits for room even if others are
+    idle. Ray's tasks do not replace actors: a task reserves a GPU only while it runs, and then its
+    process may have the model on another GPU than the reserved one.
 
     Args:
         ray: the library, initialised.
