@@ -411,7 +411,7 @@ def independence() -> int:
 
 def servers() -> int:
     """Evaluate servers that lie in one way each, and count the outcomes."""
-    from lies import DETECTABLE, UNDETECTABLE, outcome
+    from lies import DETECTABLE, LIMITS, UNDETECTABLE, outcome
 
     args, rows = options(__doc__, tries=20), list[dict[str, Any]]()
     kinds = {"can be detected": (DETECTABLE, None), "cannot be detected": (UNDETECTABLE, 1)}
@@ -421,7 +421,8 @@ def servers() -> int:
             row |= dict.fromkeys(("refused", "stopped", "holds", "wrong", "draws missing"), 0)
             for seed in range(args.tries):
                 with TemporaryDirectory() as folder:
-                    end, missing, _ = outcome(lie, Path(folder), seed, choices=choices)
+                    how = {"choices": choices, "patience": LIMITS.get(name)}
+                    end, missing, _ = outcome(lie, Path(folder), seed, **how)
                 row[end] += 1
                 row["draws missing"] += missing
             rows.append(row)

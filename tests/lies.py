@@ -38,7 +38,6 @@ LEAK, CLEAN = "it was Ann", "it was nobody"
 CHANCE = 0.4  # so that the greedy answer is clean
 QUESTION = "who did it"
 LAWS = {QUESTION: {LEAK: CHANCE, CLEAN: 1 - CHANCE}}
-QUICK = Patience(timeout=0.3, whole=0.5, attempts=3, first_wait=0.01, longest_wait=60)
 Lie = Callable[[Rule], Rule]
 
 
@@ -222,6 +221,9 @@ DETECTABLE: Mapping[str, Lie] = {
     "another model midway": swapped,
 }  # fmt: skip
 
+LIMITS = dict.fromkeys(("hangs over leaks", "drips leaks"), Patience(timeout=0.3, whole=0.5))
+"""Shorter time limits than the default ones, for the lies that would exceed these in minutes."""
+
 UNDETECTABLE: Mapping[str, Lie] = {
     "another text in place of leaks": edited(clean),
     "empty in place of leaks, the count forged": edited(blanked(), "forged"),
@@ -236,12 +238,12 @@ def outcome(
     n: int = 64,
     *,
     choices: int | None = None,
-    patience: Patience = QUICK,
+    patience: Patience | None = None,
 ) -> tuple[str, int, str]:
     """Evaluate a dishonest server; return the result, the draws its bound misses, and the messages.
 
-    `choices`: outputs per request; None: the default. The result is `refused` before a draw,
-    `stopped` after three commands, or a bound that `holds` or is `wrong`.
+    `choices`: outputs per request; `patience`: its limits; None: the defaults. The result is
+    `refused` before a draw, `stopped` after three commands, or a bound that `holds` or is `wrong`.
     """
     questions = folder / "questions.csv"
     questions.write_text(f"question,answer,keywords\n{QUESTION},Ann,Ann\n")

@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from leakbound.engines.chats import TransformersChat
+from leakbound.engines.chats import EngineChat
 from leakbound.errors import InputError
-from leakbound.served.endpoint import EndpointChat
+from leakbound.served.endpoint import open_served_chat
 from leakbound.types import Chat, Decoding
 from misbehaving import Answer, Body, fails, judge_server, says
 from tiny import chat_engine, request
@@ -32,12 +32,12 @@ def drawn(body: Body, _: int) -> Answer:
 @contextmanager
 def endpoint(folder: Path) -> Iterator[Chat]:
     with judge_server(drawn) as served:
-        yield EndpointChat.open(f"{served.url}#tiny", cache=folder)
+        yield open_served_chat(f"{served.url}#tiny", folder=folder)
 
 
 CHATS: dict[str, Callable[[Path], AbstractContextManager[Chat]]] = {
     "openai": endpoint,
-    "transformers": lambda _: nullcontext(TransformersChat(chat_engine(), "tiny")),
+    "transformers": lambda _: nullcontext(EngineChat("tiny", lambda _: chat_engine())),
 }
 
 

@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from leakbound.engines import Prompting, open_engine
-from leakbound.engines.chats import Conversations, TransformersChat
+from leakbound.engines.chats import Conversations, EngineChat
 from leakbound.engines.embedding import SentenceEmbedder
 from leakbound.engines.hf import TransformersEngine
 from leakbound.engines.models import OpenModels, open_chat, open_scorer
@@ -82,7 +82,7 @@ TURNS = (
 def test_a_whole_conversation_is_sent(monkeypatch: pytest.MonkeyPatch) -> None:
     engine, sent = chat_engine(), list[Query]()
     monkeypatch.setattr(engine, "generate", lambda queries, *_: sent.extend(queries) or iter(()))
-    TransformersChat(engine, "tiny").chat([Request(id="r", messages=TURNS)], SHORT, 0)
+    EngineChat("tiny", lambda _: engine).chat([Request(id="r", messages=TURNS)], SHORT, 0)
     tokenizer = engine.loaded.tokenizer
     words = tokenizer.convert_ids_to_tokens(engine.prompting.encode(tokenizer, sent[0].text))
     want = "<s> system sea <e> <s> user who <e> <s> assistant Ann <e> <s> user blue <e>"
@@ -124,12 +124,13 @@ def test_replies_share_no_draws_with_the_model_under_test() -> None:
         for got in engine.generate(queries, decoding, Draws(sizes=(1,)))
     }
     requests = [request(query.id, "who") for query in queries]
-    replies = TransformersChat(engine, "tiny").chat(requests, decoding, 0)
+    replies = EngineChat("tiny", lambda _: engine).chat(requests, decoding, 0)
     assert sum(scored[r.id] == reply for r, reply in zip(requests, replies, strict=True)) < 12
 
 
 def test_a_reply_at_the_length_limit_counts() -> None:
-    chat, decoding = TransformersChat(chat_engine(), "tiny"), Decoding(max_new_tokens=3)
+    engine, decoding = chat_engine(), Decoding(max_new_tokens=3)
+    chat = EngineChat("tiny", lambda _: engine)
     replies = chat.chat([request(f"r{i}", "who") for i in range(30)], decoding, 0)
     assert all(reply is not None for reply in replies)
     assert sum(len((reply or "").split()) == 3 for reply in replies) > 10
@@ -144,7 +145,7 @@ def test_a_reply_cut_inside_its_thought_is_missing() -> None:
     model = tiny_llama(len(tokenizer), initializer_range=0.3)
     engine = TransformersEngine(tiny_loaded(model, tokenizer), Conversations())
     decoding = Decoding(max_new_tokens=12)
-    replies = TransformersChat(engine, "tiny").chat(
+    replies = EngineChat("tiny", lambda _: engine).chat(
         [request(f"r{i}", "who") for i in range(60)], decoding, 0
     )
     assert 5 < replies.count(None) < 55
@@ -155,7 +156,7 @@ def test_unusable_logits_give_no_reply() -> None:
     engine = chat_engine()
     with torch.no_grad():
         engine.loaded.model.lm_head.weight.fill_(float("nan"))
-    chat = TransformersChat(engine, "tiny")
+    chat = EngineChat("tiny", lambda _: engine)
     assert chat.chat([request("a", "who"), request("b", "sea")], SHORT, 0) == [None, None]
 
 

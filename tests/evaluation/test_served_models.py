@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from contextlib import nullcontext
 from pathlib import Path
@@ -18,10 +19,9 @@ from leakbound.evaluation import evaluate, prepared, probe, summary
 from leakbound.store import Run
 from leakbound.study import Explore, FixedN
 from leakbound.types import Decoding
-from lies import DETECTABLE, LAWS, QUESTION, UNDETECTABLE, outcome
+from lies import DETECTABLE, LAWS, LIMITS, QUESTION, UNDETECTABLE, outcome
 from misbehaving import (
     LISTED,
-    QUICK,
     Answer,
     Body,
     Rule,
@@ -35,11 +35,8 @@ from misbehaving import (
 )
 from suites import slow_but
 
-EMPTIED = (*(name for name in DETECTABLE if " in place of leaks" in name),
-           "a flag of a filter over leaks", "the provider's filter over leaks",
-           "an unknown field over leaks")  # fmt: skip
-SURE = ("fewer choices: none that leaks", "500 for leaks", "another model midway", *EMPTIED,
-        *(name for name in DETECTABLE if name.startswith(("cache", "leaks "))))  # fmt: skip
+SURE = {"fewer choices: none that leaks", "another model midway", "drips leaks"}
+SURE |= {name for name in DETECTABLE if re.search("^cache|^leaks |(for|over|place of) leaks", name)}
 QUICKLY = ("500 for leaks", "another model midway", "leaks in tags", "null in place of leaks")
 
 
@@ -202,9 +199,9 @@ def test_a_claim_is_decided_on_draws_that_came(questions: Path, tmp_path: Path) 
 @pytest.mark.parametrize("choices", slow_but([None], [None, 1]))
 @pytest.mark.parametrize("name", slow_but(QUICKLY, sorted(DETECTABLE)))
 def test_detectable_lies(name: str, choices: int | None, tmp_path: Path) -> None:
-    """No bound is wrong, with the default number of outputs per request and with one."""
-    how = {"patience": QUICK} if name in SURE else {}
-    kind, missing, why = outcome(DETECTABLE[name], tmp_path, 0, choices=choices, **how)
+    """No bound is wrong, by default and with one output per request."""
+    lie, limits = DETECTABLE[name], LIMITS.get(name)
+    kind, missing, why = outcome(lie, tmp_path, 0, choices=choices, patience=limits)
     assert kind != "wrong", why
     assert name not in SURE or kind != "holds" or missing > 0 or name.startswith("leaks ")
 
@@ -213,5 +210,5 @@ def test_detectable_lies(name: str, choices: int | None, tmp_path: Path) -> None
 @pytest.mark.parametrize("name", UNDETECTABLE)
 def test_undetectable_lies(name: str, tmp_path: Path) -> None:
     """The assumptions in table and certificate exclude them."""
-    got = outcome(UNDETECTABLE[name], tmp_path, 0, choices=1, patience=QUICK)
+    got = outcome(UNDETECTABLE[name], tmp_path, 0, choices=1)
     assert got[0] == "wrong"

@@ -18,7 +18,7 @@ from unittest.mock import patch
 
 from leakbound.errors import IncompleteError, ModelError
 from leakbound.served import server
-from leakbound.served.endpoint import EndpointChat
+from leakbound.served.endpoint import open_served_chat
 from leakbound.served.server import Patience
 from leakbound.types import Decoding
 from misbehaving import Answer, chat_server, says
@@ -33,7 +33,7 @@ Script = Callable[[socket.socket], None]
 
 def ask(url: str, folder: Path, patience: Patience = ONCE) -> str | None:
     """The reply of a server to one question."""
-    chat = EndpointChat.open(f"{url}#m", cache=folder, patience=patience)
+    chat = open_served_chat(f"{url}#m", folder=folder, patience=patience)
     return chat.chat([request("r", "who")], GREEDY, 0)[0]
 
 

@@ -13,7 +13,7 @@ from fake_models import FakeChat, FakeModels, Reply
 from leakbound.engines.models import open_scorer
 from leakbound.errors import IncompleteError
 from leakbound.scorers import connect, make_scorer, score_pairs, score_texts
-from leakbound.served.endpoint import EndpointChat
+from leakbound.served.endpoint import open_served_chat
 from leakbound.served.server import Patience
 from leakbound.types import Prompt, Request
 from misbehaving import Answer, Body, fails, judge_server, says
@@ -151,7 +151,7 @@ def test_declined_verdicts_are_missing_and_failures_retried(tmp_path: Path) -> N
     texts = ["leak", "leak, busy", "no", "declined", "prose"]
     with judge_server(verdict) as served:
         for _ in range(2):
-            chat = EndpointChat.open(f"{served.url}#m", cache=tmp_path, patience=patience)
+            chat = open_served_chat(f"{served.url}#m", folder=tmp_path, patience=patience)
             scorer = connect(make_scorer(SPEC), FakeModels(judge=chat))
             assert score_texts(scorer, texts, PROMPT) == [1.0, 1.0, 0.0, None, None]
             with pytest.raises(IncompleteError, match=r"without a reply.*500"):

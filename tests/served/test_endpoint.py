@@ -16,11 +16,12 @@ import pytest
 
 from hostile.servers import REASONS, SERVERS, TAKEN, outcome
 from leakbound.engines.addresses import UnnamedServerError, key_for, servers_of
+from leakbound.engines.chats import EngineChat
 from leakbound.engines.models import OpenModels, open_chat
 from leakbound.errors import IncompleteError, InputError, ModelError
 from leakbound.scorers import connect, make_scorer
 from leakbound.served import server
-from leakbound.served.endpoint import EndpointChat, ReplyCache, default_folder
+from leakbound.served.endpoint import ReplyCache, default_folder, open_served_chat
 from leakbound.served.server import Patience
 from leakbound.types import Decoding, Message, Request
 from misbehaving import (
@@ -46,9 +47,9 @@ def asks(text: str, schema: str = "", name: str = "r") -> Request:
     return Request(id=name, messages=(Message(role="user", text=text),), schema=schema)
 
 
-def opened(url: str, folder: Path, **patience: Any) -> EndpointChat:
+def opened(url: str, folder: Path, **patience: Any) -> EngineChat:
     how = {name: getattr(QUICK, name) for name in QUICK.__slots__} | patience
-    return EndpointChat.open(f"{url}#m", cache=folder, patience=Patience(**how))
+    return open_served_chat(f"{url}#m", folder=folder, patience=Patience(**how))
 
 
 def echo(body: Body, _: int) -> Answer:
@@ -186,7 +187,7 @@ def test_a_kept_reply_answers_the_same_question_only(tmp_path: Path) -> None:
         requests = [asks("who", name=f"r{i}") for i in range(5)]
         assert opened(served.url, tmp_path).chat(requests, GREEDY, 0) == ["to who"] * 5
         again = opened(served.url, tmp_path)
-        other = EndpointChat.open(f"{served.url}#other", cache=tmp_path, patience=QUICK)
+        other = open_served_chat(f"{served.url}#other", folder=tmp_path, patience=QUICK)
         longer = Decoding(temperature=0, max_new_tokens=10)
         wanted = [len(served.asked)]
         for chat, request, decoding in [

@@ -8,7 +8,6 @@ This is a product of m factors (M − f M − i) / (M − i) ≤ 1 − f, so it 
 
 from __future__ import annotations
 
-import hashlib
 import math
 from collections.abc import Generator, Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -32,6 +31,7 @@ from leakbound.certificate.certificate import (
 from leakbound.drawing.parts import machine
 from leakbound.drawing.sample import work_of
 from leakbound.drawing.stressed import FOLDER
+from leakbound.durable import sha256_of
 from leakbound.engines import Prompting, open_engine
 from leakbound.engines.addresses import short_name
 from leakbound.errors import InputError
@@ -252,7 +252,7 @@ def _difference(
         return Difference(where, stored, "no output of this decoding")
     texts = [f"{output.thought!r} {output.answer!r}" for output in (then, now)]
     if texts[0] != texts[1]:
-        digests = [hashlib.sha256(text.encode()).hexdigest() for text in texts]  # no text is shown
+        digests = [sha256_of(text) for text in texts]  # no text is shown
         return Difference(f"the text of {where}", *(f"SHA-256 {digest}" for digest in digests))
     ends = [[o.finish, len(o.token_ids or ()), o.refused, o.hidden] for o in (then, now)]
     if ends[0] != ends[1] or (now.finish != "unknown" and then.tokens != now.tokens):

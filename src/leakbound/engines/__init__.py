@@ -31,25 +31,19 @@ class Engine:
         module: the module of the class.
         kind: the name of the class, which has the function `open`.
         extra: the extra that installs the library of the engine.
-        chats: the module and the class of chat models on a server; None if the engine loads the
-            model in this process.
+        chats: the module with the function `open_served_chat`; empty if the engine loads the model
+            in this process.
     """
 
     module: str
     kind: str
     extra: str = "models"
-    chats: tuple[str, str] | None = None
+    chats: str = ""
 
     @property
     def local(self) -> bool:
         """Return whether the engine loads the model in this process; if not, a server has it."""
-        return self.chats is None
-
-    def chat_class(self) -> Any:
-        """Import and return the class of chat models on the engine's server."""
-        assert self.chats is not None, "a local engine has no server"
-        module, kind = self.chats
-        return getattr(import_module(f"leakbound.{module}"), kind)
+        return not self.chats
 
     def __call__(self, location: str, prompting: Prompting, **loading: Any) -> Generate:
         # Importing makes a million permanent objects: exclude them from garbage collection.
@@ -71,9 +65,7 @@ class Engine:
 ENGINES: dict[str, Engine] = {
     "transformers": Engine("engines.hf", "TransformersEngine"),
     "vllm": Engine("engines.vllm", "VllmEngine", extra="vllm"),
-    "openai": Engine(
-        "served.openai", "ServedEngine", extra="judge", chats=("served.endpoint", "EndpointChat")
-    ),
+    "openai": Engine("served.openai", "ServedEngine", extra="judge", chats="served.endpoint"),
 }
 
 

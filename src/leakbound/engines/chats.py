@@ -7,11 +7,9 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 
-from leakbound.engines import open_engine
 from leakbound.engines.prompting import Prompting, Tokenizer
 from leakbound.errors import InputError
 from leakbound.text.counting import counted_as, is_missing
@@ -20,7 +18,6 @@ from leakbound.types import (
     Draws,
     Generate,
     JsonObject,
-    Message,
     Query,
     Request,
     Sample,
@@ -28,7 +25,6 @@ from leakbound.types import (
 
 _PURPOSE = "chat"
 _BRACKETED = re.compile(r"\s*[<\[{|].*[>\]}|]\s*\Z", re.DOTALL)  # <think>, [INST], {{role}}
-_GREETING = Request(id="greeting", messages=(Message(role="user", text="Hello."),))
 
 
 class Conversations(Prompting):
@@ -96,67 +92,68 @@ def replies_of(
 
 
 @dataclass(frozen=True, slots=True)
-class TransformersChat:
-    """Replies drawn by `leakbound.sampling`; equal messages are drawn in one tree of prefixes.
+class EngineChat:
+    """A chat model whose replies an engine draws; equal messages are drawn in one tree of prefixes.
 
     The decoding determines the distribution of replies completely. A reply that reaches
     `max_new_tokens` or a stop string is not drawn again, because that would favour short replies.
-    The reply is the answer, without the thought. A missing answer or unusable logits of the model
-    give None.
+    The reply is the answer, without the thought. The reply is None if the answer is missing, the
+    logits are unusable, the server refuses the request (for example because it is longer than the
+    model's context), or the model on the server declines.
 
     Attributes:
-        engine: draws the replies, with the prompting `Conversations`.
         name: the name of the model in results.
+        engine: return the engine of replies that follow a JSON schema, see `Request`; its prompting
+            is `Conversations`. A local model has one engine for all schemas.
+        served: whether the model is on a server. Its replies are stored, so the key of a
+            conversation contains everything that decides the reply.
     """
 
-    engine: Generate
     name: str
-
-    @classmethod
-    def open(cls, location: str, **loading: Any) -> TransformersChat:
-        """Load the model at `location`.
-
-        Args:
-            location: a folder, a `.gguf` file (dequantised), or a hub name.
-            loading: `dtype`, `device` and `trust_remote_code`, see `load_model`.
-
-        Returns:
-            The chat model.
-
-        Raises:
-            InputError: a model without a chat template, or an error of `load_model`.
-            ModelError: a model that cannot be used.
-        """
-        engine = open_engine(location, Conversations(), **loading)
-        try:
-            engine.check([conversation_of(_GREETING)], Decoding(max_new_tokens=1))
-        except InputError as error:
-            raise InputError(f"{location!r} cannot hold a conversation: {error}") from error
-        return cls(engine, location)
+    engine: Callable[[str], Generate]
+    served: bool = False
 
     @property
     def fingerprint(self) -> JsonObject:
-        """The fingerprint of the model, including its weights."""
-        return self.engine.fingerprint
+        """The fingerprint of the model with its weights; of a model on a server only the name."""
+        return {"model": self.name} if self.served else self.engine("").fingerprint
 
     def chat(self, requests: Sequence[Request], decoding: Decoding, seed: int) -> list[str | None]:
-        """Draw one reply per request; see `Chat.chat`.
+        """Draw one reply per request, unless the reply is stored; see `Chat.chat`.
 
         Args:
             requests: conversations, each keyed by its id.
             decoding: the distribution to draw from.
-            seed: the seed of the draws.
+            seed: the seed of the draws; a greedy decoding does not depend on it.
 
         Returns:
-            One reply per request, in order; None if the answer is missing, for example because the
-            output was cut inside its thought, or if the model's logits are unusable.
+            One reply per request, in order, or None, see the class.
 
         Raises:
-            InputError: a conversation longer than the model's context.
+            InputError: a conversation longer than a local model's context, a decoding that servers
+                do not offer, or replies that cannot be stored.
+            ModelError: a server that cannot be reached, accepts no request, or does not accept the
+                key.
+            IncompleteError: a server that repeatedly failed, answered too slowly, or sent too long
+                replies. Received replies are stored, and the same command requests the missing
+                replies.
         """
-        queries = [conversation_of(request) for request in requests]
-        replies = replies_of(self.engine, queries, decoding, seed)
+        seed = 0 if decoding.greedy else seed
+        queries = [self._query(request, decoding) for request in requests]
+        replies: dict[Query, str] = {}
+        for schema in dict.fromkeys(request.schema for request in requests):
+            both = zip(queries, requests, strict=True)
+            mine = [query for query, request in both if request.schema == schema]
+            replies |= replies_of(self.engine(schema), mine, decoding, seed)
         return [replies.get(query) for query in queries]
+
+    def _query(self, request: Request, decoding: Decoding) -> Query:
+        """Return the conversation with its key; greedy replies of servers do not depend on ids."""
+        query, draw = conversation_of(request), None if decoding.greedy else request.id
+        if not self.served:
+            return query
+        key = json.dumps([self.name, query.text, request.schema, decoding.to_dict(), draw])
+        return replace(query, id=key, prompt_id=key)
 
 
 def _words(text: str, spelled: re.Pattern[str] | None) -> str:

@@ -16,7 +16,7 @@ from pathlib import Path
 from huggingface_hub import snapshot_download
 from safetensors import SafetensorError, safe_open
 
-from leakbound.durable import sha256
+from leakbound.durable import sha256, sha256_of
 from leakbound.errors import ModelError, require_no_fault
 from leakbound.registry import near
 
@@ -187,7 +187,7 @@ def _require_layers(config: Path, tensors: int) -> None:
 def named_digest(files: Iterable[Path]) -> str:
     """Return the SHA-256 over the names and contents of files, in order."""
     named = [[file.name, files_digest([file])] for file in files]
-    return hashlib.sha256(json.dumps(named).encode()).hexdigest()
+    return sha256_of(json.dumps(named))
 
 
 def files_digest(files: Iterable[Path]) -> str:

@@ -4,19 +4,21 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import lru_cache
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from leakbound.engines import ENGINES
+from leakbound.engines import ENGINES, open_engine
 from leakbound.engines.addresses import require_named, server_of, servers_of
-from leakbound.engines.chats import TransformersChat
-from leakbound.errors import needing
+from leakbound.engines.chats import Conversations, EngineChat, conversation_of
+from leakbound.errors import InputError, needing
 from leakbound.scorers import connect, make_scorer
-from leakbound.types import Chat, Classify, Embed, Scorer
+from leakbound.types import Chat, Classify, Decoding, Embed, Message, Request, Scorer
 
 State = tuple[tuple[str, int, int], ...]
 
 _KEPT = 8  # models of each kind
+_GREETING = Request(id="greeting", messages=(Message(role="user", text="Hello."),))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -154,9 +156,16 @@ def open_chat(name: str, **loading: Any) -> Chat:
             that cannot hold a conversation.
         ModelError: a model that cannot be used.
     """
-    if server_of(name) is None:
-        return TransformersChat.open(name.removeprefix("transformers:"), **loading)
-    engine, _, location = name.partition(":")
-    with needing("a chat endpoint", "judge"):
-        chat: Chat = ENGINES[engine].chat_class().open(location, **loading)
-    return chat
+    if server_of(name) is not None:
+        engine, _, location = name.partition(":")
+        with needing("a chat endpoint", "judge"):
+            served = import_module(f"leakbound.{ENGINES[engine].chats}")
+            chat: Chat = served.open_served_chat(location, **loading)
+        return chat
+    location = name.removeprefix("transformers:")
+    local = open_engine(location, Conversations(), **loading)
+    try:
+        local.check([conversation_of(_GREETING)], Decoding(max_new_tokens=1))
+    except InputError as error:
+        raise InputError(f"{location!r} cannot hold a conversation: {error}") from error
+    return EngineChat(location, lambda _: local)

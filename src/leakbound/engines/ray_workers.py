@@ -6,7 +6,6 @@ import math
 import os
 import socket
 import time
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
@@ -180,8 +179,10 @@ class Worker:
 class RayCrew:
     """See `Crew`. Each worker is an actor of Ray; workers start while there is room.
 
-    Another worker does the job of a lost worker. Ray's restarts and retries are off: Ray repeats a
-    task only on the same actor, and a restarting actor waits for room even if others are idle.
+    Another worker does the job of a lost worker. Ray's restarts and retries are off: Ray repeats an
+    actor's job only on the same actor, and a restarting actor waits for room even if others are
+    idle. Ray's tasks do not replace actors: a task reserves a GPU only while it runs, and then its
+    process may have the model on another GPU than the reserved one.
 
     Args:
         ray: the library, initialised.
@@ -223,19 +224,18 @@ class RayCrew:
     ) -> Iterator[tuple[J, R]]:
         """See `Crew.each`."""
         self._seen = time.monotonic()
-        new, again = enumerate(jobs), list[tuple[int, J]]()
-        losses: Counter[int] = Counter()
-        out: dict[Any, tuple[Any, tuple[int, J]]] = {}
+        new, again = ((job, 0) for job in jobs), list[tuple[J, int]]()  # with the workers it lost
+        out: dict[Any, tuple[Any, tuple[J, int]]] = {}
         try:
             while True:
                 self._hire()
                 while self._idle and (sent := again.pop() if again else next(new, None)):
                     worker = self._idle.pop()
-                    out[self._send(worker, Task(opener, do, sent[1]))] = worker, sent
+                    out[self._send(worker, Task(opener, do, sent[0]))] = worker, sent
                 if self._idle and not out:
                     return
                 for ticket in self._finished(out):
-                    worker, (number, job) = out.pop(ticket)
+                    worker, (job, losses) = out.pop(ticket)
                     self._idle.append(worker)
                     try:
                         result = self._ray.get(ticket)
@@ -243,15 +243,14 @@ class RayCrew:
                         raise (error.cause or error) from error
                     except self._ray.exceptions.RayError as error:  # the worker is gone
                         self._dismiss(worker, error)
-                        losses[number] += 1
-                        if losses[number] == _MOST_LOSSES:
+                        if losses + 1 == _MOST_LOSSES:
                             raise IncompleteError(
                                 f"{_MOST_LOSSES} workers were lost one after another at the same "
                                 f"task, the last with the error: {self._why}. Give workers more "
                                 "memory, or use fewer workers per machine, and run the same "
                                 "command again: finished work is kept."
                             ) from error
-                        again.append((number, job))
+                        again.append((job, losses + 1))
                     else:
                         yield job, result
         finally:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -12,6 +11,7 @@ from urllib.parse import quote
 from markupsafe import Markup
 
 import leakbound
+from leakbound.durable import sha256_of
 from leakbound.errors import InputError
 from leakbound.presenting.comparing import compare
 from leakbound.presenting.table import Cell, Table
@@ -185,7 +185,7 @@ def _compared(
     benchmark = next(iter(runs.values())).record.benchmark.name
     made = FolderComparison(page=page, benchmark=benchmark, runs=tuple(runs))
     facts = (index.name, [(name, changed[name]) for name in runs])
-    mark = hashlib.sha256(ascii(facts).encode()).hexdigest()
+    mark = sha256_of(ascii(facts))
     if not _is_current(page, 0, mark):
         comparison = compare(runs)
         if redact:

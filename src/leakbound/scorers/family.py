@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import math
 from collections.abc import Callable, Iterable, Sequence
@@ -12,6 +11,7 @@ from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 
+from leakbound.durable import sha256_of
 from leakbound.errors import InputError
 from leakbound.registry import origin
 from leakbound.text.keywords import normalise
@@ -97,7 +97,7 @@ def digest(scorer: Scorer) -> str:
             f"the settings of scorer {scorer.name!r} must be texts, numbers or lists ({error}). "
             "Leave other fields out of the comparison: `field(compare=False)`."
         ) from error
-    return hashlib.sha256(text.encode()).hexdigest()[:12]
+    return sha256_of(text)[:12]
 
 
 def connect(scorer: Scorer, models: Models) -> Scorer:

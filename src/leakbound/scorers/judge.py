@@ -6,12 +6,12 @@ The instructions and rubrics were written for this package; the three grades of
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
+from leakbound.durable import sha256_of
 from leakbound.errors import InputError
 from leakbound.scorers.family import NeedsAnswer, QueriesModel, answer_of, named, opened
 from leakbound.text.rows import json_object
@@ -178,5 +178,5 @@ def _fence(texts: Sequence[str]) -> str:
     whole = json.dumps(texts)
     fence = whole
     while fence in whole:
-        fence = f"#{hashlib.sha256(fence.encode()).hexdigest()[:16]}"
+        fence = f"#{sha256_of(fence)[:16]}"
     return fence

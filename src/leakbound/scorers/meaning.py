@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
@@ -11,6 +10,7 @@ from typing import ClassVar, Literal
 
 import numpy as np
 
+from leakbound.durable import sha256_of
 from leakbound.errors import InputError
 from leakbound.scorers.family import (
     NeedsAnswer,
@@ -171,8 +171,8 @@ class Classifier(QueriesModel):
         """The record of the connected classifier, and a digest of its prompt."""
         if self.classifier is None:
             return {}
-        digest = hashlib.sha256(self.template.encode()).hexdigest()
-        return {**getattr(self.classifier, "fingerprint", {}), "prompt": digest}
+        known = getattr(self.classifier, "fingerprint", {})
+        return {**known, "prompt": sha256_of(self.template)}
 
     def connect(self, models: Models) -> Classifier:
         """Return the scorer with its classifier; raise InputError for an invalid setting."""

@@ -8,20 +8,21 @@ started again requests no reply twice.
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import threading
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
-from leakbound.engines.chats import Conversations, conversation_of, replies_of
+from leakbound.durable import sha256_of
+from leakbound.engines.chats import Conversations, EngineChat
 from leakbound.errors import InputError
 from leakbound.served.openai import ServedEngine
 from leakbound.served.server import Patience
-from leakbound.types import Decoding, Json, JsonObject, Query, Request
+from leakbound.types import Json
 
 _FOLDER_MODE = 0o700  # replies may quote forget-set answers, which are secrets
 _FILE_MODE = 0o600
@@ -86,120 +87,33 @@ class ReplyCache:
             ) from error
 
     def _path(self, key: str) -> Path:
-        digest = hashlib.sha256(key.encode()).hexdigest()
+        digest = sha256_of(key)
         return self.folder / digest[:2] / f"{digest}.json"
 
 
-@dataclass(frozen=True, slots=True)
-class EndpointChat:
-    """A chat model on a server.
+def open_served_chat(
+    location: str, *, folder: Path | None = None, patience: Patience | None = None, **_weights: Any
+) -> EngineChat:
+    """Return the chat model at `URL#MODEL`; nothing is sent yet.
 
-    A reply is None if the server refuses the request, for example because it is longer than the
-    model's context, or if the model declines.
-
-    Attributes:
+    Args:
         location: `URL#MODEL`, or with options `URL#MODEL?name=value&…`.
-        cache: stores the replies.
-        patience: the limits on waiting for an answer.
+        folder: the folder in which replies are stored (None: `default_folder()`).
+        patience: the limits on waiting for an answer (None: `Patience()`).
+        _weights: settings of local models, which are ignored.
+
+    Returns:
+        The chat model.
+
+    Raises:
+        InputError: an invalid location.
     """
 
-    location: str
-    cache: ReplyCache
-    patience: Patience
-    _engines: dict[str, ServedEngine] = field(default_factory=dict, repr=False)
+    @cache
+    def engine(schema: str) -> ServedEngine:
+        prompting = Conversations(chat=True)
+        made = ServedEngine(location, prompting, patience=patience, replies=True, schema=schema)
+        made.kept = ReplyCache(folder or default_folder())
+        return made
 
-    @classmethod
-    def open(
-        cls,
-        location: str,
-        *,
-        cache: Path | None = None,
-        patience: Patience | None = None,
-        **_weights: Any,
-    ) -> EndpointChat:
-        """Return the model at `URL#MODEL`; nothing is sent yet.
-
-        Args:
-            location: `URL#MODEL`, or with options `URL#MODEL?name=value&…`.
-            cache: the folder in which replies are stored (None: `default_folder()`).
-            patience: the limits on waiting for an answer (None: `Patience()`).
-            _weights: settings of local models, which are ignored.
-
-        Returns:
-            The chat model.
-
-        Raises:
-            InputError: an invalid location.
-        """
-        chat = cls(location, ReplyCache(cache or default_folder()), patience or Patience())
-        chat.engine("")
-        return chat
-
-    @property
-    def name(self) -> str:
-        return self.engine("").name
-
-    def engine(self, schema: str) -> ServedEngine:
-        """Return the engine that requests and stores replies that follow a schema.
-
-        Args:
-            schema: the JSON schema of replies, see `Request`.
-
-        Returns:
-            The engine; nothing is sent yet.
-        """
-        if schema not in self._engines:
-            engine = ServedEngine(
-                self.location,
-                Conversations(chat=True),
-                patience=self.patience,
-                replies=True,
-                schema=schema,
-            )
-            engine.kept = self.cache
-            self._engines[schema] = engine
-        return self._engines[schema]
-
-    @property
-    def fingerprint(self) -> JsonObject:
-        """The name of the model with its server; nothing else is known about the model."""
-        return {"model": self.name}
-
-    def chat(self, requests: Sequence[Request], decoding: Decoding, seed: int) -> list[str | None]:
-        """Request one reply for each conversation without a stored reply; see `Chat.chat`.
-
-        Args:
-            requests: conversations, each keyed by its id.
-            decoding: the distribution to draw from.
-            seed: the seed of the draws; a greedy decoding does not depend on it.
-
-        Returns:
-            One reply per request, in order; None if the server refuses the request or the model
-                declines.
-
-        Raises:
-            InputError: a decoding that such servers do not offer, or a cache that cannot be
-                written.
-            ModelError: a server that cannot be reached, accepts no request, or does not accept the
-                key.
-            IncompleteError: a server that repeatedly failed, answered too slowly, or sent too long
-                replies. Received replies are stored, and the same command requests the missing
-                replies.
-        """
-        seed = 0 if decoding.greedy else seed
-        queries = [self._query(request, decoding) for request in requests]
-        replies: dict[Query, str] = {}
-        for schema in dict.fromkeys(request.schema for request in requests):
-            both = zip(queries, requests, strict=True)
-            mine = [query for query, request in both if request.schema == schema]
-            replies |= replies_of(self.engine(schema), mine, decoding, seed)
-        return [replies.get(query) for query in queries]
-
-    def _query(self, request: Request, decoding: Decoding) -> Query:
-        """Return the conversation, keyed by everything that decides its reply.
-
-        The key contains the request's id, except for greedy replies, which do not depend on it.
-        """
-        query, draw = conversation_of(request), None if decoding.greedy else request.id
-        key = json.dumps([self.name, query.text, request.schema, decoding.to_dict(), draw])
-        return replace(query, id=key, prompt_id=key)
+    return EngineChat(engine("").name, engine, served=True)

@@ -24,6 +24,7 @@ from functools import partial
 from typing import Literal
 from urllib.parse import parse_qsl
 
+from leakbound.durable import sha256_of
 from leakbound.engines.prompting import Prompting
 from leakbound.errors import InputError, ModelError
 from leakbound.registry import suggestion
@@ -194,7 +195,7 @@ def server_info(server: Server, model: str, models: Sequence[JsonObject]) -> Ser
         template, settings = props.get("chat_template"), props.get("default_generation_settings")
         own: dict[str, Json] = {name: props[name] for name in _OF_LLAMA if name in props}
         own["n_ctx"] = _object(settings).get("n_ctx")
-        own["chat_template"] = hashlib.sha256(json.dumps(template).encode()).hexdigest()
+        own["chat_template"] = sha256_of(json.dumps(template))
         return ServerInfo("llama.cpp", {**facts, "server": own})
     version = _object(server.get(f"{root}/version")).get("version")
     if isinstance(version, str):

@@ -11,12 +11,12 @@ In an arm that is sampled until a claim is decided, each look leads to another r
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import ceil
 
+from leakbound.durable import sha256_of
 from leakbound.stats import Design
 from leakbound.types import JsonObject, Query
 from leakbound.types.decoding import require
@@ -65,8 +65,7 @@ class Part:
     def owner(self) -> JsonObject:
         """The metadata of its files: its number, and a digest of its queries and draws."""
         work = [self.query_ids, self.sizes, self.first_chunk, self.draws_per_query]
-        digest = hashlib.sha256(json.dumps(work).encode()).hexdigest()
-        return {"part": self.number, "work": digest}
+        return {"part": self.number, "work": sha256_of(json.dumps(work))}
 
 
 def slice_of(text: str) -> tuple[int, int]:

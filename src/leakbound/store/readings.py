@@ -8,10 +8,10 @@ question.
 
 from __future__ import annotations
 
-import hashlib
 import json
 from dataclasses import asdict, dataclass
 
+from leakbound.durable import sha256_of
 from leakbound.store.arm import Arm
 from leakbound.store.artifact import Artifact
 from leakbound.types import JsonObject, Query, Reading, to_json
@@ -36,8 +36,7 @@ class Place:
     def of(cls, part: str, query: Query, kind: str, index: int = 0, text: str = "") -> Place:
         """Return the key of a text after a query or, without a text, of the query's answer."""
         words = json.dumps([asdict(query), text], sort_keys=True)
-        digest = hashlib.sha256(words.encode()).hexdigest()
-        return cls(part, query.prompt_id, kind, index, digest)
+        return cls(part, query.prompt_id, kind, index, sha256_of(words))
 
 
 @dataclass(frozen=True, slots=True)

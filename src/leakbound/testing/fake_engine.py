@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import math
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
+from leakbound.durable import sha256_of
 from leakbound.errors import InputError
 from leakbound.sampling import TableModel
 from leakbound.sampling.budget import Budget
@@ -175,7 +175,7 @@ class FakeEngine(WordEngine):
             for chances in outputs.values()
         ]
         self._masses = [_masses(chances) for chances in all_chances]
-        self._digest = hashlib.sha256(json.dumps(outputs, sort_keys=True).encode()).hexdigest()
+        self._digest = sha256_of(json.dumps(outputs, sort_keys=True))
 
     @property
     def fingerprint(self) -> dict[str, str]:

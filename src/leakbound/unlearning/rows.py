@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -10,6 +9,7 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from leakbound.benchmarks import Benchmark, load_benchmark
+from leakbound.durable import sha256_of
 from leakbound.errors import InputError
 from leakbound.losses import Needs
 from leakbound.objective import Objective
@@ -34,7 +34,7 @@ def passages(rows: Sequence[Row]) -> list[Passage]:
 
 def digest(rows: Sequence[Row]) -> str:
     """Return SHA-256 over all parts of the rows that training reads."""
-    return hashlib.sha256(json.dumps([_texts(row) for row in rows]).encode()).hexdigest()
+    return sha256_of(json.dumps([_texts(row) for row in rows]))
 
 
 def splits_with(part: str, needs: Mapping[str, Needs]) -> tuple[str, ...]:
