@@ -117,8 +117,6 @@ def _forget(options: Parsed, objective: Objective, task: Benchmark | None) -> Be
     """Return the texts or questions to forget, with rewritings if a file has some."""
     from leakbound.benchmarks import load_benchmark, load_corpus, with_rewritings
 
-    if not options.ids:
-        options.refuse_without("ids", ["ids_draws"])
     if not any("centres" in needs.parts for needs in objective.needs.values()):
         why = _unfit(objective, "with contrast centres", "use cel")
         options.refuse(("rewritings", "embedder", "ids"), why)
@@ -147,13 +145,12 @@ def _unlearning(options: Parsed, objective: Objective, task: Benchmark | None) -
         inventing = options.into(_as_long(inventing, task), *names)
     else:
         options.refuse(names, _unfit(objective, "that prefer made-up answers", "use altpo"))
-    selecting = _as_long(ModelAnswers(), task) if options.ids else None
-    models = OpenModels(device=options.device or "auto")
+    models, ids = OpenModels(device=options.device or "auto"), options.ids
     return replace(
         _settings(options, task, defaults_of(objective)),
         alternates=options.alternates and read_alternates(options.alternates),
         embedder=options.embedder and models.embed(options.embedder),
-        selecting=selecting and options.into(selecting, draws="ids_draws"),
+        selecting=None if ids is None else replace(_as_long(ModelAnswers(), task), draws=ids),
         inventing=inventing,
     )
 
