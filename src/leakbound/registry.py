@@ -28,6 +28,7 @@ _NEAR = 3
 _REPAIR = "Repair that package or uninstall it."
 # A comma belongs to a value unless another setting follows: model names may have commas.
 _COMMA = re.compile(r",(?=\s*\w+\s*=)")
+_TRUTH = {"yes": True, "no": False, "true": True, "false": False}
 
 
 _packages: dict[tuple[str, str], tuple[str, str]] = {}
@@ -218,17 +219,22 @@ def read_value(where: str, text: str, kind: Any) -> Any:
     Args:
         where: the setting, as messages name it.
         text: its value as written.
-        kind: `int`, `float`, a `Literal` of a few words, or any other type, which takes the text
-            itself.
+        kind: `int`, `float`, `bool`, a `Literal` of a few words, an optional one of these, a tuple
+            of them (separated by commas), or any other type, which takes the text itself.
 
     Returns:
-        A number, one of the words, or the text.
+        A number, a truth value, one of the words, a tuple of these, or the text.
 
     Raises:
         InputError: the text is not a number, or not one of the words.
     """
-    if get_origin(kind) is Literal:
-        choices = {str(value): value for value in get_args(kind)}
+    origin, of = get_origin(kind), get_args(kind)
+    if type(None) in of:
+        return read_value(where, text, of[0])
+    if origin is tuple:
+        return tuple(read_value(where, part.strip(), of[0]) for part in text.split(","))
+    if origin is Literal or kind is bool:
+        choices = {str(value): value for value in of} or _TRUTH
         if text not in choices:
             raise InputError(f"{where} cannot be {text!r}. {suggestion(text, choices)}")
         return choices[text]

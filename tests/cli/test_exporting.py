@@ -151,7 +151,7 @@ def test_the_parts_of_muse_make_one_log(model: Path, control: Path, tmp_path: Pa
 
 
 HOW = ("-n", 256, "--max-new-tokens", 2)  # so short that texts are drawn several times
-TWO_PASS = ("--adaptive-temperature", 0.5, "--adaptive-mode", "two_pass")
+TWO_PASS = ("--adaptive-temperature", "0.5,mode=two_pass")
 
 
 def drawn(arm: Arm) -> Counter[tuple[str, str]]:

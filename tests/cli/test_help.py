@@ -22,7 +22,7 @@ from leakbound.engines.models import OpenModels
 from leakbound.formats.catalogue import FORMATS
 from leakbound.study import ModelSettings
 from leakbound.types import Thinking
-from leakbound.types.decoding import AdaptiveMode, FilterRule
+from leakbound.types.decoding import FilterRule
 from leakbound.unlearning import TrainingSettings
 from leakbound.unlearning.settings import Schedule
 
@@ -170,7 +170,6 @@ def test_names_of_a_family_equal_its_table() -> None:
     """The table of options repeats the names, so that no help loads their modules."""
     for command, option, family in (
         ("evaluate", "thinking", get_args(Thinking)),
-        ("evaluate", "adaptive_mode", get_args(AdaptiveMode)),
         ("evaluate", "filter", get_args(FilterRule)),
         ("evaluate", "dtype", DTYPES),
         ("unlearn", "schedule", get_args(Schedule)),

@@ -122,20 +122,21 @@ def test_a_search_begins_with_the_leaks_of_a_named_run(
     other, model = tmp_path / "other", evaluating[1]
     done("evaluate", control, *evaluating[2:], other, "--prove", 60, "--control", model)
     assert {file.parents[1].name for file in other.rglob("proofs/*.parquet")} == {"target"}
-    leads: dict[int, set[str]] = {}
+    leads: dict[str, set[str]] = {}
     whole = proving.prove_question
-    for runs in ([], ["--proposal", other]):
+    for budget in ("60", f"60,proposals={other}"):
 
-        def noted(engine: Any, job: Job, of: int = len(runs)) -> Any:
+        def noted(engine: Any, job: Job, of: str = budget) -> Any:
             leads.setdefault(of, set()).update(job.texts)
             return whole(engine, job)
 
         monkeypatch.setattr(proving, "prove_question", noted)
-        done("prove", run, "--budget", 60, *runs)
-    assert leads[0] < leads[2]
+        done("prove", run, "--budget", budget)
+    own, both = leads.values()
+    assert own < both
     shown = {row.completion.answer for row in Run.open(other).completions}
-    assert leads[2] - leads[0] <= shown
-    assert all({"Ann", "Bob"} & set(text.split()) for text in leads[2])
+    assert both - own <= shown
+    assert all({"Ann", "Bob"} & set(text.split()) for text in both)
 
 
 def test_a_scorer_without_bounds(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -152,7 +153,7 @@ def test_unprovable_runs(evaluating: Words, run: Path, control: Path, tmp_path: 
     done(*evaluating, tmp_path / "r", "--benchmark", strange)
     done(*evaluating[:4], "--temperature", 0, "--max-new-tokens", 4, "--out", greedy)
     for where, option, named in (
-        (run, ("--proposal", tmp_path / "r"), "shares no question"),
+        (run, ("--budget", f"60,proposals={tmp_path / 'r'}"), "shares no question"),
         (run, ("--model", control), "fingerprint"),
         (greedy, (), "nothing to prove about greedy answers"),
     ):

@@ -47,7 +47,8 @@ evalute m => No such command 'evalute'. Did you mean 'evaluate'? The choices are
 evaluate m --benchmrak fictitious => '--benchmark'
 {E} --temperature abc => --temperature | 'abc' | a number or a percentage
 {E} --temperature 0.12345678,0.12345679 => 'T=0.123457' | equal to six digits
-{E} --adaptive-mode two_pass => two_pass | Add --adaptive-temperature C
+{E} --adaptive-temperature 0.9,mode=both =>
+    --adaptive-temperature:mode cannot be 'both' | running, two_pass
 {E} --confidence 1 => confidence | 1.0 | Use 0.99
 {E} --confidence 0.999999999995 => too near 1 | Use 0.9999999999798 or less
 {E} --metrics forget_fluancy => such as forget_fluency
@@ -67,11 +68,11 @@ evaluate vllm:m --engine transformers --benchmark {questions} --out out =>
 {E} --until 'p<=0.02' --explore exact => two sampling plans | 'exact'
 {E} --explore all => `n` 16 has no effect with `--explore`
 evaluate m --benchmark {questions} --out out --explore all =>
-    --explore | 'all' | 'exact' | 'hybrid' | 'auto'
+    `--explore` cannot be 'all' | auto, exact, hybrid
 evaluate m --benchmark {questions} --out out --explore exact,forwards=0 =>
     `forwards` must be at least 1 per question, got 0
-{E} --inputs rules,querys=3 => `--inputs` has no field 'querys', got 3. Did you mean 'queries'?
-{E} --inputs rules,queries=many => `--inputs`: queries must be a whole number, got 'many'
+{E} --inputs rules,querys=3 => '--inputs' has no setting 'querys'. Did you mean 'queries'?
+{E} --inputs rules,queries=many => --inputs:queries must be a whole number, got 'many'
 {E} --inputs rules,ids_draws=9 =>
     `--inputs` rules,ids_draws=9 has settings for selecting inputs | Add `ids=yes`
 {E} --inputs file:nowhere.csv => nowhere.csv | no file
@@ -80,9 +81,9 @@ evaluate m --benchmark {questions} --out out --explore exact,forwards=0 =>
 {E} --claim every:1 => `claim` must be like '0.01' or 'every:0.01', got 'every:1' | between 0 and 1
 {E} --claim 0.1 --temperature 0 => a temperature above 0
 {E} --claim 0.1 --scorer rouge-l-recall => such as 'rouge-l-recall>=0.5'
-{E} --prove 60 --proposal {model} =>
+{E} --prove 60,proposals={model} =>
     `{model}` is not a finished run | leakbound evaluate {model} | name the resulting run
-{E} --proposal x => `--proposal` x | `--prove`
+{E} --prove many => `--prove` must be a whole number, got 'many'
 {E} --out facts.csv => --out | facts.csv | is a file
 {E} --out facts.csv/run => facts.csv/run | Not a directory | another
 {E} --out . => other files | Name an empty folder

@@ -15,6 +15,7 @@ from commands import asked_of, done, leakbound, refused
 from leakbound.engines import loading
 from leakbound.engines.loading import load_model
 from leakbound.unlearning import Adapters, ModelAnswers, TrainingSettings, Watch, Weights
+from leakbound.unlearning.rows import rows_of
 from leakbound.unlearning.settings import MADE_UP
 from tiny import BOTH_KINDS, tiny_model_folder
 
@@ -89,8 +90,8 @@ def test_every_option_arrives(
     assert replace(seen["watch"], max_new_tokens=watch.max_new_tokens) == watch
     assert seen["given"][0] == str(model)
     assert seen["given"][1].name == "npo:beta=0.5"
-    assert [row.question for row in seen["forget"]] == ["who wrote red"]
-    assert [row.question for row in seen["retain"]] == ["who wrote sky"]
+    assert [row.question for row in seen["forget"].prompts] == ["who wrote red"]
+    assert [row.question for row in seen["retain"].split("retain")] == ["who wrote sky"]
     wanted = seen["settings"].prompting
     assert (wanted.template, wanted.system, wanted.chat) == ("Q {question}", "be", False)
 
@@ -102,7 +103,7 @@ def test_what_is_trained_on_and_how_by_default(
     kept = write(tmp_path / "kept.jsonl", {"text": "Bob wrote blue sea"})
     given = ("--benchmark", facts)
     for command, forget, retain in (
-        (("unlearn", *given, "--objective", "ga"), 2, 0),  # gradient ascent retains nothing
+        (("unlearn", *given, "--objective", "ga"), 2, True),  # the benchmark has both sets
         (("unlearn", "--forget", texts, "--retain", kept, "--objective", "gd"), 2, 1),
         (("finetune", *given), 2, 0),
         (("finetune", *given, "--split", "forget,retain"), 3, 0),
@@ -110,8 +111,8 @@ def test_what_is_trained_on_and_how_by_default(
     ):
         verb, *how = command
         seen = asked_of(monkeypatch, str(verb), model, *how, "--out", tmp_path / "m")
-        rows = seen.get("forget") or seen["given"][1]
-        assert (len(rows), len(seen.get("retain", ()))) == (forget, retain), command
+        rows, kept = seen.get("forget") or seen["given"][1], seen.get("retain") or ()
+        assert (len(rows_of(rows)), kept is rows or len(kept)) == (forget, retain), command
         assert replace(seen["settings"], prompting=None) == TrainingSettings(device="auto")
         assert replace(seen["watch"], max_new_tokens=Watch().max_new_tokens) == Watch()
         assert seen["settings"].prompting.chat is None
@@ -171,5 +172,5 @@ def test_rewritings_of_a_file(
     command = (model, "--objective", "cel:layer=0", "--benchmark", facts, "--out", tmp_path / "m")
     command += ("--rewritings", write(tmp_path / "r.jsonl", *others))
     for number, more in ((2, ()), (1, ("--limit", 1))):
-        given = asked_of(monkeypatch, "unlearn", *command, *more)["forget"]
+        given = asked_of(monkeypatch, "unlearn", *command, *more)["forget"].prompts
         assert [row.paraphrases for row in given] == [(*WORDS,), ("blue who",)][:number]

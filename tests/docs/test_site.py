@@ -89,7 +89,7 @@ def test_reference_and_commands_are_made_from_the_code(site: Path) -> None:
     assert "the excess over the control is bounded" in " ".join(verbs.split())
     assert "<code>src/leakbound/evaluation/verbs.py</code>" in verbs
     assert "--max-leak" in commands
-    assert "--ids-draws" in commands  # not on the first screen
+    assert "--lora-dropout" in commands  # not on the first screen
     assert not [name for name in COMMANDS if f'id="{name}"' not in commands]
     assert "Sample, score and bound a model" in got
     assert "draw_study" in verbs

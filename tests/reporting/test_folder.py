@@ -92,7 +92,7 @@ WRECKS: dict[str, tuple[Callable[[Path], object], str, str]] = {
     "no JSON": (written(b"{"), "damaged", NO_JSON),
     "nested": (written(b"[" * 100_000), "damaged", NO_JSON),
     "changed": (changed(study=NUL), "damaged", CHANGED),
-    "version": (changed(format=1), "other version", "has format 1 (leakbound"),
+    "version": (changed(format=1), "other version", "has format 1 of leakbound"),
     "no questions": (without("prompts.parquet"), "damaged", "prompts.parquet"),
     "estimates": (written(b"PAR1", "estimates.parquet"), "damaged", TORN),
     "a pipe": (without("run.json", os.mkfifo), "damaged", "`run.json` of this run is not a file"),

@@ -57,9 +57,9 @@ def test_each_draw_is_in_one_class_and_undrawn_ones_are_failed(run: Run) -> None
 def test_the_missing_of_an_estimate_are_those_of_the_ledger(run: Run) -> None:
     own = run.ledger["target"]
     row = run.estimates.first(arm="target", query_id="q0", quantity="leak probability")
-    thoughtless = 5  # cut in the thought, so without an answer
+    in_thought, hidden = 5, 12  # cut before the answer; a hidden thought and a clean answer
     assert row is not None
-    assert row.missing == own.filtered + own.empty + own.failed + thoughtless
+    assert row.missing == own.filtered + own.empty + own.failed + in_thought + hidden
 
 
 def test_turns_of_a_conversation_count_a_thought_if_any_is_visible(tmp_path: Path) -> None:

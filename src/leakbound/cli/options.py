@@ -25,13 +25,14 @@ Rewritings and attack:
     Settings follow SOURCE, as in rules,queries=20. ids=yes keeps the rewritings that the model
     answers most confidently (ids_draws=64, criterion=mean_prob). Other settings:
     design=allocated, fixed or fresh; filters=no; embedder=NAME, similarity=0.8.
---attack (attack_budget) int:BUDGET
+--attack (attack_budget) text:BUDGET
     Search for the input that leaks most; BUDGET is in draws per question.
 @scoring
 Scoring and bounds:
---prove (prove_budget) int:BUDGET
+--prove (prove_budget) text:BUDGET,...
     Search for leaks that are too rare to be drawn; BUDGET is in forward passes per question.
-@proposals
+    250,proposals=RUN,RUN also tries leaking answers of finished runs, such as a run of the model
+    before unlearning.
 @models
 Several machines:
 --questions text:i/N               Draw slice i of N; see `leakbound merge`.
@@ -83,9 +84,9 @@ Sampling:
 --max-new-tokens int               Limit for a completion.  [default: the benchmark's]
 --max-tokens int                   Limit for prompt and completion together.
 --max-thinking-tokens int          Limit for the thought; --max-new-tokens is for the answer.
---adaptive-temperature float:C     Decode greedily while the model's confidence c_T exceeds C.
---adaptive-mode running|two_pass
-    Compute c_T from the tokens so far, or from a greedy answer.  [default: running]
+--adaptive-temperature text:C,...
+    Decode greedily while the model's confidence c_T in the tokens so far exceeds C.
+    C,mode=two_pass computes c_T from a greedy answer.
 --stop text many                   End a completion at this string; repeatable.
 --end-token text:TEXT              Token that ends outputs, in place of the chat's end of turn.
 --filter missing|part-of-system
@@ -99,11 +100,6 @@ Sampling:
 
 [seed]
 --seed int                         Random seed.  [default: 0]
-
-[proposals]
---proposal (proposals) text:RUN many
-    A finished run whose leaking answers the search also tries, such as a run of the model before
-    unlearning; repeatable.
 
 [scoring]
 Scoring and bounds:
@@ -221,9 +217,9 @@ run folder
 
 [prove]
 run folder
---budget positive:INTEGER default=1000     Forward passes per question, at most.
+--budget text:N,... default=1000
+    Forward passes per question, at most. 1000,proposals=RUN,RUN as in evaluate --prove.
 --scorer text:NAME                 [default: the first binary scorer]
-@proposals
 --model text:MODEL                 Where the run's model is now.  [default: the recorded name]
 @json
 
@@ -320,8 +316,8 @@ Rewritings for contrast centres:
 --rewritings path:FILE
     JSON lines or CSV with rewritings, from which contrast centres are chosen.
 --embedder text:NAME  Sentence-transformers model that chooses centres.  [default: MODEL]
---ids flag                         First keep rewritings that MODEL answers most confidently.
---ids-draws int                    Answers per rewriting for --ids.  [default: 64]
+--ids int:DRAWS
+    First keep rewritings that MODEL answers most confidently, in DRAWS answers each, such as 64.
 @watching
 
 [finetune]
@@ -429,7 +425,6 @@ _PARSERS: dict[str, Any] = {
     "text": str,
     "int": int,
     "float": float,
-    "positive": click.IntRange(min=1),
     "number": number,
     "numbers": numbers,
     "names": names,

@@ -122,15 +122,14 @@ def study_from(options: Parsed) -> Study:
             f"the study of --study or --like has profile {base.profile!r}, which is not "
             f"--profile {options.profile}. Leave one of the two options out."
         )
-    if options.value("prove_budget") is None and base.prove is None:
-        options.refuse_without("prove", ["proposals"])
     settings = options.into_each(base.settings, template="prompt_template")
+    attack, prove = options.value("attack_budget"), options.value("prove_budget")
     study = replace(
         options.into_each(base),
         sampling=_sampling(options, base.sampling),
         rewritings=_rewritings(options, base),
-        attack=_search(options, base.attack, Attack, budget="attack_budget"),
-        prove=_search(options, base.prove, Prove, forwards="prove_budget", proposals="proposals"),
+        attack=base.attack if attack is None else with_settings(Attack, "--attack", attack),
+        prove=base.prove if prove is None else with_settings(Prove, "--prove", prove),
         workers=workers_from(options),
         # These two are never read from a file: the user states them in each command.
         allow_unmatched=bool(options.value("allow_unmatched")),
@@ -208,7 +207,7 @@ def _sampling(options: Parsed, base: SamplingPlan) -> SamplingPlan:
                 f"`n` {n} has no effect with `--explore`, whose setting `forwards` determines the "
                 "number of draws. Leave one of them out."
             )
-        return base if explore is None else _with_settings(Explore, "explore", explore)
+        return base if explore is None else with_settings(Explore, "--explore", explore)
     if until is not None and not isinstance(base, Until):
         base = Until(until, base.n if isinstance(base, FixedN) else None)
     if isinstance(base, Until):
@@ -218,12 +217,13 @@ def _sampling(options: Parsed, base: SamplingPlan) -> SamplingPlan:
 
 def _varied(options: Parsed, decodings: Sequence[Decoding]) -> tuple[Decoding, ...]:
     """Return a decoding for each combination of the values that the options list."""
+    from leakbound.types.decoding import AdaptiveMode
+
+    if (text := options.adaptive_temperature) is not None:
+        types = {"adaptive_temperature": float, "mode": AdaptiveMode}
+        adaptive = _settings("--adaptive-temperature", text, types)
+        options = options.with_default(adaptive_mode=adaptive.pop("mode", None), **adaptive)
     varied = [options.into_each(decoding) for decoding in decodings]
-    if options.adaptive_mode and any(decoding.adaptive_temperature is None for decoding in varied):
-        raise InputError(
-            f"--adaptive-mode {options.adaptive_mode} has no effect without an adaptive "
-            "temperature. Add --adaptive-temperature C, or leave --adaptive-mode out."
-        )
     for name, listed in _LISTED.items():
         if values := options.value(listed):
             bases = dict.fromkeys(replace(decoding, **{name: values[0]}) for decoding in varied)
@@ -231,18 +231,20 @@ def _varied(options: Parsed, decodings: Sequence[Decoding]) -> tuple[Decoding, .
     return tuple(varied)
 
 
-def _with_settings(kind: type[Value], option: str, text: str, **usual: Any) -> Value:
+def with_settings(kind: type[Value], option: str, text: str, **usual: Any) -> Value:
     """Return the value of an option `FIRST,field=value,...`, with default fields `usual`."""
-    import yaml
+    from leakbound.registry import setting_types
 
-    from leakbound.registry import split_settings
-    from leakbound.types import from_json
+    return kind(**usual | _settings(option, text, setting_types("option", option, kind)))
 
-    first, *settings = split_settings(text)
-    pairs = (setting.split("=", 1) for setting in settings)
-    stated = {name.strip(): yaml.safe_load(value) for name, value in pairs}
-    named = {fields(kind)[0].name: first}  # type: ignore[arg-type]
-    return from_json(kind, {**usual, **named, **stated}, f"`--{option}`", by_hand=True)
+
+def _settings(option: str, text: str, types: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the settings in `FIRST,setting=value,...` by name; FIRST is the first of `types`."""
+    from leakbound.registry import read_settings, read_value, split_settings
+
+    (name, first), (text, *others) = next(iter(types.items())), split_settings(text)
+    stated = read_settings("option", option, ",".join(others), types)
+    return {name: read_value(f"`{option}`", text, first), **stated}
 
 
 def _rewritings(options: Parsed, study: Study) -> Rewritings | None:
@@ -257,7 +259,7 @@ def _rewritings(options: Parsed, study: Study) -> Rewritings | None:
     own = profile.rewritings if profile else {}
     if text == "none" and not own:
         return None
-    plan = _with_settings(Rewritings, "inputs", text, **own)
+    plan = with_settings(Rewritings, "--inputs", text, **own)
     if not plan.ids and re.search(",(ids_draws|criterion)=", text):
         raise InputError(
             f"`--inputs` {text} has settings for selecting inputs, but selection is off. Add "
@@ -271,12 +273,4 @@ def workers_from(options: Parsed) -> Workers | None:
     from leakbound.engines.ray_workers import RayWorkers
 
     ray = options.value("ray")
-    return None if ray is None else _with_settings(RayWorkers, "ray", ray)
-
-
-def _search(options: Parsed, base: Value | None, kind: Any, **named: str) -> Value | None:
-    """Return the settings of a search in these options, or else `base`; the first is the budget."""
-    budget = options.value(next(iter(named.values())))
-    if budget is None and base is None:
-        return None
-    return options.into(base or kind(budget), **named)
+    return None if ray is None else with_settings(RayWorkers, "--ray", ray)

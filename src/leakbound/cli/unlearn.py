@@ -15,7 +15,7 @@ from leakbound.cli.parsed import Parsed
 from leakbound.errors import InputError, needing
 
 if TYPE_CHECKING:
-    from leakbound.benchmarks import Benchmark, Coin
+    from leakbound.benchmarks import Benchmark
     from leakbound.objective import Objective
     from leakbound.unlearning import ModelAnswers, Trained, TrainingSettings, Watch
     from leakbound.unlearning.rows import Given
@@ -40,15 +40,12 @@ def unlearn(options: Parsed) -> None:
     verbs = _verbs()
     from leakbound.benchmarks import load_corpus
     from leakbound.objective import parse_objective
-    from leakbound.store.trained import coin_of
 
     objective = parse_objective(options.objective)
-    task = _task(options, "forget", coin_of(options.model))
-    retain: Given = ()
+    task = _task(options, "forget")
+    retain: Benchmark | Given | None = task
     if "retain" in objective.splits and options.retain is not None:
         retain = load_corpus(options.retain, data=options.data)
-    elif "retain" in objective.splits and task is not None:
-        retain = task.to_train("retain")
     train = partial(
         verbs.unlearn,
         options.model,
@@ -96,8 +93,8 @@ def _verbs() -> ModuleType:
     return unlearning
 
 
-def _task(options: Parsed, texts: str, coin: Coin | None = None) -> Benchmark | None:
-    """Load the benchmark, or only its taught half for a coin; None to train on texts only."""
+def _task(options: Parsed, texts: str) -> Benchmark | None:
+    """Load the benchmark, or only the half that --coin names; None to train on texts only."""
     from leakbound.benchmarks import load_benchmark
 
     seed, is_text = options.value("coin"), options.value(texts) is not None
@@ -112,28 +109,24 @@ def _task(options: Parsed, texts: str, coin: Coin | None = None) -> Benchmark | 
         return None
     spec = options.benchmark if seed is None else f"taught:{seed},{options.benchmark}"
     task = load_benchmark(spec, data=options.data, limit=None if is_text else options.limit)
-    task = task if coin is None else coin.taught_of(task)
     say_notes(task.notes)
     return task
 
 
-def _forget(options: Parsed, objective: Objective, task: Benchmark | None) -> Given:
+def _forget(options: Parsed, objective: Objective, task: Benchmark | None) -> Benchmark | Given:
     """Return the texts or questions to forget, with rewritings if a file has some."""
     from leakbound.benchmarks import load_benchmark, load_corpus, with_rewritings
 
-    if not options.ids:
-        options.refuse_without("ids", ["ids_draws"])
     if not any("centres" in needs.parts for needs in objective.needs.values()):
         why = _unfit(objective, "with contrast centres", "use cel")
         options.refuse(("rewritings", "embedder", "ids"), why)
     if options.forget is not None or task is None:
         return load_corpus(options.forget, data=options.data, limit=options.limit)
-    rows = task.to_train(task.role)  # refuses questions that are for evaluation only
     if options.rewritings is None:
-        return rows
-    full, ids = load_benchmark(options.benchmark, data=options.data), {row.id for row in rows}
+        return task
+    full, ids = load_benchmark(options.benchmark, data=options.data), {p.id for p in task.prompts}
     every = with_rewritings(full.prompts, options.rewritings)  # the file may have all rows
-    return tuple(row for row in every if row.id in ids)
+    return replace(task, prompts=tuple(prompt for prompt in every if prompt.id in ids))
 
 
 def _unfit(objective: Objective, kind: str, instead: str) -> str:
@@ -152,13 +145,12 @@ def _unlearning(options: Parsed, objective: Objective, task: Benchmark | None) -
         inventing = options.into(_as_long(inventing, task), *names)
     else:
         options.refuse(names, _unfit(objective, "that prefer made-up answers", "use altpo"))
-    selecting = _as_long(ModelAnswers(), task) if options.ids else None
-    models = OpenModels(device=options.device or "auto")
+    models, ids = OpenModels(device=options.device or "auto"), options.ids
     return replace(
         _settings(options, task, defaults_of(objective)),
         alternates=options.alternates and read_alternates(options.alternates),
         embedder=options.embedder and models.embed(options.embedder),
-        selecting=selecting and options.into(selecting, draws="ids_draws"),
+        selecting=None if ids is None else replace(_as_long(ModelAnswers(), task), draws=ids),
         inventing=inventing,
     )
 

@@ -12,7 +12,7 @@ from leakbound.cli import options as opt
 from leakbound.cli.console import print_json, print_table, progress_bar, prose, say_notes
 from leakbound.cli.help import write_commands
 from leakbound.cli.output import bold, on_terminal, say, write
-from leakbound.cli.parsed import Parsed, locked_run, workers_from
+from leakbound.cli.parsed import Parsed, locked_run, with_settings, workers_from
 from leakbound.errors import IncompleteError, InputError, LeakboundError
 
 
@@ -75,19 +75,21 @@ def prove(options: Parsed) -> None:
     """Search RUN's model for leaks that are too rare to be drawn, and add the lower bounds.
 
     Nothing is drawn again. The command adds up the model's own probabilities of leaking answers.
-    It tries the benchmark's answers, the answers in RUN and in the runs of --proposal, and similar
+    It tries the benchmark's answers, the answers in RUN and in its proposals, and similar
     answers. The sum is a lower bound on the leak probability without sampling error, given the
     measured margin for rounding. Bounds on leak@k follow for every k. From then on, tables, report
     and certificates of RUN include these bounds.
 
     Examples:
-        leakbound prove runs/npo --proposal runs/full --budget 1000
+        leakbound prove runs/npo --budget 1000,proposals=runs/full
     """
     from leakbound.evaluation import prove as verb
+    from leakbound.study import Prove
 
-    run, search = locked_run(options.run, "prove"), options.stated("scorer", "model", "proposals")
+    search = with_settings(Prove, "--budget", options.budget)
+    run, how = locked_run(options.run, "prove"), options.stated("scorer", "model")
     with progress_bar(not options.as_json) as progress:
-        verb(run, options.budget, progress=progress, **search)
+        verb(run, search.forwards, proposals=search.proposals, progress=progress, **how)
     report_on(run, options.as_json)
 
 

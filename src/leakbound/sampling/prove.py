@@ -24,7 +24,7 @@ from typing import ClassVar
 import numpy as np
 import torch
 
-from leakbound.sampling.distribution import Distribution, Flags
+from leakbound.sampling.distribution import Distribution
 from leakbound.sampling.model import Ids, OutputTree
 from leakbound.sampling.search import (
     CHILDREN,
@@ -68,7 +68,6 @@ class Hunt(BestFirstSearch):
     on_leads: dict[Ids, Ids] = field(default_factory=dict)
     masses: dict[Ids, float] = field(default_factory=dict)
     proved: dict[Ids, float] = field(default_factory=dict)
-    _forced: list[Candidate] = field(default_factory=list)
 
     def follow(self, leads: Sequence[Ids]) -> None:
         """Use the leads that half of the effort allows, and the first lead in any case."""
@@ -93,22 +92,26 @@ class Hunt(BestFirstSearch):
         wanted = (lead[depth] for lead in self.leads if lead[:depth] == path and depth < len(lead))
         return list(dict.fromkeys(wanted))
 
-    def next_batch(self, most: int) -> list[Candidate]:
-        """Return at most `most` prefixes to expand: first prefixes of leads, then by worth."""
-        if self.broken_at is not None or most <= 0:
-            return []
-        while self._forced:
-            first, self._forced = self._forced[:most], self._forced[most:]
-            if going := self._settle_texts(first):
-                return going
-        return BestFirstSearch.next_batch(self, most)  # super() needs a class without slots
+    def expand(self, brood: Brood) -> None:
+        """See `Search.expand`; children on leads are expanded before all other prefixes."""
+        led = np.array([not p.path or p.path in self.on_leads for p in brood.parents])
+        for place in np.flatnonzero(brood.waits & led[brood.row]).tolist():
+            child = brood.open(place)
+            if (lead := self.on_leads.get(child.path)) is None:
+                continue
+            self.masses[child.path] = child.mass
+            child.lead, child.at, child.left = lead, len(child.path), len(child.path)
+            if not self.ending.reason(child.path):
+                brood.waits[place] = False
+                self._open.push(child, self._worth(child))
+        BestFirstSearch.expand(self, brood)  # super() needs a class without slots
 
     def finish(self) -> None:
         """Make nodes of unexpanded prefixes that certainly leak, in descending order of mass."""
         self._push_waiting()
         mass = math.fsum(math.exp(node.floor) * node.low for node in self.nodes)
         least = math.log(max(_LIGHT * mass, math.exp(_LIGHTEST)))
-        left = [p for p in (*self._forced, *self._open.candidates) if p.floor >= least]
+        left = [prefix for prefix in self._open.candidates if prefix.floor >= least]
         self._settle([prefix for prefix in left if prefix.share is None])
         for brood in self._open.broods:
             heavy = np.flatnonzero(brood.waits & (brood.sums[1] >= least)).tolist()
@@ -117,7 +120,7 @@ class Hunt(BestFirstSearch):
             left += [prefix for prefix in fresh if prefix.scores[0]]
         for prefix in sorted(left, key=lambda prefix: (-prefix.floor, prefix.path)):
             self._file(prefix)
-        self._forced, self._open = [], BestFirst()
+        self._open = BestFirst()
 
     def along(self, parents: Sequence[Candidate], row: Ints, token: Ints) -> tuple[Ints, Ints]:
         places = [(p.at, min(p.at + 1, len(p.lead or ())), p.left) for p in parents]
@@ -141,22 +144,10 @@ class Hunt(BestFirstSearch):
             return None
         return next(i for i, (low, high) in enumerate(ranges, 1) if low == high)
 
-    def _follow_leads(self, brood: Brood) -> Flags:
-        led = np.array([not p.path or p.path in self.on_leads for p in brood.parents])
-        return np.asarray(led[brood.row])
-
-    def _goes_first(self, child: Candidate) -> bool:
-        lead = self.on_leads.get(child.path)
-        if lead is None:
-            return False
-        self.masses[child.path] = child.mass
-        child.lead, child.at, child.left = lead, len(child.path), len(child.path)
-        if not child.reason:
-            self._forced.append(child)
-        return True
-
     def _worth(self, prefix: Candidate) -> float:
         """Estimate the leaking mass that a forward pass of the prefix would find."""
+        if prefix.path in self.on_leads:
+            return math.inf
         share = 1.0 if prefix.share is None else prefix.share
         rate, missing = self._rate(prefix.lead, prefix.at)
         return math.exp(prefix.floor) * share * rate / missing

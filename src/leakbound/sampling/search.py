@@ -266,13 +266,11 @@ class BestFirstSearch(Search):
         """See `Search.expand`; a complete output becomes a node."""
         self.handles += brood.handles
         complete: list[Candidate] = []
-        read = brood.waits & (self._ends(brood) | self._follow_leads(brood))
-        for place in np.flatnonzero(read).tolist():
+        for place in np.flatnonzero(brood.waits & self._ends(brood)).tolist():
             child = brood.open(place)
             child.reason = self.ending.reason(child.path)
             if child.reason:
                 complete.append(child)
-            if self._goes_first(child) or child.reason:
                 brood.waits[place] = False
         self._waiting.append(brood)
         self._settle(complete)
@@ -288,9 +286,12 @@ class BestFirstSearch(Search):
         Returns:
             Prefixes, the best first.
         """
-        self._push_waiting()
         batch: list[Candidate] = []
-        while self.broken_at is None and self._open.best and len(batch) < most:
+        while self.broken_at is None and len(batch) < most:
+            if self._open.best < math.inf:
+                self._push_waiting()
+            if not self._open.best:
+                break
             least = (self._worth(batch[0]) if batch else self._open.best) / _BAND
             taken = self._open.take(most - len(batch), least)
             batch += [prefix for prefix in taken if prefix.share is not None]
@@ -303,7 +304,7 @@ class BestFirstSearch(Search):
 
     @abstractmethod
     def _worth(self, prefix: Candidate) -> float:
-        """Return the mass that a forward pass of the prefix is expected to find."""
+        """Return the mass that a forward pass should find; infinity: expand before all others."""
 
     @abstractmethod
     def _worths(self, brood: Brood) -> Floats:
@@ -312,14 +313,6 @@ class BestFirstSearch(Search):
     @abstractmethod
     def _file(self, child: Candidate) -> None:
         """Make a node of a complete output or a settled prefix."""
-
-    def _follow_leads(self, brood: Brood) -> Flags:
-        """Return a mask of the children that follow prefixes of leads; all False without leads."""
-        return np.zeros_like(brood.waits)
-
-    def _goes_first(self, child: Candidate) -> bool:
-        """Return whether a child is a prefix of a lead; such children are expanded first."""
-        return False
 
     def _push_waiting(self) -> None:
         """Add the children that were recorded since the last call, with their present worth."""

@@ -80,7 +80,7 @@ def require_rows(splits: Splits, objective: Objective, watch: Watch) -> None:
     for split, rows in splits.items():
         if not rows:
             raise InputError(
-                f"objective {objective.name!r} needs {split} rows, got none. Name some, or "
+                f"objective {objective.name!r} needs {split} rows, got none. Name a {split} set, or "
                 "use an objective without them."
             )
         if passages(rows):
