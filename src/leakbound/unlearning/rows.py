@@ -80,8 +80,8 @@ def require_rows(splits: Splits, objective: Objective, watch: Watch) -> None:
     for split, rows in splits.items():
         if not rows:
             raise InputError(
-                f"objective {objective.name!r} needs {split} rows, got none. Name a {split} set, or "
-                "use an objective without them."
+                f"objective {objective.name!r} needs {split} rows, got none. Name a {split} set, "
+                "or use an objective without it."
             )
         if passages(rows):
             running, needs = len(passages(rows)), objective.needs[split]
