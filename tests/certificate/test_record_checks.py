@@ -152,7 +152,7 @@ def test_questions_given_in_other_words(run: Run) -> None:
     first, second, third = run.queries
     other = replace(second, text="Say nothing.")
     assert faults(asking(run, first, other, third))["queries"] == (
-        "the model was given another text for question 2 than the run states"
+        "the model got a text for question 2 that differs from the run's text"
     )
     assert faults(asking(run, first, second))["queries"] == (
         "2 questions were sampled, but the run has 3"
@@ -419,7 +419,7 @@ def test_events_that_share_outputs(tmp_path: Path) -> None:
     run = explored_run(tmp_path / "run")
     file, by = file_of(run.path, "masses"), slug(make_scorer("contains"))
     shared = "two explored sets of outputs of 'p0' overlap: they count twice"
-    contradict = "an explored output of 'p0' has a contradictory record of its end"
+    contradict = "an explored output of 'p0' is recorded as ended and as not ended"
     whole = file.read_bytes()
     changes: list[tuple[Callable[[Rows], None], str]] = [
         (lambda rows: rows.append(dict(rows[0])), shared),

@@ -134,7 +134,7 @@ unlearn {model} --out out --objective ga => nothing to train on | --forget
 unlearn {model} --out out --objective gd --forget texts.txt => Name a retain set
 unlearn {model} --out out --objective gd --benchmark forget.csv =>
     write retain in a column `role` for the rows of this split
-{U} finetune => Use `finetune` for plain training
+{U} finetune => To train without forgetting, use `finetune`
 {U} npo --lora-alpha 8 => `--lora-alpha` 8.0 has no effect
 """
 """A command, and the words of its refusal."""

@@ -107,7 +107,7 @@ def _queries(run: Run) -> Iterator[str]:
     questions = [Query.original(prompt) for prompt in run.prompts]
     for number, (query, question) in enumerate(zip(run.questions, questions, strict=False), 1):
         if query != question:
-            yield f"the model was given another text for question {number} than the run states"
+            yield f"the model got a text for question {number} that differs from the run's text"
     if len(run.questions) != len(questions):
         yield f"{len(run.questions):,} questions were sampled, but the run has {len(questions):,}"
     texts: dict[str, list[str]] = {prompt.id: [] for prompt in run.prompts}
@@ -233,7 +233,7 @@ def _events(arm: Arm, slug: str) -> Iterator[str]:
         for query_id, event in events:
             ids.append((query_id, event.token_ids))
             if event.ended is not (event.finish != "unknown"):
-                yield f"an explored output of {query_id!r} has a contradictory record of its end"
+                yield f"an explored output of {query_id!r} is recorded as ended and as not ended"
         ids.sort()
         for (query_id, first), (other_id, second) in pairwise(ids):
             if query_id == other_id and second[: len(first)] == first:

@@ -74,7 +74,7 @@ def verify(options: Parsed) -> int:
     """Compute the values of CERTIFICATE again from RUN, and list all differences.
 
     The table lists all checks, all assumptions, and everything that was not checked. If the claim
-    is about a model under a stress, name the model before the stress in --with-model; the command
+    is about a model under a stress, give --with-model the model without the stress; the command
     applies the stress again.
 
     A judge on a server gets requests only if --scorer names the judge: a certificate may come from

@@ -119,7 +119,7 @@ class Together(NamedTuple):
     back: torch.Tensor
 
     def by_strip(self, x: torch.Tensor) -> torch.Tensor:
-        """Convert rows × heads × queries of a row × width to strips × heads × queries × width."""
+        """Convert [rows, heads, queries of a row, width] to [strips, heads, of a strip, width]."""
         return (
             x.flatten(0, 1)
             .index_select(0, self.into)

@@ -230,7 +230,9 @@ def texts(item: Item, kind: Kind) -> tuple[str, ...]:
 def required(value: T | None, name: str) -> T:
     """Return a value that a metric needs; raise InputError if it is missing."""
     if value is None:
-        raise InputError(f"{name} of this prompt is missing. Evaluate the model with this metric.")
+        raise InputError(
+            f"{name} of this prompt is missing. Measure all metrics of the model again."
+        )
     return value
 
 

@@ -111,8 +111,8 @@ figures: Each interval is valid individually at {view.confidence:percent} confid
 gap: A gap is the leakage with all queries of a question (full), or with its worst query, minus the
  leakage with the original wording
 inconsistent: inconsistent: for {question}, a leakage ≥ {proof:below} is proved, but the draws give
- an upper bound of {drawn.upper:above}; one of these two bounds is wrong. Verify the run with its
- model
+ an upper bound of {drawn.upper:above}; one of these two bounds is wrong. To check, run `leakbound
+ verify` with `--with-model`
 judged: {model.label}, mean leak probability, corrected for the judge's errors: {row:interval}, by
  {row.method}
 leaked: {model.label}: at least one of {n: draw} leaked at {count} of {rows: question}[; the
@@ -158,8 +158,8 @@ reading: all statements are about the {part}[, because {hidden: draw} had a hidd
 reading each: the model {verb}s{beyond} {shown}[, but is not shown to do so {rest}] {joint}
 reading either: the model {verb}s{beyond} in the answer or the thought, but it is not shown in which
  of the two {joint}
-reading neither: the model is not shown to {verb}{beyond} in the answer, the thought or either of
- them {joint}
+reading neither: the model is not shown to {verb}{beyond} in the answer or in the thought, nor
+ in the two counted together {joint}
 reading thoughts: all statements are about the {part}[; hidden thoughts ({hidden: draw}) count as
  missing unless a visible part leaks]
 readings: “either” is the larger of the scores of the answer and the thought. The statements about

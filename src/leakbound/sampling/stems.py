@@ -50,7 +50,7 @@ class Stem:
         """Return the stem as a completed sequence.
 
         Args:
-            counts: the number of draws in each chunk.
+            counts: for each chunk, the number of its draws that gave this sequence.
             reason: why it is complete.
 
         Returns:

@@ -114,7 +114,7 @@ def check_independence(
     table, logp = _read(counts, logprobs)
     if not 0 < level < 1 or not copies or min(copies) < 2:
         raise InputError(
-            "`level` must lie in (0, 1) and `copies` hold numbers >= 2, got "
+            "`level` must be in (0, 1), and each number in `copies` at least 2, got "
             f"{level!r} and {copies!r}."
         )
     total = table.sum(axis=0)

@@ -59,7 +59,7 @@ def make_private(path: Path) -> None:
 
 
 def write_whole(path: Path, write: Callable[[Path], object]) -> None:
-    """Let `write` fill a temporary file, flush it to disk, then rename it to `path`.
+    """Call `write` to fill a temporary file, then flush the file to disk and rename it to `path`.
 
     Only the file's owner may read it. Temporary files that killed processes left are removed.
     """

@@ -43,7 +43,7 @@ class Output:
 
 
 class Parts(NamedTuple):
-    """The texts of the token ids of an output.
+    """The text of an output, split into thought and answer.
 
     Attributes:
         thought: the thought, or None.

@@ -48,7 +48,7 @@ def require_known(objective: Objective, splits: Splits) -> None:
         if split not in splits:
             raise InputError(
                 f"objective {objective.name!r} trains on {split!r}, which `unlearn` does not "
-                f"have ({', '.join(splits)}). Use `finetune` for plain training."
+                f"have ({', '.join(splits)}). To train without forgetting, use `finetune`."
             )
 
 
