@@ -39,11 +39,6 @@ from leakbound.study import (
 from leakbound.types import Decoding
 from suites import slow_but
 
-NEEDS = {
-    "proposals": {"prove_budget": 9},
-    "adaptive_mode": {"adaptive_temperature": 0.4},
-}
-"""Options that an option needs."""
 SAID: dict[str, Any] = {
     "benchmark": "tofu:forget10",
     "data": "/d",
@@ -283,10 +278,10 @@ def test_every_option_of_the_command_line_reaches_the_study() -> None:
         "benchmark": "csv:b.csv", "data": Path("/d"), "limit": 3, "profile": "openunlearning",
         "n": 9, "until": "p<=0.4", "explore": "exact,forwards=7", "temperatures": (0.5, 0.7),
         "top_ps": (0.8,), "top_k": 3, "max_new_tokens": 5, "max_tokens": 40,
-        "adaptive_temperature": 0.9, "adaptive_mode": "two_pass", "stop": ("x",),
+        "adaptive_temperature": "0.9,mode=two_pass", "stop": ("x",),
         "scorers": ("exact",), "claims": ("1%",), "filter": "part-of-system", "end_token": "<e>",
         "calibration": Path("/c"), "inputs": "rules,queries=3",
-        "attack_budget": 64, "prove_budget": 70, "proposals": ("full",), "metrics": ("rouge",),
+        "attack_budget": "64", "prove_budget": "70,proposals=full", "metrics": ("rouge",),
         "control_questions": "o.csv", "allow_unmatched": True, "check_scorers": True,
         "seed": 5, "confidence": 0.9, "rho": 3.0,
         "dtype": "float16", "device": "cpu", "system": "be", "prompt_template": "{question}",
@@ -299,15 +294,16 @@ def test_every_option_of_the_command_line_reaches_the_study() -> None:
     assert known - others == set(given)
     usual: dict[str, Any] = {"benchmark": "fictitious:authors=6"}
     for name, value in given.items():
-        base = usual | NEEDS.get(name, {})
-        if name == "benchmark":
-            base["benchmark"] = None
+        base = usual | ({"benchmark": None} if name == "benchmark" else {})
         assert said(**base | {name: value}) != said(**base), name
     settings = "queries=3,ids=yes,ids_draws=9,criterion=mean_logprob,design=fixed,embedder=e"
     assert said(**usual, inputs=f"rules,{settings},similarity=0.7").rewritings == Rewritings(
         "rules", queries=3, ids=True, ids_draws=9, criterion="mean_logprob", design="fixed",
         embedder="e", similarity=0.7,
     )  # fmt: skip
+    assert said(**usual, prove_budget="70,proposals=a,b").prove == Prove(70, ("a", "b"))
+    (twice,) = said(**usual, adaptive_temperature="0.9,mode=two_pass").decodings
+    assert (twice.adaptive_temperature, twice.adaptive_mode) == (0.9, "two_pass")
     workers = RayWorkers("local", most=2, gpus=0.5, threads=3)
     assert said(**usual, ray="local,most=2,gpus=0.5,threads=3").workers == workers
 
