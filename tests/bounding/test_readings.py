@@ -49,10 +49,7 @@ def thinking_run(out: Path, outputs: Any, n: int = N, **more: Any) -> Run:
             [(IN_ANSWER, 5), (IN_THOUGHT, 5), (THINKING, 21)],
             "leaks in the answer or the thought, but it is not shown in which of the two",
         ),
-        (
-            [(THINKING, FEW)],
-            "not shown to leak in the answer or in the thought, nor in the two",
-        ),
+        ([(THINKING, FEW)], "is not shown to leak in the answer, in the thought, or in both together"),
     ],
 )
 def test_the_card_names_the_part_that_leaks(outputs: Any, says: str, tmp_path: Path) -> None:
