@@ -49,7 +49,7 @@ def thinking_run(out: Path, outputs: Any, n: int = N, **more: Any) -> Run:
             [(IN_ANSWER, 5), (IN_THOUGHT, 5), (THINKING, 21)],
             "leaks in the answer or the thought, but it is not shown in which of the two",
         ),
-        ([(THINKING, FEW)], "is not shown to leak in the answer, in the thought, or in both together"),
+        ([(THINKING, FEW)], "is not shown to leak in the answer, in the thought, or in both"),
     ],
 )
 def test_the_card_names_the_part_that_leaks(outputs: Any, says: str, tmp_path: Path) -> None:

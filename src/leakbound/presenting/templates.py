@@ -159,7 +159,7 @@ reading each: the model {verb}s{beyond} {shown}[, but is not shown to do so {res
 reading either: the model {verb}s{beyond} in the answer or the thought, but it is not shown in which
  of the two {joint}
 reading neither: the model is not shown to {verb}{beyond} in the answer, in the thought, or in
- both together {joint}
+ both {joint}
 reading thoughts: all statements are about the {part}[; hidden thoughts ({hidden: draw}) count as
  missing unless a visible part leaks]
 readings: “either” is the larger of the scores of the answer and the thought. The statements about
