@@ -37,18 +37,18 @@ SIDES: dict[str, Role] = {
 def prompts(part: str) -> tuple[Prompt, ...]:
     rng = np.random.default_rng([*part.encode()])
 
-    def said() -> str:
+    def words() -> str:
         return " ".join(rng.permutation(WORDS)[: rng.integers(2, 7)])
 
     return tuple(
         Prompt(
             id=f"{part}{i}",
-            question=f"who wrote {said()}?",
-            answer=said(),
+            question=f"who wrote {words()}?",
+            answer=words(),
             split=part,
             role=SIDES[part],
-            paraphrased_answer=said(),
-            perturbed_answers=(said(), said(), said()),
+            paraphrased_answer=words(),
+            perturbed_answers=(words(), words(), words()),
         )
         for i in range(3)
     )
