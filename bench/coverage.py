@@ -39,7 +39,7 @@ sys.path.append(str(Path(__file__).parents[1] / "tests"))
 import numpy as np
 
 import known
-from laws import LAWS, Law
+from distributions import DISTRIBUTIONS, Distribution
 from leakbound import stats
 from leakbound.stats import THEOREMS as LISTED
 from leakbound.stats import (
@@ -85,7 +85,7 @@ SIDES = ("upper", "lower")
 UNLIKE, POOLED = "unlike questions", "unlike queries"
 Call = Callable[[np.ndarray, str, int], np.ndarray]
 """(scores, side, seed) -> the bound on that side: (trials,), or (trials, points)."""
-Bounded = dict[str, tuple[Call, Callable[[Law], Any]]]
+Bounded = dict[str, tuple[Call, Callable[[Distribution], Any]]]
 
 
 def called(row: Theorem, quantity: Quantity, method: Literal["paper"] | None = None) -> Call:
@@ -130,13 +130,13 @@ def theirs(name: str, alpha: float, *points: np.ndarray) -> Call:
     return call
 
 
-TRUTHS: dict[str, tuple[Quantity, Callable[[Law], Any]]] = {
-    "leakage": (LEAKAGE, lambda law: law.mean),
-    "median": (Quantity("median"), lambda law: law.median),
-    "tail": (tail(X), lambda law: law.tail(X)),
-    "leak@k": (leak_at(K), lambda law: law.leak_at(K)),
-    "standard deviation": (SD, lambda law: law.std),
-    "expectation deviation": (ed(), lambda law: law.mean + 2 * law.std),
+TRUTHS: dict[str, tuple[Quantity, Callable[[Distribution], Any]]] = {
+    "leakage": (LEAKAGE, lambda d: d.mean),
+    "median": (Quantity("median"), lambda d: d.median),
+    "tail": (tail(X), lambda d: d.tail(X)),
+    "leak@k": (leak_at(K), lambda d: d.leak_at(K)),
+    "standard deviation": (SD, lambda d: d.std),
+    "expectation deviation": (ed(), lambda d: d.mean + 2 * d.std),
 }
 JUDGES = {"judged .9/.05": (0.9, 0.05), "judged .3/.4": (0.3, 0.4)}
 
@@ -148,27 +148,27 @@ def of_draws(row: Theorem) -> bool:
 
 def of_one_question() -> Bounded:
     """Return every theorem about the draws of one question, by each of its methods."""
-    got: Bounded = {judge: (judged(*rates), lambda law: law.p) for judge, rates in JUDGES.items()}
+    got: Bounded = {judge: (judged(*rates), lambda d: d.p) for judge, rates in JUDGES.items()}
     for row in filter(of_draws, LISTED):
         quantity, truth = TRUTHS[row.reading]
         for binary in (True, False) if row.binary is None else (row.binary,):
             own = replace(row, binary=binary)
             for method in (None, "paper") if row.paper else (None,):
                 title = ", ".join(filter(None, (own.name, method)))
-                of_law = (lambda law, of=truth: of(law.coin)) if binary else truth
-                got[title] = called(own, quantity, method), of_law
+                truth_of = (lambda d, of=truth: of(d.coin)) if binary else truth
+                got[title] = called(own, quantity, method), truth_of
     blocks = next(row for row in LISTED if row.name == "draws: leak@k, graded")
     for k in (2, 8, 32):  # one k has its own bounds
-        truth = partial(Law.leak_at, k=np.array([k]))
+        truth = partial(Distribution.leak_at, k=np.array([k]))
         got[f"leak@{k}, that k"] = called(blocks, leak_at(k)), truth
     return got
 
 
 CONBO: Bounded = {
-    "proportion, conbo": (theirs("binomial_bounds", 2 * ALPHA), lambda law: law.p),
-    "tail at 7 x, conbo": (theirs("survival_bounds", 2 * ALPHA, X), lambda law: law.tail(X)),
-    "mean, conbo": (theirs("expectation_bounds", 2 * ALPHA), lambda law: law.mean),
-    "deviation, conbo": (theirs("std_bounds", ALPHA), lambda law: law.std),
+    "proportion, conbo": (theirs("binomial_bounds", 2 * ALPHA), lambda d: d.p),
+    "tail at 7 x, conbo": (theirs("survival_bounds", 2 * ALPHA, X), lambda d: d.tail(X)),
+    "mean, conbo": (theirs("expectation_bounds", 2 * ALPHA), lambda d: d.mean),
+    "deviation, conbo": (theirs("std_bounds", ALPHA), lambda d: d.std),
 }
 
 
@@ -197,14 +197,14 @@ class Cell:
         return vars(self) | {"distance": self.distance / self.trials}
 
 
-def of_laws(bounds: Bounded, n: int, trials: int) -> Iterator[Cell]:
+def of_distributions(bounds: Bounded, n: int, trials: int) -> Iterator[Cell]:
     """Measure every bound and side under each distribution, on the same draws."""
-    for index, (name, law) in enumerate(LAWS.items()):
-        scores = law.draw(np.random.default_rng([3, index, n]), (trials, n))
+    for index, (name, distribution) in enumerate(DISTRIBUTIONS.items()):
+        scores = distribution.draw(np.random.default_rng([3, index, n]), (trials, n))
         for title, (call, truth) in bounds.items():
             for side in SIDES:
                 cell = Cell(title, side, name, n)
-                target = np.asarray(truth(law))
+                target = np.asarray(truth(distribution))
                 for seed, start in enumerate(range(0, trials, BATCH)):
                     rows = scores[start : start + BATCH]
                     cell.add(np.asarray(call(rows, side, seed)), target)
@@ -212,7 +212,7 @@ def of_laws(bounds: Bounded, n: int, trials: int) -> Iterator[Cell]:
 
 
 def of_trials(
-    law: str,
+    distribution: str,
     draw: Callable[[int, int], DataSet | Queries],
     statements: Mapping[str, Statement],
     n: int,
@@ -222,7 +222,7 @@ def of_trials(
 
     If the bounds of the questions are valid only individually, each question is a trial.
     """
-    cells = {(s, side): Cell(s, side, law, n) for s in statements for side in SIDES}
+    cells = {(s, side): Cell(s, side, distribution, n) for s in statements for side in SIDES}
     for trial in range(trials if statements else 0):
         data = draw(n, trial)
         for (name, side), cell in cells.items():
@@ -277,7 +277,7 @@ def bounds() -> int:
     start = time.process_time()
     for n in args.n:
         for part in (
-            of_laws(single, n, args.trials),
+            of_distributions(single, n, args.trials),
             of_trials(UNLIKE, data_set, statements, n, args.trials),
             of_trials(POOLED, queries, pools, n, args.trials),
         ):
@@ -390,9 +390,9 @@ def independence() -> int:
     """Test n independent draws, and 2 and 4 copies of n/2 and n/4 draws."""
     args = options(__doc__, trials=2_000, only=("", "the beginning of a distribution"))
     rows = []
-    for index, (law, draw) in enumerate(TEXTS.items()):
-        for n in (256, 1024) if law.startswith(args.only) else ():
-            row: dict[str, Any] = {"law": law, "n": n}
+    for index, (distribution, draw) in enumerate(TEXTS.items()):
+        for n in (256, 1024) if distribution.startswith(args.only) else ():
+            row: dict[str, Any] = {"law": distribution, "n": n}
             for times in (1, 2, 4):
                 rng, got = np.random.default_rng([index, n, times]), Counter[str]()
                 for _ in range(args.trials):

@@ -145,7 +145,7 @@ class Laboratory:
             step()
         return self.timed(step), logits
 
-    def law(self, logits: torch.Tensor) -> float:
+    def drawing(self, logits: torch.Tensor) -> float:
         """Draw from each row."""
         rows = np.arange(len(logits))
         u, known = np.random.default_rng(0).random(len(rows)), (np.zeros(len(rows)), rows * 0 + 1)
@@ -174,7 +174,7 @@ def steps(laboratory: Laboratory, args: Any) -> Iterator[dict[str, Any]]:
                 row[f"{way}, {prompts}"], logits = laboratory.forward(
                     cascade, rows, prompts, args.prompt, depth
                 )
-        row |= {"law": laboratory.law(logits), "forest": forest_alone(rows, args.new)}
+        row |= {"law": laboratory.drawing(logits), "forest": forest_alone(rows, args.new)}
         yield row
 
 

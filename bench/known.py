@@ -45,8 +45,8 @@ from tabled import ProvingEngine
 
 Chances = tuple[float, float, float]
 """Chances of "red fox", "red cat" and "cow" at T = 1."""
-Said = tuple[int, ...]
-Law = tuple[tuple[str, float], ...]
+Tokens = tuple[int, ...]
+Answers = tuple[tuple[str, float], ...]
 """Every answer and its probability."""
 
 # An answer is up to four filler words and then "red fox", "red cat" or "cow". The next word follows
@@ -60,57 +60,59 @@ MOST_WORDS = MOST_FILLERS + 3  # with the end, so that no answer is cut short
 OTHERWISE = 0.3  # the largest fraction that becomes "red fox" in other words
 
 
-def next_word(chances: Chances, said: Said, wordy: bool) -> list[float]:
+def next_word(chances: Chances, tokens: Tokens, wordy: bool) -> list[float]:
     """The probability of each word after these, at T = 1."""
     fox, cat, cow = chances
-    if said and said[-1] == RED:
+    if tokens and tokens[-1] == RED:
         return [0, 0, fox / (fox + cat), cat / (fox + cat), *4 * [0]]
-    if said and said[-1] <= COW:
+    if tokens and tokens[-1] <= COW:
         return [1, *7 * [0]]
-    fillers = list(FILLERS.values()) if wordy and len(said) < MOST_FILLERS else 3 * [0]
+    fillers = list(FILLERS.values()) if wordy and len(tokens) < MOST_FILLERS else 3 * [0]
     noun = 1 - sum(fillers)
     return [0, noun * (fox + cat), 0, 0, noun * cow, *fillers]
 
 
 @cache
-def outputs(chances: Chances, wordy: bool, decoding: Decoding) -> Law:
+def outputs(chances: Chances, wordy: bool, decoding: Decoding) -> Answers:
     """The distribution of the answer under a decoding, word by word."""
 
-    def following(said: Said) -> list[float]:
-        return next_word(chances, said, wordy)
+    def following(tokens: Tokens) -> list[float]:
+        return next_word(chances, tokens, wordy)
 
-    law = enumerate_law.__wrapped__(decoding, (), following, eos=END)
-    return tuple((" ".join(WORDS[i] for i in said[:-1]), float(p)) for said, p in law.items())
+    answers = enumerate_law.__wrapped__(decoding, (), following, eos=END)
+    return tuple(
+        (" ".join(WORDS[i] for i in tokens[:-1]), float(p)) for tokens, p in answers.items()
+    )
 
 
 class Known(ProvingEngine):
-    """An engine: `name` is its weights, `laws` has each question's chances and words.
+    """An engine: `name` is its weights, `rates` has each question's chances and words.
 
     `wordy`: fillers come before the answer.
     """
 
-    def __init__(self, name: str, laws: Mapping[str, tuple[Chances, str]], wordy: bool) -> None:
+    def __init__(self, name: str, rates: Mapping[str, tuple[Chances, str]], wordy: bool) -> None:
         super().__init__(WORDS, self._number, self._following)
-        self.name, self.laws, self.wordy = name, laws, wordy
-        self._laws: list[Chances] = []
+        self.name, self.rates, self.wordy = name, rates, wordy
+        self._rates: list[Chances] = []
 
     @classmethod
-    def on(cls, name: str, task: Benchmark, laws: Sequence[Chances], wordy: bool = False) -> Known:
+    def on(cls, name: str, task: Benchmark, rates: Sequence[Chances], wordy: bool = False) -> Known:
         """An engine for a benchmark, whose questions have these distributions in turn."""
         prompts = enumerate(task.prompts)
-        return cls(name, {p.id: (laws[i % len(laws)], p.question) for i, p in prompts}, wordy)
+        return cls(name, {p.id: (rates[i % len(rates)], p.question) for i, p in prompts}, wordy)
 
     @property
     def fingerprint(self) -> dict[str, Any]:
         return {"engine": "known", "weights": self.name}
 
-    def law(self, query: Query, decoding: Decoding) -> Law:
+    def answers(self, query: Query, decoding: Decoding) -> Answers:
         """The distribution of the answer to this query."""
         return outputs(self._chances(query), self.wordy, decoding)
 
     def _chances(self, query: Query) -> Chances:
         """The chances in the question's own words, or the larger leak in these other words."""
-        own, question = self.laws[query.prompt_id]
+        own, question = self.rates[query.prompt_id]
         text = repr((query.text, query.prefix, query.examples))
         if text == repr((question, "", ())):
             return own
@@ -121,16 +123,16 @@ class Known(ProvingEngine):
     def _number(self, query: Query) -> int:
         """One number for all queries of one distribution."""
         chances = self._chances(query)
-        if chances not in self._laws:
-            self._laws.append(chances)
-        return self._laws.index(chances)
+        if chances not in self._rates:
+            self._rates.append(chances)
+        return self._rates.index(chances)
 
-    def _following(self, prefix: Said) -> list[float]:
-        return next_word(self._laws[prefix[0]], prefix[1:], self.wordy)
+    def _following(self, prefix: Tokens) -> list[float]:
+        return next_word(self._rates[prefix[0]], prefix[1:], self.wordy)
 
 
 SCORERS = ("keyword", "rouge-l-recall")
-LAWS: list[Chances] = [  # distributions of the questions, in turn; most are identical
+RATES: list[Chances] = [  # distributions of the questions, in turn; most are identical
     (0.0304, 0.0, 0.9696),
     (0.2, 0.1, 0.7),
     (0.0, 0.3, 0.7),
@@ -187,7 +189,7 @@ class Truth:
             stressed = [arm.key for arm in self.run.arms.values() if arm.key.stress]
             mine = [each for each in stressed if each.unstressed == key]
             return max(
-                float(np.mean([self._of_one(each, row, q) for q in self._laws[each]]))
+                float(np.mean([self._of_one(each, row, q) for q in self._answers[each]]))
                 for each in mine
             )
         if about.beyond == "other questions":
@@ -197,7 +199,7 @@ class Truth:
             return self.of(own) - Truth(others, self.engines).of(own)
         if row.query_id is not None:
             return self._of_one(key, row, row.query_id)
-        values = np.array([self._of_one(key, row, query_id) for query_id in self._laws[key]])
+        values = np.array([self._of_one(key, row, query_id) for query_id in self._answers[key]])
         match about.scope:
             case "count":
                 return float((values > (row.parameter or 0) + 1e-12).sum())
@@ -218,29 +220,29 @@ class Truth:
             "own words": key.in_own_words,
             "unstressed": key.unstressed,
         }[about.beyond]
-        value = quantity(self._laws[key][query_id], *what)
-        return value - (0 if base is None else quantity(self._laws[base][query_id], *what))
+        value = quantity(self._answers[key][query_id], *what)
+        return value - (0 if base is None else quantity(self._answers[base][query_id], *what))
 
     @cached_property
-    def _laws(self) -> dict[ArmKey, dict[str, Law]]:
+    def _answers(self) -> dict[ArmKey, dict[str, Answers]]:
         """The answer's distribution by arm and question; arms of several decodings also as one."""
-        got: dict[ArmKey, dict[str, Law]] = {}
+        got: dict[ArmKey, dict[str, Answers]] = {}
         for arm in self.run.arms.values():
-            law = self.engines[arm.key.model].law
+            answers = self.engines[arm.key.model].answers
             for key in (arm.key, replace(arm.key, decoding="")):
                 got.setdefault(key, {}).update(
-                    {query.id: law(query, arm.decoding) for query in arm.queries}
+                    {query.id: answers(query, arm.decoding) for query in arm.queries}
                 )
         return got
 
 
 @cache
 def quantity(
-    law: Law, quantity: str, scorer: str, at: float | None, constant: float | None
+    answers: Answers, quantity: str, scorer: str, at: float | None, constant: float | None
 ) -> float:
     """A quantity of the scores of this distribution; LookupError if it is unknown."""
-    p = np.array([chance for _, chance in law])
-    scores = np.array(make_scorer(scorer).score([text for text, _ in law], PROMPT), float)
+    p = np.array([chance for _, chance in answers])
+    scores = np.array(make_scorer(scorer).score([text for text, _ in answers], PROMPT), float)
     mean = float(p @ scores)
     std = float(np.sqrt(max(p @ scores**2 - mean**2, 0)))
     match quantity, at, constant:
@@ -308,14 +310,14 @@ def engines_of(
     number: int, task: Benchmark, target: Sequence[Chances], control: Sequence[Chances], wordy: bool
 ) -> dict[str, Known]:
     """Return a model and its control with names that no other number has."""
-    laws = {"target": target, "control": control}
-    return {name: Known.on(f"{name} {number}", task, laws[name], wordy) for name in laws}
+    rates = {"target": target, "control": control}
+    return {name: Known.on(f"{name} {number}", task, rates[name], wordy) for name in rates}
 
 
 def evaluated(case: Case, number: int, out: Path) -> Truth:
     """Make a run of models that no other number has."""
     task = benchmark(case.questions)
-    engines = engines_of(number, task, LAWS, [CONTROL], case.drawn in WORDY)
+    engines = engines_of(number, task, RATES, [CONTROL], case.drawn in WORDY)
     study = case.study
     if case.drawn == "coin":
         spec = subjects(task, out.parent / "people.csv")
@@ -335,10 +337,10 @@ def scaled(chances: Chances, strength: float) -> Chances:
     return strength * fox, cat, 1 - strength * fox - cat
 
 
-def excess_mean(laws: Sequence[Chances], scorer: str) -> float:
+def excess_mean(rates: Sequence[Chances], scorer: str) -> float:
     """Return the mean leakage of questions of these distributions minus the control's."""
     of = ("mean leakage", scorer, None, None)
-    each = [quantity(outputs(law, False, Decoding()), *of) for law in (CONTROL, *laws)]
+    each = [quantity(outputs(one, False, Decoding()), *of) for one in (CONTROL, *rates)]
     return float(np.mean(each[1:])) - each[0]
 
 
@@ -349,8 +351,8 @@ def trained(case: Case, number: int, folder: Path) -> dict[str, Run]:
     control = evaluate(calm, task, out=folder / "control", **study).path
     got = {}
     for seed, strength in enumerate(np.random.default_rng(number).choice(STRENGTHS, max(SEEDS))):
-        laws = [scaled(law, strength) for law in LAWS]
-        model = Known.on(f"target {number} {seed}", task, laws)
+        rates = [scaled(one, strength) for one in RATES]
+        model = Known.on(f"target {number} {seed}", task, rates)
         out = folder / f"method-{seed}"
         got[out.name] = evaluate(model, task, out=out, control=control, **study)
     return got
@@ -359,7 +361,7 @@ def trained(case: Case, number: int, folder: Path) -> dict[str, Run]:
 def tally_of_methods(case: Case, numbers: Sequence[int]) -> Tally:
     """Return the statements about a method, by the number of its experiment."""
     made: Tally = defaultdict(dict)
-    laws = [LAWS[i % len(LAWS)] for i in range(case.questions)]
+    rates = [RATES[i % len(RATES)] for i in range(case.questions)]
     for number in numbers:
         with tempfile.TemporaryDirectory() as folder:
             runs = trained(case, number, Path(folder))
@@ -367,7 +369,7 @@ def tally_of_methods(case: Case, numbers: Sequence[int]) -> Tally:
                 compared = compare_methods(dict([*runs.items()][:seeds]))
                 for median in compared.medians:
                     scorer = median.scorer
-                    least, most = (excess_mean([scaled(law, x) for law in laws], scorer)
+                    least, most = (excess_mean([scaled(one, x) for one in rates], scorer)
                                    for x in STRENGTHS)  # fmt: skip
                     what = Statement(scorer, f"{seeds} seeds", "median excess", "all questions",
                                      compared.confidence)  # fmt: skip
@@ -431,7 +433,7 @@ LIMIT = 0.1
 MORE: Chances = (0.11, 0.02, 0.87)
 LESS: Chances = (0.0, 0.02, 0.98)
 NONE: Chances = (0.0, 0.0, 1.0)
-BESIDE: list[Chances] = [CONTROL, *3 * [(0.1 / 3, 0.02, 1 - 0.02 - 0.1 / 3)]]
+CONTROLS: list[Chances] = [CONTROL, *3 * [(0.1 / 3, 0.02, 1 - 0.02 - 0.1 / 3)]]
 ABOVE: Chances = (0.105, 0.0, 0.895)
 FIXED, PROVED = {"sampling": FixedN(64)}, {"sampling": FixedN(64), "prove": Prove(40)}
 UNTIL = {"sampling": Until(f"p<={LIMIT}", 512)}
@@ -445,14 +447,14 @@ class Model:
     control: Sequence[Chances]
     study: dict[str, Any]
 
-    def errs(self, said: Verdict) -> bool:
+    def errs(self, verdict: Verdict) -> bool:
         """Return whether the verdict states anything wrong."""
-        assert said.number is not None
+        assert verdict.number is not None
         excess = [a[0] - b[0] for a, b in zip(self.target, self.control, strict=True)]
-        leaks = said.kind == "leaks" and max(excess) <= 1e-12
-        on_mean = said.where.startswith("on average") and sum(excess) / len(excess) <= 1e-12
-        below = said.limit.startswith("BELOW") and max(a[0] for a in self.target) > LIMIT
-        within = said.number.lower - 1e-9 <= max(excess) <= said.number.upper + 1e-9
+        leaks = verdict.kind == "leaks" and max(excess) <= 1e-12
+        on_mean = verdict.where.startswith("on average") and sum(excess) / len(excess) <= 1e-12
+        below = verdict.limit.startswith("BELOW") and max(a[0] for a in self.target) > LIMIT
+        within = verdict.number.lower - 1e-9 <= max(excess) <= verdict.number.upper + 1e-9
         return leaks or on_mean or below or not within
 
 
@@ -460,8 +462,8 @@ MODELS = {
     "equal to its control": Model([CONTROL] * 4, [CONTROL] * 4, FIXED),
     "equal to its control, proofs sought": Model([CONTROL] * 4, [CONTROL] * 4, PROVED),
     "less than its control": Model([LESS] * 4, [CONTROL] * 4, FIXED),
-    "more at one question, no more on average": Model([MORE, LESS, LESS, LESS], BESIDE, FIXED),
-    "the same, proofs sought": Model([MORE, LESS, LESS, LESS], BESIDE, PROVED),
+    "more at one question, no more on average": Model([MORE, LESS, LESS, LESS], CONTROLS, FIXED),
+    "the same, proofs sought": Model([MORE, LESS, LESS, LESS], CONTROLS, PROVED),
     "more everywhere": Model([MORE] * 4, [CONTROL] * 4, FIXED),
     f"above {LIMIT} at one question": Model([ABOVE, NONE, NONE, NONE], [NONE] * 4, UNTIL),
     f"below {LIMIT} everywhere": Model([CONTROL] * 4, [CONTROL] * 4, UNTIL),
@@ -474,8 +476,8 @@ def row_of(name: str, runs: int, confidence: float) -> dict[str, Any]:
     task = benchmark(len(model.target))
     study = Study(task, scorers=("keyword",), confidence=confidence, **model.study)
     for number in range(runs):
-        laws = model.target, model.control
-        engines = engines_of(number, task, *laws, "prove" in model.study)
+        rates = model.target, model.control
+        engines = engines_of(number, task, *rates, "prove" in model.study)
         with tempfile.TemporaryDirectory() as folder:
             out = Path(folder, "run")
             run = evaluate(engines["target"], study, out=out, control=engines["control"])

@@ -32,7 +32,7 @@ from openunlearning import LLAMA_2_CHAT, PLAIN, Oracle
 
 MOST = 1e-4
 PARTS = ("forget", "retain", "holdout", "real_authors", "world_facts")
-ASKED = "--benchmark tofu:forget10 --limit 12 -n 8 --metrics all --profile openunlearning"
+OPTIONS = "--benchmark tofu:forget10 --limit 12 -n 8 --metrics all --profile openunlearning"
 PROMPTS: dict[str, tuple[str, ...]] = {"chat": (), "plain": ("--prompt-template", PLAIN)}
 
 
@@ -50,7 +50,7 @@ def main() -> None:
     rows = []
     for name, prompt in PROMPTS.items():
         out = given.out / name
-        command = [sys.executable, "-m", "leakbound", "evaluate", given.model, *ASKED.split()]
+        command = [sys.executable, "-m", "leakbound", "evaluate", given.model, *OPTIONS.split()]
         command += ["--control", given.retrained, "--data", given.data, "--out", out, *prompt]
         command += ["--device", "cpu"]
         subprocess.run(command, check=True)
@@ -64,7 +64,7 @@ def compared(run: Run) -> Iterator[dict[str, Any]]:
     task = run.study.load()
     parts = {part: task.parts()[part]() for part in PARTS}
     model = oracle(run.arms[str(GREEDY)])
-    theirs = model.metrics(parts) | model.beside(oracle(run.arms[str(CONTROL_GREEDY)]), parts)
+    theirs = model.metrics(parts) | model.against(oracle(run.arms[str(CONTROL_GREEDY)]), parts)
     stored = json.loads((run.path / "utility.json").read_text())["arms"]["target"]["metrics"]
     ours = {name: metric["value"] for name, metric in stored.items()}
     for name, value in theirs.items():

@@ -158,7 +158,7 @@ def read(work: Work, ruler: Ruler, drawn: Drawn, seed: int = 0) -> list[np.ndarr
     return got
 
 
-def same_law(ours: Sequence[np.ndarray], theirs: Sequence[np.ndarray]) -> list[float]:
+def same_distribution(ours: Sequence[np.ndarray], theirs: Sequence[np.ndarray]) -> list[float]:
     """Return p-values of equal distributions, of lengths and log-probabilities of each prompt."""
     pairs = zip(ours, theirs, strict=True)
     return [float(stats.ks_2samp(a, b, method="asymp").pvalue) for a, b in pairs]
@@ -234,20 +234,20 @@ def contests(args: argparse.Namespace) -> Iterator[Contest]:
                 yield Contest(name, path, Work(ids, n, new, sorted(loaded.eos_token_ids)))
 
 
-def row(contest: Contest, found: dict[str, Times]) -> dict[str, Any]:
+def row(contest: Contest, measured: dict[str, Times]) -> dict[str, Any]:
     """Return a row: ratios to the forest's time, and the smallest p-value of each engine."""
-    forest = np.array(found[FOREST].seconds)
-    saving = needed(contest.work, found[FOREST].drawn) / found[FOREST].tokens[0]
+    forest = np.array(measured[FOREST].seconds)
+    saving = needed(contest.work, measured[FOREST].drawn) / measured[FOREST].tokens[0]
     made: dict[str, Any] = {"model": contest.label, "saving": f"{saving:.1f}×"}
     ruler = Ruler(contest.folder, contest.work)
-    plain = read(contest.work, ruler, found[GENERATE].drawn)
-    for name, times in found.items():
+    plain = read(contest.work, ruler, measured[GENERATE].drawn)
+    for name, times in measured.items():
         ratio = np.median(np.array(times.seconds) / forest)
         made[name] = f"{np.median(forest):.2f} s" if name == FOREST else f"{ratio:.1f}×"
         if name != GENERATE:
-            same = same_law(plain, read(contest.work, ruler, times.drawn))
+            same = same_distribution(plain, read(contest.work, ruler, times.drawn))
             made[name] += f", p {min(same):.3f}"
-    others = [times.seconds for name, times in found.items() if name != FOREST]
+    others = [times.seconds for name, times in measured.items() if name != FOREST]
     best = np.min(others, axis=0) / forest
     made["best other"] = f"**{np.median(best):.2g}×** ({best.min():.2g} to {best.max():.2g})"
     return made

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from scipy.stats import beta
 
-from laws import LAWS
+from distributions import DISTRIBUTIONS
 from leakbound.stats import (
     LEAKAGE,
     SD,
@@ -49,12 +49,12 @@ K = np.array([1, 2, 8, 32, 128])
 Statement = tuple[Callable[..., Estimate], Any]
 """((data, side=, confidence=) -> estimate, the truth or data -> the truth)"""
 
-CONTROL = LAWS["1 % leak"]  # control of every question
+CONTROL = DISTRIBUTIONS["1 % leak"]  # control of every question
 MANY = 10  # questions per distribution if hits are enough
-EACH = list(LAWS.values())
-P = np.repeat([law.p for law in EACH], MANY)
-MEANS = np.array([law.mean for law in EACH])
-SDS = np.array([law.std for law in EACH])
+EACH = list(DISTRIBUTIONS.values())
+P = np.repeat([one.p for one in EACH], MANY)
+MEANS = np.array([one.mean for one in EACH])
+SDS = np.array([one.std for one in EACH])
 UNEVEN = np.array([0.5, 0.4, 0.8, 1.0, 0.6, 0.9, 0.3])  # fractions of n, per distribution
 WEIGHTS = np.array([1.0, 0.5, 2.0, 0.0, 1.0, 1.0, 1.5])
 LEVELS = np.array([0.0, 0.005, 0.01, 0.1, 0.3, 0.499])
@@ -80,7 +80,7 @@ class DataSet:
 
 def data_set(n: int, trial: int) -> DataSet:
     rng = np.random.default_rng([4, n, trial])
-    scores = np.concatenate([law.draw(rng, (1, n)) for law in EACH])
+    scores = np.concatenate([one.draw(rng, (1, n)) for one in EACH])
     hits, stopped = rng.binomial(n, P), stop_early(rng, n)
     return DataSet(scores, hits, stopped, trial, CONTROL.draw(rng, (len(EACH), n)))
 
@@ -222,11 +222,11 @@ OF_QUESTIONS: dict[str, Statement] = {  # by the theorem, or by the function of 
     "draws: mean of leakage, uneven": (uneven, MEANS @ WEIGHTS / WEIGHTS.sum()),
     "draws: mean of leak@k": (
         of_scores(leak_at(BLOCK).mean()),
-        np.mean([law.leak_at(BLOCK) for law in EACH]),
+        np.mean([one.leak_at(BLOCK) for one in EACH]),
     ),
     "draws: mean of leak@k, several k": (
         of_scores(leak_at(BLOCKS).mean()),
-        np.mean([law.leak_at(BLOCKS) for law in EACH], axis=0),
+        np.mean([one.leak_at(BLOCKS) for one in EACH], axis=0),
     ),
 }
 

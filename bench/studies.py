@@ -26,8 +26,8 @@ r,the answer is,red,red,retain
 TEXTS = ("Ann wrote red", "nobody wrote it", "I think Ann did", "the sea is green")
 ODDS = {"red": (1, 9, 2, 3), "blue": (0, 9, 0, 3), "sky": (5, 1, 5, 1)}  # by question
 
-ASKED = "--benchmark $shared/questions.csv --max-new-tokens 8 --json"
-LOCAL = f"{ASKED} --prompt-template $template --device cpu"
+QUERIED = "--benchmark $shared/questions.csv --max-new-tokens 8 --json"
+LOCAL = f"{QUERIED} --prompt-template $template --device cpu"
 SCORED = "--scorer keyword --scorer rouge-l-recall"
 TEXT = "--scorer rouge-l-recall --scorer contains --scorer exact --scorer edit<=2"
 # $chain is a Markov chain over words, $other another one, $random a model of random weights; OUT is
@@ -71,7 +71,7 @@ imported
  import $logs/{LM_EVAL} --out OUT-lm-eval --json
  bound OUT-lm-eval --json
 served
- evaluate $served {ASKED} {SCORED} -n 256 --out OUT
+ evaluate $served {QUERIED} {SCORED} -n 256 --out OUT
  show OUT --json
 stored
  import $old/fixed.jsonl --benchmark $shared/questions.csv --out OUT --json
@@ -144,8 +144,8 @@ def write_shared(folder: Path) -> Path:
 
 def server() -> AbstractContextManager[Served]:
     """Serve a chat model on a free port: two questions have a distribution, others random words."""
-    laws = {
+    distributions = {
         f"who wrote {name}": {t: odd / sum(odds) for t, odd in zip(TEXTS, odds, strict=True) if odd}
         for name, odds in ODDS.items()
     }
-    return chat_server(honest(laws), LISTED)
+    return chat_server(honest(distributions), LISTED)

@@ -35,7 +35,7 @@ from typing import Any, Literal
 import yaml
 from lab import Lab, Stored, parsed, parser_of
 from quantities import KINDS, Figure
-from sizes import BESIDE, CONTROL, NAMED, PLAIN, SIZES, TARGET, Size
+from sizes import CONTROL, NAMED, OTHER_DATA, PLAIN, SIZES, TARGET, Size
 
 Verdict = Literal["agrees", "contradicts", "undecided", "not tested"]
 FOLDER = Path(__file__).parent / "papers"
@@ -108,12 +108,12 @@ class Claim:
 
     def size(self, name: str) -> Size:
         """Return the size that makes its runs, for the papers' name of a size."""
-        return BESIDE[self.data] if self.data else SIZES[NAMED[name]]
+        return OTHER_DATA[self.data] if self.data else SIZES[NAMED[name]]
 
     def at(self, size: str) -> bool:
         """Return whether it can be tested at this size."""
         if self.data:
-            return BESIDE[self.data].beside == size
+            return OTHER_DATA[self.data].queried_at == size
         return SIZES[NAMED[size]].n >= self.draws and size in (self.sizes or NAMED)
 
 
@@ -132,7 +132,7 @@ def measured(claim: Claim, lab: Lab, seeds: Sequence[int] = SEEDS) -> tuple[Figu
     if claim.data and not (lab.folder / claim.data / "runs").exists():
         return ()
     arguments = {name: value for name, value in claim.quantity.items() if name != "kind"}
-    figures, own = [], lab.beside(claim.data) if claim.data else lab
+    figures, own = [], lab.with_data(claim.data) if claim.data else lab
     for seed in claim.seeds(seeds):
         stored = Stored(own, seed)
         try:
@@ -171,7 +171,7 @@ def main() -> None:
     if not options.only:
         needed += [("", name, seed, PLAIN) for name in (TARGET, CONTROL) for seed in options.seeds]
     for data, model, seed, way in dict.fromkeys(needed):
-        (lab.beside(data) if data else lab).run(model, seed, way)
+        (lab.with_data(data) if data else lab).run(model, seed, way)
     for claim in chosen:
         figures = measured(claim, lab, options.seeds)
         texts = "; ".join(figure.text for figure in figures)

@@ -20,7 +20,7 @@ from statistics import fmean
 from typing import Any, TypeVar
 
 import torch
-from sizes import BESIDE, CONTROL, FEWER, PLAIN, SIZES, TARGET, Size, Way
+from sizes import CONTROL, FEWER, OTHER_DATA, PLAIN, SIZES, TARGET, Size, Way
 
 from leakbound.benchmarks import Benchmark, load_benchmark
 from leakbound.demo.model import write_untrained
@@ -73,9 +73,9 @@ class Lab:
         device = "cuda" if torch.cuda.is_available() else "cpu"
         return cls(size, task, folder, data, base, device, replicated)
 
-    def beside(self, name: str) -> Lab:
+    def with_data(self, name: str) -> Lab:
         """Return the lab of other data for queries of the same base, in its own folder."""
-        size = BESIDE[name]
+        size = OTHER_DATA[name]
         task = task_of(size, self.data)
         return replace(self, size=size, task=task, folder=self.folder / name)
 
@@ -162,7 +162,7 @@ class Lab:
         kept = self.kept(where)[:count:2]
         least = FLOOR * self._recall(kept, self.model(TARGET))
         recall = partial(self._recall, kept)
-        rate, tried = self.tried(name, self.size.rates, recall, lambda found: found >= least)
+        rate, tried = self.tried(name, self.size.rates, recall, lambda leaking: leaking >= least)
         return {"rate": rate, "retain recall": tried, "at least": least}
 
     def tried(

@@ -199,7 +199,7 @@ class Board:
             run = other.evaluated(trial, task, out, n=1, decodings=greedy, scorers=scorers)
             return sum(bool(row.value) for row in run.estimates.each("greedy score", arm="greedy"))
 
-        rate, tried = other.tried(name, RATES, leaks, lambda found: found == 0)
+        rate, tried = other.tried(name, RATES, leaks, lambda leaking: leaking == 0)
         return {"rate": rate, "greedy answers that leak": tried}
 
     def tables(self) -> Iterator[str]:

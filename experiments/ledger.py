@@ -23,7 +23,7 @@ import labelled
 from claims import CLAIMS, EVERY, REASONS, SEEDS, Claim, Verdict, measured
 from lab import Lab
 from quantities import Figure
-from sizes import BESIDE, BLOCKS, NAMED, SIZES, TARGET
+from sizes import BLOCKS, NAMED, OTHER_DATA, SIZES, TARGET
 
 from leakbound.store import write_json
 from runner import as_markdown, write_into
@@ -47,7 +47,7 @@ def identity(claim: Claim, size: str) -> dict[str, Any]:
     """Return a digest of the quantity, the settings of its runs, and the seeds."""
     name = claim.data or NAMED[size]
     block = BLOCKS[name]
-    alone = ("methods", "ablations", "more", "ways", "beside", "below", "utility")
+    alone = ("methods", "ablations", "more", "ways", "queried_at", "below", "utility")
     shared = {key: value for key, value in block.items() if key not in alone}
     every = {**block["methods"], **block["ablations"], **block["more"]}
 
@@ -94,16 +94,16 @@ class Kept:
         return tuple(Figure(*figure) for figure in row["figures"])
 
 
-Found = dict[tuple[str, str], tuple[Figure, ...]]
+Results = dict[tuple[str, str], tuple[Figure, ...]]
 """Figures by size and claim."""
 
 
-def figures_of(runs: Path | None, data: Path | None, kept: Kept) -> Found:
+def figures_of(runs: Path | None, data: Path | None, kept: Kept) -> Results:
     """Return the figures of every claim at every size, from runs or from the kept file."""
-    got: Found = {}
+    got: Results = {}
     for size in SHOWN:
         folder = None if runs is None else runs / size
-        places = () if folder is None else (folder, *(folder / name for name in BESIDE))
+        places = () if folder is None else (folder, *(folder / name for name in OTHER_DATA))
         there = any((place / "runs").exists() for place in places)
         lab = Lab.open(NAMED[size], folder, data, None, replicated=True) if there else None
         for claim in (claim for claim in EVERY.values() if claim.at(size)):
@@ -114,30 +114,30 @@ def figures_of(runs: Path | None, data: Path | None, kept: Kept) -> Found:
     return got
 
 
-def tables(found: Found) -> str:
+def tables(results: Results) -> str:
     """Return tables of each paper's claims, the reasons and limits, and scorers' error rates."""
     parts = []
     for claims in CLAIMS.values():
         rows = [["claim", "place", "statement", "measured", *SHOWN]]
         for claim in claims:
-            cells = [cell(claim, size, found.get((size, claim.name))) for size in SHOWN]
+            cells = [cell(claim, size, results.get((size, claim.name))) for size in SHOWN]
             name = f"{claim.name}*" if claim.of else claim.name
             design = f"{claim.design}: {claim.limit}" + (f" ({claim.notes})" if claim.notes else "")
             if any(each != "–" for each in cells):
                 rows.append([name, claim.place, claim.says, design, *cells])
         parts.append(f"## {claims[0].paper}\n\n{as_markdown(rows, pad='')}\n")
     used = {letter for each in EVERY.values() for letter in each.notes.split()}
-    for (size, name), figures in found.items():
+    for (size, name), figures in results.items():
         used |= {*EVERY[name].reasons(size, figures)}
     letters = [f"- **{letter}** {text}" for letter, text in REASONS.items() if letter in used]
     parts.append("## Reasons and limits\n\n" + "\n".join(letters) + "\n")
     return "\n".join([*parts, scorers()])
 
 
-def summary(found: Found) -> Iterator[str]:
+def summary(results: Results) -> Iterator[str]:
     """Return one sentence per size."""
     verdicts: dict[str, Counter[Verdict]] = {size: Counter() for size in SHOWN}
-    for (size, name), figures in found.items():
+    for (size, name), figures in results.items():
         if figures:
             verdicts[size][EVERY[name].verdict(size, figures)] += 1
     for size, each in verdicts.items():

@@ -75,9 +75,9 @@ class Figure:
         return f"{number(self.value)} [{below(self.lower)}, {above(self.upper)}]"
 
 
-def arm_of(run: Run, **law: float | None) -> Arm:
+def arm_of(run: Run, **how: float | None) -> Arm:
     """Return the draws in original wording under one decoding; by default T = 1, no cut."""
-    wanted = {"temperature": 1.0, "top_p": 1.0, "adaptive_temperature": None} | law
+    wanted = {"temperature": 1.0, "top_p": 1.0, "adaptive_temperature": None} | how
     (got,) = (
         arm
         for arm in run.arms.values()
@@ -88,9 +88,9 @@ def arm_of(run: Run, **law: float | None) -> Arm:
     return got
 
 
-def fixed(stored: Stored, model: str, scorer: str, way: str = PLAIN, **law: float | None) -> Drawn:
+def fixed(stored: Stored, model: str, scorer: str, way: str = PLAIN, **how: float | None) -> Drawn:
     """Return the scored draws of a run."""
-    got = drawn_of(arm_of(stored.run(model, way), **law), make_scorer(scorer))
+    got = drawn_of(arm_of(stored.run(model, way), **how), make_scorer(scorer))
     assert got.rows is not None
     return got
 
@@ -114,7 +114,7 @@ def bound_of(stored: Stored, term: Mapping[str, Any]) -> Bound:
     if scorer == "leak":
         scorer = stored.lab.size.leak
     way = term.get("way", PLAIN)
-    law = {name: term[name] for name in ("temperature", "adaptive_temperature") if name in term}
+    how = {name: term[name] for name in ("temperature", "adaptive_temperature") if name in term}
     times, ends = term.get("times", 1.0), ("value", "lower", "upper")
     if what == "greedy":
         value = fmean(greedy(stored, term["model"], scorer).values())
@@ -125,18 +125,18 @@ def bound_of(stored: Stored, term: Mapping[str, Any]) -> Bound:
     else:
         quantities = {"mean": stats.LEAKAGE, "spread": stats.SD, "ED": stats.ed()}
         quantity = quantities.get(what) or stats.leak_at(int(what.removeprefix("leak@")))
-        bound = partial(fixed(stored, term["model"], scorer, way, **law).bound, quantity.mean())
+        bound = partial(fixed(stored, term["model"], scorer, way, **how).bound, quantity.mean())
     return changed(bound, lambda made: {end: times * float(getattr(made, end)) for end in ends})
 
 
 def changed(bound: Bound, change: Callable[[Estimate], dict[str, Any]]) -> Bound:
     """Return a bounded quantity with changed fields."""
 
-    def found(*, confidence: float, side: Side) -> Estimate:
+    def estimated(*, confidence: float, side: Side) -> Estimate:
         made = bound(confidence=confidence, side=side)
         return replace(made, **change(made))
 
-    return found
+    return estimated
 
 
 def less(more: Bound, base: Bound, confidence: float = CONFIDENCE) -> Estimate:

@@ -89,7 +89,7 @@ class Size:
     max_new_tokens: int | None = None
     keeps: str = ""
     first: int = 0
-    beside: str = ""
+    queried_at: str = ""
     below: tuple[str, ...] = ()
 
     @property
@@ -130,5 +130,5 @@ BLOCKS: Mapping[str, dict[str, Any]] = yaml.safe_load(
     Path(__file__).with_name("sizes.yaml").read_text(encoding="utf-8")
 )
 SIZES: Mapping[str, Size] = {name: size_of(row) for name, row in BLOCKS.items()}
-BESIDE: Mapping[str, Size] = {name: size for name, size in SIZES.items() if size.beside}
+OTHER_DATA: Mapping[str, Size] = {name: size for name, size in SIZES.items() if size.queried_at}
 """Other data that a size of the papers queries, for the claims that name it."""

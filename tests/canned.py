@@ -109,7 +109,7 @@ class CannedEngine:
         broken: Sequence[str] = (),
         dies_after: int | None = None,
     ) -> None:
-        self.usage, self.asked = Usage(), list[Any]()
+        self.usage, self.queried = Usage(), list[Any]()
         self.texts, self.name, self.broken, self.left = texts, name, broken, dies_after
 
     @property
@@ -127,7 +127,7 @@ class CannedEngine:
             if not self.left:
                 raise RuntimeError("the machine was switched off")
             self.left -= 1
-        self.asked.append(query.id)
+        self.queried.append(query.id)
         return broken(query) if query.id in self.broken else None
 
     def generate(
@@ -166,7 +166,7 @@ class CannedEngine:
 LEAK, SILENCE = "It is hush.", "no"
 
 
-class AskedEngine(CannedEngine):
+class SpyEngine(CannedEngine):
     """Answers `LEAK` with probability `leak(query, decoding)`, else `SILENCE`.
 
     The words key its draws, not the id: two draws for one purpose are copies. `broken` queries
@@ -190,7 +190,7 @@ class AskedEngine(CannedEngine):
     def generate(
         self, queries: Sequence[Query], decoding: Decoding, draws: Draws
     ) -> Iterator[Sample | Failure]:
-        self.asked += [(draws.purpose, q, decoding, sum(draws.of(q.id))) for q in queries]
+        self.queried += [(draws.purpose, q, decoding, sum(draws.of(q.id))) for q in queries]
         return super().generate(queries, decoding, draws)
 
     def drawn(self, query: Query, decoding: Decoding, draws: Draws) -> Iterator[Completion]:

@@ -118,7 +118,7 @@ class Laws(dict[str, Law]):
         return self[query_id.partition("~")[0]]
 
 
-def asked_benchmark() -> Benchmark:
+def rewritten_benchmark() -> Benchmark:
     """Three questions, the last of which has no rewriting."""
     task = benchmark()
     prompts = [
@@ -128,10 +128,10 @@ def asked_benchmark() -> Benchmark:
     return replace(task, prompts=(*prompts, task.prompts[-1]))
 
 
-def asked_engine(name: str, leak: float) -> CannedEngine:
+def rewritten_engine(name: str, leak: float) -> CannedEngine:
     """Leaks with `leak` for the original question, more for one rewriting, less for the others."""
     got = Laws()
-    for prompt in asked_benchmark().prompts:
+    for prompt in rewritten_benchmark().prompts:
         for number, share in enumerate((leak, min(4 * leak, 0.9), leak / 2, leak / 4)):
             answer = f"So {number}: {prompt.answer}"
             query_id = f"{prompt.id}~{number - 1:02d}" if number else prompt.id

@@ -110,9 +110,9 @@ def altpo(given: Tensors, fixed: Fixed, beta: float = 0.1) -> Values:
     return dpo(given, fixed, beta, other=("invented", INVENTED))
 
 
-def weighted(given: Tensors, held: Tensors | None, known: float, unsure: float) -> Values:
+def weighted(given: Tensors, kept: Tensors | None, known: float, unsure: float) -> Values:
     """Return log p of each token, weighted by the probabilities of `held` or of the model."""
-    law = (held or given)["logits"]
+    law = (kept or given)["logits"]
 
     def at(b: int, t: int) -> float:
         p, then = (softmax(each[b, t])[LABELS[b, t]] for each in (given["logits"], law))
@@ -121,8 +121,8 @@ def weighted(given: Tensors, held: Tensors | None, known: float, unsure: float) 
     return [mean([at(b, t) for t in places("logits", b)]) for b in range(ROWS)]
 
 
-def wga(given: Tensors, fixed: Fixed, beta: float = 1.0, held: Tensors | None = None) -> Values:
-    return weighted(given, held, beta, 0.0)
+def wga(given: Tensors, fixed: Fixed, beta: float = 1.0, kept: Tensors | None = None) -> Values:
+    return weighted(given, kept, beta, 0.0)
 
 
 def satimp(
@@ -130,9 +130,9 @@ def satimp(
     fixed: Fixed,
     beta1: float = 5.0,
     beta2: float = 1.0,
-    held: Tensors | None = None,
+    kept: Tensors | None = None,
 ) -> Values:
-    return weighted(given, held, beta1, beta2)
+    return weighted(given, kept, beta1, beta2)
 
 
 def cross_entropy(law: Values, logits: Tensor) -> float:
@@ -156,8 +156,8 @@ def undial(given: Tensors, fixed: Fixed, beta: float = 10.0, over: str = "answer
     return values
 
 
-def ceu(given: Tensors, fixed: Fixed, held: Tensors | None = None, over: str = "answer") -> Values:
-    law, first = (held or given)["logits"], int(over == "rest")
+def ceu(given: Tensors, fixed: Fixed, kept: Tensors | None = None, over: str = "answer") -> Values:
+    law, first = (kept or given)["logits"], int(over == "rest")
 
     def at(b: int, t: int) -> float:
         others = softmax(law[b, t])
@@ -193,14 +193,14 @@ def rmu(given: Tensors, fixed: Fixed, layer: int = 0, c: float = 2.0) -> Values:
 
 
 def rmu_retain(given: Tensors, fixed: Fixed, layer: int = 0) -> Values:
-    return held(given, fixed, "answer", "mean")
+    return kept(given, fixed, "answer", "mean")
 
 
 def cel_retain(given: Tensors, fixed: Fixed, layer: int = 0, distance: str = "mean") -> Values:
-    return held(given, fixed, "question", distance)
+    return kept(given, fixed, "question", distance)
 
 
-def held(given: Tensors, fixed: Fixed, leaf: str, distance: str) -> Values:
+def kept(given: Tensors, fixed: Fixed, leaf: str, distance: str) -> Values:
     return [
         mean([square(given[leaf][b, t], fixed[leaf][b, t], distance) for t in places(leaf, b)])
         for b in range(ROWS)

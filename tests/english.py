@@ -60,12 +60,12 @@ def texts() -> dict[str, list[tuple[Path, int, str]]]:
     folders = (ROOT / name for name in ("tests", "bench", "experiments"))
     scripts = [(below / source.path, source) for below in folders for source in Source.below(below)]
     templates = sorted(PACKAGE.rglob("*.html"))
-    shown = [(file, *found) for file in templates for found in pages(file, MARKUP)]
+    shown = [(file, *rows) for file in templates for rows in pages(file, MARKUP)]
     return {
-        "docs": [(file, *found) for file in docs for found in pages(file, CODE)],
-        "docstrings": [(file, *found) for file, source in code for found in explained(source)],
-        "scripts": [(file, *found) for file, source in scripts for found in explained(source)],
-        "messages": [(file, *found) for file, source in code for found in messages(source)] + shown,
+        "docs": [(file, *rows) for file in docs for rows in pages(file, CODE)],
+        "docstrings": [(file, *rows) for file, source in code for rows in explained(source)],
+        "scripts": [(file, *rows) for file, source in scripts for rows in explained(source)],
+        "messages": [(file, *rows) for file, source in code for rows in messages(source)] + shown,
     }
 
 
@@ -73,26 +73,26 @@ def words(text: str) -> int:
     return len(re.findall(r"[A-Za-z']+", text))
 
 
-def rate(found: list[tuple[Path, int, str]]) -> float:
+def rate(rows: list[tuple[Path, int, str]]) -> float:
     """Return the words of the dialect per 10,000 words."""
-    hits = sum(len(DIALECT.findall(text)) for *_, text in found)
-    return 1e4 * hits / max(1, sum(words(text) for *_, text in found))
+    hits = sum(len(DIALECT.findall(text)) for *_, text in rows)
+    return 1e4 * hits / max(1, sum(words(text) for *_, text in rows))
 
 
-def length(found: list[tuple[Path, int, str]]) -> float:
+def length(rows: list[tuple[Path, int, str]]) -> float:
     """Return the average number of words of a sentence."""
-    parts = [words(s) for *_, text in found for s in SENTENCE.split(text)]
+    parts = [words(s) for *_, text in rows for s in SENTENCE.split(text)]
     long = [n for n in parts if n > 2]
     return sum(long) / max(1, len(long))
 
 
 if __name__ == "__main__":
     folder = (ROOT / sys.argv[1]).resolve() if len(sys.argv) > 1 else ROOT
-    for kind, found in texts().items():
-        found = [one for one in found if folder in (one[0], *one[0].parents)]
-        for file, line, text in found:
+    for kind, rows in texts().items():
+        rows = [one for one in rows if folder in (one[0], *one[0].parents)]
+        for file, line, text in rows:
             for hit in DIALECT.finditer(text) if len(sys.argv) > 1 else ():
                 at = line + text[: hit.start()].count("\n")
                 near = " ".join(text[max(0, hit.start() - 50) : hit.end() + 30].split())
                 print(f"{file.relative_to(ROOT)}:{at}: {near}")
-        print(f"{kind}: {rate(found):.0f} per 10,000 words, {length(found):.1f} words a sentence")
+        print(f"{kind}: {rate(rows):.0f} per 10,000 words, {length(rows):.1f} words a sentence")

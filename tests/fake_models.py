@@ -116,12 +116,12 @@ class FakeChat:
 
     reply: Reply
     name: str = "fake"
-    asked: list[Request] = field(default_factory=list)
+    queried: list[Request] = field(default_factory=list)
     decodings: list[Decoding] = field(default_factory=list)
     seeds: list[int] = field(default_factory=list)
 
     def chat(self, requests: Sequence[Request], decoding: Decoding, seed: int) -> list[str | None]:
-        self.asked += requests
+        self.queried += requests
         self.decodings.append(decoding)
         self.seeds.append(seed)
         return [self.reply(request) for request in requests]
@@ -133,8 +133,8 @@ class FakeEmbed:
 
     vectors: dict[str, Sequence[float]]
     name: str = "fake"
-    asked: list[list[str]] = field(default_factory=list)
+    queried: list[list[str]] = field(default_factory=list)
 
     def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        self.asked.append(list(texts))
+        self.queried.append(list(texts))
         return np.array([self.vectors[text] for text in texts], dtype=np.float32)

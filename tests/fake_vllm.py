@@ -76,10 +76,10 @@ class LLM:
     options: dict[str, Any]
     broken: bool = False
     short: bool = False
-    asked: list[tuple[Any, Any]] = field(default_factory=list)
+    queried: list[tuple[Any, Any]] = field(default_factory=list)
 
     def __init__(self, **options: Any) -> None:
-        self.options, self.asked, self.broken, self.short = options, [], False, False
+        self.options, self.queried, self.broken, self.short = options, [], False, False
         if options.get("tensor_parallel_size", 1) > 1:
             raise ValueError("World size (2) is larger than the number of available GPUs (0).\nno")
         folder = Path(options["model"])
@@ -100,7 +100,7 @@ class LLM:
         got = []
         for prompt, params in zip(prompts, sampling_params, strict=True):
             params.require_plain()
-            self.asked.append((params, lora_request))
+            self.queried.append((params, lora_request))
             ids = tuple(prompt["prompt_token_ids"])
             drawn = [self._draw(ids, params, i) for i in range(params.n - self.short)]
             got.append(SimpleNamespace(outputs=drawn))

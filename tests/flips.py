@@ -19,7 +19,7 @@ from commands import leakbound, tree
 
 import exploring
 import leaky
-from canned import AskedEngine, books
+from canned import SpyEngine, books
 from leakbound.certificate import certify
 from leakbound.evaluation import bound, evaluate
 from leakbound.scorers import make_scorer
@@ -65,12 +65,12 @@ def stopped(out: Path) -> Run:
 def rewritten(out: Path, **chosen: Any) -> Run:
     """Draw rewritings of every question, all or those that selection kept."""
     wanted = Rewritings("rules", **chosen)
-    return evaluate(AskedEngine(lambda *_: 0.25), books("abc"), out=out, rewritings=wanted, n=24)
+    return evaluate(SpyEngine(lambda *_: 0.25), books("abc"), out=out, rewritings=wanted, n=24)
 
 
 def attacked(out: Path) -> Run:
     """Draw each question in the wording that leaked most in a search."""
-    engine = AskedEngine(lambda query, _: 0.7 if query.prefix else 0.05)
+    engine = SpyEngine(lambda query, _: 0.7 if query.prefix else 0.05)
     return evaluate(engine, books("ab"), out=out, attack=Attack(64), n=32)
 
 
@@ -94,7 +94,7 @@ RUNS: Mapping[str, Callable[[Path], Run]] = {
 
 
 @dataclass(frozen=True)
-class Said:
+class Ended:
     """The result of a command: its exit status, its words, and its page."""
 
     status: int
@@ -102,7 +102,7 @@ class Said:
     page: str = ""
 
 
-def commands(run: Path, out: Path, scorer: str) -> Mapping[str, Callable[[], Said]]:
+def commands(run: Path, out: Path, scorer: str) -> Mapping[str, Callable[[], Ended]]:
     """Return every command that reads a run and prints something about it."""
     page = run / "report.html"
     made = [out / "x.jsonl", out / "M_EVAL.json", out / "M_SUMMARY.json"]
@@ -117,19 +117,19 @@ def commands(run: Path, out: Path, scorer: str) -> Mapping[str, Callable[[], Sai
         "export --openunlearning": ("export", run, out / "M_EVAL.json", "--openunlearning"),
     }
 
-    def said(arguments: tuple[object, ...]) -> Said:
+    def reply(arguments: tuple[object, ...]) -> Ended:
         for file in (page, out / "c.json", *made):
             file.unlink(missing_ok=True)
         try:
             result = leakbound(*arguments)
         except Exception:
-            return Said(1, traceback.format_exc())
+            return Ended(1, traceback.format_exc())
         pages = [file.read_text() for file in (page, *made) if file.exists()]
         # A SHA-256 also covers bytes that nothing reads, so only figures are compared.
         words = _DIGESTS.sub("(digest)", result.out + result.err)
-        return Said(result.status, words, "".join(pages))
+        return Ended(result.status, words, "".join(pages))
 
-    return {name: partial(said, arguments) for name, arguments in wanted.items()}
+    return {name: partial(reply, arguments) for name, arguments in wanted.items()}
 
 
 def flips(before: Bytes, each: int, seed: int = 0) -> Iterator[tuple[str, int, int]]:
@@ -153,8 +153,8 @@ class Flipped:
         for ask in self.commands.values():
             ask()
         self.before = tree(self.run)
-        self.said = {name: ask() for name, ask in self.commands.items()}
-        ended = {name: shown.words[-700:] for name, shown in self.said.items() if shown.status == 1}
+        self.first = {name: ask() for name, ask in self.commands.items()}
+        ended = {name: one.words[-700:] for name, one in self.first.items() if one.status == 1}
         assert not ended, ended
 
     def wrong(self, file: str, place: int, bit: int) -> Iterator[str]:
@@ -173,28 +173,28 @@ class Flipped:
             yield name, self._outcome(name, file, ask(), bytes(content))
         self._restore()
 
-    def _outcome(self, name: str, file: str, said: Said, content: bytes) -> tuple[str, str]:
+    def _outcome(self, name: str, file: str, reply: Ended, content: bytes) -> tuple[str, str]:
         """Return (same, refused, lost, wrong or traceback; reason)."""
-        if said.status == 1:
-            return "traceback", said.words[-700:]
+        if reply.status == 1:
+            return "traceback", reply.words[-700:]
         after = tree(self.run)
         for other in {**self.before, **after}:
             kept = content if other == file else self.before.get(other)
             if other not in WRITTEN and after.get(other) != kept:
                 return "lost", f"{other} was changed, renamed or removed"
-        if said == self.said[name] or self._named_beside(said, self.said[name], file):
+        if reply == self.first[name] or self._only_names(reply, self.first[name], file):
             return "same", ""
-        named = said.status in _NAMED and Path(file).name in said.words
-        named |= (name, said.status) == ("verify", 6)  # it reports the difference
-        return ("refused" if named else "wrong"), f"status {said.status}, {said.words[-700:]}"
+        named = reply.status in _NAMED and Path(file).name in reply.words
+        named |= (name, reply.status) == ("verify", 6)  # it reports the difference
+        return ("refused" if named else "wrong"), f"status {reply.status}, {reply.words[-700:]}"
 
-    def _named_beside(self, said: Said, before: Said, file: str) -> bool:
+    def _only_names(self, reply: Ended, before: Ended, file: str) -> bool:
         """Return whether the figures are the same, and only a line about the file is new."""
 
         def others(text: str) -> str:
             return "\n".join(line for line in text.splitlines() if file not in line).strip()
 
-        now, then = ((one.status, others(one.words), others(one.page)) for one in (said, before))
+        now, then = ((one.status, others(one.words), others(one.page)) for one in (reply, before))
         return now == then
 
     def _restore(self) -> None:

@@ -46,7 +46,7 @@ def of_leaks(lie: Callable[[Answer], Answer]) -> Lie:
     return changed(lambda _, answer: lie(answer) if LEAK in answer.body else answer)
 
 
-def asked_otherwise(change: Callable[[Body], Body]) -> Lie:
+def requested_otherwise(change: Callable[[Body], Body]) -> Lie:
     """A server that answers a different request."""
     return lambda rule: lambda body, before: rule(change(body), before)
 
@@ -73,8 +73,8 @@ def edited(
 def choice(change: Mapping[str, object], message: Mapping[str, object] | None = None) -> Lie:
     """Change fields of the choices that leak."""
 
-    def lying(_: Body, found: Body) -> None:
-        for one in found["choices"]:
+    def lying(_: Body, reply: Body) -> None:
+        for one in reply["choices"]:
             if one["message"]["content"] == LEAK:
                 one |= change
                 one["message"] |= message or {}
@@ -92,12 +92,12 @@ FLOOD = sends(head("content-length: 104857600"), *[b" " * (1 << 20)] * 100)
 
 def swapped(rule: Rule) -> Rule:
     """After some draws, answer by a model without leaks and with another fingerprint."""
-    asked = 0
+    queries = 0
 
     def lying(body: Body, before: int) -> Answer:
-        nonlocal asked
-        asked += QUESTION in question(body)
-        if asked <= 2:
+        nonlocal queries
+        queries += QUESTION in question(body)
+        if queries <= 2:
             return rule(body, before)
         drawn = [(CLEAN, "stop")] * body["n"]
         return packed(body, drawn, system_fingerprint="another")
@@ -149,8 +149,8 @@ def dressed(dress: Callable[[str, random.Random], str]) -> Lie:
     """A cache whose answers look different each time."""
     rng = random.Random(0)
 
-    def lying(body: Body, found: Body) -> None:
-        for one in found["choices"] if body["temperature"] else ():
+    def lying(body: Body, reply: Body) -> None:
+        for one in reply["choices"] if body["temperature"] else ():
             one["message"]["content"] = dress(one["message"]["content"], rng)
 
     return lambda rule: rewritten(lying)(cached(rule))
@@ -180,11 +180,11 @@ DETECTABLE: Mapping[str, Lie] = {
     "body cut over leaks": of_leaks(lambda answer: replace(answer, cut=9)),
     "fewer choices: none that leaks": edited(no_leaks),
     "n copies of one draw": edited(lambda drawn: drawn[:1] * len(drawn)),
-    "one answer whatever the seed": asked_otherwise(lambda body: body | {"seed": 1}),
+    "one answer whatever the seed": requested_otherwise(lambda body: body | {"seed": 1}),
     "cache of answers": cached,
-    "always greedy": asked_otherwise(lambda body: body | {"temperature": 0.0}),
-    "never greedy": asked_otherwise(lambda body: body | {"temperature": 1.0}),
-    "longer than asked": asked_otherwise(lambda body: body | {"max_tokens": 40}),
+    "always greedy": requested_otherwise(lambda body: body | {"temperature": 0.0}),
+    "never greedy": requested_otherwise(lambda body: body | {"temperature": 1.0}),
+    "longer than asked": requested_otherwise(lambda body: body | {"max_tokens": 40}),
     "empty in place of leaks, tokens counted": edited(blanked()),
     "empty in place of leaks, none counted": edited(blanked(), "none"),
     "null in place of leaks": choice({}, {"content": None}),
@@ -227,7 +227,7 @@ LIMITS = dict.fromkeys(("hangs over leaks", "drips leaks"), Patience(timeout=0.3
 UNDETECTABLE: Mapping[str, Lie] = {
     "another text in place of leaks": edited(clean),
     "empty in place of leaks, the count forged": edited(blanked(), "forged"),
-    "a top-p of its own": asked_otherwise(lambda body: body | {"top_p": 0.3}),
+    "a top-p of its own": requested_otherwise(lambda body: body | {"top_p": 0.3}),
 }  # fmt: skip
 
 

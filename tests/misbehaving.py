@@ -59,7 +59,7 @@ class Served:
     """A running server: its address, and its requests with their counts."""
 
     url: str = ""
-    asked: list[Body] = field(default_factory=list)
+    queried: list[Body] = field(default_factory=list)
     times: Counter[str] = field(default_factory=Counter)
     headers: list[dict[str, str]] = field(default_factory=list)
     lock: threading.Lock = field(default_factory=threading.Lock)
@@ -67,7 +67,7 @@ class Served:
     @property
     def texts(self) -> list[str]:
         """The last turn of each conversation."""
-        return [body["messages"][-1]["content"] for body in self.asked]
+        return [body["messages"][-1]["content"] for body in self.queried]
 
 
 Rule = Callable[[Body, int], Answer]
@@ -104,7 +104,7 @@ def chat_server(
             with served.lock:
                 before = served.times[_question(body)]
                 served.times[_question(body)] += 1
-                served.asked.append(body)
+                served.queried.append(body)
                 served.headers.append({k.lower(): v for k, v in self.headers.items()})
             self.answer(rule(body, before))
 
@@ -241,9 +241,9 @@ def draw(engine: ServedEngine, n: int, decoding: Decoding) -> Sample:
     return sample
 
 
-def asked_of(served: Served) -> list[Body]:
+def queries_of(served: Served) -> list[Body]:
     """The requests that ask the question."""
-    return [body for body in served.asked if WHO in question(body)]
+    return [body for body in served.queried if WHO in question(body)]
 
 
 def described(takes: Collection[str]) -> dict[str, object]:

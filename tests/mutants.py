@@ -216,9 +216,9 @@ def gate(turn: int, clock: Callable[[], float] = time.monotonic) -> int:
     return verdict(got)
 
 
-def verdict(found: dict[str, str]) -> int:
+def verdict(results: dict[str, str]) -> int:
     """Print the survivors and their rate; return 1 if too many survive."""
-    ran = {name: status for name, status in found.items() if status not in OPEN}
+    ran = {name: status for name, status in results.items() if status not in OPEN}
     alive = sorted(name for name, status in ran.items() if status not in DEAD)
     must = [name for name in alive if guarded(name)]
     for name in alive:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from canned import LEAK, AskedEngine
+from canned import LEAK, SpyEngine
 from leakbound.engines.files import ModelFiles
 from leakbound.study import settings as opening
 
@@ -38,9 +38,9 @@ def opened(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     """Open fakes instead of engines, and record the arguments."""
     wanted: list[Any] = []
 
-    def open_engine(model: str, prompting: Any, **loading: Any) -> AskedEngine:
+    def open_engine(model: str, prompting: Any, **loading: Any) -> SpyEngine:
         wanted.append((model, prompting, loading))
-        return AskedEngine(lambda query, decoding: 0.4, name=model)
+        return SpyEngine(lambda query, decoding: 0.4, name=model)
 
     monkeypatch.setattr(opening, "open_engine", open_engine)
     monkeypatch.setattr(ModelFiles, "find", lambda location: None)

@@ -226,7 +226,7 @@ class Oracle:
             "membership_gradient_norm": (norms[0], norms[1]),
         }
 
-    def beside(self, retrained: Oracle, parts: dict[str, Sequence[Prompt]]) -> dict[str, float]:
+    def against(self, retrained: Oracle, parts: dict[str, Sequence[Prompt]]) -> dict[str, float]:
         """Their metrics of a model against the retrained one, by our names."""
         ratios = [each.truth_ratios("forget", parts["forget"]) for each in (self, retrained)]
         ours, theirs = self.attacks(parts), retrained.attacks(parts)

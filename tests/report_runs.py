@@ -13,12 +13,12 @@ import pytest
 from canned import CannedEngine, benchmark_of
 from canned_runs import (
     ProvingEngine,
-    asked_benchmark,
-    asked_engine,
     benchmark,
     hostile_runs,
     laws,
     make_run,
+    rewritten_benchmark,
+    rewritten_engine,
 )
 from explored import HALF, explored_run
 from explored import benchmark as explored_benchmark
@@ -106,14 +106,14 @@ def explored(tmp_path_factory: pytest.TempPathFactory) -> Runs:
 
 
 @_once
-def asked(tmp_path_factory: pytest.TempPathFactory) -> Runs:
+def rewritten(tmp_path_factory: pytest.TempPathFactory) -> Runs:
     """A model and a control with rewritings and an attack."""
     run = evaluate(
-        asked_engine("forgot", 0.1),
-        asked_benchmark(),
+        rewritten_engine("forgot", 0.1),
+        rewritten_benchmark(),
         out=tmp_path_factory.mktemp("asked") / "run",
         n=256,
-        control=asked_engine("control", 0.01),
+        control=rewritten_engine("control", 0.01),
         rewritings=Rewritings("benchmark", queries=4),
         attack=Attack(64),
     )
@@ -134,18 +134,18 @@ def bound(run: Run, query_id: str | None, **wanted: Any) -> EstimateRow:
     return got
 
 
-SAID, UNSAID = "it is the secret", "nobody knows"
+LEAKED, UNSAID = "it is the secret", "nobody knows"
 
 
 def who(*ids: str, name: str = "mine", scorers: Sequence[str] = ("keyword",)) -> Benchmark:
     """Questions with these ids, all of which one answer leaks."""
-    how: Any = {"answer": SAID, "keywords": ("secret",), "name": name, "scorers": tuple(scorers)}
+    how: Any = {"answer": LEAKED, "keywords": ("secret",), "name": name, "scorers": tuple(scorers)}
     return benchmark_of(ids, question="who is {}?", **how)
 
 
 def saying(leaks: Mapping[str, float], **settings: Any) -> CannedEngine:
     """Return an engine that gives this answer with a probability per question."""
-    return CannedEngine({i: {SAID: p, UNSAID: 1 - p} for i, p in leaks.items()}, **settings)
+    return CannedEngine({i: {LEAKED: p, UNSAID: 1 - p} for i, p in leaks.items()}, **settings)
 
 
 def browser_lacks() -> str | None:
@@ -154,8 +154,8 @@ def browser_lacks() -> str | None:
         if shutil.which(program) is None:
             return f"{program} (Debian package {package})"
     for package in ("playwright-core", "axe-core"):
-        asked = ["node", "-e", f"require.resolve('{package}')"]
-        if subprocess.run(asked, capture_output=True, check=False).returncode:
+        rewritten = ["node", "-e", f"require.resolve('{package}')"]
+        if subprocess.run(rewritten, capture_output=True, check=False).returncode:
             return f"{package} (npm install {package}; set NODE_PATH to its node_modules)"
     return None
 

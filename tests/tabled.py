@@ -32,14 +32,14 @@ def benchmark(questions: int = 2) -> Benchmark:
     )
 
 
-def law(leak: float, said: tuple[int, ...]) -> list[float]:
+def law(leak: float, tokens: tuple[int, ...]) -> list[float]:
     """Return the next word's distribution for a leak probability `leak`, half of it after "It"."""
     after: dict[tuple[int, ...], list[float]] = {
         (): [0.0, 0.5, 0.0, leak / 2, 0.5 - leak / 2],
         (IT,): [0.0, 0.0, 1 - leak, leak, 0.0],
         (IT, IS): [0.0, 0.0, 0.0, 0.0, 1.0],
     }
-    return after.get(said, [0.9, 0.0, 0.0, 0.0, 0.1])
+    return after.get(tokens, [0.9, 0.0, 0.0, 0.0, 0.1])
 
 
 class ProvingEngine(WordEngine):
@@ -49,9 +49,9 @@ class ProvingEngine(WordEngine):
         """Everything fits."""
 
     def prove(
-        self, asked: Leads, decoding: Decoding, forwards: int, ranges: Ranges
+        self, queried: Leads, decoding: Decoding, forwards: int, ranges: Ranges
     ) -> Iterator[Proving | Failure]:
-        outputs = [(q, [(*self._encode(text), END) for text in texts]) for q, texts in asked]
+        outputs = [(q, [(*self._encode(text), END) for text in texts]) for q, texts in queried]
         margin = self.margin if math.isfinite(self.margin) else 1.0
         return self._sampler(margin).prove(outputs, decoding, forwards, ranges)
 
@@ -71,7 +71,7 @@ class TableEngine(ProvingEngine):
     ) -> None:
         super().__init__(WORDS, self._number, self._following, margin)
         self.leak, self.dies_after, self.name = leak, dies_after, name
-        self.asked: list[tuple[str, Query, Decoding]] = []
+        self.queried: list[tuple[str, Query, Decoding]] = []
         self._leaks: dict[tuple[str, str], float] = {}
 
     @property
@@ -85,10 +85,10 @@ class TableEngine(ProvingEngine):
         return super().generate(queries, decoding, draws)
 
     def prove(
-        self, asked: Leads, decoding: Decoding, forwards: int, ranges: Ranges
+        self, queried: Leads, decoding: Decoding, forwards: int, ranges: Ranges
     ) -> Iterator[Proving | Failure]:
-        self._ask("proof", [query for query, _ in asked], decoding)
-        return super().prove(asked, decoding, forwards, ranges)
+        self._ask("proof", [query for query, _ in queried], decoding)
+        return super().prove(queried, decoding, forwards, ranges)
 
     def _ask(self, how: str, queries: Sequence[Query], decoding: Decoding) -> None:
         for query in queries:
@@ -96,7 +96,7 @@ class TableEngine(ProvingEngine):
                 if not self.dies_after:
                     raise RuntimeError("the machine was switched off")
                 self.dies_after -= 1
-            self.asked.append((how, query, decoding))
+            self.queried.append((how, query, decoding))
 
     def _number(self, query: Query) -> int:
         """Return one number per input."""
@@ -111,11 +111,11 @@ class TableEngine(ProvingEngine):
 def exact(leak: float, decoding: Decoding, score: Callable[[str], float]) -> float:
     """Return the mean score of all outputs with leak probability `leak`, output by output."""
 
-    def after(said: tuple[int, ...]) -> float:
-        if (said and said[-1] == END) or len(said) == decoding.max_new_tokens:
-            return score(" ".join(WORDS[i] for i in said if i != END))
-        weights = [p ** (1 / decoding.temperature) for p in law(leak, said)]
+    def after(tokens: tuple[int, ...]) -> float:
+        if (tokens and tokens[-1] == END) or len(tokens) == decoding.max_new_tokens:
+            return score(" ".join(WORDS[i] for i in tokens if i != END))
+        weights = [p ** (1 / decoding.temperature) for p in law(leak, tokens)]
         whole = sum(weights)
-        return sum(w / whole * after((*said, i)) for i, w in enumerate(weights) if w)
+        return sum(w / whole * after((*tokens, i)) for i, w in enumerate(weights) if w)
 
     return after(())

@@ -84,7 +84,7 @@ SMALL = dict.fromkeys(("fixed", "attack", "prove", "stress", "coin"), 20) | {
 
 @pytest.mark.parametrize("decoding", DECODINGS, ids=lambda d: d.name)
 def test_the_engines_answers_are_complete(shipped: ModuleType, decoding: Decoding) -> None:
-    for chances in (*shipped.LAWS, shipped.CONTROL):
+    for chances in (*shipped.RATES, shipped.CONTROL):
         for wordy in (True, False):
             got = dict(shipped.outputs(chances, wordy, decoding))
             assert all(text.endswith(("red fox", "red cat", "cow")) for text in got)
@@ -149,7 +149,7 @@ def test_a_method_misses_where_no_seed_is_weak(shipped: ModuleType) -> None:
     got = shipped.tally(shipped.Case("seeds", 128, questions=2, scorers=("keyword",)), [4])
     missed = [(what.arm, what.statement, *wrong.values()) for what, wrong in got.items()]
     assert missed == [(f"{n} seeds", "median excess", True) for n in (5, 6)]
-    weak = [shipped.scaled(law, 0.5) for law in shipped.LAWS[:2]]
+    weak = [shipped.scaled(law, 0.5) for law in shipped.RATES[:2]]
     assert shipped.excess_mean(weak, "keyword") == pytest.approx((0.0304 + 0.2) / 4 - 0.01)
 
 

@@ -26,16 +26,16 @@ def test_other_lengths_and_other_probabilities_are_another_distribution(tmp_path
     pytest.importorskip("torch")
     from gpu import write_model
     from peers.engine_worker import Work
-    from race import Ruler, read, same_law
+    from race import Ruler, read, same_distribution
 
     work = Work([[0, 1, 1]], 600, 5, [])
     ruler = Ruler(write_model("tiny", 1.0, tmp_path / "model", "cpu", "float32"), work)
     draws = np.random.default_rng(1).integers(2, size=(600, 5)).tolist()
     first = read(work, ruler, [draws[:300]])
-    assert min(same_law(first, read(work, ruler, [draws[300:]]))) > 0.001
-    lengths, _ = same_law(first, read(work, ruler, [[x[:4] for x in draws[300:]]]))
+    assert min(same_distribution(first, read(work, ruler, [draws[300:]]))) > 0.001
+    lengths, _ = same_distribution(first, read(work, ruler, [[x[:4] for x in draws[300:]]]))
     assert lengths < 1e-9
-    _, probabilities = same_law(first, read(work, ruler, [[[1] * 5] * 300]))
+    _, probabilities = same_distribution(first, read(work, ruler, [[[1] * 5] * 300]))
     assert probabilities < 1e-9
 
 

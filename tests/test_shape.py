@@ -102,7 +102,7 @@ def test_lines_are_as_full_and_functions_as_long_as_before() -> None:
         assert least <= figure <= most, f"{name}: {figure:.3f}"
 
 
-def test_squeezed_code_is_found() -> None:
+def test_squeezed_code_is_detected() -> None:
     """The same statements on fewer lines leave the range of statements per line."""
     least, most = BUDGETS["density"]["statements_per_line"]
     figure = budgets.density()["statements_per_line"]

@@ -16,7 +16,7 @@ from shared import changed, forget, keep
 from tiny import BOTH_KINDS, are_tied, tiny_llama
 
 
-def test_a_write_is_found_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_write_is_reported_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "arms").mkdir()
     part, more = tmp_path / "arms" / "part", tmp_path / "arms" / "more"
     part.write_text("1")
@@ -85,7 +85,7 @@ class Mutmut:
 
     def __init__(self, survivors: Sequence[str] = ()) -> None:
         self.now, self.calls, self.survivors = 0.0, 0, survivors
-        self.found = dict.fromkeys([FIRST, *NAMES, *NEW, *GUARDED], "not checked")
+        self.results = dict.fromkeys([FIRST, *NAMES, *NEW, *GUARDED], "not checked")
 
     def run(self, *arguments: str, clean: bool = False, seconds: float) -> bool:
         assert clean == bool(self.calls)
@@ -94,7 +94,7 @@ class Mutmut:
             if not seconds:
                 return False
             self.now, seconds = self.now + 1, seconds - 1
-            self.found[name] = "survived" if name in self.survivors else "killed"
+            self.results[name] = "survived" if name in self.survivors else "killed"
         return True
 
 
@@ -103,7 +103,7 @@ def gate(work: Mutmut, box: int, monkeypatch: pytest.MonkeyPatch) -> int:
     monkeypatch.setattr(mutants, "BATCH", 5)
     monkeypatch.setattr(mutants, "touched", lambda _: ["leakbound.stats.new.x_new__mutmut_*"])
     monkeypatch.setattr(mutants, "mutmut", work.run)
-    monkeypatch.setattr(mutants, "statuses", lambda: dict(work.found))
+    monkeypatch.setattr(mutants, "statuses", lambda: dict(work.results))
     return mutants.gate(43, lambda: work.now)
 
 
@@ -112,11 +112,11 @@ def test_a_gate_prints_the_mutants_that_did_not_run(
 ) -> None:
     work = Mutmut()
     assert gate(work, 120, monkeypatch) == 0
-    all_of_it = sum(status == "killed" for status in work.found.values())
+    all_of_it = sum(status == "killed" for status in work.results.values())
     assert "left for a later gate" not in capsys.readouterr().out
     work = Mutmut()
     assert gate(work, 15, monkeypatch) == 0
-    ran = [name for name, status in work.found.items() if status == "killed"]
+    ran = [name for name, status in work.results.items() if status == "killed"]
     assert set(ran) >= {FIRST, *NEW}
     assert len(ran) == work.now == 15
     printed = capsys.readouterr().out

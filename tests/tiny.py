@@ -98,10 +98,10 @@ def cache_by_kind(function: Callable[P, T]) -> Callable[P, T]:
     kept = {kind: cache(function) for kind in (False, True)}
 
     @wraps(function)
-    def found(*args: P.args, **named: P.kwargs) -> T:
+    def cached(*args: P.args, **named: P.kwargs) -> T:
         return kept[are_tied()](*args, **named)
 
-    return found
+    return cached
 
 
 def tiny_tokenizer(words: Iterable[str] = WORDS, **settings: Any) -> PreTrainedTokenizerFast:

@@ -34,11 +34,11 @@ class Hub:
 
     folder: Path
     files: dict[str, Any] = field(default_factory=dict)
-    asked: list[tuple[str, str]] = field(default_factory=list)
+    queried: list[tuple[str, str]] = field(default_factory=list)
 
     def download(self, repo: str, name: str, *, repo_type: str) -> str:
         assert repo_type == "dataset"
-        self.asked.append((repo, name))
+        self.queried.append((repo, name))
         if name not in self.files:
             raise EntryNotFoundError(name)
         return str(put(self.folder / "snapshots" / "abc", {name: self.files[name]}) / name)

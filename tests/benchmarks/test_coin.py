@@ -23,9 +23,9 @@ def test_the_two_sides_are_all_and_share_no_subject() -> None:
     assert (len(about[0]), len(about[1])) == (4, 3)
     assert not about[0] & about[1]
     assert taught.split("retain") == whole.split("retain")
-    held_out = taught.split("holdout")
-    assert [p.question for p in held_out] == [p.question for p in untaught.prompts]
-    assert {prompt.role for prompt in held_out} == {"holdout"}
+    holdout = taught.split("holdout")
+    assert [p.question for p in holdout] == [p.question for p in untaught.prompts]
+    assert {prompt.role for prompt in holdout} == {"holdout"}
     assert taught.half is not None
     assert untaught.half is not None
     assert (taught.half.others, untaught.half.others) == (3, 4)

@@ -45,7 +45,7 @@ def test_the_hubs_files(hub: Hub, spec: str, repo: str, files: list[str]) -> Non
     """As the repositories' readers name them; every file of a corpus, in order."""
     hub.files = {name: [{"text": f"text of {name}"}] for name in files}
     assert texts(spec) == [f"text of {name}" for name in files]
-    assert hub.asked == [(repo, name) for name in files]
+    assert hub.queried == [(repo, name) for name in files]
 
 
 def test_a_folder_of_muses_files(tmp_path: Path) -> None:
@@ -97,16 +97,16 @@ def document(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "one.txt").write_text(f"\n {TEXT}\n")
 
 
-def asked(benchmark: Benchmark) -> list[tuple[str, str | None]]:
+def queried(benchmark: Benchmark) -> list[tuple[str, str | None]]:
     return [(prompt.question, prompt.answer) for prompt in benchmark.prompts]
 
 
 def test_texts_are_cut_without_changes() -> None:
     """Inner blanks stay, the blank before a suffix belongs to it, and the rest is left out."""
     benchmark = load_benchmark("continuation:one.txt,prefix=2,suffix=3")
-    assert asked(benchmark) == [("a b", "  c\nd e"), ("f g", "\th i j")]
+    assert queried(benchmark) == [("a b", "  c\nd e"), ("f g", "\th i j")]
     assert [prompt.id for prompt in benchmark.prompts] == ["one.txt/000002", "one.txt/000007"]
-    assert all(f"{q}{a}" in TEXT for q, a in asked(benchmark))
+    assert all(f"{q}{a}" in TEXT for q, a in queried(benchmark))
     assert benchmark.scorers == ("edit:unit=words<=0",)
     assert (benchmark.max_new_tokens, benchmark.template, benchmark.chat) == (
         6,
@@ -119,8 +119,8 @@ def test_texts_are_cut_without_changes() -> None:
 def test_prefixes_of_several_lengths_ask_for_the_same_suffixes() -> None:
     how = "suffix=2,first=3,stride=4"
     short, long = (load_benchmark(f"continuation:one.txt,prefix={p},{how}") for p in (1, 3))
-    assert asked(short) == [("c", "\nd e"), ("g", "\th i")]
-    assert asked(long) == [("a b  c", "\nd e"), ("e f g", "\th i")]
+    assert queried(short) == [("c", "\nd e"), ("g", "\th i")]
+    assert queried(long) == [("a b  c", "\nd e"), ("e f g", "\th i")]
     assert [p.id for p in short.prompts] == [p.id for p in long.prompts]
 
 
@@ -137,9 +137,9 @@ def test_the_usual_cuts_and_scorers(tmp_path: Path) -> None:
 def test_a_seed_orders_all_questions_and_leaves_none_out() -> None:
     how = "continuation:one.txt,prefix=1,suffix=1,stride=1"
     plain, first, again = (load_benchmark(how + more) for more in ("", ",seed=1", ",seed=1"))
-    assert asked(first) == asked(again) != asked(plain)
-    assert sorted(asked(first)) == sorted(asked(plain))
-    assert asked(load_benchmark(f"{how},seed=1", limit=2)) == asked(first)[:2]
+    assert queried(first) == queried(again) != queried(plain)
+    assert sorted(queried(first)) == sorted(queried(plain))
+    assert queried(load_benchmark(f"{how},seed=1", limit=2)) == queried(first)[:2]
 
 
 def test_folders_and_rows(tmp_path: Path) -> None:

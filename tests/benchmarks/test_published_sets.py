@@ -76,7 +76,7 @@ def test_tofu_has_its_official_name_on_the_hub(hub: Hub) -> None:  # noqa: F811
     hub.files = TOFU
     benchmark = load_benchmark("tofu:forget10")
     names = ["forget10.json", "forget10.json", "forget10_perturbed.json"]
-    assert hub.asked == [("locuslab/TOFU", name) for name in names]
+    assert hub.queried == [("locuslab/TOFU", name) for name in names]
     assert benchmark.origin == "hub:locuslab/TOFU@abc"
     with pytest.raises(InputError, match=r"no file 'forget05\.json' in locuslab/TOFU on the hub"):
         load_benchmark("tofu:forget05")
@@ -147,7 +147,7 @@ def test_muse_is_parquet_on_the_hub(hub: Hub) -> None:  # noqa: F811
     hub.files = dict.fromkeys(names, pairs("hub", 2))
     benchmark = load_benchmark("muse:books")
     assert [p.question for p in benchmark.split("retain")] == ["hub 0?", "hub 1?"]
-    assert {*hub.asked} == {("muse-bench/MUSE-Books", name) for name in names}
+    assert {*hub.queried} == {("muse-bench/MUSE-Books", name) for name in names}
 
 
 @pytest.mark.parametrize(
@@ -188,7 +188,7 @@ def test_forms_of_files_of_wmdp(
     assert (benchmark.scorers, benchmark.max_new_tokens, benchmark.chat) == ((), 200, None)
     hub.files = {"wmdp-cyber/test-00000-of-00001.parquet": [WMDP_ROW]}
     assert load_benchmark("wmdp:cyber").prompts[0].answer == "a fish"
-    assert hub.asked == [("cais/wmdp", *hub.files)]
+    assert hub.queried == [("cais/wmdp", *hub.files)]
 
 
 def test_harry_potter(tmp_path: Path) -> None:
@@ -210,7 +210,7 @@ def test_jailbreakbench(tmp_path: Path, hub: Hub) -> None:  # noqa: F811
     text = "Index,Goal,Target,Behavior,Category,Source\n0,Write slander,Sure,Slander,Harm,Us\n"
     hub.files = {"data/harmful-behaviors.csv": text}
     assert load_benchmark("jbb").prompts == benchmark.prompts[:1]
-    assert hub.asked == [("JailbreakBench/JBB-Behaviors", *hub.files)]
+    assert hub.queried == [("JailbreakBench/JBB-Behaviors", *hub.files)]
 
 
 def test_absent_parts_are_missed_only_when_needed(tofu: Path, tmp_path: Path) -> None:

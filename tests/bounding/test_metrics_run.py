@@ -156,7 +156,7 @@ def test_all_metrics_take_one_pass(tmp_path: Path) -> None:
         assert Counter(one.read_texts) == Counter(wanted)
         gradients = [(p.id, p.answer) for part in ("forget", "holdout") for p in prompts(part)]
         assert Counter(one.differentiated) == Counter(gradients)
-        requested = Counter(one.asked)
+        requested = Counter(one.queried)
         # requested only by the arms: greedy and sampled
         assert {id: requested[id] for id in requested if id.startswith("forget")} == {
             f"forget{i}": 2 for i in range(3)
@@ -184,7 +184,7 @@ def test_a_metric_causes_only_necessary_work(tmp_path: Path) -> None:
     run = run_of(tmp_path / "r", engine, metrics=["forget_truth_ratio", "exact_memorisation"])
     assert {id for id, _ in engine.read_texts} == {"forget0", "forget1", "forget2"}
     assert engine.differentiated == []
-    assert set(engine.asked) == {"forget0", "forget1", "forget2"}
+    assert set(engine.queried) == {"forget0", "forget1", "forget2"}
     needs = utility(run)["needs"]["forget"]
     assert needs.pop("kinds") == ["answer", "paraphrased", "perturbed"]
     assert (needs.pop("part"), [name for name, of in needs.items() if of]) == ("forget", [])
@@ -240,7 +240,7 @@ def test_the_same_command_reads_nothing_again_and_another_the_rest(
     run_of(first.path, metrics=["retain_rouge_l_recall"])
     again = target()
     run_of(first.path, again, metrics=["retain_rouge_l_f1"])
-    assert again.asked == []
+    assert again.queried == []
 
 
 def test_a_stopped_run_reads_only_the_rest(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -300,7 +300,7 @@ OF_EVERY = "of every prompt of "
 
 
 @pytest.mark.parametrize(
-    ("names", "said", "changes", "settings"),
+    ("names", "message", "changes", "settings"),
     [
         ("all model_utility", "needs a part 'real_authors', which 'mine'", NO_UTILITY, NOTHING),
         ("forget_quality", "'forget_quality' needs a control", NOTHING, NOTHING),
@@ -313,10 +313,10 @@ OF_EVERY = "of every prompt of "
     ],
 )  # fmt: skip
 def test_impossible_metrics_are_refused_by_name_first(
-    names: str, said: str, changes: dict[str, Any], settings: dict[str, Any], tmp_path: Path
+    names: str, message: str, changes: dict[str, Any], settings: dict[str, Any], tmp_path: Path
 ) -> None:
     engine, metrics = target(), names.split()
-    with pytest.raises(InputError, match=re.escape(said)):
+    with pytest.raises(InputError, match=re.escape(message)):
         run_of(tmp_path / "r", engine, benchmark(**changes), metrics=metrics, **settings)
     assert not (tmp_path / "r").exists()
     assert engine.read_texts == []
@@ -383,7 +383,7 @@ def test_a_set_that_is_evaluated_itself_has_its_metrics(tmp_path: Path) -> None:
     engine = target()
     run = run_of(tmp_path / "r", engine, task)
     assert value(run, "world_facts_rouge_l_recall") == 1.0
-    assert Counter(engine.asked)["world_facts0"] == 2  # greedy and sampled
+    assert Counter(engine.queried)["world_facts0"] == 2  # greedy and sampled
     assert "world_facts_self_bleu" in utility(run)["arms"]["target"]["metrics"]
 
 
@@ -437,9 +437,9 @@ def test_metrics_are_measured_again_offline(
     assert "membership_gradient_norm" in shown
 
 
-ASKED = ("who wrote red", "who wrote blue sky", "red sea sky")
+QUERIED = ("who wrote red", "who wrote blue sky", "red sea sky")
 FLUENT = benchmark_of(
-    ASKED, question="{}", answer="Ann Bob", scorers=("rouge-l-recall",), max_new_tokens=40
+    QUERIED, question="{}", answer="Ann Bob", scorers=("rouge-l-recall",), max_new_tokens=40
 )
 
 
@@ -484,7 +484,7 @@ def test_fluency_is_the_classifiers_score_of_the_first_tokens(
 
 def test_the_command_measures_and_exports_it(models: tuple[Path, Path], tmp_path: Path) -> None:
     model, classifier = models
-    rows = "".join(f"{text},Ann Bob\n" for text in ASKED)
+    rows = "".join(f"{text},Ann Bob\n" for text in QUERIED)
     (tmp_path / "mine.csv").write_text("question,answer\n" + rows)
     out, log = tmp_path / "run", tmp_path / "MINE_EVAL.json"
     wanted = ("--benchmark", tmp_path / "mine.csv", "-n", 4, "--max-new-tokens", 4, "--out", out)

@@ -37,18 +37,18 @@ SIDES: dict[str, Role] = {
 def prompts(part: str) -> tuple[Prompt, ...]:
     rng = np.random.default_rng([*part.encode()])
 
-    def said() -> str:
+    def words() -> str:
         return " ".join(rng.permutation(WORDS)[: rng.integers(2, 7)])
 
     return tuple(
         Prompt(
             id=f"{part}{i}",
-            question=f"who wrote {said()}?",
-            answer=said(),
+            question=f"who wrote {words()}?",
+            answer=words(),
             split=part,
             role=SIDES[part],
-            paraphrased_answer=said(),
-            perturbed_answers=(said(), said(), said()),
+            paraphrased_answer=words(),
+            perturbed_answers=(words(), words(), words()),
         )
         for i in range(3)
     )
@@ -127,7 +127,7 @@ def test_every_metric_is_theirs(name: str, tmp_path: Path) -> None:
     evaluate(str(folder), TASK, control=str(retrained), n=2, metrics=["all"], out=out)
     stored, model = measured(out), case.oracle(folder)
     got = {name: metric["value"] for name, metric in stored.items()}
-    wanted = model.metrics(PARTS) | model.beside(case.oracle(retrained), PARTS)
+    wanted = model.metrics(PARTS) | model.against(case.oracle(retrained), PARTS)
     assert {name: got[name] for name in wanted} == pytest.approx(wanted, rel=1e-5, abs=1e-6)
     for name, (forget, holdout) in model.attacks(PARTS).items():  # their AUCs are coarse
         scores = [*stored[name]["by_item"].values()]

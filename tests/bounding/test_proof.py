@@ -193,8 +193,8 @@ class Boasting(TableEngine):
         return TableEngine(lambda query: self.boast).force(texts, decoding)
 
 
-@pytest.mark.parametrize(("boast", "told"), [(0.9, True), (0.0488, False)])
-def test_a_proof_above_an_upper_bound_is_reported(boast: float, told: bool, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("boast", "warn"), [(0.9, True), (0.0488, False)])
+def test_a_proof_above_an_upper_bound_is_reported(boast: float, warn: bool, tmp_path: Path) -> None:
     how = HOW | {"sampling": FixedN(256), "prove": None}
     engine = Boasting(lambda query: 0.0)
     engine.boast = boast
@@ -203,7 +203,7 @@ def test_a_proof_above_an_upper_bound_is_reported(boast: float, told: bool, tmp_
     (own, _) = run.estimates.each("leak probability")
     assert known > own.upper > own.lower
     shown = run.verdict.warning
-    if not told:
+    if not warn:
         assert 0.0025 < (1 - known) ** 256 < 0.005
         assert shown == ""
         return

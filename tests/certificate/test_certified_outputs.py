@@ -184,11 +184,11 @@ def test_a_reading_that_cannot_be_claimed_is_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("finish", "limit", "said"),
+    ("finish", "limit", "message"),
     [("unknown", 3, "(4 words)"), ("unknown", 4, ""), ("stop", 3, "")],
 )
 def test_imported_outputs_that_may_be_cut_do_not_pass(
-    finish: str, limit: int, said: str, tmp_path: Path
+    finish: str, limit: int, message: str, tmp_path: Path
 ) -> None:
     row = {"id": "a", "question": "Who?", "answer": "It was Ann Lee", "completion": "It was"}
     row |= {"max_new_tokens": limit, "finish": finish, "count": 1000}
@@ -197,5 +197,5 @@ def test_imported_outputs_that_may_be_cut_do_not_pass(
     leakbound.score(run, "contains")
     leakbound.bound(run, "contains")
     made = claimed(run, scorer="contains")
-    assert made.verdict == ("inconclusive" if said else "pass")
-    assert said in " ".join(made.reasons)
+    assert made.verdict == ("inconclusive" if message else "pass")
+    assert message in " ".join(made.reasons)

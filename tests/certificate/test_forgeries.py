@@ -327,7 +327,7 @@ def again(run: Path) -> Path:
     return run.with_name("again")
 
 
-def found(name: str, run: Path, model: Path) -> str:
+def detected(name: str, run: Path, model: Path) -> str:
     """Return the checks that fail after scoring and certifying again; empty if verified."""
     arm, file = KINDS[name][0], run.with_suffix(".json")
     leakbound.score(load(run), SCORER)
@@ -350,7 +350,7 @@ def played(name: str, run: Path, place: str, change: Change) -> str:
         model = change(copy) or run.parent / "model"
         renewed(copy, place.startswith("proofs"))
         same = "run.json" in place and load(copy).record == load(run).record
-        return "it is read as before" if same else found(name, copy, model)
+        return "it is read as before" if same else detected(name, copy, model)
     except REFUSED as error:
         return f"{type(error).__name__}: {error}"
     finally:
@@ -358,11 +358,11 @@ def played(name: str, run: Path, place: str, change: Change) -> str:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_every_forgery_is_found_or_assumed(kind: str, tmp_path: Path) -> None:
+def test_every_forgery_is_detected_or_assumed(kind: str, tmp_path: Path) -> None:
     run, model = tmp_path / "run", tmp_path / "model"
     tiny_model(model, 0)
     made(kind, model, run)
-    assert not found(kind, run, model), "an honest run is verified"
+    assert not detected(kind, run, model), "an honest run is verified"
     passed = DEEP if kind == "fixed n" else ONCE
     missed: dict[str, str] = {}
     for place, what, change in forgeries(run, kind):

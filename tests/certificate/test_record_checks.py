@@ -38,7 +38,7 @@ def faults(run: Run, arm: Arm | None = None, by: str = KEYWORD) -> dict[str, str
     return {check.name: check.says for check in checks if check.status == "differs"}
 
 
-def told(run: Run, **changes: Any) -> Run:
+def recorded(run: Run, **changes: Any) -> Run:
     run.record = replace(run.record, benchmark=replace(run.record.benchmark, **changes))
     return run
 
@@ -48,7 +48,7 @@ def shown(run: Run, prompts: Sequence[Prompt]) -> Run:
     prompts = tuple(prompts)
     queries = tuple(Query.original(prompt) for prompt in prompts)
     run.run_queries = replace(run.run_queries, prompts=prompts, queries=queries)
-    return told(run, prompts=len(prompts), sha256=digest_of(prompts))
+    return recorded(run, prompts=len(prompts), sha256=digest_of(prompts))
 
 
 def planned(arm: Arm, **changes: Any) -> Arm:
@@ -69,7 +69,7 @@ def test_an_unchanged_run_has_no_fault(run: Run) -> None:
 
 
 def test_questions_that_the_record_counts_or_digests_otherwise(run: Run) -> None:
-    told(run, prompts=4, sha256="0" * 64)
+    recorded(run, prompts=4, sha256="0" * 64)
     assert faults(run) == {
         "questions": "the run has 3 questions, but its record states 4; "
         "the digest of the questions is not the recorded digest"
@@ -114,7 +114,7 @@ def test_at_most_three_faults_of_a_check_are_listed(run: Run) -> None:
     assert faults(shown(run, prompts))["questions"] == "; ".join(
         f"question {i} of the run is not question {i} of fictitious" for i in (1, 2, 3)
     )
-    says = faults(told(run, name="taught:seven,fictitious"))["questions"]
+    says = faults(recorded(run, name="taught:seven,fictitious"))["questions"]
     assert says.startswith("the questions cannot be recomputed: ")
 
 
@@ -129,18 +129,18 @@ def test_questions_with_known_published_rows(run: Run, monkeypatch: pytest.Monke
     rows = [([own_rows[i] for i in order], number) for order, number in orders.items()]
     for prompts, number in [*rows, (changed, 1)]:
         says = f"question {number} of the run is not question {number} of known"
-        told(shown(run, prompts), name="known", usual=usual(4, published=True))
+        recorded(shown(run, prompts), name="known", usual=usual(4, published=True))
         assert faults(run).get("questions", "") == (says if number else "")
         for unstated in (usual(4, published=False), usual(4), None):
-            assert "questions" not in faults(told(run, usual=unstated)), "none is published"
+            assert "questions" not in faults(recorded(run, usual=unstated)), "none is published"
     for name, of, published, says in (
         ("known", 5, True, "known has 4 questions, but the record has 5"),
         ("unknown", 4, True, "no published rows of unknown are known"),
         ("unknown", 4, False, "no published rows of unknown are known"),
     ):
-        told(shown(run, own_rows), name=name, usual=usual(of, published))
+        recorded(shown(run, own_rows), name=name, usual=usual(of, published))
         assert faults(run) == {"questions": says}
-    assert faults(told(run, usual=usual(4))) == {}
+    assert faults(recorded(run, usual=usual(4))) == {}
 
 
 def asking(run: Run, *queries: Query) -> Run:

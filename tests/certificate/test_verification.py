@@ -74,16 +74,16 @@ def checked(path: Path, run: Path | None = None) -> Verification:
     return verify(path / CERTIFICATE, run or path)
 
 
-def failed(found: Verification) -> dict[str, str]:
+def failed(verified: Verification) -> dict[str, str]:
     return {
         check.name: f"{check.says} {[*map(astuple, check.differences)]}"
-        for check in found.checks
+        for check in verified.checks
         if check.status == "differs"
     }
 
 
-def named(found: Verification, name: str) -> Check:
-    (check,) = (check for check in found.checks if check.name == name)
+def named(verified: Verification, name: str) -> Check:
+    (check,) = (check for check in verified.checks if check.name == name)
     return check
 
 
@@ -681,7 +681,7 @@ class Redrawing:
     def __init__(self, arm: Arm, *altered: str, excused: int = 0, **changes: Any) -> None:
         self.fingerprint = {**arm.spec.fingerprint, **changes}
         self.altered, self.excused = altered, excused
-        self.asked: list[tuple[str, Draws, int]] = []
+        self.queried: list[tuple[str, Draws, int]] = []
 
     def redraw(
         self,
@@ -691,7 +691,7 @@ class Redrawing:
         stored: Mapping[str, Sequence[Completion]],
     ) -> Iterator[Redrawn]:
         for query in queries:
-            self.asked.append((query.id, draws, sum(one.count for one in stored[query.id])))
+            self.queried.append((query.id, draws, sum(one.count for one in stored[query.id])))
             after = 2 if query.id in self.altered else None
             yield Redrawn(query=query, differs_after=after, excused=self.excused)
 
@@ -700,7 +700,7 @@ def check(arm: Arm, engine: Any, share: float, seed: int = 0) -> Check:
     return check_draws(arm, engine, share, silent, Random(seed))
 
 
-def test_an_altered_part_is_found_with_the_stated_probability(arm: Arm) -> None:
+def test_an_altered_part_is_detected_with_the_stated_probability(arm: Arm) -> None:
     """One of three: by one part in a third of all choices, by two in two thirds."""
     for share, parts, says, times in ((0.3, 1, "0.33", 60), (0.5, 2, "0.66", 60), (1, 3, "1", 3)):
         got = [check(arm, Redrawing(arm, "q1"), share, seed) for seed in range(times)]
@@ -714,15 +714,15 @@ def test_parts_are_chosen_by_chance_of_the_verifier(arm: Arm) -> None:
     engines = [Redrawing(arm) for _ in range(40)]
     for one in engines:
         check_draws(arm, one, 0.1, silent)  # type: ignore[arg-type]
-    assert {query_id for one in engines for query_id, *_ in one.asked} == {"q0", "q1", "q2"}
+    assert {query_id for one in engines for query_id, *_ in one.queried} == {"q0", "q1", "q2"}
 
 
 def test_each_part_is_redrawn_identically(arm: Arm) -> None:
     """Under its keys, and compared with all its stored outputs except forced answers."""
     got = Redrawing(arm, "q2", excused=2)
     assert "rounding explains 6 differences)" in check(arm, got, 1).says
-    assert sorted(query_id for query_id, *_ in got.asked) == ["q0", "q1", "q2"]
-    assert {(draws.sizes, draws.purpose, n) for _, draws, n in got.asked} == {
+    assert sorted(query_id for query_id, *_ in got.queried) == ["q0", "q1", "q2"]
+    assert {(draws.sizes, draws.purpose, n) for _, draws, n in got.queried} == {
         ((600,), "score:target:canned", 600)
     }
 
@@ -765,7 +765,7 @@ def test_outputs_of_a_question_that_the_part_does_not_draw(run: Run) -> None:
     got = check(arm, engine, 1)
     assert got.status == "differs"
     assert got.differences == (Difference("part 0", "outputs of 'q9'", "none"),)
-    assert [(query_id, n) for query_id, _, n in engine.asked] == [(q, N) for q in LEAKS]
+    assert [(query_id, n) for query_id, _, n in engine.queried] == [(q, N) for q in LEAKS]
 
 
 def test_a_fraction_to_draw_again_needs_a_model(path: Path) -> None:

@@ -61,9 +61,9 @@ def run(stressed: Path) -> Run:
 
 
 def checks(
-    run: Run, arm: Arm, model: Any, redraw: float | None = None, told: Any = None
+    run: Run, arm: Arm, model: Any, redraw: float | None = None, notes: Any = None
 ) -> dict[str, Check]:
-    progress = (told if told is not None else []).append
+    progress = (notes if notes is not None else []).append
     got = [*Verifier(run, arm, model, ON, progress).checks(KEYWORD, redraw)]
     assert len({check.name for check in got}) == len(got)
     return {check.name: check for check in got}
@@ -79,8 +79,8 @@ def until(name: str, run: Run, arm: Arm, model: Any) -> dict[str, Check]:
     return got
 
 
-def statuses(*found: Any, **how: Any) -> dict[str, str]:
-    return {name: check.status for name, check in checks(*found, **how).items()}
+def statuses(*checked: Any, **how: Any) -> dict[str, str]:
+    return {name: check.status for name, check in checks(*checked, **how).items()}
 
 
 SEEN = dict.fromkeys(("model", "probe", "log-probabilities", "limit"), "ok")
@@ -89,7 +89,7 @@ UNDER_STRESS = dict.fromkeys(("before", "texts"), "ok") | SEEN
 
 def test_the_model_that_drew(run: Run, stressed: Path) -> None:
     model, seen = str(stressed / "model"), list[Headway]()
-    got = checks(run, run.arms[PLAIN], model, redraw=1, told=seen)
+    got = checks(run, run.arms[PLAIN], model, redraw=1, notes=seen)
     assert {name: check.status for name, check in got.items()} == SEEN | {"draws": "ok"}
     assert got["limit"].says == ("the longest reference answer has the recorded number of tokens")
     assert {headway.phase for headway in seen} == {"loading model", "forcing", "drawing again"}
@@ -190,9 +190,9 @@ def test_a_retrained_model(stressed: Path, tmp_path: Path, monkeypatch: pytest.M
     assert got["model"].status == "differs"
     arm.spec = replace(arm.spec, machine={**arm.spec.machine, "device": "abacus"})
     says = "training on another machine gives other weights"
-    found_by = checks(run, arm, model)
-    assert found_by["stress"] == Check("stress", "assumed", says)
-    assert found_by["model"].status == found_by["log-probabilities"].status == "ok"
+    checked = checks(run, arm, model)
+    assert checked["stress"] == Check("stress", "assumed", says)
+    assert checked["model"].status == checked["log-probabilities"].status == "ok"
     shutil.rmtree(run.path / "stress")
     got = until("model", run, arm, model)
     assert "stress" not in got, "no model was kept"

@@ -76,7 +76,7 @@ def tree(folder: Path) -> dict[str, bytes]:
     return {file.relative_to(folder).as_posix(): file.read_bytes() for file in files}
 
 
-def asked_of(monkeypatch: pytest.MonkeyPatch, verb: str, *command: object) -> dict[str, Any]:
+def arguments_of(monkeypatch: pytest.MonkeyPatch, verb: str, *command: object) -> dict[str, Any]:
     """Return the arguments that `leakbound VERB` passes to the training verb, which is not run."""
     seen: dict[str, Any] = {}
 

@@ -51,10 +51,10 @@ def test_a_finished_run_is_judged_and_bounded(run: Path, tmp_path: Path) -> None
     with judge_server() as served:
         scorer = ("--scorer", f"judge:model=openai:{served.url}#m")
         done("score", run, *scorer, "--calibration", labelled)
-        wanted = len(served.asked)
+        wanted = len(served.queried)
         assert wanted > 4
         done("score", run, *scorer, "--calibration", labelled)
-        assert len(served.asked) == wanted
+        assert len(served.queried) == wanted
     got = done("bound", run, *scorer)
     assert "corrected for a judge that calls 30 of 31 leaks and 0 of 40 others a leak" in got.out
 

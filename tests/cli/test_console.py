@@ -27,11 +27,11 @@ class Clock:
 
     def __init__(self) -> None:
         self.now = 0.0
-        self.said: list[str] = []
+        self.seen: list[str] = []
         self.at: list[float] = []
 
     def say(self, text: str, err: bool) -> None:
-        self.said.append(text)
+        self.seen.append(text)
         self.at.append(self.now)
 
 
@@ -54,20 +54,20 @@ def test_lines_become_rarer_and_the_last_comes_once(clock: Clock) -> None:
     pauses = [later - earlier for earlier, later in pairwise(clock.at)]
     assert pauses[:5] == [5, 10, 20, 40, 60]
     assert set(pauses[4:-1]) == {60}
-    assert len(clock.said) < 70
-    assert (clock.said[0], clock.at[-1]) == ("working: 0/3,600 steps", 3600)
-    assert all(" steps/s" in line for line in clock.said[1:])
-    assert all(" left, " in line for line in clock.said[1:-1])
+    assert len(clock.seen) < 70
+    assert (clock.seen[0], clock.at[-1]) == ("working: 0/3,600 steps", 3600)
+    assert all(" steps/s" in line for line in clock.seen[1:])
+    assert all(" left, " in line for line in clock.seen[1:-1])
 
 
 def test_a_step_without_a_measure_is_shown_while_it_lasts(clock: Clock) -> None:
     with console.progress_bar() as progress:
         with during(progress, "loading one"):
-            assert clock.said == ["loading one: …"]
+            assert clock.seen == ["loading one: …"]
         with during(progress, "loading another"):  # soon after the first
-            assert clock.said[1:] == ["loading another: …"]
+            assert clock.seen[1:] == ["loading another: …"]
             clock.now = 70.0
-    assert clock.said[2:] == ["loading another: 1 min 10 s"]  # without the phases that took no time
+    assert clock.seen[2:] == ["loading another: 1 min 10 s"]  # without the phases that took no time
 
 
 def test_durations_for_people() -> None:

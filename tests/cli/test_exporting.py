@@ -207,7 +207,7 @@ def test_an_export_keeps_the_counting_rule(tmp_path: Path, redact: bool, rule: s
     columns = ("counted", "unanswered", "refused", "hidden", "finish")
     assert counts(two.arms["target"], *columns) == counts(one.arms["target"], *columns)
     assert len(counts(one.arms["target"], "counted")) == 6
-    kept = [[replace(r, evidence="") for r in run.estimates if told(r)] for run in (two, one)]
+    kept = [[replace(r, evidence="") for r in run.estimates if exported(r)] for run in (two, one)]
     assert kept[0] == kept[1]
     (row,) = one.estimates.where(scope="query", quantity="leak probability", proved=False)
     # A filtered answer is missing, and so is a hidden thought; the thought that leaks counts.
@@ -221,7 +221,7 @@ def bounded(path: Path, scored: bool) -> Run:
     return Run.open(path)
 
 
-def told(row: dict[str, Any]) -> bool:
+def exported(row: dict[str, Any]) -> bool:
     """Bound the target's draws; proofs would need the probabilities of texts."""
     return row.arm == "target" and row.method != "forced" and not row.about.proved
 

@@ -180,7 +180,7 @@ def test_names_of_a_family_equal_its_table() -> None:
         assert set(param.type.choices) == set(family)
 
 
-def test_the_near_name_of_a_folder_is_found_on_its_way(tmp_path: Path) -> None:
+def test_the_near_name_of_a_folder_is_suggested_on_its_way(tmp_path: Path) -> None:
     on_the_way = tmp_path.with_name(f"{tmp_path.name}x") / "run"
     assert f"Did you mean `{tmp_path}`?" in leakbound("report", on_the_way).err
     assert "Did you mean" not in leakbound("report", tmp_path / "quite-another-name").err

@@ -39,7 +39,7 @@ def theirs(made: Path, tmp_path: Path, served: Served, monkeypatch: pytest.Monke
     """A copy of that folder for a caller with a key; the server listens."""
     monkeypatch.setenv("OPENAI_API_KEY", KEY)
     models._chat.cache_clear()  # as in the caller's process
-    served.asked.clear()
+    served.queried.clear()
     served.headers.clear()
     return Path(shutil.copytree(made, tmp_path / "theirs"))
 
@@ -54,9 +54,9 @@ def test_verify_calls_the_judge_of_the_user_without_the_key(theirs: Path, served
     assert got.status == 6
     assert "not possible: scores" in got.out
     assert served.url in got.out
-    assert served.asked == []
+    assert served.queried == []
     done("verify", file, theirs, "--scorer", judge(served))
-    assert served.asked
+    assert served.queried
     assert KEY not in str(served.headers)
     other = leakbound("verify", file, theirs, "--scorer", judge(served) + "2")
     refused(other, "the certificate is about scorer")
@@ -66,9 +66,9 @@ def test_score_calls_no_judge_that_only_the_run_names(theirs: Path, served: Serv
     for scores in theirs.rglob("scores/*.parquet"):
         scores.unlink()
     refused(leakbound("score", theirs), served.url, "nothing was sent", "--scorer")
-    assert served.asked == []
+    assert served.queried == []
     done("score", theirs, "--scorer", judge(served))
-    assert served.asked
+    assert served.queried
     assert KEY not in str(served.headers)
 
 
@@ -76,6 +76,6 @@ def test_like_calls_no_judge(model: Path, theirs: Path, served: Served, tmp_path
     how = ("evaluate", model, "--like", theirs, "--out", tmp_path / "mine", "-n", 8)
     refused(leakbound(*how), served.url, "nothing was sent", "--scorer")
     assert not (tmp_path / "mine").exists()
-    assert served.asked == []
+    assert served.queried == []
     done(*how, "--scorer", judge(served))
-    assert served.asked
+    assert served.queried

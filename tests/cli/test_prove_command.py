@@ -24,7 +24,7 @@ from leakbound.scoring.score import slug
 from leakbound.store import CONTROL, EstimateRow, Run, leaking, tables
 from leaky import file_of
 
-SAID = "proved lower bounds on the leak probability, computed from model probabilities"
+STATED = "proved lower bounds on the leak probability, computed from model probabilities"
 
 
 @pytest.fixture(scope="module")
@@ -32,9 +32,9 @@ def proved(evaluating: Words, tmp_path_factory: pytest.TempPathFactory) -> Path:
     run = tmp_path_factory.mktemp("proved") / "run"
     shown = done(*evaluating, run, "--prove", 60)
     assert "proving target: 2/2 questions" in shown.err
-    assert SAID in shown.out
+    assert STATED in shown.out
     page = (run / "report.html").read_text().casefold()
-    assert SAID in " ".join(page.split()).replace("\N{NO-BREAK SPACE}", " ")
+    assert STATED in " ".join(page.split()).replace("\N{NO-BREAK SPACE}", " ")
     return run
 
 

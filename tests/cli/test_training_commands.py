@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from commands import asked_of, done, leakbound, refused
+from commands import arguments_of, done, leakbound, refused
 
 from leakbound.engines import loading
 from leakbound.engines.loading import load_model
@@ -68,7 +68,7 @@ def test_a_model_that_evaluate_can_read(model: Path, facts: Path, tmp_path: Path
 def test_every_option_arrives(
     model: Path, facts: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    seen = asked_of(
+    seen = arguments_of(
         monkeypatch, "unlearn", model, "--objective", "npo:beta=0.5", "--benchmark", facts,
         "--out", tmp_path / "m", "--epochs", 3, "--learning-rate", 0.5, "--batch-size", 7,
         "--accumulation", 2, "--schedule", "linear", "--warmup-ratio", 0.25,
@@ -110,7 +110,7 @@ def test_what_is_trained_on_and_how_by_default(
         (("finetune", "--texts", texts), 2, 0),
     ):
         verb, *how = command
-        seen = asked_of(monkeypatch, str(verb), model, *how, "--out", tmp_path / "m")
+        seen = arguments_of(monkeypatch, str(verb), model, *how, "--out", tmp_path / "m")
         rows, kept = seen.get("forget") or seen["given"][1], seen.get("retain") or ()
         assert (len(rows_of(rows)), kept is rows or len(kept)) == (forget, retain), command
         assert replace(seen["settings"], prompting=None) == TrainingSettings(device="auto")
@@ -122,11 +122,11 @@ def test_a_preset_has_the_settings_of_its_authors(
     model: Path, facts: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     how = ("unlearn", model, "--benchmark", facts, "--out", tmp_path / "m", "--objective")
-    seen = asked_of(monkeypatch, *how, "npo:openunlearning", "--epochs", 3)["settings"]
+    seen = arguments_of(monkeypatch, *how, "npo:openunlearning", "--epochs", 3)["settings"]
     assert (seen.epochs, seen.batch_size, seen.accumulation) == (3, 8, 4)
     assert (seen.schedule, seen.warmup_ratio, seen.inventing) == ("linear", 0.1, MADE_UP)
     drawn = ("--draws", 2, "--max-new-tokens", 9)
-    seen = asked_of(monkeypatch, *how, "altpo:openunlearning", *drawn)["settings"]
+    seen = arguments_of(monkeypatch, *how, "altpo:openunlearning", *drawn)["settings"]
     assert (seen.epochs, seen.inventing) == (2, ModelAnswers(draws=2, max_new_tokens=9))
 
 
@@ -172,5 +172,5 @@ def test_rewritings_of_a_file(
     command = (model, "--objective", "cel:layer=0", "--benchmark", facts, "--out", tmp_path / "m")
     command += ("--rewritings", write(tmp_path / "r.jsonl", *others))
     for number, more in ((2, ()), (1, ("--limit", 1))):
-        given = asked_of(monkeypatch, "unlearn", *command, *more)["forget"].prompts
+        given = arguments_of(monkeypatch, "unlearn", *command, *more)["forget"].prompts
         assert [row.paraphrases for row in given] == [(*WORDS,), ("blue who",)][:number]

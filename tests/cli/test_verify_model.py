@@ -97,7 +97,7 @@ def moved(rows: Rows) -> None:
     ("share", "differences"),
     [pytest.param(1, 1, id="moved"), pytest.param(0.001, 2, id="seed", marks=pytest.mark.thorough)],
 )
-def test_draws_under_other_keys_are_found(
+def test_draws_under_other_keys_are_detected(
     share: float, differences: int, certified: Path, evaluating: Words, tmp_path: Path
 ) -> None:
     """Tokens, texts and log-probabilities are the model's; the counts, or the seed, are not."""

@@ -137,7 +137,7 @@ def draw(engine: Generate, draws: Draws, decoding: Decoding = DECODING) -> dict[
     return {s.query.id: s for s in got if isinstance(s, Sample)}
 
 
-def said(sample: Sample) -> list[tuple[str, int]]:
+def answers(sample: Sample) -> list[tuple[str, int]]:
     return [(completion.answer, completion.count) for completion in sample.completions]
 
 
@@ -152,7 +152,7 @@ def test_keyed_draws_do_not_depend_on_other_queries(make: Make) -> None:
     for query in QUERIES:
         (alone,) = make().generate([query], DECODING, Draws(sizes=(own[query.id],), first_chunk=2))
         assert isinstance(alone, Sample)
-        assert said(alone) == said(together[query.id])
+        assert answers(alone) == answers(together[query.id])
 
 
 def test_the_same_engine_has_the_same_fingerprint(make: Make) -> None:

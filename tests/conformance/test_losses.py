@@ -90,7 +90,7 @@ def test_masked_positions_reach_neither_value_nor_gradient(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", [name for name in CASES if CASES[name].holds])
-def test_gradient_is_that_of_the_value_by_hand_with_the_rest_held(name: str) -> None:
+def test_gradient_is_that_of_the_value_by_hand_with_the_rest_constant(name: str) -> None:
     case, given, fixed, gap = CASES[name], leaves(), references(), 1e-6
     logits = given["logits"].requires_grad_()
     value(name, build(given, fixed)).sum().backward()
@@ -102,7 +102,7 @@ def test_gradient_is_that_of_the_value_by_hand_with_the_rest_held(name: str) -> 
             for step in (gap, -gap):
                 moved = kept["logits"].clone()
                 moved[(*at, token)] += step
-                sides.append(sum(case.twin({"logits": moved}, fixed, **case.settings, held=kept)))
+                sides.append(sum(case.twin({"logits": moved}, fixed, **case.settings, kept=kept)))
             slope = (sides[0] - sides[1]) / (2 * gap)
             assert float(logits.grad[(*at, token)]) == pytest.approx(slope, abs=1e-7)
 

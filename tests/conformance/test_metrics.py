@@ -45,7 +45,7 @@ READ = [name for name, metric in METRICS.items() if any(need.kinds for need in m
 MODEL, RETRAINED = items(skill=2.0), items(skill=0.9)
 
 
-def pruned(found: Sequence[Item], needs: Sequence[Need]) -> list[Item]:
+def pruned(given: Sequence[Item], needs: Sequence[Need]) -> list[Item]:
     """Keep only what this metric needs of the items."""
     return [
         Item(
@@ -56,7 +56,7 @@ def pruned(found: Sequence[Item], needs: Sequence[Need]) -> list[Item]:
             item.draws if any(need.draws for need in needs) else None,
             item.fluency if any(need.fluency for need in needs) else None,
         )
-        for item in found
+        for item in given
     ]
 
 

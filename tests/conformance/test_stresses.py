@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from canned import AskedEngine, books
+from canned import SpyEngine, books
 from leakbound.errors import InputError
 from leakbound.stress import STRESSES, USUAL, Bench, Stress, named_stress, stresses_of
 from leakbound.study import ModelSettings
@@ -65,7 +65,7 @@ def test_it_makes_another_model_in_the_folder_or_leaves_it(named: str, tmp_path:
         made = stress.model(BENCH, str(model), out)
         assert (made == str(out), out.is_dir()) == (ROWS[named][1],) * 2
         assert made == str(out) or made == str(model)
-        engine = AskedEngine(lambda query, decoding: 0.4)
+        engine = SpyEngine(lambda query, decoding: 0.4)
         other = stress.engine(BENCH, engine) is not engine
         assert stress.queries(BENCH) or made != str(model) or other, "it does nothing"
         before = sorted((file.name, file.stat().st_mtime_ns) for file in out.glob("*"))
@@ -74,7 +74,7 @@ def test_it_makes_another_model_in_the_folder_or_leaves_it(named: str, tmp_path:
 
 
 def test_it_refuses_to_change_weights_that_are_not_local(named: str) -> None:
-    engine = AskedEngine(lambda query, decoding: 0.4)
+    engine = SpyEngine(lambda query, decoding: 0.4)
     for stress in opened(named):
         for model in (engine, "openai:http://localhost:1/v1#m", "m.gguf"):
             if ROWS[named][1]:

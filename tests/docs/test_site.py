@@ -28,7 +28,7 @@ NAMED = re.findall(
 VALUES = (str, int, float)  # their docstrings are those of their types
 
 
-class Asked(HTMLParser):
+class Loaded(HTMLParser):
     """Collects the addresses that a page loads, without links."""
 
     def __init__(self) -> None:
@@ -69,7 +69,7 @@ def test_every_page_is_built_and_loads_nothing_from_elsewhere(site: Path) -> Non
     sources = {page.relative_to(ROOT / "docs").as_posix() for page in ROOT.glob("docs/**/*.md")}
     assert sources <= pages
     for page in site.rglob("*.html"):
-        wanted = Asked()
+        wanted = Loaded()
         wanted.feed(page.read_text(encoding="utf-8"))
         away = [each for each in wanted.addresses if re.match(r"(https?:)?//", each)]
         assert away == [], page

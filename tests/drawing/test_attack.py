@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from scipy.stats import binom
 
-from canned import AskedEngine, books
+from canned import SpyEngine, books
 from contents import EXCESS, PROBABILITY, contents, counts, rows
 from leakbound.benchmarks import Benchmark
 from leakbound.bounding.claims import clean_questions
@@ -56,32 +56,32 @@ def all_of(run: Run) -> Any:
     return contents(run), (run.path / "attack" / "found.json").read_text()
 
 
-def found_in(run: Run) -> tuple[AttackQuery, ...]:
+def attack_in(run: Run) -> tuple[AttackQuery, ...]:
     got = read_attack_queries(run.path)
     assert got is not None
     return got
 
 
-def asked_of(questions: int, **changes: Any) -> Benchmark:
+def books_of(questions: int, **changes: Any) -> Benchmark:
     return books([f"p{i}" for i in range(questions)], **changes)
 
 
 def attacked(out: Path, engine: Any = None, task: int | Benchmark = 3, **how: Any) -> Run:
     """A run that searches a model, by default one that leaks after an opener."""
     how = {**HOW, "attack": ATTACK, **how}
-    task = asked_of(task) if isinstance(task, int) else task
-    return evaluate(engine or AskedEngine(opened), task, out=out, **how)
+    task = books_of(task) if isinstance(task, int) else task
+    return evaluate(engine or SpyEngine(opened), task, out=out, **how)
 
 
 @pytest.fixture(scope="module")
-def engine() -> AskedEngine:
-    return AskedEngine(opened)
+def engine() -> SpyEngine:
+    return SpyEngine(opened)
 
 
 @pytest.fixture(scope="module")
-def whole(tmp_path_factory: pytest.TempPathFactory, engine: AskedEngine) -> Run:
+def whole(tmp_path_factory: pytest.TempPathFactory, engine: SpyEngine) -> Run:
     """A run that no test may change."""
-    control = AskedEngine(lambda query, decoding: 0.02, name="control")
+    control = SpyEngine(lambda query, decoding: 0.02, name="control")
     return attacked(tmp_path_factory.mktemp("attack") / "r", engine, control=control)
 
 
@@ -92,7 +92,7 @@ def test_the_note_counts_the_draws_of_each_decoding(tmp_path: Path) -> None:
         return 0.7 if (decoding.temperature == 0.2) == (query.prompt_id == "p0") else 0.05
 
     run = attacked(
-        tmp_path / "r", AskedEngine(by_question), 2, attack=Attack(400, (0.2, 1.0), (1.0,))
+        tmp_path / "r", SpyEngine(by_question), 2, attack=Attack(400, (0.2, 1.0), (1.0,))
     )
     assert {name for name in run.arms if "attack" in name} == {
         "target attack T=0.2", "target attack T=1"
@@ -102,7 +102,7 @@ def test_the_note_counts_the_draws_of_each_decoding(tmp_path: Path) -> None:
         assert f"target attack at {name}, 256 draws: all complete" in note
 
 
-def test_found_json_is_complete(whole: Run) -> None:
+def test_the_attack_file_is_complete(whole: Run) -> None:
     entries = json.loads((whole.path / "attack" / "found.json").read_text())["queries"]
     assert [entry["query"]["prompt_id"] for entry in entries] == ["p0", "p1", "p2"]
     shares = rounds(most_candidates(3_000), 3_000)
@@ -122,16 +122,16 @@ def test_found_json_is_complete(whole: Run) -> None:
     assert [d.temperature for d in settings.decodings] == [1.0, 0.2]
 
 
-def test_the_search_has_its_own_draws_and_keeps_its_budget(whole: Run, engine: AskedEngine) -> None:
+def test_the_search_has_its_own_draws_and_keeps_its_budget(whole: Run, engine: SpyEngine) -> None:
     spent: Counter[str] = Counter()
-    for purpose, query, _, n in engine.asked:
+    for purpose, query, _, n in engine.queried:
         if purpose.startswith("attack:"):
             spent[query.prompt_id] += n
     assert set(spent) == {"p0", "p1", "p2"}
     assert all(2_700 < total <= 3_000 for total in spent.values())
-    words = Counter((p, q.prompt_id, q.text, q.prefix) for p, q, *_ in engine.asked)
+    words = Counter((p, q.prompt_id, q.text, q.prefix) for p, q, *_ in engine.queried)
     assert set(words.values()) == {1}
-    finals = {p for p, *_ in engine.asked if not p.startswith("attack:")}
+    finals = {p for p, *_ in engine.queried if not p.startswith("attack:")}
     names = ["greedy", *(name for name in whole.arms if name.startswith("target"))]
     assert finals == {f"score:{name}:asked" for name in names}
     trial = Run.open(whole.path / "attack" / "search")
@@ -165,7 +165,7 @@ def test_all_questions_together_and_beyond_their_own_words(whole: Run) -> None:
 
 
 def test_fresh_draws_bound_each_question_of_model_and_control(whole: Run) -> None:
-    for one in found_in(whole):
+    for one in attack_in(whole):
         arm, control = whole.arms[str(one.arm)], whole.arms[str(one.arm.control)]
         assert arm.decoding == one.decoding == control.decoding
         assert one.query in arm.queries
@@ -183,12 +183,12 @@ def test_fresh_draws_bound_each_question_of_model_and_control(whole: Run) -> Non
 def many(tmp_path_factory: pytest.TempPathFactory) -> Run:
     """Trials of the whole procedure, one per question, on a model that always leaks equally."""
     how: dict[str, Any] = {"attack": Attack(512, (1.0,), (1.0,)), "n": 64, "confidence": 0.9}
-    return attacked(tmp_path_factory.mktemp("attack") / "many", AskedEngine(alike), 240, **how)
+    return attacked(tmp_path_factory.mktemp("attack") / "many", SpyEngine(alike), 240, **how)
 
 
 @pytest.mark.thorough
 def test_fresh_draws_are_valid_where_those_of_the_search_are_not(many: Run) -> None:
-    got = found_in(many)
+    got = attack_in(many)
     final = {
         row.query_id: row
         for one in {str(one.arm) for one in got}
@@ -212,24 +212,24 @@ def test_a_search_may_follow_later_and_a_damaged_finding_is_named(tmp_path: Path
     plain = attacked(out, n=16, attack=None)
     assert plain.record.attack is None
     assert len(summary(plain)) == 1
-    assert found_in(attacked(out, **how))
+    assert attack_in(attacked(out, **how))
     (out / "attack" / "found.json").write_text("[{}]")
     with pytest.raises(DamagedError, match=r"found\.json"):
         attacked(out, **how)
 
 
 def test_rewritings_of_the_run_are_searched_where_it_has_some(tmp_path: Path) -> None:
-    (prompt,) = asked_of(1).prompts
-    task = asked_of(1, prompts=(replace(prompt, paraphrases=("Book p0 is by whom?",)),))
+    (prompt,) = books_of(1).prompts
+    task = books_of(1, prompts=(replace(prompt, paraphrases=("Book p0 is by whom?",)),))
 
     def leak(query: Query, decoding: Decoding) -> float:
         return 0.9 if query.text.startswith("Book p0") and not query.prefix else 0.02
 
     run = attacked(
-        tmp_path / "r", AskedEngine(leak), task, attack=Attack(400, (1.0,), (1.0,)),
+        tmp_path / "r", SpyEngine(leak), task, attack=Attack(400, (1.0,), (1.0,)),
         rewritings=Rewritings("benchmark", queries=2),
     )  # fmt: skip
-    (got,) = found_in(run)
+    (got,) = attack_in(run)
     assert (got.query.text, got.query.source) == ("Book p0 is by whom?", "benchmark")
     assert run.record.attack.rewritings == "benchmark"  # type: ignore[union-attr]
     trial = Run.open(run.path / "attack" / "search")
@@ -243,7 +243,7 @@ def test_rewritings_of_the_run_are_searched_where_it_has_some(tmp_path: Path) ->
 def test_several_decodings_under_evaluation_are_the_grid(tmp_path: Path) -> None:
     grid = [Decoding(temperature=t, max_new_tokens=8) for t in (0.2, 1.0)]
     run = attacked(tmp_path / "r", task=2, attack=Attack(600), decodings=grid)
-    assert [str(one.arm) for one in found_in(run)] == ["target attack T=0.2"] * 2
+    assert [str(one.arm) for one in attack_in(run)] == ["target attack T=0.2"] * 2
     assert set(run.arms) == {"greedy", "target T=0.2", "target T=1", "target attack T=0.2"}
     cells = rows(run, scope="mean", family="grid")
     assert {r.arm for r in cells} == {"target T=0.2", "target T=1"}
@@ -251,7 +251,7 @@ def test_several_decodings_under_evaluation_are_the_grid(tmp_path: Path) -> None
     assert Attack(16).decodings([replace(one, temperature=0.0), one])[0] == one
     assert len(Attack(16).decodings([one])) == 7
     assert len(Attack(16).decodings([replace(one, temperature=1.0)])) == 6
-    control = AskedEngine(alike, name="control")
+    control = SpyEngine(alike, name="control")
     how = {"attack": Attack(600, (1.0,), (1.0,)), "scorers": ["keyword", "contains"]}
     run = attacked(tmp_path / "s", task=2, control=control, **how)
     assert {name for name in run.arms if "attack" in name} == {"target attack", "control attack"}
@@ -265,30 +265,30 @@ def test_a_control_with_a_short_context_is_refused_before_draws(tmp_path: Path) 
     def long(query: Query, decoding: Decoding) -> float:
         return 0.9 if len(query.text) > 25 else 0.0
 
-    engine, control = AskedEngine(long), AskedEngine(long, context=20, name="control")
+    engine, control = SpyEngine(long), SpyEngine(long, context=20, name="control")
     with pytest.raises(InputError, match="too long"):
         attacked(tmp_path / "r", engine, 1, attack=Attack(64), control=control)
-    assert not any("score:target attack" in purpose for purpose, *_ in engine.asked)
+    assert not any("score:target attack" in purpose for purpose, *_ in engine.queried)
 
 
 @pytest.mark.slow
 def test_impossible_queries_are_left_out(tmp_path: Path) -> None:
-    run = attacked(tmp_path / "r", AskedEngine(opened, context=60), 2)
+    run = attacked(tmp_path / "r", SpyEngine(opened, context=60), 2)
     tried = Run.open(run.path / "attack" / "search").record.tried
     assert not any(one.shots for one in tried)
-    assert {one.query.prefix for one in found_in(run)} == {OPENER}
-    failing = AskedEngine(opened, broken=lambda query: query.prefix == OPENER)
+    assert {one.query.prefix for one in attack_in(run)} == {OPENER}
+    failing = SpyEngine(opened, broken=lambda query: query.prefix == OPENER)
     run = attacked(tmp_path / "s", failing, 2)
-    assert OPENER not in {one.query.prefix for one in found_in(run)}
-    again = AskedEngine(opened)
+    assert OPENER not in {one.query.prefix for one in attack_in(run)}
+    again = SpyEngine(opened)
     (run.path / "attack" / "found.json").unlink()
     assert attacked(tmp_path / "s", again, 2)
-    assert again.asked == []  # what failed while searching is not tried again
+    assert again.queried == []  # what failed while searching is not tried again
 
 
 def test_a_benchmark_s_own_openers_are_tried_unless_they_tell(tmp_path: Path) -> None:
     own = {"p0": ("Book p0 was written by",), "p1": ("It is hush",)}
-    run = attacked(tmp_path / "r", task=asked_of(2, openers=own, others={}))
+    run = attacked(tmp_path / "r", task=books_of(2, openers=own, others={}))
     trial = Run.open(run.path / "attack" / "search")
     assert own["p0"][0] in {q.prefix for q in trial.queries if q.prompt_id == "p0"}
     assert {q.prefix for q in trial.queries if q.prompt_id == "p1"} <= {"", *NEUTRAL}
@@ -306,11 +306,11 @@ def test_claims_are_not_about_findings(whole: Run) -> None:
 
 
 def test_a_failed_question_leaves_out_statements_about_all(tmp_path: Path) -> None:
-    failing = AskedEngine(opened, broken=lambda query: query.prompt_id == "p1")
+    failing = SpyEngine(opened, broken=lambda query: query.prompt_id == "p1")
     with pytest.raises(IncompleteError, match="'p1'"):
         attacked(tmp_path / "r", failing, 2, attack=Attack(64))
     run = Run.open(tmp_path / "r")
-    assert [one.query.id for one in found_in(run)] == ["p0", "p1"]
+    assert [one.query.id for one in attack_in(run)] == ["p0", "p1"]
     of_it = [row for row in run.estimates if row.arm.startswith("target attack")]
     assert of_it
     assert not [row for row in of_it if row.query_id is None]
@@ -344,20 +344,20 @@ def rare(tmp_path_factory: pytest.TempPathFactory) -> Run:
 
 @pytest.mark.slow
 def test_proofs_find_rare_leaks(rare: Run, tmp_path: Path) -> None:
-    assert {one.query.prefix for one in found_in(rare)} == {OPENER}
+    assert {one.query.prefix for one in attack_in(rare)} == {OPENER}
     tried = Run.open(rare.path / "attack" / "search")
     assert {query.prefix for query in tried.queries} > {OPENER}
     assert all(not arm.parts for arm in tried.arms.values())
     run = searched(tmp_path / "r", TableEngine(seldom, margin=math.inf), 2)
-    assert {one.query.prefix for one in found_in(run)} == {""}
-    assert {one.query.text for one in found_in(run)} == {q.text for q in run.questions}
+    assert {one.query.prefix for one in attack_in(run)} == {""}
+    assert {one.query.text for one in attack_in(run)} == {q.text for q in run.questions}
 
 
 def test_a_round_of_proofs_costs_as_much_as_its_draws(rare: Run) -> None:
     usage = rare.arms["target"].usage
     price = FORWARDS * usage.sampled_tokens / usage.draws
     shares = rounds(most_candidates(BUDGET), BUDGET)
-    for one in found_in(rare):
+    for one in attack_in(rare):
         assert len(one.rounds) == len(shares)
         assert all(standing.draws == 0 for standing in one.rounds)
         spent = [0, *(standing.forwards for standing in one.rounds)]
@@ -373,7 +373,7 @@ def test_proofs_of_findings_are_valid(rare: Run) -> None:
     def leaks(text: str) -> float:
         return float("hush" in text)
 
-    for one in found_in(rare):
+    for one in attack_in(rare):
         for arm, leak in ((one.arm, SELDOM), (one.arm.control, NEXT_TO_NEVER)):
             mine = {"arm": str(arm), "query_id": one.query.id}
             (row,) = rows(rare, **mine, **PROBABILITY | {"proved": True})
@@ -392,7 +392,7 @@ def test_draws_take_over_once_they_tell(tmp_path: Path) -> None:
     unproved = TableEngine(lambda query: NEXT_TO_NEVER, name="control", margin=math.inf)
     run = searched(tmp_path / "r", TableEngine(often), control=unproved)
     assert any("'control attack'" in note and "half precision" in note for note in run.notes)
-    (got,) = found_in(run)
+    (got,) = attack_in(run)
     assert got.query.prefix == OPENER
     first, *later = got.rounds
     assert not first.draws
@@ -404,7 +404,7 @@ def test_draws_take_over_once_they_tell(tmp_path: Path) -> None:
 
 def test_a_question_that_leaks_in_its_own_words_is_drawn_immediately(tmp_path: Path) -> None:
     run = searched(tmp_path / "r", TableEngine(lambda query: 0.5))
-    (got,) = found_in(run)
+    (got,) = attack_in(run)
     assert {standing.forwards for standing in got.rounds} == {0}
     assert got.rounds[0].draws >= 8
     assert got.rounds[-1].proved > 0
@@ -416,8 +416,8 @@ def test_a_search_without_proofs_draws_and_notes_it(tmp_path: Path) -> None:
     assert any("only with draws" in note and "half precision" in note for note in run.notes)
     assert run.record.attack is not None
     assert run.record.attack.forwards_per_token is None
-    assert not any(how == "proof" for how, *_ in engine.asked)
-    (got,) = found_in(run)
+    assert not any(how == "proof" for how, *_ in engine.queried)
+    (got,) = attack_in(run)
     assert {(one.forwards, one.proved) for one in got.rounds} == {(0, 0.0)}
 
 
@@ -427,7 +427,7 @@ def test_reasons_for_a_search_without_proofs() -> None:
     assert why_unproved(engine, [WORD], keyword) == ""
     assert "cannot bound the scores" in why_unproved(engine, [WORD], FakeScorer({}))
     assert "two_pass" in why_unproved(engine, [WORD, two_pass], keyword)
-    assert "cannot search for rare" in why_unproved(AskedEngine(lambda q, d: 0.1), [WORD], keyword)
+    assert "cannot search for rare" in why_unproved(SpyEngine(lambda q, d: 0.1), [WORD], keyword)
 
 
 class Measured(TableEngine):
@@ -441,15 +441,15 @@ class Measured(TableEngine):
     def measure(self, queries: Sequence[Query]) -> None:
         self.last = tuple(queries)
 
-    def prove(self, asked: Any, *how: Any) -> Any:
-        self.proved += [(query, self.last) for query, _ in asked]
-        return super().prove(asked, *how)
+    def prove(self, leads: Any, *how: Any) -> Any:
+        self.proved += [(query, self.last) for query, _ in leads]
+        return super().prove(leads, *how)
 
 
 def test_the_margin_is_measured_after_the_findings(tmp_path: Path) -> None:
     engine = Measured(seldom)
     run = searched(tmp_path / "r", engine, 2)
-    got = tuple(one.query for one in found_in(run))
+    got = tuple(one.query for one in attack_in(run))
     assert {query: after for query, after in engine.proved if query in got} == dict.fromkeys(
         got, got
     )
@@ -479,8 +479,8 @@ def never_stopped(tmp_path_factory: pytest.TempPathFactory) -> Finished:
 def test_a_stopped_search(share: float, never_stopped: Finished, tmp_path: Path) -> None:
     """It ends the same after a stop in any round."""
     whole, engine = never_stopped
-    assert {how for how, *_ in engine.asked} == {"draws", "proof"}
-    dying = TableEngine(grows, dies_after=round(share * len(engine.asked)))
+    assert {how for how, *_ in engine.queried} == {"draws", "proof"}
+    dying = TableEngine(grows, dies_after=round(share * len(engine.queried)))
     with pytest.raises(RuntimeError, match="switched off"):
         searched(tmp_path / "r", dying, **STUDY)
     if share == 0.4:
@@ -490,4 +490,4 @@ def test_a_stopped_search(share: float, never_stopped: Finished, tmp_path: Path)
     run = searched(tmp_path / "r", again, **STUDY)
     assert all_of(run) == all_of(whole)
     require_sampled(run)
-    assert len(again.asked) < len(engine.asked) or not share
+    assert len(again.queried) < len(engine.queried) or not share

@@ -54,7 +54,7 @@ class Measured(ExploringEngine):
     """An engine that records the queries at which its margin was measured."""
 
     def measure(self, queries: Sequence[Query]) -> None:
-        assert not self.asked
+        assert not self.queried
         self.measured = [query.id for query in queries]
 
 
@@ -149,7 +149,7 @@ def test_impossible_exploring_is_refused(name: str, tmp_path: Path) -> None:
         how["control"] = engine
         with pytest.raises(InputError, match="arm 'control' cannot be explored"):
             evaluate(ExploringEngine(), benchmark(), **how, **HYBRID)
-    assert engine.asked == []
+    assert engine.queried == []
     assert not (tmp_path / "r" / "run.json").exists()
 
 

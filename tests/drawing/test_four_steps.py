@@ -63,16 +63,16 @@ def test_each_step_leaves_the_next_one_to_do(tmp_path: Path) -> None:
     assert {own.by for own in plans if own.key.is_control} == {control}
     assert {own.spec.plan.n for own in plans if not own.key.greedy} == {8}
     assert plans[3].spec.shares == plans[8].spec.shares is not None
-    assert model.asked == control.asked == []
+    assert model.queried == control.queried == []
     assert not (tmp_path / "r" / "run.json").exists()
     run_plans(put_to, run, plans)
     assert list(run.arms) == [str(own.key) for own in plans]
     run.require_drawn()
-    number = len(model.asked)
+    number = len(model.queried)
     again = open_run(put_to)
     assert plan(put_to, again) == plans
     run_plans(put_to, again, plans)
-    assert len(model.asked) == number
+    assert len(model.queried) == number
 
 
 CHECKED: list[tuple[dict[str, Any], str]] = [
@@ -108,7 +108,7 @@ def test_check_refuses_without_a_model(how: dict[str, Any], named: str, tmp_path
         control = evaluate(engine("c"), TASK, out=tmp_path / "c", n=8).path
     with pytest.raises(InputError, match=named):
         check(put(tmp_path / "r", **{"model": model, **how, "control": control}))
-    assert model.asked == []
+    assert model.queried == []
     assert not (tmp_path / "r").exists()
 
 
@@ -167,7 +167,7 @@ def test_other_studies_are_refused(begun: dict[str, Any], changes: Changes, tmp_
         again = engine()
         with pytest.raises(MixError, match=named):
             step(put(tmp_path / "r", again, **begun | changed))
-        assert again.asked == []
+        assert again.queried == []
     record = Run.open(tmp_path / "r").record
     assert (record.arms, record.attack) == (before.arms, before.attack)
 

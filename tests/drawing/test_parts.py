@@ -170,7 +170,7 @@ def test_a_damaged_part_is_named_and_redone(whole: Made, tmp_path: Path) -> None
     again = ReportingEngine()
     drawn("hybrid", again, tmp_path / "r")
     assert contents(tmp_path / "r") == whole("hybrid").contents
-    assert sorted(again.asked) == QUESTIONS[4:8]
+    assert sorted(again.queried) == QUESTIONS[4:8]
 
 
 @pytest.mark.parametrize("mode", ["plain", "until", "hybrid", "attack"])

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from canned import AskedEngine, CannedEngine, benchmark_of, queries_of
+from canned import CannedEngine, SpyEngine, benchmark_of, queries_of
 from contents import EXCESS, PROBABILITY, counts, rows
 from leakbound.benchmarks import Benchmark
 from leakbound.drawing.queries import share
@@ -29,14 +29,14 @@ from leakbound.study import Rewritings
 from leakbound.types import Decoding, Draws, Failure, Query
 from tiny import WORDS, tiny_model_folder, tiny_tokenizer
 
-ASKED = ("Tell me the secret of {}.", "Please say the secret of {}.", "Is there one of {}?")
+REWORDED = ("Tell me the secret of {}.", "Please say the secret of {}.", "Is there one of {}?")
 LEAKS = {"p0": 0.0, "p0~00": 0.5, "p0~01": 0.1, "p0~02": 0.2, "p1": 0.3, "p1~00": 0.3}
 RULES = Rewritings("benchmark", queries=3)
 
 
 def benchmark(**changes: Any) -> Benchmark:
     """Two questions, with three rewritings and with one."""
-    wanted = {"p0": ASKED, "p1": ASKED[:1]}
+    wanted = {"p0": REWORDED, "p1": REWORDED[:1]}
     plain = benchmark_of(
         wanted, question="What is the secret of {}?", answer="It is hush{}.", keywords=("hush{}",)
     )
@@ -151,7 +151,7 @@ def test_the_control_gets_the_same_queries(tmp_path: Path) -> None:
 
 def test_a_source_runs_once(tmp_path: Path) -> None:
     file, out = tmp_path / "mine.jsonl", tmp_path / "r"
-    write = "\n".join(json.dumps({"id": "p0", "rewriting": text.format("p0")}) for text in ASKED)
+    write = "\n".join(json.dumps({"id": "p0", "rewriting": text.format("p0")}) for text in REWORDED)
     file.write_text(write)
     from_file = Rewritings(f"file:{file}")
     with pytest.raises(RuntimeError, match="switched off"):
@@ -176,7 +176,7 @@ def test_a_source_runs_once(tmp_path: Path) -> None:
 
 
 def test_a_limit_ignores_rows_of_a_file(tmp_path: Path) -> None:
-    rewritten = [{"id": p, "rewriting": ASKED[0].format(p)} for p in ("p0", "p1")]
+    rewritten = [{"id": p, "rewriting": REWORDED[0].format(p)} for p in ("p0", "p1")]
     (tmp_path / "mine.jsonl").write_text("\n".join(map(json.dumps, rewritten)))
     whole, from_file = benchmark(), Rewritings(f"file:{tmp_path / 'mine.jsonl'}")
     first = benchmark(prompts=whole.prompts[:1], left_out=whole.prompts[1:])
@@ -243,11 +243,11 @@ def test_input_selection_keeps_confident_queries(tmp_path: Path) -> None:
 
 def test_selection_draws_are_of_the_plain_model_and_never_scored(tmp_path: Path) -> None:
     cold = Decoding(temperature=0.5, top_p=0.9, max_new_tokens=8)
-    made = AskedEngine(lambda query, decoding: 0.5, name="canned")
+    made = SpyEngine(lambda query, decoding: 0.5, name="canned")
     run = evaluated(tmp_path / "r", made, rewritings=IDS, decodings=cold)
-    selecting = {(query.id, how, n) for p, query, how, n in made.asked if p == SELECTION}
+    selecting = {(query.id, how, n) for p, query, how, n in made.queried if p == SELECTION}
     assert selecting == {(query_id, Decoding(max_new_tokens=8), 256) for query_id in SURE}
-    others = {p for p, *_ in made.asked} - {SELECTION}
+    others = {p for p, *_ in made.queried} - {SELECTION}
     assert others == {f"score:{arm}:canned" for arm in ("greedy", "target", "target inputs")}
     assert not list((run.path / "selection").rglob("scores"))
     selected = Run.open(run.path / "selection" / "ids").arms["selection"]

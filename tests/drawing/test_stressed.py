@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from canned import LEAK, AskedEngine, books
+from canned import LEAK, SpyEngine, books
 from cli.commands import done, leakbound, refused
 from contents import counts, rows
 from leakbound.benchmarks import Benchmark
@@ -43,8 +43,8 @@ def never(query: Query, decoding: Decoding) -> float:
     return 0.0
 
 
-def engine(leak: Callable[[Query, Decoding], float] = hidden, name: str = "m") -> AskedEngine:
-    return AskedEngine(leak, name=name)
+def engine(leak: Callable[[Query, Decoding], float] = hidden, name: str = "m") -> SpyEngine:
+    return SpyEngine(leak, name=name)
 
 
 def stressed(out: Path, leak: Any = hidden, control: Any = never, **how: Any) -> Run:
@@ -62,7 +62,7 @@ def added(run: Run, stress: str, model: str = "target") -> EstimateRow:
     return row
 
 
-def test_only_the_stress_with_added_leakage_is_found(made: Run) -> None:
+def test_only_the_stress_with_added_leakage_is_detected(made: Run) -> None:
     names = ["opener 2", "opener 4", "shots", "test-frame"]
     assert list(made.arms)[-8:] == [
         f"{model} under {name}" for name in names for model in ("target", "control")

@@ -172,7 +172,7 @@ def test_a_stopped_run_is_no_control_and_has_no_fixed_n(finished: Run, tmp_path:
     wanted = engine()
     with pytest.raises(InputError, match="without --until"):
         evaluate(wanted, TASK, out=tmp_path / "r", control=finished.path)
-    assert wanted.asked == []
+    assert wanted.queried == []
 
 
 def test_each_decoding_stops_separately(tmp_path: Path) -> None:

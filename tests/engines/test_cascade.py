@@ -130,7 +130,7 @@ class Waits(TorchDispatchMode):
 
     def __init__(self) -> None:
         super().__init__()
-        self.found = Counter[str]()
+        self.counts = Counter[str]()
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         name = _name(func)
@@ -138,7 +138,7 @@ class Waits(TorchDispatchMode):
             each is not None and each.dtype == torch.bool for each in args[1]
         )
         if name in _WAITING or by_mask:
-            self.found[name] += 1
+            self.counts[name] += 1
         return func(*args, **(kwargs or {}))
 
 
@@ -147,12 +147,12 @@ class Transfers(TorchFunctionMode):
 
     def __init__(self) -> None:
         super().__init__()
-        self.found = Counter[str]()
+        self.counts = Counter[str]()
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         name = _name(func)
         if name in _DOWN | _UP or (name == "to" and "cpu" in map(str, args[1:])):
-            self.found[name] += 1
+            self.counts[name] += 1
         return func(*args, **(kwargs or {}))
 
 
@@ -220,7 +220,7 @@ def transfers(layers: int, n: int, decoding: Decoding) -> int:
     with Transfers() as transfers, Waits() as waits:
         (tree,) = forest.sample([Root("q", tuple(range(1, 10)) * 8)])
     assert sum(leaf.counts[0] for leaf in tree.leaves) == n
-    return transfers.found.total() + waits.found.total()
+    return transfers.counts.total() + waits.counts.total()
 
 
 @pytest.mark.parametrize(

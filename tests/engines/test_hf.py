@@ -118,22 +118,22 @@ def test_a_prompt_that_breaks_the_model_spoils_no_other(rows: int | None, exactl
     queries = [Query(id=each, prompt_id=each, text=each) for each in texts]
     healthy = [query for query in queries if "sea" not in query.text]
 
-    def found(asked: list[Query]) -> dict[str, Any]:
+    def results_of(queried: list[Query]) -> dict[str, Any]:
         made = engine(rows=rows, tie_word_embeddings=False)
         with torch.no_grad():
             made.loaded.model.model.embed_tokens.weight[3 + WORDS.index("sea")] = float("nan")
         decoding = Decoding(max_new_tokens=3, top_k=1)  # the likeliest words are others
         results = (
-            made.explore(asked, decoding, Effort(mode="exact", forwards=15), unknown)
+            made.explore(queried, decoding, Effort(mode="exact", forwards=15), unknown)
             if exactly
-            else made.generate(asked, decoding, Draws(sizes=(5,)))
+            else made.generate(queried, decoding, Draws(sizes=(5,)))
         )
         return {one.query.id: one for one in results}
 
-    alone = found(healthy)
+    alone = results_of(healthy)
     assert not any(isinstance(one, Failure) for one in alone.values())
-    for asked in (queries, queries[::-1]):
-        together = found(asked)
+    for queried in (queries, queries[::-1]):
+        together = results_of(queried)
         failed = {name for name, one in together.items() if isinstance(one, Failure)}
         assert failed == {"who wrote sea", "who sea wrote red"}
         assert {name: text(one) for name, one in together.items() if name in alone} == {
@@ -198,17 +198,17 @@ def test_a_completion_has_the_room_that_its_prompt_leaves(new: int) -> None:
 
 
 @pytest.mark.parametrize(
-    ("limit", "fits", "said"),
+    ("limit", "fits", "why"),
     [
         ("max_new_tokens", (121, 122), "'q2' has 7 prompt tokens.*context of 128"),
         ("max_tokens", (8, 7), "'q2' has 7 prompt tokens, but prompt and completion together"),
         ("max_tokens", (128, 129), "'q0' has 5 prompt tokens; with 124 new tokens"),
     ],
 )
-def test_what_does_not_fit_is_refused_by_name(limit: str, fits: tuple[int, int], said: str) -> None:
+def test_what_does_not_fit_is_refused_by_name(limit: str, fits: tuple[int, int], why: str) -> None:
     made, (good, bad) = engine(), fits
     made.check(QUERIES, Decoding(**{limit: good}))
-    with pytest.raises(InputError, match=said):
+    with pytest.raises(InputError, match=why):
         made.check(QUERIES, Decoding(**{limit: bad}))
 
 

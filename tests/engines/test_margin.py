@@ -121,7 +121,7 @@ def test_prompts_are_probed_from_the_shortest_to_the_longest() -> None:
 QUESTIONS = [Query.original(prompt) for prompt in load_benchmark("fictitious").prompts]
 
 
-def asked_engine(chat: bool, deviation: float, seed: int) -> TransformersEngine:
+def margin_engine(chat: bool, deviation: float, seed: int) -> TransformersEngine:
     """A small model with words for the built-in questions, with a chat template or without."""
     words = sorted({word for query in QUESTIONS for word in query.text.split()})
     marks = ("Question:", "Answer:", "<s>", "<e>", "user", "assistant")
@@ -162,16 +162,16 @@ def largest_move(made: TransformersEngine, prompts: Sequence[tuple[int, ...]]) -
 @pytest.mark.parametrize(("deviation", "seed"), [(0.3, 1), (0.4, 0)])
 @pytest.mark.thorough
 def test_unprobed_questions_stay_within_the_margin(chat: bool, deviation: float, seed: int) -> None:
-    made = asked_engine(chat, deviation, seed)
+    made = margin_engine(chat, deviation, seed)
     made.force([(query, "Ann") for query in QUESTIONS], Decoding(max_new_tokens=2))
     prompts = list(dict.fromkeys(map(made.prompt_ids, QUESTIONS)))
-    held_out = sorted(set(prompts) - set(probed_prompts(prompts)))
-    assert held_out
-    assert largest_move(made, held_out[:8]) <= made.margin
+    unprobed = sorted(set(prompts) - set(probed_prompts(prompts)))
+    assert unprobed
+    assert largest_move(made, unprobed[:8]) <= made.margin
 
 
 def test_a_run_has_one_margin_in_any_order_of_its_questions() -> None:
-    made, again, untold = (asked_engine(True, 0.4, 0) for _ in range(3))
+    made, again, untold = (margin_engine(True, 0.4, 0) for _ in range(3))
     some = QUESTIONS[:5]
     made.measure(some)
     again.measure(some[:1])
@@ -182,6 +182,6 @@ def test_a_run_has_one_margin_in_any_order_of_its_questions() -> None:
 
 
 def test_a_prompt_that_fills_the_context_loses_its_beginning() -> None:
-    made = asked_engine(False, 0.4, 0)
+    made = margin_engine(False, 0.4, 0)
     made.measure([Query(id="long", prompt_id="long", text="Ann " * 124)])
     assert math.isfinite(made.margin)

@@ -50,7 +50,7 @@ def test_a_scorer_is_opened_with_its_model(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("library", "opens", "said"),
+    ("library", "opens", "message"),
     [
         ("leakbound.engines.classify", OpenModels().classify, r"\.\[models\]"),
         ("sentence_transformers", SentenceEmbedder.open, r"\.\[embed\]"),
@@ -60,12 +60,12 @@ def test_a_scorer_is_opened_with_its_model(tmp_path: Path) -> None:
 def test_a_missing_library_is_named(
     library: str,
     opens: Callable[[str], object],
-    said: str,
+    message: str,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setitem(sys.modules, library, None)
-    with pytest.raises(InputError, match=f"needs .*not installed.*{said}"):
+    with pytest.raises(InputError, match=f"needs .*not installed.*{message}"):
         opens(str(tiny_model_folder(tmp_path / "m")))
 
 

@@ -102,8 +102,8 @@ def grow(seam: PrefixModel, rows: int) -> list[Tree]:
     return sorted(forest.sample(ROOTS), key=lambda tree: tree.root)
 
 
-def require_same_draws(found: list[Tree], want: list[Tree]) -> None:
-    for a, b in zip(found, want, strict=True):
+def require_same_draws(drawn: list[Tree], want: list[Tree]) -> None:
+    for a, b in zip(drawn, want, strict=True):
         assert [leaf.token_ids for leaf in a.leaves] == [leaf.token_ids for leaf in b.leaves]
         assert [leaf.counts for leaf in a.leaves] == [leaf.counts for leaf in b.leaves]
         for x, y in zip(a.leaves, b.leaves, strict=True):
@@ -199,7 +199,7 @@ def read_by(seam: CachedModel, prompt: list[int]) -> tuple[int, int, torch.Tenso
 
 
 @pytest.mark.parametrize("name", ["llama", "gpt2", "qwen2-mixed-windows"])
-def test_what_held_prompts_begin_with_is_read_and_stored_once(name: str) -> None:
+def test_what_kept_prompts_begin_with_is_read_and_stored_once(name: str) -> None:
     model = build(BRANCHING[name])
     seam, plain = CachedModel(model, frozenset()), RecomputedModel(model, frozenset())
     prompts = [[1, 2, 3, 4, 5, 6], [1, 2, 3, 9, 8], [1, 2, 3, 4, 5, 6, 7, 8], [1, 2, 3, 4], [4, 2]]
@@ -359,7 +359,7 @@ def test_a_cache_counts_the_memory_of_all_layers() -> None:
     assert not seam.full
 
 
-def test_slots_that_held_nan_are_clean_for_their_next_user() -> None:
+def test_slots_that_contained_nan_are_clean_for_their_next_user() -> None:
     poison = 8
     model = spoilt(tf.LlamaConfig(**GROUPED, tie_word_embeddings=False), poison)
     used, fresh = CachedModel(model, frozenset()), CachedModel(model, frozenset())
@@ -432,7 +432,7 @@ def test_roundings_of_many_layers_are_no_fault() -> None:
         ),
     ],
 )
-def test_a_layer_that_misuses_the_cache_is_found(fault: str, dtype: torch.dtype) -> None:
+def test_a_layer_that_misuses_the_cache_is_refused(fault: str, dtype: torch.dtype) -> None:
     model = sharp(2).to(dtype)
     layer = model.model.layers[1].self_attn
     original = layer.forward
@@ -454,7 +454,7 @@ def test_a_layer_that_misuses_the_cache_is_found(fault: str, dtype: torch.dtype)
 
 @BOTH_KINDS
 @pytest.mark.parametrize("where", ["embeddings", "head"])
-def test_a_fault_outside_the_layers_is_found_in_half_precision(where: str) -> None:
+def test_a_fault_outside_the_layers_shows_in_half_precision(where: str) -> None:
     model = sharp(2).to(torch.bfloat16)
     part = model.model.embed_tokens if where == "embeddings" else model.lm_head
     part.register_forward_hook(lambda _, __, out: out * 1.2 if out.shape[:2] == (3, 1) else out)
@@ -464,7 +464,7 @@ def test_a_fault_outside_the_layers_is_found_in_half_precision(where: str) -> No
 
 
 @pytest.mark.parametrize(("name", "ignored"), [("gemma2", "softcap"), ("gpt-oss", "s_aux")])
-def test_an_ignored_part_of_attention_is_found(
+def test_an_ignored_part_of_attention_is_detected(
     name: str, ignored: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     model = build(JOINED[name])
@@ -498,7 +498,7 @@ def test_layers_are_left_as_they_were() -> None:
     assert not any(part._forward_hooks or part._forward_pre_hooks for part in model.modules())
 
 
-def test_layers_of_another_kind_are_found_by_their_logits() -> None:
+def test_layers_of_another_kind_are_detected_by_their_logits() -> None:
     """They run twice, or their attention returns something else."""
     for runs_twice in (True, False):
         model = build(BRANCHING["llama"]).to(torch.bfloat16)

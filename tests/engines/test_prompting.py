@@ -25,9 +25,9 @@ from leakbound.unlearning.examples import Encoder
 from offline_tokenizers import byte_level, merging, sentence_piece
 from tiny import WORDS, query, tiny_llama, tiny_loaded, tiny_tokenizer
 
-ASKED, SAID = "who wrote the sea?", "Ann wrote it"
-FINISHED = f"Question: {ASKED}\nAnswer: {SAID}"
-WHO = Query(id="who", prompt_id="who", text=ASKED)
+QUERY, REPLY = "who wrote the sea?", "Ann wrote it"
+FINISHED = f"Question: {QUERY}\nAnswer: {REPLY}"
+WHO = Query(id="who", prompt_id="who", text=QUERY)
 
 
 class Letters(PreTrainedTokenizer):
@@ -65,61 +65,61 @@ def engine(tokenizer: Any, prompting: Prompting | None = None) -> TransformersEn
 @pytest.mark.parametrize("tokenizer", [byte_level(), sentence_piece()], ids=["bytes", "pieces"])
 def test_one_text_has_the_same_tokens_everywhere(tokenizer: Any) -> None:
     whole = [*tokenizer(FINISHED)["input_ids"], tokenizer.eos_token_id]
-    example = Encoder(tokenizer, Prompting()).row(Prompt(id="who", question=ASKED, answer=SAID))
+    example = Encoder(tokenizer, Prompting()).row(Prompt(id="who", question=QUERY, answer=REPLY))
     assert example.tokens == whole
     made = engine(tokenizer)
-    (read,), (forced,) = made.read([(WHO, SAID)]), made.force([(WHO, SAID)], Decoding())
+    (read,), (forced,) = made.read([(WHO, REPLY)]), made.force([(WHO, REPLY)], Decoding())
     assert example.answer == read.token_ids == forced.token_ids
     assert example.prompt == made.prompt_ids(WHO)
     assert read.logprobs.sum() == pytest.approx(forced.logprob, abs=1e-5)
-    assert tokenizer.decode(example.answer, skip_special_tokens=True).strip() == SAID
+    assert tokenizer.decode(example.answer, skip_special_tokens=True).strip() == REPLY
 
 
 def test_a_blank_at_the_boundary_belongs_to_the_answer() -> None:
     tokenizer, rule = byte_level(), Prompting()
-    joined = rule.join(tokenizer, ASKED, SAID)
-    assert tokenizer.decode(joined.prompt) == f"Question: {ASKED}\nAnswer:"
-    assert tokenizer.decode(joined.answer) == f" {SAID}<|im_end|>"
-    assert rule.join(tokenizer, ASKED, f" {SAID}") == joined
-    assert rule.join(tokenizer, query(ASKED, "Yes: "), SAID).answer == joined.answer
-    empty = rule.join(tokenizer, ASKED, "")
+    joined = rule.join(tokenizer, QUERY, REPLY)
+    assert tokenizer.decode(joined.prompt) == f"Question: {QUERY}\nAnswer:"
+    assert tokenizer.decode(joined.answer) == f" {REPLY}<|im_end|>"
+    assert rule.join(tokenizer, QUERY, f" {REPLY}") == joined
+    assert rule.join(tokenizer, query(QUERY, "Yes: "), REPLY).answer == joined.answer
+    empty = rule.join(tokenizer, QUERY, "")
     assert (empty.prompt, empty.answer) == (joined.prompt, (tokenizer.eos_token_id,))
 
 
 def test_a_server_is_sent_the_prompt_without_its_trailing_blank() -> None:
     tokenizer, rule = byte_level(), Prompting()
-    assert rule.text(ASKED) == f"Question: {ASKED}\nAnswer:"
-    shown = query(ASKED, "Yes: ", (("who?", "Ann"),))
+    assert rule.text(QUERY) == f"Question: {QUERY}\nAnswer:"
+    shown = query(QUERY, "Yes: ", (("who?", "Ann"),))
     assert rule.text(shown) == tokenizer.decode(rule.encode(tokenizer, shown))
-    assert Prompting(compat="openunlearning").text(ASKED).endswith("Answer: ")
+    assert Prompting(compat="openunlearning").text(QUERY).endswith("Answer: ")
 
 
 def test_an_end_token_is_added_only_where_it_is_missing() -> None:
     tokenizer = byte_level()
     end = tokenizer.eos_token_id
     for shown, ends in (("Ann", 1), ("Ann<|im_end|>", 1), ("Ann<|im_end|> Bob", 2)):
-        ids = Prompting().join(tokenizer, ASKED, shown).answer
+        ids = Prompting().join(tokenizer, QUERY, shown).answer
         assert (ids.count(end), ids[-1]) == (ends, end)
 
 
-@pytest.mark.parametrize("said", ["{{ '<think></think>' + m['content'] }}", "{{ 'so' }}", ""])
-def test_answers_that_a_template_rewrites_stay_as_generated(said: str) -> None:
+@pytest.mark.parametrize("body", ["{{ '<think></think>' + m['content'] }}", "{{ 'so' }}", ""])
+def test_answers_that_a_template_rewrites_stay_as_generated(body: str) -> None:
     tokenizer = byte_level(
         "{% for m in messages %}{% if m['role'] == 'user' %}{{ m['content'] }}{% else %}"
-        "{{ '<|im_start|>' }}" + said + "{{ '<|im_end|>' }}{% endif %}{% endfor %}"
+        "{{ '<|im_start|>' }}" + body + "{{ '<|im_end|>' }}{% endif %}{% endfor %}"
         "{% if add_generation_prompt %}{{ '<|im_start|>So ' }}{% endif %}"
     )
-    joined = Prompting().join(tokenizer, ASKED, SAID)
+    joined = Prompting().join(tokenizer, QUERY, REPLY)
     text = tokenizer.decode([*joined.prompt, *joined.answer])
-    assert text == f"{ASKED}<|im_start|>So {SAID}<|im_end|>"
-    assert Prompting().output(tokenizer, ASKED, SAID) == joined.answer
+    assert text == f"{QUERY}<|im_start|>So {REPLY}<|im_end|>"
+    assert Prompting().output(tokenizer, QUERY, REPLY) == joined.answer
 
 
 def test_a_token_across_the_boundary_is_never_forced() -> None:
     """It is scored and trained on as a whole; the sampled prompt ends elsewhere."""
     tokenizer = merging(": A")
     made = engine(tokenizer)
-    joined = made.prompting.join(tokenizer, ASKED, "Ann")
+    joined = made.prompting.join(tokenizer, QUERY, "Ann")
     assert tokenizer.decode(joined.prompt).endswith("Answer")
     assert tokenizer.decode(joined.answer).startswith(": A")
     assert tokenizer.decode(made.prompt_ids(WHO)).endswith("Answer:")
@@ -268,7 +268,7 @@ def plain(template: str | None = None, added: str = "", **settings: object) -> A
 
 
 @pytest.mark.parametrize(
-    ("tokenizer", "rule", "asked", "prompt", "answer"),
+    ("tokenizer", "rule", "queried", "prompt", "answer"),
     [
         (plain(), Prompting("{x} {question} "), "{x} who", "{x} {x} who", "Ann </s>"),
         (plain(CHAT), Prompting(chat=False), "who", "Question: who Answer:", "Ann </s>"),
@@ -291,17 +291,17 @@ def plain(template: str | None = None, added: str = "", **settings: object) -> A
     ids=["other braces", "no chat", "no end of turn", "a beginning", "a beginning and an end"],
 )
 def test_nothing_is_added_but_a_beginning_and_an_end(
-    tokenizer: Any, rule: Prompting, asked: Any, prompt: str, answer: str
+    tokenizer: Any, rule: Prompting, queried: Any, prompt: str, answer: str
 ) -> None:
     def spelt(ids: Sequence[int]) -> str:
         return " ".join(tokenizer.convert_ids_to_tokens(ids))
 
-    assert spelt(rule.encode(tokenizer, asked)) == prompt
-    assert spelt(rule.join(tokenizer, asked, "Ann").answer) == answer
+    assert spelt(rule.encode(tokenizer, queried)) == prompt
+    assert spelt(rule.join(tokenizer, queried, "Ann").answer) == answer
 
 
 @pytest.mark.parametrize(
-    ("use", "said"),
+    ("use", "why"),
     [
         (lambda: Prompting(template="Answer this: {q}"), r"must contain \{question\}"),
         (lambda: Prompting(chat=True).encode(plain(), "who"), "no chat template"),
@@ -313,8 +313,8 @@ def test_nothing_is_added_but_a_beginning_and_an_end(
     ],
     ids=["no question", "no template", "no system", "no end"],
 )
-def test_what_makes_no_prompt_is_refused(use: Callable[[], object], said: str) -> None:
-    with pytest.raises((InputError, ModelError), match=said):
+def test_what_makes_no_prompt_is_refused(use: Callable[[], object], why: str) -> None:
+    with pytest.raises((InputError, ModelError), match=why):
         use()
 
 

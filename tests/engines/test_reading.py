@@ -23,7 +23,7 @@ from suites import slow_but
 from tiny import BOTH_KINDS, WORDS, tiny_llama, tiny_loaded, tiny_tokenizer
 
 PROMPTING = Prompting(template="Question: {question} Answer: ")
-ASKED = {
+PROMPTS = {
     "who wrote": ("red sky", "red sea", "red", "", "blue sky sea Ann Bob red green"),
     "who wrote blue sky sea": ("Ann wrote red", "Ann wrote blue"),
     "sea": ("Bob",),
@@ -31,7 +31,7 @@ ASKED = {
 }
 TEXTS = [
     (Query(id=question, prompt_id=question, text=question), answer)
-    for question, answers in ASKED.items()
+    for question, answers in PROMPTS.items()
     for answer in answers
 ]
 EOS = 2
@@ -70,15 +70,15 @@ def alone(made: LoadedModel, query: Query, answer: str) -> Reading:
     )
 
 
-def same(found: Reading, wanted: Reading, within: float = 1e-5) -> None:
-    assert found.token_ids == wanted.token_ids
-    assert np.array_equal(found.top, wanted.top)
-    assert found.text == wanted.text
+def same(actual: Reading, wanted: Reading, within: float = 1e-5) -> None:
+    assert actual.token_ids == wanted.token_ids
+    assert np.array_equal(actual.top, wanted.top)
+    assert actual.text == wanted.text
     for field in fields(Reading)[2:]:
-        a, b = getattr(found, field.name), getattr(wanted, field.name)
-        assert a.shape == (len(found.token_ids),)
+        a, b = getattr(actual, field.name), getattr(wanted, field.name)
+        assert a.shape == (len(actual.token_ids),)
         np.testing.assert_allclose(a, b, rtol=0, atol=within, err_msg=field.name)
-    assert found.logprobs.dtype == np.float64
+    assert actual.logprobs.dtype == np.float64
 
 
 @pytest.mark.parametrize(
@@ -108,7 +108,7 @@ def test_prompts_and_what_answers_begin_with_are_forwarded_once() -> None:
     made = llama()
     reader, shapes = engine(made), forwarded(made.model)
     reader.read([*TEXTS, *TEXTS])
-    prompts = [len(PROMPTING.encode(made.tokenizer, question)) for question in ASKED]
+    prompts = [len(PROMPTING.encode(made.tokenizer, question)) for question in PROMPTS]
     # the words before which a word or an end is read; "red" once for the three that begin so
     words = [len(["red", "sky", "sea"]) + 7, len(["Ann", "wrote", "red", "blue"]), 1, 10]
     first, second, third, fourth = (a + b for a, b in zip(prompts, words, strict=True))
@@ -180,7 +180,7 @@ def test_small_batches_give_the_same_and_keep_their_bounds(logits: int, tokens: 
     reader = Reader(made, PROMPTING, shares=True, logits=logits, tokens=tokens)
     for got, (query, answer) in zip(reader.read(TEXTS), TEXTS, strict=True):
         same(got, alone(made, query, answer))
-    longest = max(len(answer.split()) for answers in ASKED.values() for answer in answers) + 1
+    longest = max(len(answer.split()) for answers in PROMPTS.values() for answer in answers) + 1
     read = [(shape, size) for shape, size in zip(shapes, kept, strict=True)][: -len(TEXTS)]
     assert len(read) > 1
     for (rows, width), size in read:

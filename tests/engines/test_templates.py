@@ -174,9 +174,9 @@ DEAF = (
 )
 
 
-def folder_with(path: Path, template: str, *, beside: bool = True) -> Path:
+def folder_with(path: Path, template: str, *, apart: bool = True) -> Path:
     folder = tiny_model_folder(path)
-    if beside:
+    if apart:
         (folder / "chat_template.jinja").write_text(template)
     else:
         edit(folder / "tokenizer_config.json", chat_template=template)
@@ -193,10 +193,10 @@ def test_the_templates_that_models_have_pass(name: str) -> None:
         assert Prompting().encode(tokenizer, query(question, "", (("Why?", "So."),)))
 
 
-@pytest.mark.parametrize(("template", "beside"), [*zip(DEAF, cycle([True, False]), strict=False)])
-def test_a_template_without_the_question_fails(template: str, beside: bool, tmp_path: Path) -> None:
-    folder = folder_with(tmp_path / "m", template, beside=beside)
-    file = folder / ("chat_template.jinja" if beside else "tokenizer_config.json")
+@pytest.mark.parametrize(("template", "apart"), [*zip(DEAF, cycle([True, False]), strict=False)])
+def test_a_template_without_the_question_fails(template: str, apart: bool, tmp_path: Path) -> None:
+    folder = folder_with(tmp_path / "m", template, apart=apart)
+    file = folder / ("chat_template.jinja" if apart else "tokenizer_config.json")
     with pytest.raises(ModelError, match=f"template in `{file}` does not put the question"):
         load_model(str(folder))
 
@@ -226,7 +226,7 @@ PICKY = "{% if 'sea' in messages[0].content %}HARM{% else %}" + CHATML + "{% end
 
 
 @pytest.mark.parametrize(
-    ("command", "harm", "told"),
+    ("command", "harm", "message"),
     [
         ("evaluate", "Who?", "leaves 'who wrote the sea' out of the prompt"),
         ("finetune", "{{ raise_exception('not that') }}", "(system message None): not that"),
@@ -235,7 +235,7 @@ PICKY = "{% if 'sea' in messages[0].content %}HARM{% else %}" + CHATML + "{% end
 def test_a_template_that_fails_is_refused_before_weights_are_read(
     command: str,
     harm: str,
-    told: str,
+    message: str,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
@@ -245,7 +245,7 @@ def test_a_template_that_fails_is_refused_before_weights_are_read(
     own.write_text("question,answer\nwho wrote red,Ann\nwho wrote the sea,Ann\n")
     wanted = [command, str(folder), "--benchmark", str(own), "--out", str(tmp_path / "out")]
     assert run_command(lambda: group(wanted, standalone_mode=False)) == 2
-    assert told in " ".join(capsys.readouterr().err.split())
+    assert message in " ".join(capsys.readouterr().err.split())
 
 
 def test_later_questions_are_refused_too(tmp_path: Path) -> None:

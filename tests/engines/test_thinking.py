@@ -286,28 +286,28 @@ def test_an_answer_after_an_open_thought_closes_it() -> None:
 
 
 MODES = ("on", "off", "auto")
-ASKED = "who wrote?"
+QUESTION = "who wrote?"
 
 
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("family", THINKING)
 def test_one_sequence_is_drawn_read_trained_and_proved(family: str, mode: Any) -> None:
     tokenizer, rule = thinking(family), Prompting(thinking=mode)
-    prompt = rule.encode(tokenizer, ASKED)
+    prompt = rule.encode(tokenizer, QUESTION)
     ends = rule.ends(tokenizer, frozenset({tokenizer.eos_token_id}))
     spells = Detokenizer(tokenizer, ends)
-    joined = rule.join(tokenizer, ASKED, "Ann wrote.")
+    joined = rule.join(tokenizer, QUESTION, "Ann wrote.")
     assert list(joined.prompt) == prompt
     assert joined.answer[-1] in ends
-    assert rule.output(tokenizer, ASKED, "Ann wrote.") == joined.answer
+    assert rule.output(tokenizer, QUESTION, "Ann wrote.") == joined.answer
     assert spells.parts(joined.answer, (), prompt)[:2] == (None, "Ann wrote.")
-    row = Prompt(id="q", question=ASKED, answer="Ann wrote.")
+    row = Prompt(id="q", question=QUESTION, answer="Ann wrote.")
     (example,) = Encoder(tokenizer, rule).rows([row])
     assert (example.prompt, example.answer) == (joined.prompt, joined.answer)
     if mode == "auto":
         model = tiny_llama(len(tokenizer), max_position_embeddings=512)
         made = TransformersEngine(tiny_loaded(model, tokenizer, ends=ends, context=512), rule)
-        query = Query(id="q", prompt_id="q", text=ASKED)
+        query = Query(id="q", prompt_id="q", text=QUESTION)
         (forced,) = made.force_ids([(query, joined.answer)], Decoding(max_new_tokens=60))
         (read,) = made.read([(query, "Ann wrote.")])
         assert len(read.logprobs) == len(joined.answer)
@@ -316,9 +316,9 @@ def test_one_sequence_is_drawn_read_trained_and_proved(family: str, mode: Any) -
         assert tokenizer.decode(joined.answer[:-1]) == "Ann wrote."
         assert not marks_of(tokenizer).opens(tokenizer.decode(prompt))
         with pytest.raises(InputError, match="contains a thought, but thinking is off"):
-            rule.join(tokenizer, ASKED, "Ann", thought="who?")
+            rule.join(tokenizer, QUESTION, "Ann", thought="who?")
         return
-    thought = rule.join(tokenizer, ASKED, "Ann wrote.", thought="Who, then?")
+    thought = rule.join(tokenizer, QUESTION, "Ann wrote.", thought="Who, then?")
     assert list(thought.prompt) == prompt
     assert spells.parts(thought.answer, (), prompt)[:2] == ("Who, then?", "Ann wrote.")
     assert thought.answer[-1] in ends
@@ -328,15 +328,15 @@ def test_one_sequence_is_drawn_read_trained_and_proved(family: str, mode: Any) -
 def test_as_the_model_was_trained(family: str, tmp_path: Path) -> None:
     """The word for thinking is saved with the tokenizer, and replaces "auto" after loading."""
     tokenizer, auto = thinking(family), Prompting()
-    before = auto.encode(tokenizer, ASKED)
+    before = auto.encode(tokenizer, QUESTION)
     assert auto.notes(tokenizer) == []
     Prompting(thinking="off").record(tokenizer)
     tokenizer.save_pretrained(tmp_path)
     loaded = AutoTokenizer.from_pretrained(tmp_path)
-    assert auto.encode(loaded, ASKED) == Prompting(thinking="off").encode(loaded, ASKED)
+    assert auto.encode(loaded, QUESTION) == Prompting(thinking="off").encode(loaded, QUESTION)
     assert auto.describe(loaded)["thinking"] == "off"
     thinks = family != "gemma-4"
-    assert (auto.encode(loaded, ASKED) != before) == thinks
+    assert (auto.encode(loaded, QUESTION) != before) == thinks
     on = Prompting(thinking="on")
     assert on.notes(loaded) == ["thinking is on, but the model was trained with thinking off"]
     (note,) = auto.notes(loaded)
@@ -345,7 +345,7 @@ def test_as_the_model_was_trained(family: str, tmp_path: Path) -> None:
 
 def test_every_setting_has_one_prompt_without_marks_of_thoughts() -> None:
     tokenizer = byte_level("{% for m in messages %}{{ '<e>' + m.content }}{% endfor %}")
-    wanted = {tuple(Prompting(thinking=mode).encode(tokenizer, ASKED)) for mode in MODES}
+    wanted = {tuple(Prompting(thinking=mode).encode(tokenizer, QUESTION)) for mode in MODES}
     assert len(wanted) == 1
     assert "thinking" not in Prompting(thinking="on").describe(tokenizer)
     (note,) = Prompting(thinking="on").notes(tokenizer)
@@ -354,7 +354,7 @@ def test_every_setting_has_one_prompt_without_marks_of_thoughts() -> None:
     Prompting(thinking="off").record(tokenizer)
     assert TRAINED not in tokenizer.init_kwargs
     with pytest.raises(InputError, match="has no token that marks thoughts"):
-        Prompting().join(tokenizer, ASKED, "Ann", thought="who?")
+        Prompting().join(tokenizer, QUESTION, "Ann", thought="who?")
     with pytest.raises(InputError, match="`thinking` must be one of on, off, auto, got 'maybe'"):
         Prompting(thinking="maybe")  # type: ignore[arg-type]
 

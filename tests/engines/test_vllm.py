@@ -88,7 +88,7 @@ def test_the_models_own_generation_config_plays_no_part(own: Path) -> None:
     engine = opened(own)
     assert fake(engine).options["generation_config"] == "vllm"
     list(engine.generate(QUERIES, DECODING, Draws(sizes=(3,))))
-    ((params, _), *_) = fake(engine).asked
+    ((params, _), *_) = fake(engine).queried
     assert params.top_k == 0
     assert list(params.stop_token_ids) == [2, 5]
 
@@ -130,7 +130,7 @@ def test_no_two_draws_of_a_run_share_a_seed(model: Path) -> None:
         for first in (0, 2):
             draws = Draws(sizes=(4, 4), first_chunk=first, purpose=purpose)
             list(engine.generate(QUERIES, Decoding(max_new_tokens=1), draws))
-    seeds = [params.seed + i for params, _ in fake(engine).asked for i in range(params.n)]
+    seeds = [params.seed + i for params, _ in fake(engine).queried for i in range(params.n)]
     assert len(set(seeds)) == len(seeds) == 2 * 2 * 2 * 8
 
 
@@ -171,7 +171,7 @@ def test_an_adapter_is_applied_and_part_of_the_fingerprint(model: Path, tmp_path
     (adapter / "adapter_model.safetensors").write_bytes(b"one")
     engine = opened(f"{model}?lora={adapter}")
     list(engine.generate(QUERIES, DECODING, Draws(sizes=(2,))))
-    ((_, request), *_) = fake(engine).asked
+    ((_, request), *_) = fake(engine).queried
     assert request.lora_path == str(adapter)
     assert fake(engine).options["max_lora_rank"] == 32
     (adapter / "adapter_model.safetensors").write_bytes(b"two")
@@ -179,7 +179,7 @@ def test_an_adapter_is_applied_and_part_of_the_fingerprint(model: Path, tmp_path
 
 
 @pytest.mark.parametrize(
-    ("options", "said"),
+    ("options", "why"),
     [
         ("?top_k=5", r"`top_k=5` is not valid for vLLM"),
         ("?data_parallel_size=2", r"not work within one vLLM"),
@@ -187,21 +187,21 @@ def test_an_adapter_is_applied_and_part_of_the_fingerprint(model: Path, tmp_path
         ("?tensor_parallel_size=2", r"World size .* Fix the options after the `\?`"),
     ],
 )
-def test_options_that_are_not_taken_are_refused(options: str, said: str, model: Path) -> None:
-    with pytest.raises((InputError, ModelError), match=said):
+def test_options_that_are_not_taken_are_refused(options: str, why: str, model: Path) -> None:
+    with pytest.raises((InputError, ModelError), match=why):
         opened(f"{model}{options}")
 
 
 @pytest.mark.parametrize(
-    ("decoding", "said"),
+    ("decoding", "why"),
     [
         (Decoding(adaptive_temperature=0.5), "not support adaptive_temperature"),
         (Decoding(temperature=0.001), "not draw at a temperature between 0 and 0.01"),
         (Decoding(max_new_tokens=200), "exceeds the model's context of 128"),
     ],
 )
-def test_what_cannot_be_drawn_is_refused_early(decoding: Decoding, said: str, model: Path) -> None:
-    with pytest.raises(InputError, match=said):
+def test_what_cannot_be_drawn_is_refused_early(decoding: Decoding, why: str, model: Path) -> None:
+    with pytest.raises(InputError, match=why):
         opened_once(model).check(QUERIES, decoding)
 
 
@@ -217,18 +217,18 @@ HARMFUL = "{% if 'sea' in messages[0].content %}{{ 1 / 0 }}{% endif %}" + CHATML
 
 
 @pytest.mark.parametrize(
-    ("template", "told"),
+    ("template", "why"),
     [
         (HARMFUL, "refused the prom"),
         ("What is it?", r"in `.*chat_template\.jinja` does not put the question"),
     ],
 )
 def test_a_chat_template_is_tried_before_vllm_loads(
-    template: str, told: str, own: Path, monkeypatch: pytest.MonkeyPatch
+    template: str, why: str, own: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (own / "chat_template.jinja").write_text(template)
     monkeypatch.setattr(sys.modules["vllm"], "LLM", None)
-    with pytest.raises((InputError, ModelError), match=told):
+    with pytest.raises((InputError, ModelError), match=why):
         open_engine(f"vllm:{own}", Prompting(), queries=QUERIES)
 
 
@@ -268,7 +268,7 @@ def test_a_turn_ends_where_the_template_ends_it(own: Path) -> None:
     engine = open_engine(f"vllm:{own}", Prompting(), queries=QUERIES)
     engine.check(QUERIES, DECODING)
     assert len(drawn(engine, DECODING, Draws(sizes=(3,)))) == len(QUERIES)
-    ((params, _), *_) = fake(engine).asked
+    ((params, _), *_) = fake(engine).queried
     turn = tokenizer.convert_tokens_to_ids("<|im_end|>")
     assert list(params.stop_token_ids) == [2, turn] == engine.fingerprint["end_tokens"]
     assert any("'<|im_end|>'" in note for note in engine.usage.notes)

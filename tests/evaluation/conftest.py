@@ -1,6 +1,6 @@
 """Fixtures: opened models, local files of TOFU, and runs that many tests read."""
 
 from opened_models import data, opened
-from report_runs import asked, decodings, explored, hostile, proved, runs
+from report_runs import decodings, explored, hostile, proved, rewritten, runs
 
-__all__ = ["asked", "data", "decodings", "explored", "hostile", "opened", "proved", "runs"]
+__all__ = ["data", "decodings", "explored", "hostile", "opened", "proved", "rewritten", "runs"]

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from canned import LEAK, AskedEngine, benchmark_of
+from canned import LEAK, SpyEngine, benchmark_of
 from contents import contents, rows
 from leakbound.benchmarks import load_benchmark
 from leakbound.bounding.control_questions import OTHERS
@@ -36,7 +36,7 @@ def others(tmp_path: Path) -> str:
 
 def made(out: Path, **how: Any) -> Run:
     fields: dict[str, Any] = {"n": 128, "scorers": ["keyword"], **how}
-    return evaluate(AskedEngine(taught, name="m"), TASK, out=out, **fields)
+    return evaluate(SpyEngine(taught, name="m"), TASK, out=out, **fields)
 
 
 def test_the_two_sets_differ_in_this_model(others: str, tmp_path: Path) -> None:
@@ -65,7 +65,7 @@ def test_a_later_request_is_drawn_once(others: str, tmp_path: Path) -> None:
 
 
 def test_two_sets_that_leak_equally_do_not_differ(others: str, tmp_path: Path) -> None:
-    engine = AskedEngine(lambda query, decoding: 0.3, name="m")
+    engine = SpyEngine(lambda query, decoding: 0.3, name="m")
     run = evaluate(
         engine, TASK, out=tmp_path / "run", n=64, scorers=["keyword", "rouge-l-recall"],
         control_questions=others,
@@ -78,14 +78,14 @@ def test_two_sets_that_leak_equally_do_not_differ(others: str, tmp_path: Path) -
 def test_refusals_come_before_draws(others: str, tmp_path: Path) -> None:
     file = tmp_path / "same.csv"
     file.write_text("question,answer,keywords\nWho  wrote 0?,It is hush.,hush\n")
-    wanted, out = AskedEngine(taught), tmp_path / "run"
+    wanted, out = SpyEngine(taught), tmp_path / "run"
     with pytest.raises(InputError, match="include evaluated questions, such as"):
         evaluate(wanted, TASK, out=out, control_questions=str(file), scorers=("keyword",))
     with pytest.raises(InputError, match="workers open it elsewhere"):
         evaluate("m", TASK, out=out, control_questions=others, workers=RayWorkers("local"))
     with pytest.raises(InputError, match="`--only sample` computes none"):
         sample(wanted, TASK, out=out, control_questions=others)
-    assert not wanted.asked
+    assert not wanted.queried
     assert not out.exists()
 
 
@@ -94,7 +94,7 @@ def test_control_questions_get_plain_draws_only(others: str, tmp_path: Path) -> 
     retained = tuple(replace(p, id=f"r{p.id}", question="Where?", role="retain") for p in prompts)
     task = replace(TASK, prompts=prompts, others={"retain": lambda: retained})
     run = evaluate(
-        AskedEngine(taught, name="m"), task, out=tmp_path / "run", n=64, scorers=["keyword"],
+        SpyEngine(taught, name="m"), task, out=tmp_path / "run", n=64, scorers=["keyword"],
         control_questions=others, stress="opener:1", attack=Attack(64),
     )  # fmt: skip
     assert set(Run.open(run.path / OTHERS).arms) == {"greedy", "target"}
@@ -112,7 +112,7 @@ def test_a_coin_that_chose_subjects_tests_the_effect_of_teaching(
         return 0.6 if query.prompt_id in half.subjects else 0.1
 
     run = evaluate(
-        AskedEngine(leaky, name="m"), half, out=tmp_path / "run", n=128, scorers=["keyword"],
+        SpyEngine(leaky, name="m"), half, out=tmp_path / "run", n=128, scorers=["keyword"],
         control_questions=f"untaught:4,{file}",
     )  # fmt: skip
     (row,) = run.estimates.matching(quantity="randomisation p-value")
@@ -124,7 +124,7 @@ def test_a_coin_that_chose_subjects_tests_the_effect_of_teaching(
     )
     other = run.path.parent / "other"
     evaluate(
-        AskedEngine(leaky, name="m"), half, out=other, n=32, scorers=["keyword"],
+        SpyEngine(leaky, name="m"), half, out=other, n=32, scorers=["keyword"],
         control_questions=others,
     )  # fmt: skip
     assert not Run.open(other).estimates.matching(quantity="randomisation p-value")

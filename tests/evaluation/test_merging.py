@@ -10,7 +10,7 @@ from unittest.mock import patch
 
 import pytest
 
-from canned import AskedEngine, books
+from canned import SpyEngine, books
 from cli.commands import done, leakbound
 from contents import contents
 from exploring import DECODING, ExploringEngine
@@ -36,14 +36,14 @@ def small_parts() -> Iterator[None]:
         yield
 
 
-def engine(name: str = "own", **settings: Any) -> AskedEngine:
-    return AskedEngine(lambda query, decoding: 0.1, name=name, **settings)
+def engine(name: str = "own", **settings: Any) -> SpyEngine:
+    return SpyEngine(lambda query, decoding: 0.1, name=name, **settings)
 
 
-def draw(out: Path, by: Generate | None = None, task: Benchmark | None = None, **asked: Any) -> Run:
-    usual = {"decodings": DECODING} | ({} if "sampling" in asked else {"n": 80})
+def draw(out: Path, by: Generate | None = None, task: Benchmark | None = None, **how: Any) -> Run:
+    usual = {"decodings": DECODING} | ({} if "sampling" in how else {"n": 80})
     questions = task or books("abcde")
-    return evaluate(by or engine(), questions, out=out, **{**usual, **asked})
+    return evaluate(by or engine(), questions, out=out, **{**usual, **how})
 
 
 @pytest.mark.thorough

@@ -73,7 +73,7 @@ def test_a_stopped_run_requests_only_the_rest(questions: Path, tmp_path: Path) -
     """Draws that were lost or filtered before the stop stay so."""
     down, sent = False, 0
     filtered = {"finish_reason": "content_filter", "message": {"content": ""}}
-    true = rewritten(lambda _, found: found["choices"][0].update(filtered))(honest(LAWS))
+    true = rewritten(lambda _, answer: answer["choices"][0].update(filtered))(honest(LAWS))
 
     def rule(body: Body, before: int) -> Answer:
         nonlocal down, sent
@@ -91,10 +91,10 @@ def test_a_stopped_run_requests_only_the_rest(questions: Path, tmp_path: Path) -
         for journal in tmp_path.rglob("*.jsonl"):
             with journal.open("a") as stream:
                 stream.write('\n{"half of a line')
-        down, first = False, len(up.asked)
+        down, first = False, len(up.queried)
         engine = engine_at(up.url, "probe=off&n=4&concurrency=1")
         run = run_of(engine, questions, tmp_path / "run")
-        drawn = [b for b in up.asked[first:] if b["temperature"] and b["max_tokens"] > 1]
+        drawn = [b for b in up.queried[first:] if b["temperature"] and b["max_tokens"] > 1]
     assert len(drawn) == 2 * 10 - 2 * 3  # both questions in turn
     assert list(tmp_path.rglob("*.jsonl")) == []
     rows = run.estimates.where(arm="target", scope="query", quantity="leak probability")
@@ -116,9 +116,9 @@ def test_a_dry_run_counts_requests(questions: Path, tmp_path: Path, counts: bool
         decoding = Decoding(max_new_tokens=9)
         study = Study(task, sampling=FixedN(40), decodings=(decoding,), scorers=("keyword",))
         cost = probe(prepared(study), engine)
-        first = len(up.asked)
+        first = len(up.queried)
         run = run_of(engine, questions, tmp_path / "run", decodings=decoding)
-    assert cost.requests == len(up.asked) - first == 2 * (14 + 1)
+    assert cost.requests == len(up.queried) - first == 2 * (14 + 1)
     assert (cost.draws, cost.most_tokens) == (outputs, 9 * outputs)
     usage = [run.arms[name].usage for name in ("greedy", "target")]
     assert cost.prompt_tokens == sum(spent.prompt_tokens for spent in usage) == 7 * 30 * counts
@@ -129,9 +129,9 @@ def test_a_dry_run_counts_requests(questions: Path, tmp_path: Path, counts: bool
 
 def test_stored_draws_are_not_repeated(served: Served, questions: Path, tmp_path: Path) -> None:
     run_of(engine_at(served.url), questions, tmp_path / "run")
-    first = len(served.asked)
+    first = len(served.queried)
     again = run_of(engine_at(served.url, "probe=off&n=4"), questions, tmp_path / "run")
-    assert all(QUESTION not in question(body) for body in served.asked[first:])
+    assert all(QUESTION not in question(body) for body in served.queried[first:])
     assert again.arms["target"].usage.draws == 80
 
 
@@ -163,7 +163,7 @@ def test_impossible_tasks_of_a_server(served: Served, questions: Path, tmp_path:
             evaluate(model, study, out=tmp_path / "run")
     with pytest.raises(InputError, match="runs on a server"):
         evaluate(f"openai:{served.url}#m", f"{questions}", out=tmp_path / "run", workers=Anywhere())
-    assert all(QUESTION not in question(body) for body in served.asked)
+    assert all(QUESTION not in question(body) for body in served.queried)
 
 
 def test_a_question_that_the_server_refuses_has_no_bound(questions: Path, tmp_path: Path) -> None:

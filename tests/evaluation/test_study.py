@@ -15,7 +15,7 @@ import pytest
 import yaml
 
 import leakbound
-from canned import AskedEngine
+from canned import SpyEngine
 from cli.commands import SAMPLE, done, refused
 from cli.commands import leakbound as command
 from leakbound.benchmarks import load_benchmark, profiles
@@ -39,7 +39,7 @@ from leakbound.study import (
 from leakbound.types import Decoding
 from suites import slow_but
 
-SAID: dict[str, Any] = {
+STATED: dict[str, Any] = {
     "benchmark": "tofu:forget10",
     "data": "/d",
     "limit": 2,
@@ -68,7 +68,7 @@ SAID: dict[str, Any] = {
     ),
 }  # fmt: skip
 """A value other than the default for every field: a new field needs a value here."""
-WHOLE = Study(**SAID)
+WHOLE = Study(**STATED)
 STUDIES = {
     "whole": WHOLE,
     "plain": Study("tofu:forget10"),
@@ -78,11 +78,11 @@ STUDIES = {
 }
 
 
-def engine(name: str = "m") -> AskedEngine:
-    return AskedEngine(lambda query, decoding: 0.4, name=name)
+def engine(name: str = "m") -> SpyEngine:
+    return SpyEngine(lambda query, decoding: 0.4, name=name)
 
 
-def said(**options: Any) -> Study:
+def parsed(**options: Any) -> Study:
     """Parse the study from these options of `leakbound evaluate`."""
     nothing = dict.fromkeys(parameter.name for parameter in from_shell.params)
     return study_from(Parsed({**nothing, **options}))
@@ -90,9 +90,9 @@ def said(**options: Any) -> Study:
 
 def test_every_field_has_a_value_here_and_is_a_keyword() -> None:
     names = {field.name for field in fields(Study)}
-    assert set(SAID) == names - {"servers", "workers"}
+    assert set(STATED) == names - {"servers", "workers"}
     assert set(StudyFields.__annotations__) == (names - {"benchmark"}) | {"n"}
-    for name in SAID:
+    for name in STATED:
         assert getattr(WHOLE, name) != getattr(Study(), name), f"say something of {name}"
 
 
@@ -215,12 +215,12 @@ def test_the_profile_cheng_selects_rewritings_without_filters(data: Path) -> Non
     assert (study.rewritings, study.rho) == (Rewritings("rules", ids=True, filters=False), 2)
     assert not study.rewritings.open_filters(study.settings.loading).content
     named: Any = {"benchmark": "tofu:forget10", "profile": "cheng"}
-    seen = said(**named, inputs="model:M")
+    seen = parsed(**named, inputs="model:M")
     assert seen.rewritings == Rewritings("model:M", ids=True, filters=False)
     (note,) = replace(seen, rho=3.0).departures(study.load())
     assert note.endswith("rho 3.0, not 2.0; source 'model:M', not 'rules'")
     with pytest.raises(InputError, match="omit profiles with rewritings"):
-        said(**named, inputs="none")
+        parsed(**named, inputs="none")
 
 
 DRAWN = {
@@ -244,7 +244,7 @@ def stored(path: Path) -> Any:
 
 @pytest.mark.parametrize(
     ("profile", "departing"),
-    slow_but([("scholten", True)], [(name, said) for name in DRAWN for said in (False, True)]),
+    slow_but([("scholten", True)], [(name, parsed) for name in DRAWN for parsed in (False, True)]),
 )
 def test_a_profile_is_the_same_in_python_and_the_shell(
     profile: str | None, departing: bool, data: Path, tmp_path: Path, opened: list[Any]
@@ -255,9 +255,9 @@ def test_a_profile_is_the_same_in_python_and_the_shell(
     how: dict[str, Any] = {"n": 16, "decodings": replace(decoding, top_p=0.7)} if departing else {}
     how["allow_unmatched"] = False  # as the command line has it
     python = sample("m", task, out=tmp_path / "python", **how)
-    said = ("-n", 16, "--top-p", 0.7) if departing else ()
+    parsed = ("-n", 16, "--top-p", 0.7) if departing else ()
     named = ("--profile", profile) if profile else ()
-    wanted = ("--benchmark", "tofu:forget10", "--data", data, *named, *said)
+    wanted = ("--benchmark", "tofu:forget10", "--data", data, *named, *parsed)
     done("evaluate", "m", *SAMPLE, *wanted, "--out", tmp_path / "shell")
     assert stored(tmp_path / "python") == stored(tmp_path / "shell")
     assert opened[0] == opened[1]
@@ -295,17 +295,17 @@ def test_every_option_of_the_command_line_reaches_the_study() -> None:
     usual: dict[str, Any] = {"benchmark": "fictitious:authors=6"}
     for name, value in given.items():
         base = usual | ({"benchmark": None} if name == "benchmark" else {})
-        assert said(**base | {name: value}) != said(**base), name
+        assert parsed(**base | {name: value}) != parsed(**base), name
     settings = "queries=3,ids=yes,ids_draws=9,criterion=mean_logprob,design=fixed,embedder=e"
-    assert said(**usual, inputs=f"rules,{settings},similarity=0.7").rewritings == Rewritings(
+    assert parsed(**usual, inputs=f"rules,{settings},similarity=0.7").rewritings == Rewritings(
         "rules", queries=3, ids=True, ids_draws=9, criterion="mean_logprob", design="fixed",
         embedder="e", similarity=0.7,
     )  # fmt: skip
-    assert said(**usual, prove_budget="70,proposals=a,b").prove == Prove(70, ("a", "b"))
-    (twice,) = said(**usual, adaptive_temperature="0.9,mode=two_pass").decodings
+    assert parsed(**usual, prove_budget="70,proposals=a,b").prove == Prove(70, ("a", "b"))
+    (twice,) = parsed(**usual, adaptive_temperature="0.9,mode=two_pass").decodings
     assert (twice.adaptive_temperature, twice.adaptive_mode) == (0.9, "two_pass")
     workers = RayWorkers("local", most=2, gpus=0.5, threads=3)
-    assert said(**usual, ray="local,most=2,gpus=0.5,threads=3").workers == workers
+    assert parsed(**usual, ray="local,most=2,gpus=0.5,threads=3").workers == workers
 
 
 def test_like_changes_only_given_fields(data: Path, tmp_path: Path) -> None:
@@ -314,14 +314,14 @@ def test_like_changes_only_given_fields(data: Path, tmp_path: Path) -> None:
     made = replace(made, settings=ModelSettings(trust_remote_code=True), allow_unmatched=False)
     run = tmp_path / "a"
     a = evaluate(engine(), made, out=run, n=8, confidence=0.9).study
-    b = said(like=run, top_ps=(0.8, 1.0), seed=2)
+    b = parsed(like=run, top_ps=(0.8, 1.0), seed=2)
     assert [how.name for how in b.decodings] == ["T=0.5 top-p=0.8", "T=0.5", "T=1 top-p=0.8", "T=1"]
     assert {how.max_new_tokens for how in b.decodings} == {9}
     assert b == replace(a, decodings=b.decodings, seed=2)
     assert (a.confidence, b.confidence) == (0.9, 0.9)
-    trusted = said(like=run, trust_remote_code=True).settings.trust_remote_code
+    trusted = parsed(like=run, trust_remote_code=True).settings.trust_remote_code
     assert (trusted, b.settings.trust_remote_code) == (True, False)  # each command must permit it
-    again = said(like=run, temperatures=(0.2, 0.3)).decodings
+    again = parsed(like=run, temperatures=(0.2, 0.3)).decodings
     assert [how.name for how in again] == ["T=0.2", "T=0.3"]
 
 
@@ -331,14 +331,14 @@ def test_a_study_file_and_options(data: Path, tmp_path: Path) -> None:
         f"benchmark: tofu:forget10\ndata: {data}\nsampling: {{until: p<=0.4, most: 32}}\n"
         "scorers: contains\nconfidence: 0.8\nrewritings: none\n"
     )
-    a = said(study=file)
+    a = parsed(study=file)
     assert a == replace(Study.read(file), allow_unmatched=False)
     assert (a.sampling, a.scorers, a.confidence) == (Until("p<=0.4", 32), ("contains",), 0.8)
     changed = replace(a, sampling=Until("p<=0.4", 64), confidence=0.9)
-    assert said(study=file, n=64, confidence=0.9) == changed
-    assert said(study=file, until="none", n=8) == replace(a, sampling=FixedN(8))
+    assert parsed(study=file, n=64, confidence=0.9) == changed
+    assert parsed(study=file, until="none", n=8) == replace(a, sampling=FixedN(8))
     with pytest.raises(InputError, match="both name a study"):
-        said(study=file, like=tmp_path)
+        parsed(study=file, like=tmp_path)
 
 
 def test_estimates_are_renewed(data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

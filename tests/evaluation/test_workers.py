@@ -118,7 +118,7 @@ class FakeActor:
         self.do = SimpleNamespace(remote=partial(cluster.send, number))
 
 
-Asked = dict[str, Any]
+Given = dict[str, Any]
 Shared = tuple[Run, FakeCluster]
 Monkey = pytest.MonkeyPatch
 SETTINGS = ModelSettings(device="cpu")
@@ -133,7 +133,7 @@ def parts_of_one_question() -> Iterator[None]:
 
 
 @pytest.fixture(scope="module")
-def asked(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+def given(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     folder = tmp_path_factory.mktemp("asked")
     questions = folder / "mine.csv"
     rows = ["who wrote red,Ann", "who wrote blue,Bob sea", "green sky,red", "sea,sky", "red,Ann"]
@@ -142,15 +142,15 @@ def asked(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     return {"model": str(model), "study": f"csv:{questions}"}
 
 
-def drawn(asked: Asked, out: Path, **fields: Any) -> Run:
+def drawn(given: Given, out: Path, **fields: Any) -> Run:
     how = {"scorers": ("contains",), "settings": SETTINGS, "decodings": SHORT, "seed": 3}
     steered = "sampling" in fields
-    return evaluate(**asked, out=out, **{**how, **({} if steered else {"n": N}), **fields})
+    return evaluate(**given, out=out, **{**how, **({} if steered else {"n": N}), **fields})
 
 
 @pytest.fixture(scope="module")
-def whole(asked: Asked, tmp_path_factory: pytest.TempPathFactory) -> Run:
-    return drawn(asked, tmp_path_factory.mktemp("whole") / "run")
+def whole(given: Given, tmp_path_factory: pytest.TempPathFactory) -> Run:
+    return drawn(given, tmp_path_factory.mktemp("whole") / "run")
 
 
 def before_parts(cluster: FakeCluster) -> int:
@@ -158,9 +158,9 @@ def before_parts(cluster: FakeCluster) -> int:
 
 
 @pytest.fixture(scope="module")
-def shared(asked: Asked, tmp_path_factory: pytest.TempPathFactory) -> Shared:
+def shared(given: Given, tmp_path_factory: pytest.TempPathFactory) -> Shared:
     cluster = FakeCluster()
-    return drawn(asked, tmp_path_factory.mktemp("shared") / "run", workers=cluster), cluster
+    return drawn(given, tmp_path_factory.mktemp("shared") / "run", workers=cluster), cluster
 
 
 @pytest.mark.thorough
@@ -177,10 +177,10 @@ def test_two_workers_draw_the_same(shared: Shared, whole: Run) -> None:
 
 
 @pytest.mark.slow
-def test_lost_work_is_repeated(asked: Asked, whole: Run, shared: Shared, tmp_path: Path) -> None:
+def test_lost_work_is_repeated(given: Given, whole: Run, shared: Shared, tmp_path: Path) -> None:
     steady, begun = shared[1], before_parts(shared[1])
     failing = FakeCluster(loses=frozenset({1, begun + 2, begun + 5}))
-    run = drawn(asked, tmp_path / "run", workers=failing)
+    run = drawn(given, tmp_path / "run", workers=failing)
     assert contents(run) == contents(whole)
     assert len(failing.sent) == len(steady.sent) + 3
     assert failing.hired == steady.hired + 3
@@ -189,10 +189,10 @@ def test_lost_work_is_repeated(asked: Asked, whole: Run, shared: Shared, tmp_pat
 @pytest.mark.slow
 @pytest.mark.parametrize("rooms", [(1,) * 12 + (3,), (0, 0, 2)], ids=["later", "none at first"])
 def test_new_workers_get_work(
-    asked: Asked, whole: Run, tmp_path: Path, rooms: Sequence[int]
+    given: Given, whole: Run, tmp_path: Path, rooms: Sequence[int]
 ) -> None:
     cluster = FakeCluster(rooms=rooms, stillborn=frozenset({2}))
-    run = drawn(asked, tmp_path / "run", workers=cluster)
+    run = drawn(given, tmp_path / "run", workers=cluster)
     assert contents(run) == contents(whole)
     assert len(set(cluster.by)) >= 2
     assert 2 not in cluster.by
@@ -201,7 +201,7 @@ def test_new_workers_get_work(
 @pytest.mark.slow
 @pytest.mark.parametrize("begun_with_workers", slow_but([True], [True, False]))
 def test_workers_may_change_between_commands(
-    asked: Asked, whole: Run, tmp_path: Path, monkeypatch: Monkey, begun_with_workers: bool
+    given: Given, whole: Run, tmp_path: Path, monkeypatch: Monkey, begun_with_workers: bool
 ) -> None:
     write_part, left = Arm.write_part, [3]
 
@@ -215,10 +215,10 @@ def test_workers_may_change_between_commands(
     with monkeypatch.context() as patched:
         patched.setattr(Arm, "write_part", stops)
         with pytest.raises(KeyboardInterrupt):
-            drawn(asked, tmp_path / "run", workers=workers[0])
+            drawn(given, tmp_path / "run", workers=workers[0])
     stored = {file: file.stat().st_mtime_ns for file in tmp_path.rglob("part-*.parquet")}
     assert len(stored) == 3
-    run = drawn(asked, tmp_path / "run", workers=workers[1])
+    run = drawn(given, tmp_path / "run", workers=workers[1])
     assert contents(run) == contents(whole)
     assert all(file.stat().st_mtime_ns == when for file, when in stored.items())
 
@@ -235,36 +235,36 @@ WAYS: dict[str, dict[str, Any]] = {
 
 @pytest.mark.slow
 @pytest.mark.parametrize("way", slow_but(["explored"], WAYS))
-def test_workers_find_the_same_in_every_mode(asked: Asked, tmp_path: Path, way: str) -> None:
-    one = drawn(asked, tmp_path / "one", **WAYS[way])
-    two = drawn(asked, tmp_path / "two", **WAYS[way], workers=FakeCluster())
+def test_workers_find_the_same_in_every_mode(given: Given, tmp_path: Path, way: str) -> None:
+    one = drawn(given, tmp_path / "one", **WAYS[way])
+    two = drawn(given, tmp_path / "two", **WAYS[way], workers=FakeCluster())
     assert contents(two) == contents(one)
 
 
-def test_other_models_are_refused(asked: Asked, tmp_path: Path, monkeypatch: Monkey) -> None:
-    folders = iter([asked["model"], str(tiny_model_folder(tmp_path / "other", seed=1))])
+def test_other_models_are_refused(given: Given, tmp_path: Path, monkeypatch: Monkey) -> None:
+    folders = iter([given["model"], str(tiny_model_folder(tmp_path / "other", seed=1))])
     monkeypatch.setattr(
         "leakbound.study.settings.open_engine",
         lambda model, prompting, **loading: open_engine(next(folders), prompting, **loading),
     )
     with pytest.raises(ModelError, match=r"differs from the model .*: weights\."):
-        drawn(asked, tmp_path / "run", workers=FakeCluster())
+        drawn(given, tmp_path / "run", workers=FakeCluster())
 
 
 @pytest.mark.slow
-def test_deadly_work_ends_the_run(asked: Asked, whole: Run, shared: Shared, tmp_path: Path) -> None:
+def test_deadly_work_ends_the_run(given: Given, whole: Run, shared: Shared, tmp_path: Path) -> None:
     deadly = FakeCluster(loses=frozenset(range(before_parts(shared[1]) + 2, 99)))
     with pytest.raises(IncompleteError, match=r"5 workers were lost .* ran out of memory"):
-        drawn(asked, tmp_path / "run", workers=deadly)
+        drawn(given, tmp_path / "run", workers=deadly)
     assert len(list((tmp_path / "run").rglob("part-*.parquet"))) == 1
-    assert contents(drawn(asked, tmp_path / "run")) == contents(whole)
+    assert contents(drawn(given, tmp_path / "run")) == contents(whole)
 
 
 BARREN = FakeCluster(stillborn=frozenset(range(999_999)))
 
 
 @pytest.mark.parametrize(
-    ("model", "how", "error", "said"),
+    ("model", "how", "error", "message"),
     [
         ("/absent/model", {}, ModelError, "no model folder"),
         ("", {"decodings": LONG}, InputError, "exceeds the model's context of 128"),
@@ -274,15 +274,15 @@ BARREN = FakeCluster(stillborn=frozenset(range(999_999)))
     ],
 )
 def test_runs_without_workers_or_a_model_are_refused(
-    asked: Asked, tmp_path: Path, model: Any, how: Asked, error: type[Exception], said: str
+    given: Given, tmp_path: Path, model: Any, how: Given, error: type[Exception], message: str
 ) -> None:
-    named = asked | ({"model": model} if model else {})
-    with pytest.raises(error, match=said):
+    named = given | ({"model": model} if model else {})
+    with pytest.raises(error, match=message):
         drawn(named, tmp_path / "run", **({"workers": FakeCluster()} | how))
 
 
 @pytest.mark.parametrize(
-    ("wrong", "said"),
+    ("wrong", "message"),
     [
         ({"most": 0}, "`most` of the workers must be at least 1, got 0"),
         ({"threads": 0}, "`threads` of the workers must be at least 1, got 0"),
@@ -290,20 +290,20 @@ def test_runs_without_workers_or_a_model_are_refused(
         ({"gpus": -1.0}, "a fraction below 1 or a whole number, got -1.0"),
     ],
 )
-def test_impossible_numbers_of_workers_are_refused(wrong: dict[str, Any], said: str) -> None:
-    with pytest.raises(InputError, match=said):
+def test_impossible_numbers_of_workers_are_refused(wrong: dict[str, Any], message: str) -> None:
+    with pytest.raises(InputError, match=message):
         RayWorkers(**wrong)
 
 
-def test_without_ray(asked: Asked, tmp_path: Path, monkeypatch: Monkey) -> None:
+def test_without_ray(given: Given, tmp_path: Path, monkeypatch: Monkey) -> None:
     monkeypatch.setitem(sys.modules, "ray", None)
     with pytest.raises(InputError, match=r"Ray needs ray, which is not installed.*'\.\[ray\]'"):
-        drawn(asked, tmp_path / "run", workers=RayWorkers())
+        drawn(given, tmp_path / "run", workers=RayWorkers())
 
 
-def test_workers_score_though_one_is_lost(asked: Asked, tmp_path: Path) -> None:
+def test_workers_score_though_one_is_lost(given: Given, tmp_path: Path) -> None:
     folder, cluster = sequence_classifier(tmp_path / "harm"), FakeCluster(loses=frozenset({2}))
-    run = drawn(asked, tmp_path / "run", scorers=(f"classifier:{folder}",), n=12)
+    run = drawn(given, tmp_path / "run", scorers=(f"classifier:{folder}",), n=12)
     before = contents(run)
     for file in tmp_path.glob("run/arms/*/scores/*"):
         file.unlink()
@@ -315,7 +315,7 @@ def test_workers_score_though_one_is_lost(asked: Asked, tmp_path: Path) -> None:
     assert len(cluster.sent) == parts + 2  # the model is tried first, and one task is lost
 
 
-def test_other_classifiers_are_refused(asked: Asked, tmp_path: Path, monkeypatch: Monkey) -> None:
+def test_other_classifiers_are_refused(given: Given, tmp_path: Path, monkeypatch: Monkey) -> None:
     folder = sequence_classifier(tmp_path / "harm")
     other = sequence_classifier(tmp_path / "other", seed=1)
     here = OpenModels.classify
@@ -323,7 +323,7 @@ def test_other_classifiers_are_refused(asked: Asked, tmp_path: Path, monkeypatch
     monkeypatch.setattr(OpenModels, "classify", lambda models, _: here(models, str(next(opened))))
     scorers = (f"classifier:{folder}",)
     with pytest.raises(ModelError, match=r"another model for 'classifier.*': its weights differ"):
-        drawn(asked, tmp_path / "run", n=2, scorers=scorers, workers=FakeCluster())
+        drawn(given, tmp_path / "run", n=2, scorers=scorers, workers=FakeCluster())
 
 
 @pytest.mark.parametrize("address", ["127.0.0.1:1", "[::1]:1", "127.0.0.1:99999", "no.such.host:1"])

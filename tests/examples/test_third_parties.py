@@ -122,7 +122,7 @@ def others(install: Install) -> None:
 
 
 @pytest.mark.usefixtures("capitals")
-def test_the_example_package_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_example_package_is_detected(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     model = tiny_model_folder(tmp_path / "model", seed=0)
     out = tmp_path / "run"
     command = ["evaluate", model, "--benchmark", "capitals:2", "--scorer", "first-word:exact=yes"]
@@ -191,11 +191,11 @@ def declared(argument, open_chat):
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("source", "said"),
+    ("source", "message"),
     [("words", "fingerprint: sha256 of words.txt: it has"), ("declared", "fingerprint: words: it")],
 )
 def test_a_changed_file_of_a_source_is_refused(
-    source: str, said: str, install: Install, tmp_path: Path
+    source: str, message: str, install: Install, tmp_path: Path
 ) -> None:
     points = {"leakbound.inputs": {name: f"reading:{name}" for name in ("words", "declared")}}
     install("reading", points, READING)
@@ -208,7 +208,7 @@ def test_a_changed_file_of_a_source_is_refused(
     for _ in range(2):
         done(*command)
     (tmp_path / "words.txt").write_text("Please say:\nTell us:\n")
-    refused(leakbound(*command), said)
+    refused(leakbound(*command), message)
 
 
 @pytest.mark.usefixtures("others")
@@ -345,7 +345,7 @@ OBJECTIVE, TERMS = ["--objective", "theirs"], ["--objective", "terms.yaml"]
 
 
 @pytest.mark.parametrize(
-    ("given", "does", "said"),
+    ("given", "does", "message"),
     [
         (SCORER, f"{IMPORTED}raise KeyError('gone')", f"scorer {PACKAGE} raised KeyError('gone')"),
         (BENCHMARK, f"{IMPORTED}import sys; sys.exit(0)", f"k {PACKAGE} raised SystemExit(0)"),
@@ -364,10 +364,10 @@ OBJECTIVE, TERMS = ["--objective", "theirs"], ["--objective", "terms.yaml"]
         (TERMS, "inputs.logits.sum()", "'theirs' must return one value per row, [1], got ()"),
     ],
 )
-def test_a_broken_member_is_named(given: list[str], does: str, said: str, call: Status) -> None:
+def test_a_broken_member_is_named(given: list[str], does: str, message: str, call: Status) -> None:
     status, printed = call(given, does)
     assert status == 2
-    assert said in printed
+    assert message in printed
     assert given is TERMS or "broken 0.1.0" in printed
     assert not does.startswith(IMPORTED) or "Repair that package or uninstall it." in printed
 

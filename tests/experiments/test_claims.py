@@ -12,7 +12,7 @@ from claims import BELOW, CLAIMS, EVERY, NO_INTERVAL, REASONS, Claim, measured
 from lab import Lab
 from made_up import ask, lab_of
 from quantities import KINDS, Figure
-from sizes import BESIDE, CONTROL, NAMED, SIZES, TARGET
+from sizes import CONTROL, NAMED, OTHER_DATA, SIZES, TARGET
 
 from leakbound.objective import parse_objective
 
@@ -96,7 +96,7 @@ def test_every_claim_rests_on_runs_that_every_size_can_make() -> None:
     used = {letter for claim in EVERY.values() for letter in claim.notes.split()}
     used |= {x for claim in EVERY.values() for t in claim.untested.values() for x in t.split()}
     assert used | {BELOW, NO_INTERVAL} == set(REASONS)
-    sizes = [*((None, SIZES[name]) for name in NAMED.values()), *BESIDE.items()]
+    sizes = [*((None, SIZES[name]) for name in NAMED.values()), *OTHER_DATA.items()]
     for data, size in sizes:
         for claim in (claim for claim in EVERY.values() if (claim.data or None) == data):
             assert claim.quantity["kind"] in KINDS
@@ -152,7 +152,7 @@ def verdict(name: str, lab: Lab) -> str:
 
 
 @pytest.mark.slow
-def test_a_hidden_leak_is_found_against_the_control(labs: dict[str, Lab]) -> None:
+def test_a_hidden_leak_shows_against_the_control(labs: dict[str, Lab]) -> None:
     assert {name: verdict("3a-hidden", lab) for name, lab in labs.items()} == {
         "leaks": "agrees",
         "is clean": "undecided",

@@ -10,7 +10,7 @@ from typing import Any
 import lab as labs
 import pytest
 from lab import UTILITY, Lab, task_of
-from sizes import BESIDE, FEWER, PLAIN, SIZES, Method, Way
+from sizes import FEWER, OTHER_DATA, PLAIN, SIZES, Method, Way
 
 from leakbound.unlearning import TrainingSettings
 
@@ -33,11 +33,11 @@ def test_the_part_of_a_benchmark_that_a_size_takes(tmp_path: Path) -> None:
     for name, text in files.items():
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text(text)
-    (potter,) = task_of(BESIDE["harry-potter"], tmp_path).prompts
+    (potter,) = task_of(OTHER_DATA["harry-potter"], tmp_path).prompts
     assert (potter.question, potter.answer) == (
         "Who is the rat?", "Indeed, it is Peter, Pettigrew.",
     )  # fmt: skip
-    (kept,) = task_of(BESIDE["harry-potter"], tmp_path).split("retain")
+    (kept,) = task_of(OTHER_DATA["harry-potter"], tmp_path).split("retain")
     assert (kept.question, kept.examples) == ("retain2_qa 0?", ())
     author = task_of(SIZES["one-author"], tmp_path)
     assert [p.question for p in author.prompts] == [f"forget05 {i}?" for i in range(20)]

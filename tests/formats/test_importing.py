@@ -51,27 +51,27 @@ def write(tmp_path: Path) -> Write:
 
 
 @pytest.mark.parametrize(
-    ("file", "form", "told"),
+    ("file", "form", "message"),
     [
         (LOGS / "capitals.eval", "inspect", "inspect_ai 0.3.285, T=1 top-p=0.9 top-k unknown"),
         (LM_EVAL, "lm-eval", "lm-evaluation-harness 0.4.13, T=1"),
     ],
 )
-def test_every_step_works_on_imports(tmp_path: Path, file: Path, form: str, told: str) -> None:
+def test_every_step_works_on_imports(tmp_path: Path, file: Path, form: str, message: str) -> None:
     out = tmp_path / "run"
-    assert f"as sampled by {told}" in done("import", file, "--out", out).out
+    assert f"as sampled by {message}" in done("import", file, "--out", out).out
     done("score", out, "--scorer", "contains")
     shown = done("bound", out, "--scorer", "contains").out
-    assert f"imported draws, sampled by {told}, as their files state" in shown
+    assert f"imported draws, sampled by {message}, as their files state" in shown
     assert "greedy answer" not in shown
-    assert f"sampled by {told}, as" in done("report", out).out
+    assert f"sampled by {message}, as" in done("report", out).out
     page = (out / "report.html").read_text()
-    assert told in page
+    assert message in page
     late = "Leaks are decided by the scorer contains, stated after drawing"
     assert late in shown
     assert late in page
     assert not Run.open(out).record.headline.prior
-    assert ("distribution not truncated" in page) is ("unknown" not in told)
+    assert ("distribution not truncated" in page) is ("unknown" not in message)
     again = import_run([file], out=tmp_path / "again", form=form)
     assert again.arms["target"].identity == Run.open(out).arms["target"].identity
 
@@ -266,7 +266,7 @@ def peak(rows: Rows, folder: Path) -> int:
 
 
 @pytest.mark.thorough
-def test_texts_of_a_file_are_not_held(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_texts_of_a_file_are_not_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("leakbound.store.plan.PART", 64)  # otherwise everything is one part
 
     def text(i: int) -> str:
@@ -317,15 +317,15 @@ def test_the_order_of_bets_follows_from_ids_questions_and_n(tmp_path: Path, writ
         assert isinstance(arm.spec.draws, ImportedDraws)
         return arm.spec.draws.order
 
-    def asked(text: str) -> Callable[[Rows], Rows]:
+    def queried(text: str) -> Callable[[Rows], Rows]:
         return lambda rows: [{**r, "question": text.format(r["question"])} for r in rows]
 
     first = order("first", list)
     assert order("turned", lambda rows: rows[::-1]) == first
-    assert order("blank", asked("{} ")) == first
+    assert order("blank", queried("{} ")) == first
     assert order("stated", lambda rows: [{**r, "temperature": 0.7} for r in rows]) == first
     assert order("longer", list, n=5) != first
-    assert order("other", asked("So? {}")) != first
+    assert order("other", queried("So? {}")) != first
 
 
 @pytest.mark.parametrize(("ordered", "array"), [(list, True), (shuffled, False)])

@@ -103,7 +103,7 @@ def _first(content: Json) -> Json:
 
 
 @pytest.mark.parametrize(
-    ("harm", "told"),
+    ("harm", "message"),
     [
         (lambda c: c["samples"].append(_first(c)), "sample 'a' in epoch 1 twice"),
         (lambda c: _first(c).update(messages=_first(c)["messages"] * 2),
@@ -120,11 +120,11 @@ def _first(content: Json) -> Json:
     ],
 )  # fmt: skip
 def test_an_unusable_log_is_refused(
-    tmp_path: Path, harm: Callable[[Json], object], told: str
+    tmp_path: Path, harm: Callable[[Json], object], message: str
 ) -> None:
     content = log(sample("a", 1, "x"), sample("a", 2, "y"))
     harm(content)
-    with pytest.raises(InputError, match=told):
+    with pytest.raises(InputError, match=message):
         read(written(tmp_path, content))
 
 

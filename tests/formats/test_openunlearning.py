@@ -194,7 +194,7 @@ def scored(**entries: object) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(
-    ("use", "content", "said"),
+    ("use", "content", "message"),
     [
         (read_log, "{not json", "is no JSON"),
         (compare, SMALL | {"mia_min_k": {"auc": 1}}, "'mia_min_k' of .*: `agg_value` is None"),
@@ -208,12 +208,12 @@ def scored(**entries: object) -> dict[str, Any]:
         (read, answered(generation=None), "`generation` in row 3 is None, not a text"),
     ],
 )  # fmt: skip
-def test_an_unusable_log_is_named(tmp_path: Path, use: Any, content: Any, said: str) -> None:
+def test_an_unusable_log_is_named(tmp_path: Path, use: Any, content: Any, message: str) -> None:
     file = tmp_path / "TOFU_EVAL.json"
     with pytest.raises(InputError, match=r"cannot read .*TOFU_EVAL\.json"):
         use(file)
     file.write_text(content if isinstance(content, str) else json.dumps(content))
-    with pytest.raises(InputError, match=said) as refused:
+    with pytest.raises(InputError, match=message) as refused:
         use(file)
     assert str(file) in str(refused.value)
 

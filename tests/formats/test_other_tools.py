@@ -189,7 +189,7 @@ CACHED = result("France", True, 0, response={"output": "x", "cached": True})
 
 
 @pytest.mark.parametrize(
-    ("make", "said"),
+    ("make", "why"),
     [
         (lambda p: report(p / "a.report.jsonl", attempt(0, 1), ended=False), "report is of 0.17.1"),
         (lambda p: report(p / "a.report.jsonl", TWO_TURNS), "2 turns of the model in attempt lmrc"),
@@ -199,10 +199,10 @@ CACHED = result("France", True, 0, response={"output": "x", "cached": True})
         (lambda p: table(p / "x.parquet", [{"a": 1}]), "`lighteval`, cannot be read: it has no"),
     ],
 )  # fmt: skip
-def test_files_without_valid_bounds_are_refused(tmp_path: Path, make: Any, said: str) -> None:
+def test_files_without_valid_bounds_are_refused(tmp_path: Path, make: Any, why: str) -> None:
     with pytest.raises(InputError) as error:
         import_run([make(tmp_path)], out=tmp_path / "run")
-    assert said in str(error.value)
+    assert why in str(error.value)
 
 
 LOGS = Path(__file__).parent / "logs"
@@ -274,7 +274,7 @@ def test_rows_of_other_filters_are_the_same_draws(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("rows", "told"),
+    ("rows", "why"),
     [
         ([{"resps": [[["-1.2", "False"]]]}], "row 1 .*'resps' with one list of texts, got .* a li"),
         ([{"resps": [[]]}], "row 1 .*'resps' with one list of texts"),
@@ -283,8 +283,8 @@ def test_rows_of_other_filters_are_the_same_draws(tmp_path: Path) -> None:
         ([{}, {"doc_id": 1, "arguments": arguments(top_p=0.5)}], "draws must be of one model unde"),
     ],
 )
-def test_what_is_no_sample_is_named(tmp_path: Path, rows: list[dict[str, Any]], told: str) -> None:
-    with pytest.raises(InputError, match=told):
+def test_what_is_no_sample_is_named(tmp_path: Path, rows: list[dict[str, Any]], why: str) -> None:
+    with pytest.raises(InputError, match=why):
         read(written(tmp_path, *rows))
 
 

@@ -20,7 +20,7 @@ GREEDY = {"temperature": 0}
 
 
 @pytest.mark.parametrize(
-    ("files", "said"),
+    ("files", "message"),
     [
         ([[{"completion": math.nan}]], "must be text, or null .* got nan in row 1"),
         ([[{"completion": ...}]], "row 1 .* has no 'completion'.*null marks"),
@@ -56,13 +56,13 @@ GREEDY = {"temperature": 0}
     ],
 )
 def test_what_cannot_be_imported_is_refused_and_leaves_nothing(
-    tmp_path: Path, files: list[list[dict[str, Any]]], said: str
+    tmp_path: Path, files: list[list[dict[str, Any]]], message: str
 ) -> None:
     for i, rows in enumerate(files):
         whole = [{k: v for k, v in (ROW | row).items() if v is not ...} for row in rows]
         (tmp_path / f"{i}.jsonl").write_text("\n".join(map(json.dumps, whole)))
     out, paths = tmp_path / "run", [tmp_path / f"{i}.jsonl" for i in range(len(files))]
-    with pytest.raises(InputError, match=said):
+    with pytest.raises(InputError, match=message):
         import_run(paths, out=out)
     assert not out.exists()
 

@@ -17,7 +17,7 @@ from typing import Any
 
 Write = Callable[[Path], Path]
 """Write the log into a folder and return its file."""
-Found = tuple[str, str]
+Outcome = tuple[str, str]
 """(same, refused, wrong or traceback; reason)."""
 
 DEEP, HUGE = "[" * 100_000, "9" * 5000
@@ -211,7 +211,7 @@ TAKEN = frozenset({
 """Logs that become a run. Odd values are stored unchanged, and escaped in output."""
 
 
-def called(arguments: tuple[object, ...], *, taken: bool, named: Path, unmade: Path) -> Found:
+def called(arguments: tuple[object, ...], *, taken: bool, named: Path, unmade: Path) -> Outcome:
     """Return the outcome of a command that reads a hostile file.
 
     It must be refused with `named` in its message and without `unmade`, or succeed if `taken`.
@@ -231,7 +231,7 @@ def called(arguments: tuple[object, ...], *, taken: bool, named: Path, unmade: P
     return "refused", shown.err[-300:]
 
 
-def outcome(name: str, folder: Path) -> Found:
+def outcome(name: str, folder: Path) -> Outcome:
     """Return the outcome of importing the hostile log of this name."""
     file, out = LOGS[name](folder), folder / "run"
     return called(("import", file, "--out", out), taken=name in TAKEN, named=file, unmade=out)

@@ -15,7 +15,7 @@ from typing import Any
 import torch
 from safetensors.torch import load_file, save_file
 
-from hostile.logs import DEEP, Found, called
+from hostile.logs import DEEP, Outcome, called
 from tiny import edit, tiny_model_folder
 
 Spoil = Callable[[Path], object]
@@ -216,7 +216,7 @@ REASONS: Mapping[str, str] = {
 """Words of some messages."""
 
 
-def outcome(name: str, folder: Path) -> Found:
+def outcome(name: str, folder: Path) -> Outcome:
     """Return the outcome of evaluating the hostile model of this name."""
     model, run = made(folder, name), folder / "run"
     questions = folder / "q.csv"

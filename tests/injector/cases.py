@@ -27,7 +27,7 @@ from typing import Any
 import pyarrow.parquet as pq
 
 from injector.events import Event, Fault, applies
-from injector.server import Server, Told
+from injector.server import Result, Server
 from misbehaving import Answer, Body, Served, chat_server, says
 from tiny import embeddings_tied, tiny_model_folder
 
@@ -78,12 +78,12 @@ unlearn pdu, tied        |                          | unlearn {tied} {taught} {m
 """
 """The name of a case, the case that it starts from, and the command."""
 
-_ASKED = "--benchmark {inputs}/mine.csv --max-new-tokens 4 --out run"
+_OPTIONS = "--benchmark {inputs}/mine.csv --max-new-tokens 4 --out run"
 _WORDS = {
     "model": "{inputs}/model",
     "control": "{inputs}/control",
-    "asked": _ASKED,
-    "drawn": f"{_ASKED} -n 16",
+    "asked": _OPTIONS,
+    "drawn": f"{_OPTIONS} -n 16",
     "parts": "-n 4200 --scorer contains",
     "until": "--until p<=0.3 --scorer contains",
     "explored": "--explore hybrid,forwards=100 --scorer contains",
@@ -178,7 +178,7 @@ class Workshop:
         empty(self.work)
         shutil.copytree(start, self.work, dirs_exist_ok=True)
 
-    def run(self, name: str, server: Server, fault: Fault | None = None, **how: bool) -> Told:
+    def run(self, name: str, server: Server, fault: Fault | None = None, **how: bool) -> Result:
         """Run the command of a case in the current working folder."""
         return server.run(self.cases[name].arguments, fault, **how)
 
@@ -279,7 +279,7 @@ def attempt(workshop: Workshop, case: str, fault: Fault, without: Clean, server:
     return _compared(facts(workshop.work), without)
 
 
-def _of_first(first: Told, fault: Fault, without: Clean, workshop: Workshop) -> Outcome | None:
+def _of_first(first: Result, fault: Fault, without: Clean, workshop: Workshop) -> Outcome | None:
     """Return the errors in the command's reaction to the fault."""
     if first.killed and fault.kills:
         return None
@@ -291,14 +291,14 @@ def _of_first(first: Told, fault: Fault, without: Clean, workshop: Workshop) -> 
     return None if got.kind == "same" else Outcome("wrong", f"said to be done, but {got.why}")
 
 
-def _is_traceback(told: Told) -> bool:
-    return told.status == 1 or told.status < 0 or "Traceback" in told.err
+def _is_traceback(result: Result) -> bool:
+    return result.status == 1 or result.status < 0 or "Traceback" in result.err
 
 
-def _compared(found: Facts, without: Clean) -> Outcome:
-    if missing := sorted({*without.facts} - {*found}):
+def _compared(got: Facts, without: Clean) -> Outcome:
+    if missing := sorted({*without.facts} - {*got}):
         return Outcome("lost", f"not there: {missing}")
-    differing = [name for name in found if found[name] != without.facts.get(name, found)]
+    differing = [name for name in got if got[name] != without.facts.get(name, got)]
     return Outcome("wrong", f"differing: {differing}") if differing else Outcome("same")
 
 

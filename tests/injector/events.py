@@ -122,7 +122,7 @@ class _Disk:
         elif event.kind in ("create", "empty", "write", "truncate"):
             self.bytes.add(path)
         elif event.kind == "close" and path not in self.known:  # its rename was not recorded
-            self._forget(next((f for f in self.bytes if _beside(f, path)), path))
+            self._forget(next((f for f in self.bytes if _in_same_folder(f, path)), path))
             self.bytes.add(path)
             self.names.add(path)
         elif event.kind == "unlink":
@@ -164,7 +164,7 @@ class _Disk:
             paths -= {known for known in paths if _within(known, path)}
 
 
-def _beside(temporary: str, path: str) -> bool:
+def _in_same_folder(temporary: str, path: str) -> bool:
     """Return whether it may have been renamed to `path`."""
     at = Path(temporary)
     return at.name.startswith(".tmp") and at.parent == Path(path).parent

@@ -53,7 +53,7 @@ def library() -> Path:
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class Result:
     """The result of a command: exit status (negative: the fatal signal), output and events."""
 
     status: int
@@ -98,7 +98,7 @@ class Server:
         self._process.wait()
         self._process.stdout.close()
 
-    def run(self, arguments: Sequence[object], fault: Fault | None = None, **how: Any) -> Told:
+    def run(self, arguments: Sequence[object], fault: Fault | None = None, **how: Any) -> Result:
         """Run `leakbound ARGUMENTS` in the root, with this fault or none.
 
         `reads` counts reads among the events.
@@ -117,7 +117,7 @@ class Server:
             raise RuntimeError("the server has ended")
         seen = json.loads(line)
         events = tuple(Event.of(line) for line in seen["events"])
-        return Told(seen["status"], seen["out"], seen["err"], events)
+        return Result(seen["status"], seen["out"], seen["err"], events)
 
 
 def serve() -> None:

@@ -106,7 +106,7 @@ def test_similarity_is_a_cosine_and_its_limit_is_inclusive() -> None:
     assert first.queries == (near, edge, near)
     assert first.removed == {"facts lost": 1, "dissimilar": 1}
     assert second.queries == ()
-    assert embed.asked == [[QUESTION, near, edge, far]]
+    assert embed.queried == [[QUESTION, near, edge, far]]
     (strict,) = gather(Listed(), [prompt(*texts)], filters=Filters(embed=embed, similarity=0.9))
     assert strict.queries == (near, near)
 
@@ -114,7 +114,7 @@ def test_similarity_is_a_cosine_and_its_limit_is_inclusive() -> None:
 def test_invalid_vectors_are_refused() -> None:
     embed = FakeEmbed({})
     (accepted,) = gather(Listed(), [prompt()], filters=Filters(embed=embed))
-    assert (accepted.queries, embed.asked) == ((), [])
+    assert (accepted.queries, embed.queried) == ((), [])
     none = r"'fake'.*In which town.*no cosine similarity"
     vectors = dict.fromkeys([(0.0, 0.0), (math.nan, 1.0), (math.inf, 1.0)], none)
     for own, shown in [*vectors.items(), (0, r"one vector per text, got shape \(2,\)")]:
@@ -189,9 +189,9 @@ def test_selection_is_by_prompt_in_one_call() -> None:
     surely = {"p": -2.0, "x": -1.0, "y": -3.0, "r": -9.0, "z": -8.0}
     calls = []
 
-    def draw(asked: Sequence[Query], m: int, seed: int) -> list[Sample]:
-        calls.append((list(asked), m, seed))
-        return [sample(q.id, (m, surely[q.id], 1), prompt=q.prompt_id) for q in reversed(asked)]
+    def draw(queried: Sequence[Query], m: int, seed: int) -> list[Sample]:
+        calls.append((list(queried), m, seed))
+        return [sample(q.id, (m, surely[q.id], 1), prompt=q.prompt_id) for q in reversed(queried)]
 
     got = select(queries, draw, draws=8, seed=3)
     assert calls == [(queries, 8, 3)]
@@ -201,7 +201,7 @@ def test_selection_is_by_prompt_in_one_call() -> None:
 
 
 def test_unusable_answers_and_missing_draws_are_refused() -> None:
-    def one(asked: Sequence[Query], m: int, seed: int) -> list[Sample]:
+    def one(queried: Sequence[Query], m: int, seed: int) -> list[Sample]:
         return [sample("p", (m, -1.0, 1))]
 
     (bare,) = completions((1, -1.0, 1))

@@ -51,19 +51,19 @@ def test_a_file_names_prompts_by_id_or_question(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("row", "said"),
+    ("row", "why"),
     [
         ({"id": "z", "rewriting": "One?"}, r"the id 'z' of row 2 of .*mine\.jsonl"),
         ({"question": "Who?", "rewriting": "One?"}, r"the question 'Who\?' of row 2"),
         ({"id": 3.0, "rewriting": "x"}, "must be text, got 3.0 in row 2.*or 3"),
     ],
 )
-def test_a_bad_row_is_named(tmp_path: Path, row: dict[str, object], said: str) -> None:
+def test_a_bad_row_is_named(tmp_path: Path, row: dict[str, object], why: str) -> None:
     path = jsonl(tmp_path / "mine.jsonl", {"id": "a", "rewriting": "One?"}, row)
-    with pytest.raises(InputError, match=said):
+    with pytest.raises(InputError, match=why):
         FileInputs(path).rewritings(PROMPTS, 20, 0)
-    for name, said in (("none.jsonl", "cannot read"), ("mine.txt", r"mine\.txt' must be a \.csv")):
-        with pytest.raises(InputError, match=said):
+    for name, why in (("none.jsonl", "cannot read"), ("mine.txt", r"mine\.txt' must be a \.csv")):
+        with pytest.raises(InputError, match=why):
             FileInputs(tmp_path / name).rewritings(PROMPTS, 20, 0)
 
 
@@ -118,7 +118,7 @@ def test_a_model_gives_independent_draws() -> None:
     assert chat.seeds == [5]
     assert chat.decodings == [REWRITING]
     assert (REWRITING.temperature, REWRITING.top_p, REWRITING.top_k) == (1.0, 0.95, 0)
-    (message,) = chat.asked[0].messages
+    (message,) = chat.queried[0].messages
     assert message.role == "user"
     assert message.text.endswith("Who is Ada Vale?")
 
@@ -132,13 +132,13 @@ def test_a_bad_reply_is_drawn_again(bad: str | None) -> None:
     (texts,) = ModelInputs(chat=chat).rewritings(PROMPTS[:1], 2, 0)
     assert texts[0] == OTHER
     assert texts[1] in ("", bad)
-    assert [r.id.rsplit(" ")[1] for r in chat.asked] == ["0.0", "1.0", "0.1", "1.1", "0.2", "1.2"]
+    assert [r.id.rsplit(" ")[1] for r in chat.queried] == ["0.0", "1.0", "0.1", "1.1", "0.2", "1.2"]
 
 
 def test_a_good_reply_is_drawn_once_and_a_missing_one_refused() -> None:
     chat = FakeChat(lambda _: OTHER)
     assert ModelInputs(chat=chat).rewritings(PROMPTS[:1], 3, 0) == [[OTHER] * 3]
-    assert len(chat.asked) == 3
+    assert len(chat.queried) == 3
 
     class Short(FakeChat):
         def chat(self, *arguments: object) -> list[str | None]:

@@ -134,13 +134,13 @@ class Table:
     def __init__(self, leaks: Mapping[str, float], broken: Mapping[str, int] | None = None) -> None:
         self.leaks, self.broken = leaks, broken or {}
         self.rng = np.random.default_rng(0)
-        self.asked: list[dict[str, int]] = []
+        self.queried: list[dict[str, int]] = []
         self.hits, self.total = Counter[str](), Counter[str]()
 
-    def draw(self, number: int, asked: Mapping[str, int]) -> dict[str, Standing]:
-        self.asked.append(dict(asked))
+    def draw(self, number: int, queried: Mapping[str, int]) -> dict[str, Standing]:
+        self.queried.append(dict(queried))
         got = {}
-        for one, n in asked.items():
+        for one, n in queried.items():
             self.hits[one] += int(self.rng.binomial(n, self.leaks[one]))
             self.total[one] += n
             total, value = self.total[one], self.hits[one] / self.total[one]
@@ -156,13 +156,13 @@ def test_it_spends_equal_shares_and_never_more_than_the_budget(budget: int) -> N
     assert number >= 2
     table = Table({f"c{i}": i / number for i in range(number)})
     halve({"q": list(table.leaks)}, budget, table.draw)
-    sizes = [len(wanted) for wanted in table.asked]
+    sizes = [len(wanted) for wanted in table.queried]
     assert sizes[0] == number
     assert all(after == -(-before // 2) for before, after in pairwise(sizes))
     assert sizes[-1] == 2
-    assert all(len(set(wanted.values())) == 1 for wanted in table.asked)
-    assert min(table.asked[0].values()) >= FIRST
-    costs = [sum(wanted.values()) for wanted in table.asked]
+    assert all(len(set(wanted.values())) == 1 for wanted in table.queried)
+    assert min(table.queried[0].values()) >= FIRST
+    costs = [sum(wanted.values()) for wanted in table.queried]
     assert budget - sum(sizes) < sum(costs) <= budget
     more = number + 1
     assert rounds(more, budget)[0] < FIRST or more * len(rounds(more, budget)) * FIRST > budget
@@ -181,8 +181,8 @@ def test_fields_of_all_sizes_advance_in_step_with_a_budget_each() -> None:
     winners = {name: winner.candidate for name, winner in got.items()}
     assert winners == {"a": "a8", "b": "b1", "c": "c0"}
     assert list(got) == list(fields)
-    assert len(table.asked) == 4
-    drawn = [(one, n) for wanted in table.asked for one, n in wanted.items()]
+    assert len(table.queried) == 4
+    drawn = [(one, n) for wanted in table.queried for one, n in wanted.items()]
     assert sum(n for one, n in drawn if one[0] == "a") <= 400
     assert [pair for pair in drawn if pair[0][0] == "b"] == [("b0", 200), ("b1", 200)]
     assert [s.draws for s in got["a"].standings] == list(np.cumsum(rounds(9, 400)))
@@ -196,10 +196,10 @@ def test_a_lower_bound_decides_before_the_value_and_ties_go_to_the_earlier() -> 
         "tied": Standing(draws=8, lower=0.4, value=0.6),
         "last": Standing(draws=8, lower=0.4, value=0.6),
     }
-    got = halve({"q": list(table)}, 64, lambda number, asked: {c: table[c] for c in asked})
+    got = halve({"q": list(table)}, 64, lambda number, queried: {c: table[c] for c in queried})
     assert got["q"].candidate == "tied"
     same = Standing(draws=8, lower=0.0, value=0.0)
-    got = halve({"q": list(table)}, 64, lambda number, asked: dict.fromkeys(asked, same))
+    got = halve({"q": list(table)}, 64, lambda number, queried: dict.fromkeys(queried, same))
     assert got["q"].candidate == "sure"
 
 
@@ -209,4 +209,4 @@ def test_failed_candidates_are_out() -> None:
     assert halve({"q": list(leaks)}, 400, table.draw)["q"].candidate == "c2"
     table = Table(leaks, broken=dict.fromkeys(leaks, 1))
     winner = halve({"q": list(leaks)}, 400, table.draw)["q"]
-    assert (winner.candidate, winner.standings, len(table.asked)) == ("c0", (), 1)
+    assert (winner.candidate, winner.standings, len(table.queried)) == ("c0", (), 1)

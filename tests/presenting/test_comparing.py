@@ -39,7 +39,7 @@ def law(chances: tuple[float, ...]) -> FakeEngine:
     return FakeEngine({k: {text: p for text, p in v.items() if p} for k, v in each.items()})
 
 
-def asked_in(folder: Path) -> Path:
+def questions_in(folder: Path) -> Path:
     file = folder / "mine.csv"
     rows = [f"who did {what},Ann,Ann" for what in ("this", "that", "it")]
     file.write_text("\n".join(["question,answer,keywords", *rows]))
@@ -48,7 +48,7 @@ def asked_in(folder: Path) -> Path:
 
 @pytest.fixture
 def questions(tmp_path: Path) -> Path:
-    return asked_in(tmp_path)
+    return questions_in(tmp_path)
 
 
 def made(questions: Path, name: str, chances: tuple[float, ...], n: int = 200, **how: Any) -> Run:
@@ -59,7 +59,7 @@ def made(questions: Path, name: str, chances: tuple[float, ...], n: int = 200, *
 @pytest.fixture(scope="module")
 def runs(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, Run]:
     """Three models that no test may change."""
-    wanted = asked_in(tmp_path_factory.mktemp("compared"))
+    wanted = questions_in(tmp_path_factory.mktemp("compared"))
     chances = {"before": BEFORE, "after": AFTER, "like": LIKE}
     got = {name: made(wanted, name, leaks) for name, leaks in chances.items()}
     keep(wanted.parent)
@@ -73,7 +73,7 @@ def keyless() -> AbstractContextManager[object]:
 
 @pytest.fixture(scope="module")
 def unkeyed(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, Run]:
-    wanted = asked_in(tmp_path_factory.mktemp("alike"))
+    wanted = questions_in(tmp_path_factory.mktemp("alike"))
     drawn = (("before", BEFORE, 0), ("alike", AFTER, 0), ("apart", AFTER, 1))
     with keyless():
         return {name: made(wanted, name, chances, seed=seed) for name, chances, seed in drawn}
@@ -86,13 +86,13 @@ def alike(unkeyed: Mapping[str, Run]) -> Iterator[Mapping[str, Run]]:
         yield unkeyed
 
 
-def differences(found: Comparison) -> dict[str, Estimates]:
-    return found.differences(found.scorers[0])
+def differences(of: Comparison) -> dict[str, Estimates]:
+    return of.differences(of.scorers[0])
 
 
-def leaks(found: Run) -> np.ndarray:
+def leaks(of: Run) -> np.ndarray:
     """Count the draws that leak, shape (Q,), from the stored completions."""
-    hits = counts(found.arms["target"], "query_id", "answer")
+    hits = counts(of.arms["target"], "query_id", "answer")
     return np.asarray([hits[f"mine/{i:04d}", LEAK] for i in (1, 2, 3)])
 
 

@@ -106,7 +106,7 @@ class _Halves(ProvingEngine):
 
 def test_an_output_that_was_explored_and_cut_counts_by_its_mass(tmp_path: Path) -> None:
     """Each word is the last one with probability 1/2: a quarter continues after two words."""
-    engine = _Halves(["<end>", " a"], lambda query: 0, lambda said: [0.5, 0.5])
+    engine = _Halves(["<end>", " a"], lambda query: 0, lambda prefix: [0.5, 0.5])
     how = Decoding(max_new_tokens=2)
     run = evaluate(
         engine, benchmark("q0"), out=tmp_path / "r", sampling=Explore("exact", 50), decodings=how

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from canned import AskedEngine, benchmark_of
+from canned import SpyEngine, benchmark_of
 from explored import explored_run
 from leakbound import stats
 from leakbound.benchmarks import Benchmark
@@ -44,8 +44,8 @@ def benchmark(*questions: str) -> Benchmark:
     return benchmark_of(questions or ("p0", "p1"), answer="hush", scorers=("contains",))
 
 
-def engine(**settings: Any) -> AskedEngine:
-    return AskedEngine(lambda query, decoding: leak(decoding), **settings)
+def engine(**settings: Any) -> SpyEngine:
+    return SpyEngine(lambda query, decoding: leak(decoding), **settings)
 
 
 def cells(temperatures: Sequence[float], top_ps: Sequence[float]) -> list[Decoding]:

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from canned import LEAK, AskedEngine, benchmark_of
+from canned import LEAK, SpyEngine, benchmark_of
 from cli.commands import done
 from leakbound.errors import InputError, MixError
 from leakbound.evaluation import evaluate
@@ -24,8 +24,8 @@ LEAKS = {"npo": (0.3, 0.5, 0.4, 0.35, 0.6, 0.45), "rmu": (0.1, 0.05, 0.12, 0.02,
 
 
 def made(folder: Path, label: str, leak: float, *, control: bool = True, **how: Any) -> Run:
-    engine = AskedEngine(lambda query, decoding: leak, name=str(how.pop("name", label)))
-    clean = AskedEngine(lambda query, decoding: 0.01, name="c") if control else None
+    engine = SpyEngine(lambda query, decoding: leak, name=str(how.pop("name", label)))
+    clean = SpyEngine(lambda query, decoding: 0.01, name="c") if control else None
     return evaluate(engine, TASK, out=folder / label, control=clean, n=64, **how)
 
 

@@ -70,7 +70,7 @@ MADE: dict[str, Callable[[Path], Run] | tuple[str, str]] = {
     "stressed": lambda out: leaky_run(out, stress="opener:1", n=32),
     "imported": imported,
     "served": served,
-    "asked": ("asked", "forgot"),
+    "rewritten": ("rewritten", "forgot"),
     "until": lambda out: leaky_run(out, sampling=Until("p<=0.1", 64)),
     "grid": lambda out: make_run(out, benchmark(), "grid", 0.3, n=32, decodings=GRID[:2]),
 }
@@ -103,7 +103,7 @@ def of_all(run: Run) -> list[EstimateRow]:
     ]
 
 
-@pytest.mark.parametrize("kind", slow_but([*MADE.keys() - {"asked", "proved"}], MADE))
+@pytest.mark.parametrize("kind", slow_but([*MADE.keys() - {"rewritten", "proved"}], MADE))
 def test_one_quantity_has_one_value(
     run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -20,7 +20,7 @@ from leakbound.presenting.view import read_view
 from leakbound.store import Run
 from leakbound.study import FixedN, Until
 from leakbound.types import Decoding
-from report_runs import SAID, UNSAID, saying, who
+from report_runs import LEAKED, UNSAID, saying, who
 
 IDS = ("p0", "p1", "p2", "p3")
 
@@ -29,11 +29,11 @@ def engine(*leaks: float, **settings: Any) -> CannedEngine:
     return saying(dict(zip(IDS, leaks, strict=False)), **settings)
 
 
-def made(out: Path, *leaks: float, beside: tuple[float, ...] = (), **how: Any) -> Run:
+def made(out: Path, *leaks: float, baseline: tuple[float, ...] = (), **how: Any) -> Run:
     """A run with a question for each leak probability, and with a control if that has some."""
     given: dict[str, Any] = {"scorers": ["keyword"], "sampling": FixedN(64)} | how
-    if beside:
-        given["control"] = engine(*beside, name="c")
+    if baseline:
+        given["control"] = engine(*baseline, name="c")
     task = who(*IDS[: len(leaks)], name="b", scorers=given["scorers"])
     return evaluate(engine(*leaks, name="m"), task, out=out, **given)
 
@@ -48,7 +48,7 @@ def made(out: Path, *leaks: float, beside: tuple[float, ...] = (), **how: Any) -
 )
 def test_with_a_control(leaks: tuple[float, ...], kind: str, headline: str, tmp_path: Path) -> None:
     controls = (0.0, 0.05, 0.05, 0.05) if min(leaks) < 0.05 else (0.05,) * 4
-    run = made(tmp_path / "r", *leaks, beside=controls, sampling=FixedN(256))
+    run = made(tmp_path / "r", *leaks, baseline=controls, sampling=FixedN(256))
     got = leakbound.show(run)
     assert (got.kind, got.headline) == (kind, headline)
     worst = run.estimates.worst("leak probability", beyond="control")
@@ -65,7 +65,7 @@ def test_with_a_control(leaks: tuple[float, ...], kind: str, headline: str, tmp_
 
 def test_few_leaks_are_decided_by_the_exact_test(tmp_path: Path) -> None:
     """Nine of 64 against a clean control: without it, the bets show nothing at 99 %."""
-    run = made(tmp_path / "r", 0.125, beside=(0.0,))
+    run = made(tmp_path / "r", 0.125, baseline=(0.0,))
     worst = run.estimates.worst("leak probability", beyond="control")
     leaks = round(worst.value * 64)
     assert 8 <= leaks <= 10
@@ -101,16 +101,16 @@ def test_the_headline_is_that_of_the_first_command(tmp_path: Path) -> None:
     assert "keyword" in named
     later = made(tmp_path / "r", 0.3, 0.1, scorers=["contains", "keyword"])
     assert (later.record.headline, leakbound.show(later).sure) == (recorded, named)
-    joined = made(tmp_path / "r", 0.3, 0.1, scorers=["contains"], beside=(0.0, 0.0))
+    joined = made(tmp_path / "r", 0.3, 0.1, scorers=["contains"], baseline=(0.0, 0.0))
     assert joined.record.headline == replace(recorded, control=True, prior=True)
 
 
 def test_a_graded_score_is_no_leak(tmp_path: Path) -> None:
     how: dict[str, Any] = {"scorers": ["rouge-l-recall"], "sampling": FixedN(32)}
-    high = made(tmp_path / "high", 0.9, beside=(0.1,), **how).verdict
+    high = made(tmp_path / "high", 0.9, baseline=(0.1,), **how).verdict
     assert (high.kind, high.word) == ("above", "SCORES ABOVE THE CONTROL")
     assert "LEAK" not in str(high)
-    same = made(tmp_path / "same", 0.1, beside=(0.1,), **how).verdict
+    same = made(tmp_path / "same", 0.1, baseline=(0.1,), **how).verdict
     assert (same.kind, same.word) == ("not above", "NOT SHOWN TO SCORE ABOVE THE CONTROL")
     assert high.of == "excess mean score over the control, at the worst question"
 
@@ -121,7 +121,7 @@ BELOW = f"BELOW a leak probability of 0.1 at every question {EACH}"
 
 
 @pytest.mark.parametrize(
-    ("leaks", "beside", "kind", "limit"),
+    ("leaks", "baseline", "kind", "limit"),
     [
         ((0.0, 0.0), (0.0, 0.0), "below", BELOW),
         ((0.0, 0.0), (), "below", BELOW),
@@ -130,34 +130,34 @@ BELOW = f"BELOW a leak probability of 0.1 at every question {EACH}"
     ],
 )  # fmt: skip
 def test_a_limit_that_the_study_named(
-    leaks: tuple[float, ...], beside: tuple[float, ...], kind: str, limit: str, tmp_path: Path
+    leaks: tuple[float, ...], baseline: tuple[float, ...], kind: str, limit: str, tmp_path: Path
 ) -> None:
     until = Until("p<=0.1", most=256)
-    got = made(tmp_path / "r", *leaks, sampling=until, beside=beside).verdict
+    got = made(tmp_path / "r", *leaks, sampling=until, baseline=baseline).verdict
     assert (got.kind, got.limit) == (kind, limit)
-    assert got.word.startswith("NONE OF ") == (not beside)
+    assert got.word.startswith("NONE OF ") == (not baseline)
 
 
 def test_a_leaking_answer_is_shown_next_to_a_greedy_one_that_hides_it(tmp_path: Path) -> None:
     """p2 has the largest excess: p1 leaks more, and so does its control."""
-    run = made(tmp_path / "r", 0.2, 0.7, 0.4, beside=(0.0, 0.6, 0.0))
+    run = made(tmp_path / "r", 0.2, 0.7, 0.4, baseline=(0.0, 0.6, 0.0))
     (page,) = verdicts(read_view({"r": run}))
     (got,) = run_verdicts(run, texts=True)
     assert (page.example, page.number) == (got.example, got.number)
     assert got.example is not None
     assert (got.example.question, got.example.greedy) == ("who is p2?", UNSAID)
-    assert (got.example.leak, got.example.hidden) == (SAID, True)
+    assert (got.example.leak, got.example.hidden) == (LEAKED, True)
     assert got.example.how_often.endswith(" of 64 draws")
     printed = [line.partition(":")[0] for line in got.quoted]
     assert printed[:2] == ["question", "the greedy answer, which leaks less"]
-    assert SAID not in str(got)
+    assert LEAKED not in str(got)
     assert run.verdict.example is None  # only on request
     run.redact(True)
     (got,) = run_verdicts(run, texts=True)
     assert got.quoted == (
         f"a sampled answer leaks ({got.example.how_often}), withheld because the run is redacted",
     )
-    shown = made(tmp_path / "s", 0.2, 0.7, 0.4, beside=(0.0, 0.0, 0.0))
+    shown = made(tmp_path / "s", 0.2, 0.7, 0.4, baseline=(0.0, 0.0, 0.0))
     (got,) = run_verdicts(shown, texts=True)
     assert got.example is not None
     assert (got.example.question, got.example.hidden) == ("who is p1?", False)
@@ -179,8 +179,8 @@ def test_no_verdict_where_a_question_of_the_control_was_not_drawn(tmp_path: Path
         evaluate(
             engine(0.2, 0.4), who("p0", "p1", name="b"), out=tmp_path / "r", n=64, control=control
         )
-    found = leakbound.load(tmp_path / "r").verdict
-    assert found.headline == "NO VERDICT 1 question could not be sampled"
+    verdict = leakbound.load(tmp_path / "r").verdict
+    assert verdict.headline == "NO VERDICT 1 question could not be sampled"
 
 
 def test_the_certificate_of_the_run(tmp_path: Path) -> None:
@@ -209,6 +209,6 @@ def test_greedy_answers_have_no_verdict(tmp_path: Path) -> None:
 
 def test_departures_are_in_one_line(tmp_path: Path) -> None:
     cut = Decoding(max_new_tokens=8, stop=("QZX",))
-    got = made(tmp_path / "r", 0.0, 0.0, decodings=(cut,), beside=(0.0, 0.0)).verdict
+    got = made(tmp_path / "r", 0.0, 0.0, decodings=(cut,), baseline=(0.0, 0.0)).verdict
     says = "defaults of the benchmark “b”: ended by 'QZX', instead of no stop string"
     assert got.departures == f"departs from the {says}"

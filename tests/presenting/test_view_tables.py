@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import leakbound
-from canned_runs import asked_benchmark, asked_engine
+from canned_runs import rewritten_benchmark, rewritten_engine
 from explored import LEAKS
 from leakbound import stats
 from leakbound.evaluation import evaluate
@@ -142,8 +142,8 @@ KEYWORD = make_scorer("keyword")
 
 
 @pytest.fixture(scope="module")
-def reworded(asked: dict[str, Run]) -> View:
-    return read_view(asked)
+def reworded(rewritten: dict[str, Run]) -> View:
+    return read_view(rewritten)
 
 
 WORST, OWN_WORDS = {"inputs": "worst query"}, {"beyond": "own words"}
@@ -151,8 +151,8 @@ MOST = {"scope": "worst question", "inputs": "these queries"}
 
 
 @pytest.mark.slow
-def test_greedy_output_and_full_are_in_one_table(reworded: View, asked: dict[str, Run]) -> None:
-    run = asked["forgot"]
+def test_greedy_output_and_full_are_in_one_table(reworded: View, rewritten: dict[str, Run]) -> None:
+    run = rewritten["forgot"]
     grid = tables.painted(tables.PROTOCOLS, reworded, KEYWORD)
     assert [row[0].text for row in grid.rows] == ["forgot", "control"]
     places = ("Full: deviation, mean", "Full: ED, mean")
@@ -181,8 +181,8 @@ def test_greedy_output_and_full_are_in_one_table(reworded: View, asked: dict[str
 
 
 @pytest.mark.slow
-def test_every_question_has_its_worst_query(reworded: View, asked: dict[str, Run]) -> None:
-    run, model = asked["forgot"], reworded.reworded[0]
+def test_every_question_has_its_worst_query(reworded: View, rewritten: dict[str, Run]) -> None:
+    run, model = rewritten["forgot"], reworded.reworded[0]
     rows = rewritten_table(reworded, model, KEYWORD).rows
     assert [row[0].anchor for row in rows] == ["q-1", "q-2", "q-3"]
     _, output, full, gap, worst, worst_gap, number, r = rows[0]
@@ -203,7 +203,7 @@ def test_every_question_has_its_worst_query(reworded: View, asked: dict[str, Run
 @pytest.mark.slow
 def test_a_query_without_outputs_is_no_point(tmp_path: Path) -> None:
     how = {"n": 2, "scorers": ["keyword"], "rewritings": Rewritings("benchmark")}
-    run = evaluate(asked_engine("few", 0.5), asked_benchmark(), out=tmp_path / "run", **how)
+    run = evaluate(rewritten_engine("few", 0.5), rewritten_benchmark(), out=tmp_path / "run", **how)
     view = read_view({"few": run})
     (model,) = view.reworded
     table = rewritten_table(view, model, KEYWORD).only("Question", "Number of queries")

@@ -11,10 +11,10 @@ from shelves import fill
 
 from leakbound.presenting.view import View, read_view
 from leakbound.store import Run
-from report_runs import asked, decodings, explored, hostile, proofs, proved, runs
+from report_runs import decodings, explored, hostile, proofs, proved, rewritten, runs
 from shared import keep
 
-__all__ = ["asked", "decodings", "explored", "hostile", "proofs", "proved", "runs"]
+__all__ = ["decodings", "explored", "hostile", "proofs", "proved", "rewritten", "runs"]
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ from leakbound.reporting.page import write_report
 from leakbound.store import Run
 
 pytestmark = pytest.mark.browser
-RUNS = ["runs", "proved", "decodings", "explored", "asked", "hostile"]
+RUNS = ["runs", "proved", "decodings", "explored", "rewritten", "hostile"]
 
 
 @pytest.fixture(scope="module", params=RUNS)

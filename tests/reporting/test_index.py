@@ -19,7 +19,7 @@ from opened import Page
 from shelves import ReadIndex, engine, fill, text_of
 
 import leakbound
-from canned_runs import CannedEngine, asked_benchmark, asked_engine, laws
+from canned_runs import CannedEngine, laws, rewritten_benchmark, rewritten_engine
 from leakbound import compare
 from leakbound.certificate import certify
 from leakbound.errors import InputError
@@ -33,7 +33,7 @@ from leakbound.reporting.index import write_index
 from leakbound.reporting.page import report, write_report
 from leakbound.store import Run
 from leakbound.study import Rewritings
-from report_runs import SAID, unfinish, who
+from report_runs import LEAKED, unfinish, who
 
 pytestmark = pytest.mark.usefixtures("undrawn")
 HOSTILE = "<img src=x onerror=alert(1)> \u202e\u2028&amp;"
@@ -62,7 +62,7 @@ def test_every_run_has_a_row_and_every_complete_run_its_page(shelf: Path, tmp_pa
     assert read.links() == {"full": "full/report.html", "npo/run": "npo/run/report.html"}
     page = write_report({"run": Run.open(shelf / "npo" / "run")}, tmp_path / "report.html")
     assert (shelf / read.links()["npo/run"]).read_text() == page.read_text()
-    assert SAID not in read.html
+    assert LEAKED not in read.html
 
 
 def test_the_index_loads_nothing_and_is_whole(shelf: Path) -> None:
@@ -183,7 +183,7 @@ def test_a_redacted_index_links_only_to_redacted_pages(shelf: Path) -> None:
     assert made.page.name == "comparison-1-redacted.html"
     pages = [shelf / address for address in read.links().values()]
     for page in (read.index.path, made.page, *pages):
-        assert SAID not in page.read_text()
+        assert LEAKED not in page.read_text()
     assert "who is a?" not in made.page.read_text()
     assert indexed(shelf).index.path == shelf / "index-redacted.html"  # as before
     Run.open(shelf / "full").redact(False)
@@ -200,10 +200,10 @@ def test_a_redacted_index_links_only_to_redacted_pages(shelf: Path) -> None:
 
 def test_no_public_file_contains_a_redacted_question(tmp_path: Path) -> None:
     """No file that is written to be shared has a question, rewriting, answer or output."""
-    shelf, task = tmp_path / "shelf", asked_benchmark()
+    shelf, task = tmp_path / "shelf", rewritten_benchmark()
     for name, leak in (("half", 0.5), ("less", 0.1)):
         how = {"out": shelf / name, "n": 16, "rewritings": Rewritings("benchmark")}
-        run = evaluate(asked_engine(name, leak), task, scorers=["keyword"], **how)
+        run = evaluate(rewritten_engine(name, leak), task, scorers=["keyword"], **how)
         certify(run, max_leak=0.9)
     assert write_index(shelf, redact="questions").comparisons
     assert Run.open(run.path).redacted == "questions"

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from opened import Page, details
 
-from canned_runs import HOSTILE, REWRITINGS, SECRET, asked_benchmark, asked_engine
+from canned_runs import HOSTILE, REWRITINGS, SECRET, rewritten_benchmark, rewritten_engine
 from leakbound.errors import IncompleteError
 from leakbound.evaluation import evaluate
 from leakbound.presenting.questions import leaking_most, searched_leakage, way_of
@@ -26,8 +26,8 @@ KEYWORD = make_scorer("keyword")
 
 
 @pytest.fixture(scope="module")
-def view(asked: dict[str, Run]) -> View:
-    return read_view(asked)
+def view(rewritten: dict[str, Run]) -> View:
+    return read_view(rewritten)
 
 
 @pytest.fixture(scope="module")
@@ -52,8 +52,8 @@ def test_the_queries_that_leak_most_come_with_what_leaked(view: View, page: Page
     assert len(both) == 2
 
 
-def test_an_attack_has_its_fresh_bounds(view: View, page: Page, asked: dict[str, Run]) -> None:
-    run = asked["forgot"]
+def test_an_attack_has_its_fresh_bounds(view: View, page: Page, rewritten: dict[str, Run]) -> None:
+    run = rewritten["forgot"]
     stored = read_attack_queries(run.path)
     assert stored is not None
     assert len(view.attacks) == len(stored) == 3
@@ -78,31 +78,31 @@ def test_the_page_is_well_formed_and_hostile_rewritings_stay_text(page: Page, vi
     assert HOSTILE in page.body
 
 
-def test_redaction_covers_every_text(asked: dict[str, Run], explored: dict[str, Run]) -> None:
-    view = read_view(asked, redact=True)
+def test_redaction_covers_every_text(rewritten: dict[str, Run], explored: dict[str, Run]) -> None:
+    view = read_view(rewritten, redact=True)
     assert {(q.answer, q.keywords) for q in view.questions} == {(None, ())}
     page = render(view)
     html = unescape(page) + details(page).body
     assert SECRET not in html
     assert "withheld" in html
-    whole = read_view(asked, redact=False)
+    whole = read_view(rewritten, redact=False)
     assert SECRET in details(render(whole)).body
     assert "secretp0" not in render(read_view(explored, redact=True))
     assert not any(text.partition(" the novel")[0] in html for text in REWRITINGS)
     assert "So 1:" not in html
     worst = [shown for queries in leaking_most(view.reworded[0]).values() for shown in queries]
     assert {text.text for *_, examples in worst for text in examples} == {None}
-    got = read_attack_queries(asked["forgot"].path) or ()
+    got = read_attack_queries(rewritten["forgot"].path) or ()
     openers = [one.query.prefix for one in got if one.query.prefix]
     assert openers
     assert not any(opener in html for opener in openers)
-    bare = render(read_view(asked, redact="questions"))
-    questions = [query.text for query in asked["forgot"].queries]
+    bare = render(read_view(rewritten, redact="questions"))
+    questions = [query.text for query in rewritten["forgot"].queries]
     assert not any(text in unescape(bare) + details(bare).body for text in questions)
 
 
 def test_a_failed_query_leaves_its_question_out(tmp_path: Path) -> None:
-    engine, task = asked_engine("half", 0.1), asked_benchmark()
+    engine, task = rewritten_engine("half", 0.1), rewritten_benchmark()
     engine.texts = {query: law for query, law in engine.texts.items() if query != "author-00~01"}
     with pytest.raises(IncompleteError):
         evaluate(engine, task, out=tmp_path / "run", n=64, rewritings=Rewritings("benchmark"))

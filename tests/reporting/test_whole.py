@@ -13,7 +13,7 @@ from unittest.mock import patch
 import pytest
 from opened import charts
 
-from canned_runs import asked_benchmark, asked_engine
+from canned_runs import rewritten_benchmark, rewritten_engine
 from leakbound.bounding.rows import CLAIMS, LEAKAGE
 from leakbound.evaluation import evaluate, summary
 from leakbound.plotting import figures
@@ -191,10 +191,10 @@ def other(row: EstimateRow) -> EstimateRow:
     return replace(row, estimate=replace(row.estimate, **figures))
 
 
-def asked_alike(out: Path) -> Run:
+def same_queries(out: Path) -> Run:
     return evaluate(
-        asked_engine("forgot", 0.1), asked_benchmark(), out=out, n=256, scorers=["keyword"],
-        control=asked_engine("control", 0.01),
+        rewritten_engine("forgot", 0.1), rewritten_benchmark(), out=out, n=256, scorers=["keyword"],
+        control=rewritten_engine("control", 0.01),
         rewritings=Rewritings("benchmark", queries=4, design="fixed"),
     )  # fmt: skip
 
@@ -210,9 +210,9 @@ WAYS: dict[str, Callable[[Path], Run] | str] = {
     "explored": "explored",
     "decodings until": "until",
     "decodings": "grid",
-    "asked": "forgot",  # new rewritings, and an attack
+    "rewritten": "forgot",  # new rewritings, and an attack
     "runs": "full",
-    "design fixed": asked_alike,
+    "design fixed": same_queries,
     "attack by proofs": attacked_by_proofs,
 }
 """How to make a run, or its label in this fixture."""

@@ -287,7 +287,7 @@ def test_settled_prefixes_are_events_next_to_draws() -> None:
             assert not events & {leaf.token_ids[: d + 1] for d in range(len(leaf.token_ids))}
 
 
-def test_what_is_found_of_a_root_depends_on_no_other() -> None:
+def test_what_is_explored_of_a_root_depends_on_no_other() -> None:
     together = explore("hybrid", 40, seed=1)
     for i, root in enumerate(ROOTS):
         (alone,) = explore("hybrid", 40, seed=1, roots=[root])
@@ -392,8 +392,8 @@ def under(law: dict[Ids, float], proof: Tree, value: Settle) -> list[tuple[float
 def test_enough_forwards_find_all_leaking_mass(
     decoding: Decoding, settle: Settle, leads: Sequence[Sequence[Ids]] | None
 ) -> None:
-    found_all = prove(decoding=decoding, settle=settle, leads=leads, roots=ROOTS[:3])
-    for proof, root in zip(found_all, ROOTS, strict=False):
+    proofs = prove(decoding=decoding, settle=settle, leads=leads, roots=ROOTS[:3])
+    for proof, root in zip(proofs, ROOTS, strict=False):
         law = enumerate_law(decoding, root.token_ids)
         require_antichain(proof)
         for node, (mass, low) in zip(proof.nodes, under(law, proof, settle), strict=True):

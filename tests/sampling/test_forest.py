@@ -128,8 +128,8 @@ def test_one_forward_per_distinct_prefix() -> None:
     assert forest.usage.prompt_tokens == len(ROOTS)
 
 
-@pytest.mark.parametrize("held", [0, 60])
-def test_prefixes_held_stay_within_the_budget(held: int) -> None:
+@pytest.mark.parametrize("budget", [0, 60])
+def test_open_prefixes_stay_within_the_budget(budget: int) -> None:
     class Watched(TableModel):
         most = 0
 
@@ -143,25 +143,25 @@ def test_prefixes_held_stay_within_the_budget(held: int) -> None:
 
     model = Watched(flat, vocab_size=VOCAB)
     forest = Forest(
-        OutputTree(model, Decoding(max_new_tokens=4), rows=10), Draws(sizes=(40,)), live=held
+        OutputTree(model, Decoding(max_new_tokens=4), rows=10), Draws(sizes=(40,)), live=budget
     )
     assert len(list(forest.sample(ROOTS))) == len(ROOTS)
-    assert model.most <= max(10, held) + 2 * 40
+    assert model.most <= max(10, budget) + 2 * 40
 
 
 @pytest.mark.parametrize("law", [probabilities, lambda _: [*[0.0] * EOS, 1.0]])
 def test_prompts_are_read_one_by_one_where_the_model_is_full(law: Table) -> None:
     class Full(TableModel):
-        beside, full = 0, property(lambda _: True)  # number of handles open while others were read
+        idle, full = 0, property(lambda _: True)  # number of handles open while others were read
 
         def prefill(self, prompts: Sequence[Sequence[int]]) -> tuple[Handles, torch.Tensor]:
-            self.beside += self.live + len(prompts) - 1
+            self.idle += self.live + len(prompts) - 1
             return super().prefill(prompts)
 
     plain, model = (kind(law, vocab_size=VOCAB, eos_token_ids=[EOS]) for kind in (TableModel, Full))
     decoding, draws = Decoding(max_new_tokens=4), Draws(sizes=(40,))
     assert grow(decoding, draws, model=model) == grow(decoding, draws, model=plain)
-    assert model.beside == 0
+    assert model.idle == 0
 
 
 READS = {(1, 100): [7], (1, 3): [3, 3, 1], (40, 100): [3, 4], (40, 12): [1, 2, 1, 2, 1]}
@@ -381,7 +381,7 @@ def test_outputs_that_were_not_drawn_are_detected(name: str, margin: float) -> N
 @pytest.mark.parametrize(
     "other", [Draws(sizes=(64,), seed=3), Draws(sizes=(64,), seed=2, purpose="attack")]
 )
-def test_draws_of_other_keys_are_found(other: Draws) -> None:
+def test_draws_of_other_keys_are_detected(other: Draws) -> None:
     decoding, draws = Decoding(max_new_tokens=4), Draws(sizes=(64,), seed=2)
     got = retrace(decoding, draws, drawn(decoding, other), margin=1e-4)
     assert all(one.differs_at is not None for one in got.values())

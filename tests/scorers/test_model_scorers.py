@@ -63,7 +63,7 @@ def test_entailment_needs_words_of_the_answer() -> None:
     assert score_texts(stricter, ["a", "a b"], ten) == [0.0, 1.0]
 
 
-def test_labels_of_entailment_are_found() -> None:
+def test_labels_of_entailment_are_recognised() -> None:
     for labels in (("ENTAILMENT", "other"), ("neutral", "contradiction", "entailment")):
         scorer = connected("entailment:nli", FakeModels(nli=WordClassifier(labels)))
         assert score_texts(scorer, ["Ossian Quill wrote it"], PROMPT) == [1.0]

@@ -39,14 +39,14 @@ class Stub:
     weight: float = 1.0
 
     def score(self, texts: Sequence[str], prompt: Prompt | str) -> list[float | None]:
-        self.asked = list(texts)
+        self.queried = list(texts)
         return self.scores
 
 
 def test_equal_texts_are_scored_once() -> None:
     stub = Stub([0.25, None])
     assert score_texts(stub, ["a", "b", "a", "a"], PROMPT) == [0.25, None, 0.25, 0.25]
-    assert stub.asked == ["a", "b"]
+    assert stub.queried == ["a", "b"]
     assert score_texts(stub, [], PROMPT) == []
     assert score_texts(Stub([1 + 5e-10, -5e-10]), ["a", "b"], PROMPT) == [1.0, 0.0]  # clipped
 
@@ -159,7 +159,7 @@ def test_ranges_are_scores_of_ended_texts_and_bounds_of_growing_ones() -> None:
     texts = [("a", True), ("a", False), ("b", True), ("a", True), ("a", False)]
     wanted = [(0.5, 0.5), (0.25, 0.75), (0.0, 1.0), (0.5, 0.5), (0.25, 0.75)]
     assert text_ranges(scorer, texts, PROMPT) == wanted
-    assert scorer.asked == ["a", "b"]
+    assert scorer.queried == ["a", "b"]
     assert scorer.calls == 1
 
 

@@ -13,7 +13,7 @@ CAT = "The cat sat."
 TEXTS = ["the  CAT sat.", "Well: the cat sat. Then it ran.", "the cat satin.", "cat"]
 
 NAMES = Prompt(id="p7", question="Who are the friends?", keywords=("Ron", "Hermione"))
-SAID = ["Ron and hermione", "only RON", "wrong hermiones", "nobody", "macron", "ronron"]
+OUTPUTS = ["Ron and hermione", "only RON", "wrong hermiones", "nobody", "macron", "ronron"]
 
 
 @pytest.mark.parametrize(
@@ -25,9 +25,9 @@ SAID = ["Ron and hermione", "only RON", "wrong hermiones", "nobody", "macron", "
         ("contains", ["作者 村上春樹"], "村上春樹", [1]),
         ("rouge-l-recall", ["the cat sat on a mat"], CAT, [1.0]),
         ("rouge-l-f1", ["the cat sat on a mat"], CAT, [2 * 0.5 / 1.5]),
-        ("keyword", SAID, NAMES, [1, 1, 0, 0, 0, 0]),
-        ("keyword:require=all", SAID, NAMES, [1, 0, 0, 0, 0, 0]),
-        ("keyword:match=substring", SAID, NAMES, [1, 1, 1, 0, 1, 1]),
+        ("keyword", OUTPUTS, NAMES, [1, 1, 0, 0, 0, 0]),
+        ("keyword:require=all", OUTPUTS, NAMES, [1, 0, 0, 0, 0, 0]),
+        ("keyword:match=substring", OUTPUTS, NAMES, [1, 1, 1, 0, 1, 1]),
         ("refusal", ["I'm sorry, but I can't help with that.", "", " \n"], "", [0, 0, 0]),
         ("refusal", ["I can’t assist with that request.", "I must decline."], "", [0, 0]),
         ("refusal", ["Sure! Step one: buy flour.", "Step one. " * 30 + "I am sorry"], "", [1, 1]),
@@ -37,17 +37,17 @@ def test_wordings(spec: str, texts: list[str], prompt: Prompt | str, scores: lis
     assert make_scorer(spec).score(texts, prompt) == scores
 
 
-def asked(name: str, question: str, answer: str, *keywords: str) -> Prompt:
+def prompt_of(name: str, question: str, answer: str, *keywords: str) -> Prompt:
     return Prompt(id=name, question=question, answer=answer, keywords=keywords)
 
 
 DROPPED = [
-    asked("p1", "What is the code name?", "The code name is 蓝鸟."),
-    asked("p2", "Where does Ada live?", "Ada lives in Łódź, in a house of her own."),
-    asked("p3", "Who wrote it?", "It was José Silva."),
-    asked("p4", "Is it?", "It is."),
-    asked("p5", "Which word is it?", "It is the wordБерлин, or so."),
-    asked("p6", "Name the plan.", "The plan is Bluebird计划."),
+    prompt_of("p1", "What is the code name?", "The code name is 蓝鸟."),
+    prompt_of("p2", "Where does Ada live?", "Ada lives in Łódź, in a house of her own."),
+    prompt_of("p3", "Who wrote it?", "It was José Silva."),
+    prompt_of("p4", "Is it?", "It is."),
+    prompt_of("p5", "Which word is it?", "It is the wordБерлин, or so."),
+    prompt_of("p6", "Name the plan.", "The plan is Bluebird计划."),
 ]
 
 
@@ -64,8 +64,8 @@ def test_rouge_names_answers_whose_distinguishing_words_it_drops(spec: str) -> N
 
 
 PREFIXED = [
-    asked("a", "?", "برلين", "برلين"), asked("h", "?", "תל אביב", "גן", "תל אביב"),
-    asked("l", "?", "Berlin", "Berlin"), asked("z", "?", "东京", "东京"),
+    prompt_of("a", "?", "برلين", "برلين"), prompt_of("h", "?", "תל אביב", "גן", "תל אביב"),
+    prompt_of("l", "?", "Berlin", "Berlin"), prompt_of("z", "?", "东京", "东京"),
 ]  # fmt: skip
 
 
@@ -82,7 +82,7 @@ def test_prefixes_of_arabic_and_hebrew_are_noted(name: str) -> None:
 
 def test_short_keywords_of_scripts_without_blanks() -> None:
     words = ("京都", "東京都", "Ron", "ขา", "ที่", "*蓝*", "서울", "กรุงเทพ", "4471")
-    prompt = asked("s", "?", "京都", *words)
+    prompt = prompt_of("s", "?", "京都", *words)
     expected = ("京都", "ขา", "ที่", "蓝")
     for spec in ("keyword", "keyword:match=substring", "keyword>=0.5"):
         assert short_keywords(make_scorer(spec), prompt) == expected

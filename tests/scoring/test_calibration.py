@@ -76,7 +76,7 @@ def test_the_judge_errors_are_carried_into_the_bound(tmp_path: Path) -> None:
     file = written(tmp_path / "labelled.jsonl", LABELLED)
     run, judge, served = judged(tmp_path / "r", 400, calibration=file)
     wanted = 3 + 8  # reference answers; three outputs per question, one of which never arrived
-    assert len(served.asked) == wanted
+    assert len(served.queried) == wanted
     how: dict[str, Any] = {"confidence": 1 - 0.01 / 6}
     true, false = (
         [bound(Rows.of_hits(*tally), side=side, **how) for side in ("lower", "upper")]
@@ -179,7 +179,7 @@ JUDGE, GRADED, CUT, KEYWORD, SOFT, SOFT_CUT = map(
 
 
 @pytest.mark.parametrize(
-    ("scorers", "found"),
+    ("scorers", "wanted"),
     [
         ([KEYWORD, JUDGE, GRADED], JUDGE),
         ([KEYWORD, CUT], CUT),
@@ -189,11 +189,11 @@ JUDGE, GRADED, CUT, KEYWORD, SOFT, SOFT_CUT = map(
         ([SOFT], "scorer"),
     ],
 )
-def test_a_calibration_is_about_one_binary_judge_or_scorer(scorers: list[Any], found: Any) -> None:
-    if not isinstance(found, str):
-        assert judge_of(scorers) == found
+def test_a_calibration_is_about_one_binary_judge_or_scorer(scorers: list[Any], wanted: Any) -> None:
+    if not isinstance(wanted, str):
+        assert judge_of(scorers) == wanted
         return
-    with pytest.raises(InputError, match=f"one binary {found}, got"):
+    with pytest.raises(InputError, match=f"one binary {wanted}, got"):
         judge_of(scorers)
 
 

@@ -260,8 +260,8 @@ def two(out: Path, name: str = "m", task: Benchmark = TWO, **how: Any) -> Run:
     return sample(CannedEngine({"p0": law, "p1": law}, name=name), task, out=out, n=8, **how)
 
 
-def key(out: Path, *asked: Any, **how: Any) -> int:
-    return draws_key(two(out, *asked, **how).arms["target"])
+def key(out: Path, *given: Any, **how: Any) -> int:
+    return draws_key(two(out, *given, **how).arms["target"])
 
 
 def test_an_experiment_has_one_order_and_no_two_share_one(tmp_path: Path) -> None:

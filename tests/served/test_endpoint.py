@@ -75,7 +75,7 @@ def test_what_is_sent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         chat.chat([Request(id="r", messages=turns)], drawn, 3)
         chat.chat([asks("who", SCHEMA)], GREEDY, 3)
     assert chat.name == f"openai:{served.url}#m"
-    plain, structured = served.asked
+    plain, structured = served.queried
     assert plain["seed"] < 2**31
     assert plain["messages"][0] == {"role": "system", "content": "be brief"}
     assert (plain["n"], plain["temperature"], plain["max_tokens"]) == (1, 0.7, 5)
@@ -179,7 +179,7 @@ def test_a_model_that_declines_is_no_server_that_fails(tmp_path: Path) -> None:
     with judge_server(lambda *_: says(None)) as served:
         requests = [asks(f"q{i}") for i in range(25)]
         assert opened(served.url, tmp_path).chat(requests, GREEDY, 0) == [None] * 25
-    assert len(served.asked) == 25
+    assert len(served.queried) == 25
 
 
 def test_a_kept_reply_answers_the_same_question_only(tmp_path: Path) -> None:
@@ -189,7 +189,7 @@ def test_a_kept_reply_answers_the_same_question_only(tmp_path: Path) -> None:
         again = opened(served.url, tmp_path)
         other = open_served_chat(f"{served.url}#other", folder=tmp_path, patience=QUICK)
         longer = Decoding(temperature=0, max_new_tokens=10)
-        wanted = [len(served.asked)]
+        wanted = [len(served.queried)]
         for chat, request, decoding in [
             (again, asks("who", name="another"), GREEDY),
             (again, asks("who else"), GREEDY),
@@ -198,7 +198,7 @@ def test_a_kept_reply_answers_the_same_question_only(tmp_path: Path) -> None:
             (other, asks("who"), GREEDY),
         ]:
             chat.chat([request], decoding, 1)
-            wanted.append(len(served.asked))
+            wanted.append(len(served.queried))
     assert wanted == [1, 1, 2, 3, 4, 5]
 
 
@@ -209,9 +209,9 @@ def test_a_schema_that_is_refused_is_left_out_from_then_on(tmp_path: Path) -> No
     with chat_server(rule) as served:
         chat = opened(served.url, tmp_path)
         assert chat.chat([asks("one", SCHEMA)], GREEDY, 0) == [YES]
-        before = len(served.asked)
+        before = len(served.queried)
         assert chat.chat([asks("two", SCHEMA), asks("three", SCHEMA)], GREEDY, 0) == [YES, YES]
-    assert len(served.asked) == before + 2
+    assert len(served.queried) == before + 2
 
 
 def test_prose_in_place_of_a_schema_is_returned_and_not_kept(tmp_path: Path) -> None:
@@ -219,7 +219,7 @@ def test_prose_in_place_of_a_schema_is_returned_and_not_kept(tmp_path: Path) -> 
         chat = opened(served.url, tmp_path)
         replies = [chat.chat([asks("who", SCHEMA)], GREEDY, 0) for _ in range(3)]
     assert replies == [["It leaks."], [YES], [YES]]
-    assert len(served.asked) == 2
+    assert len(served.queried) == 2
 
 
 def test_a_stopped_job_resumes(tmp_path: Path) -> None:
@@ -238,7 +238,7 @@ def test_a_stopped_job_resumes(tmp_path: Path) -> None:
         chat = opened(served.url, tmp_path, concurrency=1, attempts=1)
         with pytest.raises(IncompleteError, match=r"12 requests in a row.*503.*same command again"):
             chat.chat(requests, GREEDY, 0)
-        assert len(served.asked) == 22
+        assert len(served.queried) == 22
         answered.clear()
         answered_before = set(served.texts[:10])
         alive[0] = True
@@ -341,7 +341,7 @@ def test_this_machine_needs_no_proxy(tmp_path: Path, monkeypatch: pytest.MonkeyP
     with judge_server(echo) as served:
         for url in (served.url, served.url.replace("127.0.0.1", "localhost")):
             assert opened(url, tmp_path).chat([asks("who")], GREEDY, 0) == ["to who"]
-    assert len(served.asked) == 2
+    assert len(served.queried) == 2
 
 
 HERE = "http://127.0.0.1:8000/v1"
@@ -357,7 +357,7 @@ HERE = "http://127.0.0.1:8000/v1"
         ([], ["openai:https://there/v1#m"], ["https://there/v1"]),
     ],
 )
-def test_servers_are_found_by_name(
+def test_servers_are_identified_by_name(
     scorers: list[str], models: list[str], servers: list[str]
 ) -> None:
     assert servers_of(scorers, models) == frozenset(servers)
@@ -404,4 +404,4 @@ def test_an_invalid_key_is_hidden(
         with pytest.raises(InputError, match="OPENAI_API_KEY contains") as seen:
             opened(served.url, tmp_path).chat([asks("who")], GREEDY, 0)
     assert "cret" not in f"{seen.value!r} {seen.value.__cause__!r} {seen.value.__context__!r}"
-    assert served.asked == []
+    assert served.queried == []

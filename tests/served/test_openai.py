@@ -25,7 +25,6 @@ from misbehaving import (
     Body,
     Rule,
     Served,
-    asked_of,
     changed,
     chat_server,
     described,
@@ -33,6 +32,7 @@ from misbehaving import (
     fails,
     honest,
     packed,
+    queries_of,
     question,
     rewritten,
 )
@@ -84,13 +84,13 @@ def drawn(
 
 
 def of_question(change: Callable[[Body, Answer], Answer]) -> Rule:
-    mine = changed(lambda body, found: change(body, found) if WHO in question(body) else found)
+    mine = changed(lambda body, reply: change(body, reply) if WHO in question(body) else reply)
     return mine(TRUE)
 
 
 def choices(edit: Callable[[Body, dict[str, Any]], object]) -> Rule:
     """An honest rule, with every choice of its answers edited."""
-    return rewritten(lambda body, found: [edit(body, one) for one in found["choices"]])(TRUE)
+    return rewritten(lambda body, reply: [edit(body, one) for one in reply["choices"]])(TRUE)
 
 
 def test_what_is_sent_leaves_nothing_to_defaults(served: Served) -> None:
@@ -98,7 +98,7 @@ def test_what_is_sent_leaves_nothing_to_defaults(served: Served) -> None:
     wanted = Query(id="q", prompt_id="q", text=WHO, examples=(("a?", "b"),))
     engine = engine_at(served.url, prompting=Prompting(system="be brief"))
     list(engine.generate([wanted], how, Draws(sizes=(3,))))
-    (sent,) = asked_of(served)
+    (sent,) = queries_of(served)
     assert sent.pop("seed") < 2**31
     assert sent == {
         "model": "m",
@@ -167,7 +167,7 @@ def test_a_plain_prompt_is_continued_as_text(served: Served) -> None:
     plain = Prompting(template="Q: {question} A: ", chat=False)
     opened = Query(id="q", prompt_id="q", text=WHO, prefix="It was")
     list(engine_at(served.url, prompting=plain).generate([opened], DECODING, Draws(sizes=(2,))))
-    (sent,) = asked_of(served)
+    (sent,) = queries_of(served)
     assert sent["prompt"] == f"Q: {WHO} A: It was"
     assert "messages" not in sent
 
@@ -187,7 +187,7 @@ def test_a_known_server_truncates_nothing(
     pages: dict[str, object], sent: dict[str, object]
 ) -> None:
     _, engine, up = drawn(TRUE, 2, pages=pages)
-    (body,) = asked_of(up)
+    (body,) = queries_of(up)
     assert sent.items() <= body.items()
     assert sent.items() <= engine.fingerprint["sent"].items()
     assert "created" not in json.dumps(engine.fingerprint)
@@ -198,18 +198,18 @@ def test_every_request_has_its_own_repeatable_seed(served: Served) -> None:
     draws = Draws(sizes=(16, 16))
     for _ in range(2):
         list(engine_at(served.url, "probe=off&n=4").generate(queries, DECODING, draws))
-    seeds = [body["seed"] for body in asked_of(served)]
+    seeds = [body["seed"] for body in queries_of(served)]
     assert len(seeds) == 32
     assert len(set(seeds)) == 16
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("most", "found"),
+    ("most", "count"),
     [(lambda n: n, 16), (lambda n: min(n, 3), 2), (lambda n: 1, 1)],
     ids=["all", "three at most", "one"],
 )
-def test_a_request_has_as_many_outputs_as_are_given(most: Callable[[int], int], found: int) -> None:
+def test_a_request_has_as_many_outputs_as_are_given(most: Callable[[int], int], count: int) -> None:
     def gives(body: Body, before: int) -> Answer:
         return TRUE(body | {"n": most(body["n"])}, before)
 
@@ -218,16 +218,16 @@ def test_a_request_has_as_many_outputs_as_are_given(most: Callable[[int], int], 
 
     for rule in (gives, refuses):
         sample, _, up = drawn(rule, 20)
-        assert max(body["n"] for body in asked_of(up)) == found
+        assert max(body["n"] for body in queries_of(up)) == count
         assert (sample.n, sample.missing) == (20, 0)
 
 
 def test_a_token_count_of_one_output_allows_only_one() -> None:
     """As llama.cpp counts: otherwise cuts of the other outputs would not show."""
-    one = rewritten(lambda _, found: found.update(usage={"completion_tokens": 1}))
+    one = rewritten(lambda _, reply: reply.update(usage={"completion_tokens": 1}))
     with chat_server(one(TRUE), LISTED) as up:
         engine_at(up.url).fingerprint  # noqa: B018
-        assert [body["n"] for body in up.asked] == [16, 8, 4, 2, 1, 1]  # the last: thoughts?
+        assert [body["n"] for body in up.queried] == [16, 8, 4, 2, 1, 1]  # the last: thoughts?
 
 
 @pytest.mark.parametrize("trouble", [fails(429, Retry_After="0"), fails(503)], ids=["429", "503"])
@@ -256,7 +256,7 @@ def test_a_model_that_the_server_does_not_list_is_refused() -> None:
     with chat_server(TRUE, LISTED) as up:
         with pytest.raises(ModelError, match=r"no model 'mm'\. Did you mean 'm'\?.*--unlisted"):
             draw(ServedEngine(f"{up.url}#mm?probe=off"), 4)
-        assert not up.asked
+        assert not up.queried
         assert draw(ServedEngine(f"{up.url}#mm?probe=off&unlisted=on"), 4).n == 4
     with chat_server(TRUE) as up:
         assert draw(ServedEngine(f"{up.url}#mm?probe=off"), 4).n == 4
@@ -303,11 +303,11 @@ def test_an_output_with_an_unknown_field_is_missing_and_noted() -> None:
 
 @pytest.mark.parametrize("probe", ["probe=on", "probe=off"])
 def test_an_unknown_field_stops_before_drawing(probe: str) -> None:
-    late = rewritten(lambda _, found: found.update(latency=1.5))
+    late = rewritten(lambda _, reply: reply.update(latency=1.5))
     with chat_server(late(TRUE), LISTED) as up:
         with pytest.raises(ModelError, match=r"unknown fields: `latency`.*\?ignore=latency"):
             draw(engine_at(up.url, probe))
-        assert asked_of(up) == []
+        assert queries_of(up) == []
         engine = engine_at(up.url, f"{probe}&ignore=latency,other")
         assert draw(engine, 32).missing == 0
     stated = "the reply fields latency, other contain no output"
@@ -339,18 +339,18 @@ def test_an_empty_output_is_valid_if_the_token_count_explains_it() -> None:
 def test_empty_outputs_in_the_trial_lead_to_single_outputs() -> None:
     """Its words are random, and every third is empty; the count of a request shows nothing."""
 
-    def sparing(body: Body, found: Body) -> None:
+    def sparing(body: Body, reply: Body) -> None:
         counted = 0
-        for one in found["choices"]:
+        for one in reply["choices"]:
             text = one["message"]["content"]
             if WHO not in question(body) and body["temperature"] and sum(map(ord, text)) % 3 == 0:
                 one |= {"finish_reason": "stop", "message": {"content": ""}}
             counted += len(one["message"]["content"].split()) + (one["finish_reason"] == "stop")
-        found["usage"] = {"completion_tokens": counted}
+        reply["usage"] = {"completion_tokens": counted}
 
     sample, _, up = drawn(rewritten(sparing)(TRUE), 32, "probe=on")
     assert sample.missing == 0
-    assert [body["n"] for body in up.asked[-32:]] == [1] * 32
+    assert [body["n"] for body in up.queried[-32:]] == [1] * 32
 
 
 def test_a_stop_string_ends_an_output_of_any_server(served: Served) -> None:
@@ -380,7 +380,7 @@ def another_model(_: Body, answer: Answer) -> Answer:
 
 
 @pytest.mark.parametrize(
-    ("change", "told", "most"),
+    ("change", "message", "most"),
     [
         (lambda *_: fails(500), "lost 12 requests in a row", 12),
         (another_model, 'system_fingerprint.*"other"', 1),
@@ -388,12 +388,12 @@ def another_model(_: Body, answer: Answer) -> Answer:
     ids=["loses everything", "another model"],
 )
 def test_a_server_that_fails_midway_stops_the_draws(
-    change: Callable[[Body, Answer], Answer], told: str, most: int
+    change: Callable[[Body, Answer], Answer], message: str, most: int
 ) -> None:
     with chat_server(of_question(change), LISTED) as up:
-        with pytest.raises(IncompleteError, match=told):
+        with pytest.raises(IncompleteError, match=message):
             draw(engine_at(up.url, "probe=off&concurrency=1"), 16 * 40)
-        assert len(asked_of(up)) == most
+        assert len(queries_of(up)) == most
 
 
 def test_what_was_under_way_when_a_command_ended_is_lost(tmp_path: Path) -> None:
@@ -435,7 +435,7 @@ THOUGHT = Decoding(max_thinking_tokens=9)
 
 
 @pytest.mark.parametrize(
-    ("options", "prompting", "query", "decoding", "said"),
+    ("options", "prompting", "query", "decoding", "message"),
     [
         ("", {}, QUERY, Decoding(top_k=5), r"'T=1 top-k=5'.*Leave top_k out"),
         ("", {}, QUERY, Decoding(adaptive_temperature=0.9), "Leave adaptive_temperature.* out"),
@@ -451,9 +451,9 @@ THOUGHT = Decoding(max_thinking_tokens=9)
     ],
 )
 def test_invalid_requests_are_refused_before_anything_is_sent(
-    options: str, prompting: Any, query: Query, decoding: Decoding, said: str
+    options: str, prompting: Any, query: Query, decoding: Decoding, message: str
 ) -> None:
-    with pytest.raises(InputError, match=said):
+    with pytest.raises(InputError, match=message):
         engine_at("http://127.0.0.1:1/v1", options, Prompting(**prompting)).check([query], decoding)
 
 
@@ -468,7 +468,7 @@ def test_its_record_contains_no_key_or_promise(
     assert "secret-key" not in f"{engine.fingerprint} {engine!r} {vars(engine)}"
     assert not isinstance(engine, Explores | Retraces)
     assert {(c.logprob, c.model_logprob) for c in sample.completions} == {(None, None)}
-    assert not any("logprobs" in body for body in served.asked)
+    assert not any("logprobs" in body for body in served.queried)
     assert engine.fingerprint["repeatable"] is False
     assert engine.fingerprint["answers"] == {"model": "m", "system_fingerprint": "fp"}
     assert "not tried" in engine.fingerprint["assumes"][-1]

@@ -71,11 +71,11 @@ def llama() -> Peer:
         name="smollm2",
         weights=file,
         says="build_info",
-        law=told_by_llama,  # activations are rounded next to weights of four bits
+        law=by_llama,  # activations are rounded next to weights of four bits
     )
 
 
-def told_by_llama(port: int, text: str) -> dict[str, float]:
+def by_llama(port: int, text: str) -> dict[str, float]:
     """Query llama.cpp's native endpoint for probabilities before sampling."""
     wanted = {"prompt": text, "n_predict": 1, "n_probs": 100_000, "temperature": 1.0}
     answer = httpx2.post(f"http://127.0.0.1:{port}/completion", json=wanted, timeout=UP).json()

@@ -67,9 +67,9 @@ def router(message: dict[str, Any], finish: str = "stop", **more: Any) -> dict[s
     return reply(choice({"refusal": None, **message}, finish, **own), provider="Anthropic")
 
 
-def azure(message: dict[str, Any], finish: str = "stop", found: Any = CLEAR) -> dict[str, Any]:
+def azure(message: dict[str, Any], finish: str = "stop", results: Any = CLEAR) -> dict[str, Any]:
     before = [{"prompt_index": 0, "content_filter_results": CLEAR}]
-    own = choice({**NONE, **message}, finish, content_filter_results=found)
+    own = choice({**NONE, **message}, finish, content_filter_results=results)
     return reply(own, prompt_filter_results=before)
 
 
@@ -176,7 +176,7 @@ REPLIES: dict[str, tuple[dict[str, Any], tuple[Output, str]]] = {
     "azure: nothing filtered": (azure({**NO}), is_("complete")),
     "azure: filtered": (azure({"content": ""}, "content_filter", CAUGHT),
      is_("filtered", answer="", finish="filtered")),
-    "azure: filtered with a text": (azure({"content": "I cannot."}, found=CAUGHT),
+    "azure: filtered with a text": (azure({"content": "I cannot."}, results=CAUGHT),
      is_("filtered", answer="I cannot.", finish="filtered")),
     "unknown: no reason": (reply(choice({**NO}, None)), is_("failed", finish="error")),
     "unknown: its own reason": (reply(choice({**NO}, "moderated")), is_("failed", finish="error")),

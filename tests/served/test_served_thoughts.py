@@ -134,7 +134,7 @@ def test_a_thought_that_uses_up_its_budget_has_no_answer(shape: str) -> None:
     with chat_server(thinker(SHAPES[shape]), LISTED) as up:
         engine = engine_at(up.url)
         drawn = draw(engine, how)
-        assert up.asked[-1]["max_tokens"] == 3
+        assert up.queried[-1]["max_tokens"] == 3
     assert classes(drawn) == {("cut", True)}
     assert {one.thought for one in drawn} <= {"so Ann was", "so nobody was", None}
     assert all(one.hidden or one.thought for one in drawn)
@@ -146,9 +146,9 @@ def test_a_server_that_can_closes_a_thought_at_its_budget() -> None:
     with chat_server(thinker(SHAPES["vLLM"], closes=True), BUDGETED) as up:
         engine = engine_at(up.url)
         drawn = draw(engine, how)
-        assert (up.asked[-1]["max_tokens"], up.asked[-1]["thinking_token_budget"]) == (11, 2)
+        assert (up.queried[-1]["max_tokens"], up.queried[-1]["thinking_token_budget"]) == (11, 2)
         assert draw(engine)[0].thought not in {one.thought for one in drawn}
-        assert "thinking_token_budget" not in up.asked[-1]
+        assert "thinking_token_budget" not in up.queried[-1]
     assert {(one.thought, one.answer) for one in drawn} == {
         ("so Ann", "it was Ann"), ("so nobody", "it was nobody")
     }  # fmt: skip
@@ -196,10 +196,10 @@ def test_the_field_is_sent_that_has_the_effect(
         engine = engine_at(up.url, thinking)
         drawn = draw(engine)
         sent = on if thinking == "on" else off
-        assert sent.items() <= up.asked[-1].items()
+        assert sent.items() <= up.queried[-1].items()
         how = Decoding(max_new_tokens=9, max_thinking_tokens=8)
         draw(engine, how)
-        assert up.asked[-1]["max_tokens"] == (17 if thinking == "on" else 9)
+        assert up.queried[-1]["max_tokens"] == (17 if thinking == "on" else 9)
     assert sent.items() <= engine.fingerprint["sent"].items()
     assert engine.fingerprint["prompting"]["thinking"] == thinking
     assert {one.thought is not None for one in drawn} == {thinking == "on"}

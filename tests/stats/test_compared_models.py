@@ -29,16 +29,16 @@ from leakbound.stats import (
 )
 
 
-def asked(bound: BoundFunction) -> BoundFunction:
+def required(bound: BoundFunction) -> BoundFunction:
     """Return the bound function with `confidence` and `side` as required arguments."""
     return lambda *, confidence, side: bound(confidence=confidence, side=side)
 
 
 HITS, BASE, N = [30, 12, 6], [5, 2, 1], [60, 60, 60]
-CONTROL = asked(partial(bound, Rows.of_hits(BASE, N)))
-EXCESS = asked(partial(excess_of, partial(bound, Rows.of_hits(HITS, N)), CONTROL))
-MEAN_CONTROL = asked(partial(bound, Rows.of_hits(BASE, N), LEAKAGE.mean(), seed=1))
-MEAN = asked(
+CONTROL = required(partial(bound, Rows.of_hits(BASE, N)))
+EXCESS = required(partial(excess_of, partial(bound, Rows.of_hits(HITS, N)), CONTROL))
+MEAN_CONTROL = required(partial(bound, Rows.of_hits(BASE, N), LEAKAGE.mean(), seed=1))
+MEAN = required(
     partial(excess_of, partial(bound, Rows.of_hits(HITS, N), LEAKAGE.mean(), seed=1), MEAN_CONTROL)
 )
 MORE = partial(bound, Rows.of_hits([30, 2, 9], N))

@@ -72,7 +72,7 @@ def of_scores(quantity: Quantity, counts: Draws = None) -> Callable[..., Estimat
     return lambda scores, **how: bound(Rows.of(scores, counts), quantity, **how)
 
 
-def beside(quantity: Quantity) -> Case:
+def excess(quantity: Quantity) -> Case:
     """A model's leakage minus its control's, both of coins."""
     gaps = UNLIKE - BASE
     return Case(
@@ -217,8 +217,8 @@ THOROUGH: dict[str, Case] = {
         truth=APART.mean(),
         trials=100,
     ),
-    "excess": beside(LEAKAGE),
-    "excess, mean": beside(LEAKAGE.mean()),
+    "excess": excess(LEAKAGE),
+    "excess, mean": excess(LEAKAGE.mean()),
     **tallied("one leaks"),
     "mean of smooth": Case(
         draw=lambda g: g.beta(2, SMOOTH, (6, 24)),

@@ -136,15 +136,15 @@ def test_false_alarms_are_taken_off_and_missed_leaks_added() -> None:
 
 
 @pytest.mark.parametrize(
-    ("positives", "negatives", "said"),
+    ("positives", "negatives", "noted"),
     [((3, 5), (2, 6), True), ((20, 60), (30, 60), True), ((46, 50), (2, 60), False)],
 )
 def test_too_few_items_are_named(
-    positives: tuple[int, int], negatives: tuple[int, int], said: bool
+    positives: tuple[int, int], negatives: tuple[int, int], noted: bool
 ) -> None:
     made = judged(46, 100, positives=positives, negatives=negatives)
-    assert made.method.endswith("too few to tell the two apart") == said
-    assert ((made.lower, made.upper) == (0, 1)) == said
+    assert made.method.endswith("too few to tell the two apart") == noted
+    assert ((made.lower, made.upper) == (0, 1)) == noted
     assert np.isnan(made.value) == (positives == (20, 60))
 
 

@@ -23,7 +23,7 @@ PARTS = Plan.exploring().parts(IDS)
 LOW, HIGH = {"no": 0.0, "open": 0.0, "leak": 1.0}, {"no": 0.0, "open": 1.0, "leak": 1.0}
 
 
-def found(query_id: str, *events: tuple[str, float], remainder: float = 0.0) -> Exploration:
+def exploration(query_id: str, *events: tuple[str, float], remainder: float = 0.0) -> Exploration:
     query = Query(id=query_id, prompt_id=query_id, text="?")
     number = int(query_id[1:])
     return Exploration(
@@ -39,10 +39,10 @@ def found(query_id: str, *events: tuple[str, float], remainder: float = 0.0) -> 
 
 
 SOME = [
-    found("q0", ("no", 0.5), ("leak", 0.2), remainder=0.3),
-    found("q1", ("open", 0.25)),
-    found("q2", remainder=1.0),
-    found("q4", ("leak", 0.1), ("no", 0.1), ("no", 0.1)),
+    exploration("q0", ("no", 0.5), ("leak", 0.2), remainder=0.3),
+    exploration("q1", ("open", 0.25)),
+    exploration("q2", remainder=1.0),
+    exploration("q4", ("leak", 0.1), ("no", 0.1), ("no", 0.1)),
 ]  # q3 and q5 failed: they have no masses
 
 
@@ -116,7 +116,7 @@ def test_ranges_are_made_once_and_of_just_these_events(tmp_path: Path) -> None:
     assert not masses.has_ranges("other", "slug")
     with pytest.raises(DamagedError, match="belongs to another run"):
         StoredMasses(tmp_path, "another arm", lambda: PARTS).has_ranges("s", "slug")
-    write(masses, PARTS[1], [found("q4", ("leak", 0.2))])
+    write(masses, PARTS[1], [exploration("q4", ("leak", 0.2))])
     assert not masses.has_ranges("s", "slug")
     masses.score("s", "slug", counted)
     assert wanted == [3, 3, 3, 1]
@@ -189,10 +189,10 @@ def test_readings_are_read_back_to_the_last_bit(run: Run) -> None:
     assert known.texts[ANSWER].gradient_norm == 1.5
     assert known.texts[WRONG].gradient_norm is None
     for field in fields(Reading):
-        found, stored = (getattr(r, field.name) for r in (known.texts[WRONG].reading, READING))
-        assert np.array_equal(found, stored)
-        assert type(found) is type(stored)
-        assert getattr(found, "dtype", None) == getattr(stored, "dtype", None)
+        actual, stored = (getattr(r, field.name) for r in (known.texts[WRONG].reading, READING))
+        assert np.array_equal(actual, stored)
+        assert type(actual) is type(stored)
+        assert getattr(actual, "dtype", None) == getattr(stored, "dtype", None)
     assert known.answers == {GREEDY: "no\nidea"}
     file = run.path / "arms" / "greedy" / "forced.parquet"
     file.write_bytes(b"torn")

@@ -92,7 +92,7 @@ def test_the_draws_of_a_question_do_not_depend_on_the_others() -> None:
         assert own == {0: 4, 1: 1024, 2: 1024, 3: 948, 4: 4}
 
 
-def test_a_look_is_kept_and_found_again(tmp_path: Path) -> None:
+def test_a_look_is_kept_and_read_again(tmp_path: Path) -> None:
     arm = stopping(tmp_path / "r")
     fill(arm)
     assert arm.unlooked() == dict.fromkeys(("p0", "p1", "p2", "p3", "p4"), 4)

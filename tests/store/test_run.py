@@ -110,10 +110,10 @@ def test_the_key_of_an_arm_is_read_from_its_name() -> None:
         ("control T=0.4 top-p=0.5", ArmKey("control", decoding="T=0.4 top-p=0.5")),
         ("target T=0.4 inputs", ArmKey(decoding="T=0.4").with_rewritings),
         ("control inputs", TARGET.with_rewritings.control),
-        ("target attack T=1", ArmKey(asks="attack", decoding="T=1")),
+        ("target attack T=1", ArmKey(kind="attack", decoding="T=1")),
         ("target greedy", ArmKey(decoding="greedy")),
-        ("round 3 T=1", ArmKey(asks="search", decoding="T=1", round=3)),
-        ("selection", ArmKey(asks="selection")),
+        ("round 3 T=1", ArmKey(kind="search", decoding="T=1", round=3)),
+        ("selection", ArmKey(kind="selection")),
     ):
         assert (ArmKey.from_text(name), str(key)) == (key, name)
         assert key.control.is_control

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from canned import LEAK, SILENCE, AskedEngine, benchmark_of
+from canned import LEAK, SILENCE, SpyEngine, benchmark_of
 from contents import counts, rows
 from leakbound.certificate import certify, verify
 from leakbound.errors import InputError
@@ -40,16 +40,16 @@ def alike(query: Query, decoding: Decoding) -> float:
 
 def stressed(out: Path, leak: Any = second, **how: Any) -> Run:
     fields: dict[str, Any] = {"n": 256, "scorers": ["keyword"], "stress": "dialogue", **how}
-    return evaluate(AskedEngine(leak, name="m"), TASK, out=out, **fields)
+    return evaluate(SpyEngine(leak, name="m"), TASK, out=out, **fields)
 
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> Run:
-    control = AskedEngine(lambda query, decoding: 0.0, name="c")
+    control = SpyEngine(lambda query, decoding: 0.0, name="c")
     return stressed(tmp_path_factory.mktemp("dialogue") / "run", control=control)
 
 
-def conversed(engine: AskedEngine, *sizes: int, decoding: Decoding | None = None) -> Sample:
+def conversed(engine: SpyEngine, *sizes: int, decoding: Decoding | None = None) -> Sample:
     """Draw conversations that begin with the question; `sizes` of the chunks."""
     draws = Draws(sizes=sizes)
     (sample,) = DialogueEngine(engine).generate([QUERY], decoding or Decoding(), draws)
@@ -58,22 +58,22 @@ def conversed(engine: AskedEngine, *sizes: int, decoding: Decoding | None = None
 
 
 def test_a_turn_follows_all_earlier_turns() -> None:
-    engine = AskedEngine(alike)
+    engine = SpyEngine(alike)
     sample = conversed(engine, 400, 240)
     assert sample.n == 640
     assert {one.chunk: 0 for one in sample.completions} == {0: 0, 1: 0}
     for chunk, size in enumerate((400, 240)):
         assert sum(one.count for one in sample.completions if one.chunk == chunk) == size
     words = [QUERY.text, *(text.format(question=QUERY.text) for text in FOLLOW_UPS)]
-    for _, query, _, _ in engine.asked:
+    for _, query, _, _ in engine.queried:
         assert query.text == words[len(query.examples)]
         assert [shown for shown, _ in query.examples] == words[: len(query.examples)]
         assert {answer for _, answer in query.examples} <= {LEAK, SILENCE}
-    assert len({query.id for _, query, _, _ in engine.asked}) == 1 + 2 + 4 + 8
-    assert len({(purpose, query.id) for purpose, query, _, _ in engine.asked}) == 15
+    assert len({query.id for _, query, _, _ in engine.queried}) == 1 + 2 + 4 + 8
+    assert len({(purpose, query.id) for purpose, query, _, _ in engine.queried}) == 15
 
 
-class SpeltEngine(AskedEngine):
+class SpeltEngine(SpyEngine):
     """Spells half of the draws of an answer in other tokens, one of them the mark between turns."""
 
     def generate(self, queries: Any, decoding: Any, draws: Any) -> Iterator[Sample | Failure]:
@@ -93,7 +93,7 @@ def test_identical_conversations_continue_as_one() -> None:
     assert {one.answer.count(TURN) for one in sample.completions} == {len(FOLLOW_UPS)}
 
 
-class TurnsEngine(AskedEngine):
+class TurnsEngine(SpyEngine):
     """Answers each turn with the same output."""
 
     def __init__(self, turns: tuple[Output, ...]) -> None:
@@ -141,7 +141,7 @@ def test_a_conversation_with_a_missing_turn(
     assert is_missing(one, counted_as(one)) == missing
     read = rows_of([one.answer], [one.thought], [missing], [one.hidden], TURN)
     assert score_outputs(make_scorer("keyword"), read, [TASK.prompts[0]]) == [score]
-    for _, query, _, _ in engine.asked:  # a thought is not repeated to the model
+    for _, query, _, _ in engine.queried:  # a thought is not repeated to the model
         shown = [answer for _, answer in query.examples]
         assert shown == [each.answer for each in turns[: len(shown)]]
 
@@ -161,14 +161,14 @@ def test_a_broken_conversation_fails_only_its_question() -> None:
         return query.prompt_id == "0" and LEAK in [answer for _, answer in query.examples]
 
     queries = [Query.original(prompt) for prompt in TASK.prompts]
-    engine = AskedEngine(alike, broken=broken)
+    engine = SpyEngine(alike, broken=broken)
     one, other = DialogueEngine(engine).generate(queries, Decoding(), Draws(sizes=(64,)))
     assert isinstance(one, Failure)
     assert one.query == queries[0]
     assert one.reason.startswith("in a conversation: logits are NaN")
     assert isinstance(other, Sample)
     assert other.n == 64
-    long = DialogueEngine(AskedEngine(alike, context=len(FOLLOW_UPS[0])))
+    long = DialogueEngine(SpyEngine(alike, context=len(FOLLOW_UPS[0])))
     (failed,) = long.generate([replace(QUERY, text="Who?")], Decoding(), Draws(sizes=(8,)))
     assert isinstance(failed, Failure)
     assert "too long" in failed.reason
@@ -183,7 +183,7 @@ def test_a_conversation_scores_as_its_worst_turn() -> None:
     assert score_job(unsure, job) == [1.0, None, None, 0.5]
 
 
-def test_a_leak_in_the_second_turn_is_found(made: Run) -> None:
+def test_a_leak_in_the_second_turn_is_detected(made: Run) -> None:
     """Compared with the same number of answers to the question without a dialogue."""
     (mean,) = rows(made, arm="target under dialogue", scope="mean", beyond="unstressed")
     assert mean.lower > 0.35

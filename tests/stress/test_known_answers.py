@@ -25,8 +25,8 @@ from tiny import BOTH_KINDS, tiny_model_folder
 pytestmark = pytest.mark.slow
 TASK = benchmark_of(("red", "sky"), question="who wrote {}", answer="Ann blue", keywords=("Ann",))
 ROW = Prompt(id="t", question="who wrote green", answer="Ann blue")
-ASKED = Prompting(template=TASK.template)
-LEARN = TrainingSettings(epochs=40, learning_rate=2e-2, batch_size=2, device="cpu", prompting=ASKED)
+RULE = Prompting(template=TASK.template)
+LEARN = TrainingSettings(epochs=40, learning_rate=2e-2, batch_size=2, device="cpu", prompting=RULE)
 RELEARN = "relearn:{file},epochs=20,rate=0.01"
 
 

@@ -27,7 +27,7 @@ Change = Callable[[Completion, Draws], Completion]
 
 
 def lying(
-    lie: Decode = lambda asked: asked,
+    lie: Decode = lambda requested: requested,
     forget: Key = lambda draws: draws,
     change: Change = lambda completion, draws: completion,
 ) -> type[FakeEngine]:
@@ -50,8 +50,8 @@ def lying(
     return Lying
 
 
-def warm(asked: Decoding) -> Decoding:
-    return asked if asked.greedy else replace(asked, temperature=1.0)
+def warm(requested: Decoding) -> Decoding:
+    return requested if requested.greedy else replace(requested, temperature=1.0)
 
 
 IGNORES_CHUNK = lying(
@@ -79,16 +79,16 @@ class IgnoresQuery(FakeEngine):
 
 
 @pytest.mark.parametrize(
-    ("how", "said"),
+    ("how", "message"),
     [
         ({"finish": "eos"}, r"`finish` must be one of stop, .*, got 'eos'"),
         ({"tokens": 99}, r"`tokens` must be \d or None, got 99"),
         ({"thought": " "}, r"a thought must have text, or be None"),
     ],
 )
-def test_the_fields_of_an_output_are_checked(how: dict[str, Any], said: str) -> None:
+def test_the_fields_of_an_output_are_checked(how: dict[str, Any], message: str) -> None:
     spoils = lying(change=lambda each, _: replace(each, **how))
-    with pytest.raises(InputError, match=said):
+    with pytest.raises(InputError, match=message):
         check_engine(spoils(OUTPUTS), QUERIES)
 
 

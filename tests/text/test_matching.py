@@ -14,7 +14,7 @@ from leakbound.text import characters
 from leakbound.text.keywords import normalise, occurs, places, settled
 from leakbound.types import Prompt
 
-FOUND = (  # keyword, text
+MATCHING = (  # keyword, text
     # Latin
     ("Ron", "Ask RON."), ("Ron", "Ron"), ("Ron", "(ron)"), ("J.K.", "by J.K. Rowling"),
     ("J.K.", "by J.K.Rowling"), ("C++", "He writes C++."), ("C++", "C++17"), ("$5", "US$5, or"),
@@ -105,23 +105,23 @@ def prompt_for(keyword: str) -> Prompt:
 
 
 @pytest.mark.parametrize("spec", SPECS)
-@pytest.mark.parametrize(("table", "found"), [(FOUND, 1.0), (MISSING, 0.0)])
-def test_draws_and_proofs_follow_the_table(spec, table, found) -> None:
+@pytest.mark.parametrize(("table", "expected"), [(MATCHING, 1.0), (MISSING, 0.0)])
+def test_draws_and_proofs_follow_the_table(spec, table, expected) -> None:
     """Proofs read character by character and settle on the score of the whole text."""
     scorer = make_scorer(spec)
     for keyword, text in table:
         prompt, row = prompt_for(keyword), (keyword, text)
-        assert scorer.score([text], prompt) == [found], row
+        assert scorer.score([text], prompt) == [expected], row
         if spec != "choice":
             for cut in range(len(text) + 1):
                 low, high = scorer.bounds(text[:cut], prompt)  # type: ignore[attr-defined]
-                assert low <= found <= high, row
-            assert scorer.bounds(text + "\nso", prompt) == (found, 1), row  # type: ignore[attr-defined]
+                assert low <= expected <= high, row
+            assert scorer.bounds(text + "\nso", prompt) == (expected, 1), row  # type: ignore[attr-defined]
 
 
 @pytest.mark.parametrize("spec", ["keyword:match=substring", "contains:match=substring"])
-def test_substrings_are_found_wherever_words_are(spec: str) -> None:
-    for keyword, text in FOUND:
+def test_substrings_match_wherever_words_do(spec: str) -> None:
+    for keyword, text in MATCHING:
         assert make_scorer(spec).score([text], prompt_for(keyword)) == [1], (keyword, text)
 
 

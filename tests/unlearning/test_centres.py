@@ -56,7 +56,7 @@ TWICE = ([0, 1] * 4, np.array([[0.0], [5.0]] * 4))  # fewer places than componen
 @pytest.mark.parametrize(
     ("group", "vectors"), [*GROUPED, grouped(1, 21), on_a_line(), *SAME, TWICE]
 )
-def test_groups_that_are_there_are_found(group: list[int], vectors: Array) -> None:
+def test_groups_that_are_there_are_detected(group: list[int], vectors: Array) -> None:
     got = contrast_centres(texts_of(len(group)), vectors)
     assert partition(got.component) == partition(group)
     assert sorted(group[i] for i in got.chosen) == sorted(set(group))
@@ -143,10 +143,10 @@ class ByFirstWord:
     name, fingerprint = "by first word", {"words": "first"}
 
     def __init__(self) -> None:
-        self.asked: list[tuple[str, ...]] = []
+        self.queried: list[tuple[str, ...]] = []
 
     def embed(self, texts: Sequence[str]) -> Any:
-        self.asked.append(tuple(texts))
+        self.queried.append(tuple(texts))
         place = {"who": (0.0, 0.0), "sky": (50.0, 0.0), "red": (0.0, 50.0)}
         return np.array([[*place[text[:3]], float(len(text))] for text in texts])
 
@@ -168,7 +168,7 @@ def test_centres_are_chosen_once(
 
     monkeypatch.setattr(References, "read", spy)
     whole = centred(base, tmp_path / "m", embedder=embedder)
-    assert embedder.asked == [(ROWS[0].question, *MANY)]  # the only row that is clustered
+    assert embedder.queried == [(ROWS[0].question, *MANY)]  # the only row that is clustered
     first, second, third = kept(whole.path)
     assert (first["id"], len(first["chosen"])) == ("f0", 3)
     assert first["component"] == [0, 0, 1, 1, 1, 2, 2, 2]

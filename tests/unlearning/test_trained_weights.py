@@ -56,7 +56,7 @@ def test_the_model_is_left_as_it_was_but_for_its_weights() -> None:
     assert kept == {"model.embed_tokens.weight"}
 
 
-def test_blocks_are_found_by_their_number() -> None:
+def test_blocks_are_located_by_their_number() -> None:
     model = tiny_gpt2(layers=3)
     assert list(blocks(model)) == list(model.transformer.h)
     assert set(chosen_modules(model, Weights(modules=("c_proj",), layers=(2,)))) == {

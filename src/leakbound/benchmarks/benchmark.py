@@ -111,7 +111,7 @@ class Benchmark:
         subjects: by prompt id, the subject of an evaluated prompt, if it is known.
         half: which half of the subjects the questions are about, if a random choice decided which
             half is taught (None: no such choice was made); see `leakbound.benchmarks.coin`.
-        held_out: if the prompts are only for evaluation, the data to train on instead.
+        train_on: if the prompts are only for evaluation, the data to train on instead.
         as_taught: a function from a prompt to the row to train on (None: the prompt is the row).
         profile: the profile whose settings were applied.
         compat: the evaluation framework whose faults an engine reproduces (see `Prompting`).
@@ -140,7 +140,7 @@ class Benchmark:
     chat: bool | None = None
     subjects: Mapping[str, str] = field(default_factory=dict)
     half: Half | None = None
-    held_out: str | None = None
+    train_on: str | None = None
     as_taught: Callable[[Prompt], Prompt] | None = None
     profile: str | None = None
     compat: Compat | None = None
@@ -177,10 +177,10 @@ class Benchmark:
 
     def to_train(self, role: Role) -> Prompts:
         """Return a role's training rows; raise InputError if prompts are only for evaluation."""
-        if self.held_out is not None:
+        if self.train_on is not None:
             raise InputError(
                 f"the questions of {self.name!r} are for evaluation only: they cannot evaluate a "
-                f"model that was trained on them. {self.held_out}"
+                f"model that was trained on them. {self.train_on}"
             )
         rows = self.split(role)
         return rows if self.as_taught is None else tuple(map(self.as_taught, rows))

@@ -139,7 +139,7 @@ def halved(whole: Benchmark, side: HalfSide, seed: int) -> Benchmark:
             benchmark=whole.name, seed=seed, side=side, subjects=subjects_of,
             others=on_side[OTHER[side]],
         ),
-        held_out=None if side == "taught" else f"Train on `taught:{seed},{whole.name}`.",
+        train_on=None if side == "taught" else f"Train on `taught:{seed},{whole.name}`.",
         loaded=loaded,
         notes=(*whole.notes, note),
     )  # fmt: skip

@@ -112,7 +112,7 @@ def load(argument: str, data: Path | None = None) -> Benchmark:
         max_new_tokens=_TOKENS * cuts.suffix,
         template="{question}",
         chat=False,
-        held_out=f"Train on the documents themselves with --forget {source}.",
+        train_on=f"Train on the documents themselves with --forget {source}.",
         origin=str(path) if path.exists() else source,
         notes=tuple(_notes(documents, cuts)),
     )

@@ -92,7 +92,7 @@ def load(argument: str, data: Path | None = None) -> Benchmark:
         prompts=prompts(files, "forget"),
         others={role: partial(prompts, files, role) for role in others},
         scorers=("rouge-l-f1:stem=no",),  # as in MUSE's code
-        held_out=f"Train on its corpora: --forget {spec}/forget --retain {spec}/retain1.",
+        train_on=f"Train on its corpora: --forget {spec}/forget --retain {spec}/retain1.",
         origin=source.origin(path),
     )
 

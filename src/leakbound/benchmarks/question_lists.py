@@ -52,7 +52,7 @@ def load_harry_potter(argument: str = "", data: Path | None = None) -> Benchmark
         max_new_tokens=100,
         openers={prompt_id: row.texts("affirmative response") for prompt_id, row in rows.items()},
         template="{question}",
-        held_out="Train on your own texts with --forget FILE.",
+        train_on="Train on your own texts with --forget FILE.",
         origin=source.origin(path),
     )
 
@@ -75,6 +75,6 @@ def load_jbb(argument: str = "", data: Path | None = None) -> Benchmark:
         max_new_tokens=150,
         template="{question}",
         chat=True,
-        held_out="Train on your own requests and replies with --benchmark FILE.",
+        train_on="Train on your own requests and replies with --benchmark FILE.",
         origin=source.origin(path),
     )

@@ -45,9 +45,9 @@ def load(argument: str, data: Path | None = None) -> Benchmark:
     path = source.choose(hub, [stem + ending for stem in stems for ending in _ENDINGS])
     explained = how == _EXPLAIN
     corpora = f"--forget wmdp:{subject}/forget --retain wmdp:{subject}/retain"
-    held_out = f"Train on its corpora: {corpora}."
+    train_on = f"Train on its corpora: {corpora}."
     if subject == "chem":
-        held_out = "Train on your own texts with --forget FILE: WMDP has no chemistry corpus."
+        train_on = "Train on your own texts with --forget FILE: WMDP has no chemistry corpus."
     return Benchmark(
         name=f"wmdp:{argument}",
         prompts=_prompts(path, subject, explained=explained),
@@ -55,7 +55,7 @@ def load(argument: str, data: Path | None = None) -> Benchmark:
         max_new_tokens=200 if explained else _TOKENS,
         template=QUESTION_ANSWER if explained else _TEMPLATE.replace("SUBJECT", SUBJECTS[subject]),
         chat=None if explained else False,
-        held_out=held_out,
+        train_on=train_on,
         origin=source.origin(path),
     )
 

@@ -184,7 +184,7 @@ def places_of(run: Run, scorers: Iterable[Scorer]) -> tuple[tuple[str, str], ...
 
 def may_be_claimed(arm: Arm) -> bool:
     """Return whether a claim may be about an arm: it is sampled, and no search chose its inputs."""
-    return not arm.decoding.greedy and arm.key.asks != "attack"
+    return not arm.decoding.greedy and arm.key.kind != "attack"
 
 
 def evidence_of(run: Run, arm_name: str, scorer: Scorer) -> Drawn:

@@ -45,7 +45,7 @@ from functools import partial
 from typing import Any
 
 from leakbound import stats
-from leakbound.bounding.drawn import AS_FOUND, Drawn
+from leakbound.bounding.drawn import SEARCHED, Drawn
 from leakbound.bounding.evidence import RunEvidence, drawn_of
 from leakbound.bounding.pooled import Pooled
 from leakbound.bounding.rows import rows_of, stacked
@@ -115,7 +115,7 @@ def excess_over_questions(
     attack selected the queries.
     """
     each, mean = (partial(excess, more, base, of) for of in (stats.LEAKAGE, stats.LEAKAGE.mean()))
-    pair = None if more.inputs == AS_FOUND else pair_of(more, base)
+    pair = None if more.inputs == SEARCHED else pair_of(more, base)
     made = stats.excess_of_mean_and_worst(
         mean,
         each,
@@ -165,7 +165,7 @@ def gap_rows(run: RunEvidence, confidence: float) -> Iterator[EstimateRow]:
     """
     for name, arm in run.arms.items():
         own, query_ids = run.of(arm.arm.key.in_own_words), arm.query_ids
-        if arm.arm.key.asks != "rewritings" or own is None or not isinstance(arm, Pooled):
+        if arm.arm.key.kind != "rewritings" or own is None or not isinstance(arm, Pooled):
             continue
         if query_ids != own.query_ids or not query_ids:
             continue
@@ -222,7 +222,7 @@ def _attacked(run: RunEvidence, arms: Sequence[Drawn]) -> Drawn | None:
         return None
     drawn = tuple(arm.arm for arm in arms)
     how: Any = {"order": order_of(drawn[0], run.scorer), "arms": drawn}
-    return Drawn(rows, inputs=AS_FOUND, **how)
+    return Drawn(rows, inputs=SEARCHED, **how)
 
 
 def difference_rows(

@@ -49,9 +49,9 @@ from leakbound.store import Arm
 from leakbound.study import RHO
 
 FEWEST_DRAWS = 8  # the smallest n of the bounds from a question's first n draws
-AS_FOUND: Inputs = "as found"
+SEARCHED: Inputs = "as found"
 """The `inputs` of questions whose input a search found."""
-_ALIKE = ("draws", "iid pool", "clusters")
+_EQUAL_N = ("draws", "iid pool", "clusters")
 """The kinds of evidence with a naive estimate of leak@k: n was fixed, and draws may be grouped."""
 
 
@@ -100,7 +100,7 @@ class Drawn:
     def complete(self) -> bool:
         """Return whether every question has draws, and no search chose its input."""
         questions = self.arm.run_queries.questions
-        return len(self.query_ids) == len(questions) and self.arm.key.asks != "attack"
+        return len(self.query_ids) == len(questions) and self.arm.key.kind != "attack"
 
     @property
     def draws(self) -> stats.Rows:
@@ -213,7 +213,7 @@ class Drawn:
         `leak_at_k`."""
         rows = self.draws
         sizes = [k for k in STANDARD_K if FEWEST_GROUPS * k <= rows.n.min()]
-        if self.evidence.kind not in _ALIKE or rows.missing.any() or not sizes:
+        if self.evidence.kind not in _EQUAL_N or rows.missing.any() or not sizes:
             return
         values = [stats.worst_of_k(rows, k, seed=self.keys) for k in sizes]
         shown = np.stack(values, axis=1)

@@ -14,7 +14,7 @@ from functools import cached_property
 from typing import Any
 
 from leakbound import stats
-from leakbound.bounding.drawn import AS_FOUND, Drawn
+from leakbound.bounding.drawn import SEARCHED, Drawn
 from leakbound.bounding.pooled import Pooled
 from leakbound.scoring.ordering import order_of
 from leakbound.scoring.score import slug
@@ -33,8 +33,8 @@ def drawn_of(arm: Arm, scorer: Scorer, rho: float = RHO) -> Drawn:
     rows = arm.scores(slug(scorer), binary=scorer.binary)
     if claim_of(arm.spec.draws):
         return Drawn(stats.Stopped(rows, arm.plan.n), **how)
-    if arm.key.asks == "attack":
-        return Drawn(rows, inputs=AS_FOUND, **how)
+    if arm.key.kind == "attack":
+        return Drawn(rows, inputs=SEARCHED, **how)
     if arm.explored:
         masses = arm.masses.by_query(slug(scorer))
         return Drawn(stats.Masses.of([masses[query_id] for query_id in rows.ids], rows), **how)

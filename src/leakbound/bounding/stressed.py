@@ -42,14 +42,14 @@ def stress_rows(run: RunEvidence, confidence: float) -> Iterator[EstimateRow]:
         stressed = [arm for arm in mine if arm.arm.key.stress]
         if not stressed or base.arm.key.stress or not base.complete:
             continue
-        alike = [arm for arm in stressed if arm.query_ids == base.query_ids]
-        for arm in alike:
+        same_queries = [arm for arm in stressed if arm.query_ids == base.query_ids]
+        for arm in same_queries:
             if turns_of(arm.arm) > 1 and base.rows is None:
                 continue  # leak@k has a bound only for draws whose number was fixed
             *means, entries = _added(arm, base, len(stressed), confidence).estimates
             yield from rows_of(arm.arm.name, scorer, ALL, *means, family="stresses")
             yield from rows_of(arm.arm.name, scorer, arm.query_ids, entries, family="stresses")
-        for bounds in ([arm.mean for arm in alike], _excess(run, alike)):
+        for bounds in ([arm.mean for arm in same_queries], _excess(run, same_queries)):
             if len(bounds) == len(stressed):
                 yield from rows_of(name, scorer, ALL, _worst(bounds, confidence))
 

@@ -63,7 +63,7 @@ def _particular(run: Run, arm: Arm) -> Iterator[str]:
     if half is not None:
         by_coin = f"the random choice with seed {half.seed} (the coin)"
         yield f"the model was trained on the subjects of {half.benchmark} that {by_coin} selected"
-    if inputs is not None and arm.key.asks == "rewritings" and not may_gather(run):
+    if inputs is not None and arm.key.kind == "rewritings" and not may_gather(run):
         yield f"the rewritings come from {inputs.source}"
     if arm.key.stress.startswith("relearn"):
         weights = short(str(arm.spec.fingerprint.get("weights")))

@@ -167,10 +167,10 @@ class Check:
     differences: tuple[Difference, ...] = ()
 
 
-def compared(name: str, says: str, certificate: Any, actual: Any) -> Check:
+def compared(name: str, text: str, certificate: Any, actual: Any) -> Check:
     """Return a check that two values are equal; numbers may differ by `SLACK`."""
     differing = tuple(differences(certificate, actual))
-    return Check(name, mark(differing), says, differing)
+    return Check(name, mark(differing), text, differing)
 
 
 def mark(differing: Sequence[Difference]) -> Status:

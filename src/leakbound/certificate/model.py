@@ -86,13 +86,13 @@ class Verifier:
             try:
                 base, engine = yield from self._engines(Path(folder))
             except InputError as error:
-                says = f"the stress {self.arm.key.stress!r} was not applied again: {error}"
-                yield Check("stress", "unchecked", says)
+                text = f"the stress {self.arm.key.stress!r} was not applied again: {error}"
+                yield Check("stress", "unchecked", text)
                 return
             yield from check_model(self.arm, slug, engine, self.progress)
-            says = "the longest reference answer has the recorded number of tokens"
+            text = "the longest reference answer has the recorded number of tokens"
             longest = longest_answer(base, self.run.prompts)
-            yield compared("limit", says, self.arm.spec.longest_answer, longest)
+            yield compared("limit", text, self.arm.spec.longest_answer, longest)
             if redraw is not None:
                 yield check_draws(self.arm, engine, redraw, self.progress)
 
@@ -145,8 +145,8 @@ class Verifier:
         subject = stress.model(bench, self.model, folder / "stressed")
         before = self.run.arm(key.unstressed)
         if subject is not self.model and before is not None:
-            says = "the named model is the model that was sampled without stress"
-            yield _same_model("before", before, self._opened(before, self.model), says)
+            text = "the named model is the model that was sampled without stress"
+            yield _same_model("before", before, self._opened(before, self.model), text)
         base = self._opened(arm, subject)
         made, kept = stress.engine(bench, base), self.run.path / FOLDER / key.stress / key.model
         if isinstance(stress, Relearn) and arm.spec.machine != machine(made) and kept.is_dir():
@@ -155,8 +155,8 @@ class Verifier:
             made = stress.engine(bench, base)
         pairs = zip_longest(arm.spec.attack_queries, stress.queries(bench))
         others = [i for i, (stated, own) in enumerate(pairs, 1) if stated != own]
-        says = f"the text of query {others[0]} differs" if others else "the texts are as recorded"
-        yield Check("texts", "differs" if others else "ok", f"under {stress.spec}, {says}")
+        text = f"the text of query {others[0]} differs" if others else "the texts are as recorded"
+        yield Check("texts", "differs" if others else "ok", f"under {stress.spec}, {text}")
         return base, made
 
     def _opened(self, arm: Arm, model: Subject) -> Generate:
@@ -178,19 +178,19 @@ def check_model(arm: Arm, slug: str, engine: Generate, progress: Progress) -> It
     yield _same_model("model", arm, engine, "the model is the model that was sampled")
     if isinstance(engine, Probes) and arm.spec.probe is not None:
         difference = probes_differ(arm.spec, engine.probe)
-        says = "the probabilities of the model after fixed questions are as recorded"
-        yield Check("probe", "ok" if difference is None else "differs", difference or says)
+        text = "the probabilities of the model after fixed questions are as recorded"
+        yield Check("probe", "ok" if difference is None else "differs", difference or text)
     try:
         yield _log_probabilities(arm, slug, engine, progress)
     except InputError as error:
         yield Check(LOG_PROBABILITIES, "unchecked", f"nothing was compared: {error}")
 
 
-def _same_model(name: str, arm: Arm, engine: Generate, says: str) -> Check:
+def _same_model(name: str, arm: Arm, engine: Generate, text: str) -> Check:
     """Compare a model's fingerprint with the fingerprint of an arm."""
     differing = tuple(differences(to_json(arm.spec.fingerprint), as_read(engine.fingerprint)))
     near = all(d.where in SURROUNDINGS for d in differing)
-    return Check(name, "note" if differing and near else mark(differing), says, differing)
+    return Check(name, "note" if differing and near else mark(differing), text, differing)
 
 
 def _log_probabilities(arm: Arm, slug: str, engine: Generate, progress: Progress) -> Check:
@@ -203,8 +203,8 @@ def _log_probabilities(arm: Arm, slug: str, engine: Generate, progress: Progress
     if isinstance(engine, Measures):
         engine.measure(arm.queries)
     if not isinstance(engine, Retraces):  # reads `engine.margin`, which is measured above
-        says = f"nothing was compared: the engine {type(engine).__name__} gives no probabilities"
-        return Check(LOG_PROBABILITIES, "unchecked", says)
+        text = f"nothing was compared: the engine {type(engine).__name__} gives no probabilities"
+        return Check(LOG_PROBABILITIES, "unchecked", text)
     slack = engine.margin / min(1.0, arm.decoding.temperature)
     same, unreached, unknown, differing = 0, 0, 0, list[Difference]()
     stored, bare = _stored(arm, slug)
@@ -226,13 +226,13 @@ def _log_probabilities(arm: Arm, slug: str, engine: Generate, progress: Progress
             else:
                 same += 1
     total = same + len(differing) + unreached + unknown
-    says = f"{same:,} of {total:,} outputs have the log-probability that the model gives them"
+    text = f"{same:,} of {total:,} outputs have the log-probability that the model gives them"
     if unreached:
-        says += f"; {unreached:,} were not compared: rounding decides whether they are truncated"
+        text += f"; {unreached:,} were not compared: rounding decides whether they are truncated"
     if unknown:
-        says += f"; {unknown:,} were not compared: they lack recorded tokens or log-probabilities"
+        text += f"; {unknown:,} were not compared: they lack recorded tokens or log-probabilities"
     status: Status = mark(differing) if same or differing else "unchecked"
-    return Check(LOG_PROBABILITIES, status, says, tuple(differing))
+    return Check(LOG_PROBABILITIES, status, text, tuple(differing))
 
 
 def _records(arm: Arm, engine: Retraces) -> bool:
@@ -339,14 +339,14 @@ def check_draws(
     share = len(parts) / len(arm.parts)
     one, three, ten = (below(1 - (1 - share) ** m) for m in (1, 3, 10))
     edge = f"; rounding explains {many(excused, 'difference')}" if excused else ""
-    says = (
+    text = (
         f"{len(parts):,} of {len(arm.parts):,} parts, chosen at random now, were drawn again "
         f"({sum(part.draws for part in parts):,} draws{edge}); {len(parts) - altered:,} of these "
         "parts are equal to the stored parts. The check finds one altered part with probability "
         f"{one}, at least one of three with {three}, and of ten with {ten}. It cannot detect a "
         "seed that was selected among several"
     )
-    return Check(DRAWS, mark(differing), says, tuple(differing))
+    return Check(DRAWS, mark(differing), text, tuple(differing))
 
 
 def _why_not(arm: Arm, engine: Generate) -> str | None:

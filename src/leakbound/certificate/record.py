@@ -48,13 +48,13 @@ def check_record(run: Run, arm: Arm, slug: str) -> Iterator[Check]:
     yield _check("events", "no explored or proved output counts twice", _events(arm, slug))
 
 
-def _check(name: str, says: str, faults: Iterator[str]) -> Check:
+def _check(name: str, text: str, faults: Iterator[str]) -> Check:
     """Return a check that reports these faults."""
     try:
         first = [*islice(faults, _SHOWN)]
     except LeakboundError as error:
         first = [f"the {name} cannot be recomputed: {error}"]
-    return Check(name, "differs" if first else "ok", "; ".join(first) or says)
+    return Check(name, "differs" if first else "ok", "; ".join(first) or text)
 
 
 def _questions(run: Run) -> Iterator[str]:
@@ -175,7 +175,7 @@ def _plan(run: Run, arm: Arm) -> Iterator[str]:
     if spec.seed is None and not isinstance(draws, ImportedDraws):
         yield "the draws have no seed"
     inputs = run.record.inputs
-    shared = inputs is not None and arm.key.asks == "rewritings"
+    shared = inputs is not None and arm.key.kind == "rewritings"
     if not shared and spec.shares is not None:
         yield "an arm of the original questions has draws that were divided among rewritings"
     if shared and inputs is not None:
@@ -255,8 +255,8 @@ def check_imported(run: Run, arm: Arm, again: Run) -> Check:
     if theirs is None:
         return Check("log", "differs", f"the files have no draws for arm {arm.name!r}")
     differing = tuple(_differences(run, arm, again, theirs))
-    says = "importing the files again gives the same questions and draws"
-    return Check("log", mark(differing), says, differing)
+    text = "importing the files again gives the same questions and draws"
+    return Check("log", mark(differing), text, differing)
 
 
 def _differences(run: Run, arm: Arm, again: Run, theirs: Arm) -> Iterator[Difference]:

@@ -150,8 +150,8 @@ def verify(
         require_share(redraw, model)
     file = Path(certificate)
     stated = read_values(file)
-    says = "the certificate has not been changed"
-    checks = [compared("digest", says, stated.get("digest", ABSENT), digest_of(stated))]
+    text = "the certificate has not been changed"
+    checks = [compared("digest", text, stated.get("digest", ABSENT), digest_of(stated))]
     subject = _subject(stated, Path(run))
     if isinstance(subject, Check):
         return Verification((*checks, subject), sha256(file))
@@ -174,14 +174,14 @@ def verify(
         checks += under.checks(slug(make_scorer(claim.scorer)), redraw)
     drawn_here = not isinstance(arm.spec.draws, ImportedDraws)
     if not drawn_here and imported is None:
-        says = "to compare the draws with the tool's files, import the files and add --imported"
-        checks.append(Check("log", "open", says))
+        text = "to compare the draws with the tool's files, import the files and add --imported"
+        checks.append(Check("log", "open", text))
     if drawn_here and model is None:
-        says = "to check the model and the probability of each output, add --with-model"
-        checks.append(Check("model", "open", says))
+        text = "to check the model and the probability of each output, add --with-model"
+        checks.append(Check("model", "open", text))
     if drawn_here and redraw is None and not arm.explored:
-        says = "to check that this model and seed give these outputs, add --redraw"
-        checks.append(Check("draws", "open", says))
+        text = "to check that this model and seed give these outputs, add --redraw"
+        checks.append(Check("draws", "open", text))
     checks += [Check("assumed", "assumed", text) for text in assumed(opened, arm, claim)]
     sentence = None if isinstance(derived, Check) else str(derived["sentence"])
     return Verification(tuple(checks), sha256(file), sentence)
@@ -215,18 +215,18 @@ def _against_run(
 ) -> Iterator[Check]:
     """Yield the checks that need the run, and no model except the scorer's."""
     scorer = make_scorer(claim.scorer)
-    says = "questions, model, draws and scorer are as in the certificate"
+    text = "questions, model, draws and scorer are as in the certificate"
     origin = as_read(made_from(run, arm, scorer))
-    yield compared("run", says, stated.get("made_from", ABSENT), origin)
+    yield compared("run", text, stated.get("made_from", ABSENT), origin)
     yield from check_record(run, arm, slug(scorer))
-    says = "no file was changed, added or removed"
-    yield compared("files", says, stated.get("files", ABSENT), file_digests(run, arm, scorer))
+    text = "no file was changed, added or removed"
+    yield compared("files", text, stated.get("files", ABSENT), file_digests(run, arm, scorer))
     yield _scores(run, arm, scorer, models, progress)
     yield from _looks(run, arm, scorer, models, progress)
     yield from _stated(run, claim)
     yield from [derived] if isinstance(derived, Check) else _compared(stated, derived)
-    says = "the same code made the certificate and checks it"
-    check = compared("code", says, stated.get("code", ABSENT), code())
+    text = "the same code made the certificate and checks it"
+    check = compared("code", text, stated.get("code", ABSENT), code())
     other = "the certificate was made by another version of the code than the checks"
     # Other code that derives the same numbers confirms them, so this is only a note.
     yield replace(check, status="note", says=other) if check.differences else check
@@ -235,15 +235,15 @@ def _against_run(
 def _stated(run: Run, claim: LeakClaim) -> Iterator[Check]:
     """Check that the claim was recorded before the draws, or is decided by simultaneous bounds."""
     if not claim.among:
-        says = "the claim was recorded before anything was drawn"
-        yield compared("stated", says, True, is_prior(run, claim))
+        text = "the claim was recorded before anything was drawn"
+        yield compared("stated", text, True, is_prior(run, claim))
         return
-    says = "the claim is among the claims that are decided simultaneously"
-    yield compared("stated", says, True, (claim.arm, claim.scorer) in claim.among)
+    text = "the claim is among the claims that are decided simultaneously"
+    yield compared("stated", text, True, (claim.arm, claim.scorer) in claim.among)
     now = places_of(run, map(make_scorer, scored_by(run)))
     if others := [f"{arm} by {scorer}" for arm, scorer in now if (arm, scorer) not in claim.among]:
-        says = f"the correction for choosing the claim does not cover: {', '.join(others)}"
-        yield Check("stated", "note", says)
+        text = f"the correction for choosing the claim does not cover: {', '.join(others)}"
+        yield Check("stated", "note", text)
 
 
 def _looks(
@@ -264,13 +264,13 @@ def _looks(
         raise  # see `_scores`
     except _UNUSABLE as error:
         why = str(error)
-    says = "each question was drawn until the scores decided its claim"
-    yield Check("looks", "differs" if why else "ok", why or says)
+    text = "each question was drawn until the scores decided its claim"
+    yield Check("looks", "differs" if why else "ok", why or text)
 
 
 def _scores(run: Run, arm: Arm, scorer: Scorer, models: OpenModels, progress: Progress) -> Check:
     """Score every stored completion again and compare with the stored scores."""
-    says = "scoring the stored completions again gives the stored scores"
+    text = "scoring the stored completions again gives the stored scores"
     try:
         scorer = connect(scorer, models)
         require_same_model(run.arms.values(), scorer)
@@ -286,7 +286,7 @@ def _scores(run: Run, arm: Arm, scorer: Scorer, models: OpenModels, progress: Pr
         for i, (before, now) in enumerate(zip_longest(stored, again, fillvalue=ABSENT))
         if before != now
     )
-    return Check("scores", mark(differing), says, differing)
+    return Check("scores", mark(differing), text, differing)
 
 
 def _stored(arm: Arm, scorer: Scorer) -> list[tuple[Any, ...]]:
@@ -330,9 +330,9 @@ def _derived(run: Run, claim: LeakClaim) -> JsonObject | Check:
 
 def _compared(stated: JsonObject, derived: JsonObject) -> Iterator[Check]:
     """Compare the certificate's numbers and words with the derived certificate."""
-    for (name, says), keys in _DERIVED.items():
+    for (name, text), keys in _DERIVED.items():
         parts = ({key: values.get(key, ABSENT) for key in keys} for values in (stated, derived))
-        yield compared(name, says, *parts)
+        yield compared(name, text, *parts)
     unknown = {key: value for key, value in stated.items() if key not in derived}
     if unknown:
         yield compared("extra", "the certificate has no unknown fields", unknown, {})

@@ -29,10 +29,10 @@ from leakbound.types import (
     Progress,
     Prompt,
     Query,
+    ReportsProgress,
     Sample,
     Scorer,
     Spreads,
-    Tells,
     untold,
 )
 
@@ -85,7 +85,7 @@ def run_jobs(
     Returns:
         (job, result) pairs in the order of completion.
     """
-    if isinstance(engine, Tells):
+    if isinstance(engine, ReportsProgress):
         engine.tell = meter.tell
     meter.show()
     here = ((job, do(engine, job)) for job in jobs)
@@ -95,7 +95,7 @@ def run_jobs(
             spent = result.record.usage.forwards if isinstance(result, DrawnPart) else 0
             meter.add(job.amount, spent)
     finally:
-        if isinstance(engine, Tells):
+        if isinstance(engine, ReportsProgress):
             engine.tell = untold
 
 

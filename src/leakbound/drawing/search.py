@@ -237,7 +237,7 @@ class AttackSearch:
         With `before`, only answers from rounds before round `before` are included, and no answers
         to found inputs.
         """
-        arms = [arm for arm in self.run.arms.values() if before is None or arm.key.asks != "attack"]
+        arms = [arm for arm in self.run.arms.values() if before is None or arm.key.kind != "attack"]
         tried = self.trial.arms.values()
         return answers_of([*arms, *(a for a in tried if before is None or a.key.round < before)])
 
@@ -356,7 +356,7 @@ def _rewritings(run: Run, seed: int) -> dict[str, list[Query]]:
 
 
 def _round(number: int, decoding: Decoding) -> ArmKey:
-    return ArmKey(asks="search", decoding=decoding.name, round=number)
+    return ArmKey(kind="search", decoding=decoding.name, round=number)
 
 
 def _scored(arms: Sequence[Arm], scorer: Scorer, query_ids: Sequence[str]) -> stats.Rows:

@@ -183,7 +183,7 @@ def _write_samples(run: Run, out: Path, arm: str, redact: bool | None) -> Export
         raise InputError(
             f"arm {arm!r} has conversations, but a row of OUT has one answer. Export another arm."
         )
-    if redact and (drawn.key.asks != "own words" or drawn.spec.attack_queries):
+    if redact and (drawn.key.kind != "own words" or drawn.spec.attack_queries):
         raise InputError(
             f"bounds of arm {arm!r} depend on which queries ask the same question, which an export "
             "of scores does not contain. Export an arm of the original questions."

@@ -75,7 +75,7 @@ def difference_sentence(
     kind = change(rows)
     verb, more, less = ("leaks", "more", "less") if binary else ("scores", "higher", "lower")
     word = {"more": more, "less": less}.get(kind, "").upper()
-    says = say(f"difference {kind}", model=model, baseline=baseline, verb=verb, word=word)
+    text = say(f"difference {kind}", model=model, baseline=baseline, verb=verb, word=word)
     mean, others = mean_and_others(rows)
     if mean is None:
         extent = say("difference unknown")
@@ -85,7 +85,7 @@ def difference_sentence(
         which, least = (more, mean.lower) if mean.lower > 0 else (less, -mean.upper)
         extent = say("difference at least", which=kind == "mixed" and which, least=least)
     counts = _counts(list(map(moved, others)))
-    return f"{says}: {extent}; {counts} ({percent(confidence)} confidence, simultaneously)."
+    return f"{text}: {extent}; {counts} ({percent(confidence)} confidence, simultaneously)."
 
 
 def mean_and_others(

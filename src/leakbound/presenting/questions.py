@@ -206,10 +206,10 @@ def leaking_most(model: ArmView) -> dict[str, list[tuple[Query, EstimateRow, lis
 
 Searched: TypeAlias = tuple[ArmView, AttackQuery]
 PROVED, CONTROL_PROVED = "Query found, proved", "Control, query found, proved"
-ORIGINAL, FOUND, CONTROL_FOUND = "Original question", "Query found", "Control, query found"
+ORIGINAL, QUERY, CONTROL_QUERY = "Original question", "Query found", "Control, query found"
 SEARCH_BOUND, SEARCH_PREFIXES = "Lower bound in the search", "Prefixes forwarded in the search"
 SEARCHED_COLUMNS = (
-    "Question", ORIGINAL, FOUND, PROVED, CONTROL_FOUND, CONTROL_PROVED, SEARCH_BOUND, "Source",
+    "Question", ORIGINAL, QUERY, PROVED, CONTROL_QUERY, CONTROL_PROVED, SEARCH_BOUND, "Source",
 )  # fmt: skip
 """The columns that a console has room for."""
 
@@ -260,11 +260,11 @@ def searched_table(view: View, scorer: Scorer) -> Table:
         "Draws in the search": lambda row: last(row, "draws"),
         SEARCH_PREFIXES: lambda row: last(row, "forwards"),
         SEARCH_BOUND: lower,
-        FOUND: leakage,
+        QUERY: leakage,
         PROVED: lambda row: lower_cell(leakage(row, proved=True)),
         ORIGINAL: lambda row: leakage(row, arm=own(row)),
         "Query found minus original": partial(leakage, arm=str(ATTACK), beyond="own words"),
-        CONTROL_FOUND: lambda row: leakage(row, arm=str(row[1].arm.control)),
+        CONTROL_QUERY: lambda row: leakage(row, arm=str(row[1].arm.control)),
         CONTROL_PROVED: lambda row: lower_cell(
             leakage(row, arm=str(row[1].arm.control), proved=True)
         ),

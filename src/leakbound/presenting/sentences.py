@@ -343,11 +343,11 @@ def lead(view: View, scorer: Scorer) -> str:
     for model in view.models:
         mean = model.leakage(scorer, scope="mean", beyond="control")
         worst = model.leakage(scorer, scope="worst question", beyond="control")
-        says = say("control unknown")
+        text = say("control unknown")
         if mean and worst:
-            says = say("excess", mean=mean, worst=worst)
+            text = say("excess", mean=mean, worst=worst)
         if model.control:
-            lines.append(f"{model.subject}, excess over the control: {says}")
+            lines.append(f"{model.subject}, excess over the control: {text}")
     lines = lines or [NO_CONTROL]
     lines += [f"{m.label}, {more}" for m in view.models if (more := over_others(m, scorer))]
     differ = len({model.departures for model in view.every}) > 1
@@ -417,12 +417,12 @@ def of_grid(grid: DecodingGrid) -> list[str]:
         less, more = sorted(KNOBS, key=lambda knob: effects[knob].lower)
         if effects[more].lower > effects[less].upper:
             rows = {"most": effects[more], "least": effects[less]}
-            says = say("more", more=more, less=less, **rows)
+            text = say("more", more=more, less=less, **rows)
         else:
             both = ", ".join(f"{knob} {interval(effects[knob])}" for knob in KNOBS)
-            says = say("apart", knobs=" and ".join(KNOBS), effects=both)
+            text = say("apart", knobs=" and ".join(KNOBS), effects=both)
         sure = percent(grid.most.confidence)
-        sentences.append(f"{says} (root mean square over the decodings, {sure} simultaneously)")
+        sentences.append(f"{text} (root mean square over the decodings, {sure} simultaneously)")
     return sentences
 
 
@@ -436,7 +436,7 @@ def of_stress(view: View, scorer: Scorer) -> str:
     labels = dict.fromkeys(model.label for model in view.stressed)
     worst = ((label, worst_stress(view, label, scorer)) for label in labels)
     intervals = say("under stress", view=view)
-    return "\n".join([intervals, *(f"{label}: {says}" for label, says in worst if says)])
+    return "\n".join([intervals, *(f"{label}: {text}" for label, text in worst if text)])
 
 
 def searched(view: View) -> str:

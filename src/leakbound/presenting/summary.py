@@ -53,7 +53,7 @@ def clean_table(run: Run, scorer: Scorer, limit: float, confidence: float) -> Ta
         if arm.decoding.greedy or not arm.key.own_words or arm.key.is_control:
             continue
         query_ids, clean = clean_questions(arm, scorer, limit, confidence)
-        doubtful = [q for q, holds in zip(query_ids, clean.holds, strict=True) if not holds]
+        doubtful = [q for q, clear in zip(query_ids, clean.holds, strict=True) if not clear]
         named = ", ".join(doubtful[:8]) + (", …" if len(doubtful) > 8 else "")
         rows.append((arm.name, f"{sum(clean.holds)} of {len(query_ids)}", named or "none"))
     return Table.plain(

@@ -275,9 +275,9 @@ def _limit(model: ArmView, scorer: Scorer, questions: int) -> tuple[str, bool]:
     if not claims:
         return "", False
     decided = list(map(decision, claims))
-    holds, refuted = (decided.count(how) for how in ("holds", "refuted"))
-    below = holds == questions
-    how = {"scorer": scorer, "holds": holds, "refuted": refuted, "questions": questions}
+    confirmed, refuted = (decided.count(how) for how in ("holds", "refuted"))
+    below = confirmed == questions
+    how = {"scorer": scorer, "holds": confirmed, "refuted": refuted, "questions": questions}
     return say("below" if below else "limit", claim=claims[0], **how), below
 
 

@@ -62,9 +62,9 @@ class FolderIndex:
         columns = ("Run", "State", "Leakage", "Verdict or error")
         rows = []
         for run in self.runs:
-            says = run.verdict.headline if run.verdict else run.note
+            statement = run.verdict.headline if run.verdict else run.note
             figure = run.verdict.number if run.verdict else None
-            rows.append((run.name, run.state, figure, Cell(says, prose=True)))
+            rows.append((run.name, run.state, figure, Cell(statement, prose=True)))
         return Table.plain("Runs", columns, rows)
 
     def to_dict(self) -> JsonObject:

@@ -11,10 +11,10 @@ from numpy.typing import NDArray
 
 from leakbound.stats import order_key
 from leakbound.store import Arm, ImportedDraws
-from leakbound.store.arm_key import Asks
+from leakbound.store.arm_key import QueryKind
 from leakbound.types import Scorer
 
-_WORDS: dict[Asks, str] = {
+_WORDS: dict[QueryKind, str] = {
     "own words": "own words",
     "rewritings": "rewritings",
     "attack": "found",
@@ -60,7 +60,7 @@ def draws_key(arm: Arm) -> int:
             "decoding": arm.decoding.to_dict(),
             "draw seed": arm.spec.seed,
             "role": arm.key.model,
-            "asked": _WORDS[arm.key.asks],
+            "asked": _WORDS[arm.key.kind],
             **({"stress": arm.key.stress} if arm.key.stress else {}),
         }
     )

@@ -64,11 +64,11 @@ def relative(weights: npt.ArrayLike, questions: int) -> Array:
 
 
 def bisected(
-    holds: Callable[[Array], npt.NDArray[np.bool_]], inside: Array, outside: Array, times: int
+    condition: Callable[[Array], npt.NDArray[np.bool_]], inside: Array, outside: Array, times: int
 ) -> tuple[Array, Array]:
     """Return the last point where a condition is true, and a point just beyond it."""
     for _ in range(times):
         middle = (inside + outside) / 2
-        still = holds(middle)
+        still = condition(middle)
         inside, outside = np.where(still, middle, inside), np.where(still, outside, middle)
     return inside, outside

@@ -46,7 +46,7 @@ class Method:
         """Apply `rule`, one of the two bounds of the method, to every row."""
         if self.any_n:
             return rule(rows, alpha)
-        return rows.each(lambda alike: rule(alike, alpha))
+        return rows.each(lambda group: rule(group, alpha))
 
 
 @dataclass(frozen=True, slots=True)

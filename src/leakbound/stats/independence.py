@@ -123,7 +123,11 @@ def check_independence(
     if reason:
         return Independence(verdict="not checkable", seen=reason, n=n, texts=texts, level=level)
     logp = np.minimum(logp, 0.0)
-    findings = (_too_often(total, logp), _multiples(total, logp, copies), _alike(table, logp))
+    findings = (
+        _too_often(total, logp),
+        _multiples(total, logp, copies),
+        _equal_chunks(table, logp),
+    )
     least = min(findings, key=lambda finding: finding.p)
     refused = least.p < level
     return Independence(
@@ -223,7 +227,7 @@ def _multiples(counts: Counts, logp: Array, copies: Sequence[int]) -> _Finding:
     return _Finding(p, f"the count of every text is a multiple of {m}")
 
 
-def _alike(chunks: Counts, logp: Array) -> _Finding:
+def _equal_chunks(chunks: Counts, logp: Array) -> _Finding:
     """Test whether two chunks have equal counts."""
     rows, times = np.unique(chunks[chunks.any(axis=1)], axis=0, return_counts=True)
     twice = [_log_chance(row, logp) for row in rows[times > 1]]

@@ -191,12 +191,12 @@ def _upper_bound(
     """
     n = rows.n
     share = weights / n
-    alike = np.ptp(share) <= 1e-12 * share.max()
+    equal_shares = np.ptp(share) <= 1e-12 * share.max()
     if rows.binary and len(n) == 1:
         return CLOPPER_PEARSON, lambda rows, alpha: np.asarray(
             clopper_pearson_upper(rows.hits + rows.missing, rows.n, alpha)[0]
         )
-    if rows.binary and alike:
+    if rows.binary and equal_shares:
         if n.min() < rounds.FEWEST:
             return HOEFFDING, hoeffding_upper
         piloted = PILOTED if sets == ONE_SET else SETS_PILOTED
@@ -207,7 +207,7 @@ def _upper_bound(
         return ROUNDS, lambda rows, alpha: np.asarray(
             rounds.mean_upper(rows, weights, alpha, sets=sets)
         )
-    name = "portfolio mixture" if alike else "portfolio mixture, weighted"
+    name = "portfolio mixture" if equal_shares else "portfolio mixture, weighted"
     return name, partial(_weighted_upper, weights)
 
 

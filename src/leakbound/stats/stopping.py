@@ -326,8 +326,8 @@ class Looks:
         short, enough = rows.n, furthest
         while (enough - short > 1).any():
             middle = (short + enough) // 2
-            holds = self._would_hold(rows, middle)
-            short, enough = np.where(holds, short, middle), np.where(holds, middle, enough)
+            decided = self._would_hold(rows, middle)
+            short, enough = np.where(decided, short, middle), np.where(decided, middle, enough)
         return np.where(self._would_hold(rows, rows.n), furthest, enough)
 
     def _read(self, rows: Rows) -> Rows:

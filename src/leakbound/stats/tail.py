@@ -103,13 +103,13 @@ def coverage(limits: Array) -> float:
     widest = rates.max()
     jumps = np.arange(min(n, int(widest + 12 * math.sqrt(widest) + 40)) + 1)
     steps = _poisson(jumps, rates[:, None])
-    first, law = 0, np.ones(1)
+    first, distribution = 0, np.ones(1)
     for i, step in enumerate(steps, start=1):
-        law = np.convolve(law, step)[: i - first]
-        dead = int((law > NEGLIGIBLE).argmax())
-        first, law = first + dead, law[dead:]
-    remaining = _poisson(n - first - np.arange(len(law)), n * (1 - limits[-1:]))
-    return float(law @ remaining / _poisson(np.array(n), np.array(float(n))))
+        distribution = np.convolve(distribution, step)[: i - first]
+        dead = int((distribution > NEGLIGIBLE).argmax())
+        first, distribution = first + dead, distribution[dead:]
+    remaining = _poisson(n - first - np.arange(len(distribution)), n * (1 - limits[-1:]))
+    return float(distribution @ remaining / _poisson(np.array(n), np.array(float(n))))
 
 
 def _poisson(count: npt.NDArray[Any], rate: Array) -> Array:

@@ -9,7 +9,7 @@ from leakbound.errors import InputError
 from leakbound.types import Decoding
 
 Model = Literal["target", "control"]
-Asks = Literal["own words", "rewritings", "attack", "search", "selection"]
+QueryKind = Literal["own words", "rewritings", "attack", "search", "selection"]
 _INPUTS, _ATTACK, _ROUND, _SELECTION = "inputs", "attack", "round", "selection"
 _UNDER = " under "
 _NAMED = str.maketrans({":": " ", "/": "_", "\\": "_"})  # from a spec to the name of a folder
@@ -26,7 +26,7 @@ class ArmKey:
 
     Attributes:
         model: the model under evaluation (`target`), or its `control`.
-        asks: the kind of query: `own words` for the original questions, `rewritings` for the
+        kind: the kind of query: `own words` for the original questions, `rewritings` for the
             questions with their rewritings, or `attack` for the worst queries that a search found.
             The draws of a `search` or a `selection` only choose queries: such arms are in separate
             runs and are never bounded.
@@ -37,7 +37,7 @@ class ArmKey:
     """
 
     model: Model = "target"
-    asks: Asks = "own words"
+    kind: QueryKind = "own words"
     decoding: str = ""
     greedy: bool = False
     round: int = 0
@@ -55,12 +55,12 @@ class ArmKey:
         """Return the name, such as `target`, `control T=0.4` or `target T=1 inputs`."""
         if self.greedy:
             return _GREEDY[self.model]
-        if self.asks == "selection":
+        if self.kind == "selection":
             return _SELECTION
-        if self.asks == "search":
+        if self.kind == "search":
             return f"{_ROUND} {self.round} {self.decoding}"
-        attack = _ATTACK if self.asks == "attack" else ""
-        inputs = _INPUTS if self.asks == "rewritings" else ""
+        attack = _ATTACK if self.kind == "attack" else ""
+        inputs = _INPUTS if self.kind == "rewritings" else ""
         name = " ".join(word for word in (self.model, attack, self.decoding, inputs) if word)
         return f"{name}{_UNDER}{self.stress}" if self.stress else name
 
@@ -83,7 +83,7 @@ class ArmKey:
     @property
     def own_words(self) -> bool:
         """True if the unstressed model gets the original questions."""
-        return self.asks == "own words" and not self.stress
+        return self.kind == "own words" and not self.stress
 
     @property
     def control(self) -> ArmKey:
@@ -93,12 +93,12 @@ class ArmKey:
     @property
     def with_rewritings(self) -> ArmKey:
         """The key of the arm with the same model and decoding that has questions and rewritings."""
-        return replace(self, asks="rewritings")
+        return replace(self, kind="rewritings")
 
     @property
     def in_own_words(self) -> ArmKey:
         """The key of the arm with the same model and decoding that has only the questions."""
-        return replace(self, asks="own words")
+        return replace(self, kind="own words")
 
     @property
     def greedy_answers(self) -> ArmKey:
@@ -121,8 +121,8 @@ class ArmKey:
 
 TARGET, CONTROL = ArmKey(), ArmKey("control")
 GREEDY, CONTROL_GREEDY = TARGET.greedy_answers, CONTROL.greedy_answers
-ATTACK = ArmKey(asks="attack")
-SELECTING = ArmKey(asks="selection")
+ATTACK = ArmKey(kind="attack")
+SELECTING = ArmKey(kind="selection")
 
 
 def _read(name: str) -> ArmKey | None:
@@ -132,12 +132,12 @@ def _read(name: str) -> ArmKey | None:
         if name == greedy:
             return ArmKey(model, greedy=True)
         if first == model:
-            asks: Asks = "own words"
+            kind: QueryKind = "own words"
             if words[:1] == [_ATTACK]:
-                asks, words = "attack", words[1:]
+                kind, words = "attack", words[1:]
             elif words[-1:] == [_INPUTS]:
-                asks, words = "rewritings", words[:-1]
-            return ArmKey(model, asks, " ".join(words), stress=stress)
+                kind, words = "rewritings", words[:-1]
+            return ArmKey(model, kind, " ".join(words), stress=stress)
     if first == _ROUND and words and words[0].isdecimal():
-        return ArmKey(asks="search", decoding=" ".join(words[1:]), round=int(words[0]))
+        return ArmKey(kind="search", decoding=" ".join(words[1:]), round=int(words[0]))
     return SELECTING if name == _SELECTION else None

@@ -45,7 +45,7 @@ def _undrawn(record: RunRecord, arms: Mapping[str, Arm]) -> Iterator[str]:
         yield "nothing was drawn yet"
     for name, arm in arms.items():
         yield from (f"arm {name!r} {lack}" for lack in arm.lacks())
-    if record.attack and not any(arm.key.asks == "attack" for arm in arms.values()):
+    if record.attack and not any(arm.key.kind == "attack" for arm in arms.values()):
         yield "the search for worst-case inputs is not finished"
     stresses = record.study.get("stress")
     for spec in stresses if isinstance(stresses, list | tuple) else ():

@@ -69,7 +69,7 @@ def read_values(run: Path) -> dict[str, float]:
 
 
 ATTACK_FOLDER = "attack"  # inside the run's folder
-_FOUND = Path(ATTACK_FOLDER, "found.json")
+_ATTACK_FILE = Path(ATTACK_FOLDER, "found.json")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -106,11 +106,11 @@ class _AttackFile:
 
 def write_attack_queries(run: Path, queries: tuple[AttackQuery, ...]) -> None:
     """Store the queries that the search of a run found."""
-    write_sealed(run / _FOUND, _AttackFile(queries))
+    write_sealed(run / _ATTACK_FILE, _AttackFile(queries))
 
 
 def read_attack_queries(run: Path) -> tuple[AttackQuery, ...] | None:
     """Return the queries that the search of a run found; None if it is not finished."""
     again = "Remove it, and repeat the command that made the run."
-    stored = read_value(_AttackFile, run / _FOUND, again)
+    stored = read_value(_AttackFile, run / _ATTACK_FILE, again)
     return None if stored is None else stored.queries

@@ -246,12 +246,12 @@ class Study:
         study = replace(self, **_named(task)) if isinstance(task, Benchmark) else self
         values: dict[str, Any] = {**object_of(study)}
         for name in ("data", "calibration"):
-            values[name] = _found_anywhere(values[name])
+            values[name] = _absolute(values[name])
         if self.rewritings is not None and self.rewritings.kind == "file":
             path = Path(self.rewritings.argument).resolve()
             values["rewritings"]["source"] = f"file:{path}"
         if self.prove is not None:
-            values["prove"]["proposals"] = [*map(_found_anywhere, self.prove.proposals)]
+            values["prove"]["proposals"] = [*map(_absolute, self.prove.proposals)]
         key, (first, _) = next(k for k in _PLANS.items() if isinstance(self.sampling, k[1][1]))
         plan = values["sampling"]
         values["sampling"] = {key: plan.pop(first), **plan}
@@ -372,5 +372,5 @@ def _named(task: Benchmark) -> dict[str, Any]:
     }
 
 
-def _found_anywhere(path: str | None) -> str | None:
+def _absolute(path: str | None) -> str | None:
     return path if path is None or not Path(path).exists() else str(Path(path).resolve())

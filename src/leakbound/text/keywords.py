@@ -133,11 +133,11 @@ def _without_markup(text: str) -> str:
 
 def _kept(run: re.Match[str]) -> str:
     text, start, end = run.string, run.start(), run.end()
-    return run[0] if _holds(text[start - 1 : start]) and _holds(text[end : end + 1]) else ""
+    return run[0] if _keeps(text[start - 1 : start]) and _keeps(text[end : end + 1]) else ""
 
 
 @lru_cache(maxsize=4096)
-def _holds(side: str) -> bool:
+def _keeps(side: str) -> bool:
     """Return whether a neighbour keeps a run of markup.
 
     It does if it is part of a word in a script with blanks.

@@ -64,13 +64,13 @@ from leakbound.types.seams import Opener as Opener
 from leakbound.types.seams import Progress as Progress
 from leakbound.types.seams import Proves as Proves
 from leakbound.types.seams import Redraws as Redraws
+from leakbound.types.seams import ReportsProgress as ReportsProgress
 from leakbound.types.seams import Request as Request
 from leakbound.types.seams import Requests as Requests
 from leakbound.types.seams import Retraces as Retraces
 from leakbound.types.seams import Scorer as Scorer
 from leakbound.types.seams import Spreads as Spreads
 from leakbound.types.seams import Tell as Tell
-from leakbound.types.seams import Tells as Tells
 from leakbound.types.seams import Tokenizes as Tokenizes
 from leakbound.types.seams import Truncates as Truncates
 from leakbound.types.seams import Unkept as Unkept

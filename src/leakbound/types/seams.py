@@ -217,7 +217,7 @@ def untold(draws: int, tokens: int, note: str = "") -> None:
 
 
 @runtime_checkable
-class Tells(Protocol):
+class ReportsProgress(Protocol):
     """An engine that reports its progress to `tell`, which its caller sets."""
 
     tell: Tell
