@@ -105,7 +105,6 @@ loaded(
     ["plan", "--epsilon", "0.01"],
 )
 """
-ASKS = "import sys; from leakbound.cli import main; sys.argv[0] = 'leakbound'; main()"
 
 
 def test_help_lists_every_command() -> None:

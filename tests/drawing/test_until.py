@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from canned import CannedEngine, benchmark_of
-from contents import EXCESS, PROBABILITY, contents, counts, rows
+from contents import EXCESS, PROBABILITY, counts, rows
 from leakbound import stats
 from leakbound.bounding.rows import ALL_K
 from leakbound.drawing import parts
@@ -41,11 +41,6 @@ def engine(leaks: dict[str, float] = LEAKS, **settings: Any) -> CannedEngine:
         for p, leak in leaks.items()
     }
     return CannedEngine(texts, **settings)
-
-
-def all_of(run: Run) -> Any:
-    """Return the contents of a run, and its looks."""
-    return contents(run), run.arms["target"].looks
 
 
 def until(out: Path, made: Any = None, **how: Any) -> Run:
