@@ -244,7 +244,7 @@ def stored(path: Path) -> Any:
 
 @pytest.mark.parametrize(
     ("profile", "departing"),
-    slow_but([("scholten", True)], [(name, parsed) for name in DRAWN for parsed in (False, True)]),
+    slow_but([("scholten", True)], [(name, cuts) for name in DRAWN for cuts in (False, True)]),
 )
 def test_a_profile_is_the_same_in_python_and_the_shell(
     profile: str | None, departing: bool, data: Path, tmp_path: Path, opened: list[Any]
@@ -255,9 +255,9 @@ def test_a_profile_is_the_same_in_python_and_the_shell(
     how: dict[str, Any] = {"n": 16, "decodings": replace(decoding, top_p=0.7)} if departing else {}
     how["allow_unmatched"] = False  # as the command line has it
     python = sample("m", task, out=tmp_path / "python", **how)
-    parsed = ("-n", 16, "--top-p", 0.7) if departing else ()
+    cut = ("-n", 16, "--top-p", 0.7) if departing else ()
     named = ("--profile", profile) if profile else ()
-    wanted = ("--benchmark", "tofu:forget10", "--data", data, *named, *parsed)
+    wanted = ("--benchmark", "tofu:forget10", "--data", data, *named, *cut)
     done("evaluate", "m", *SAMPLE, *wanted, "--out", tmp_path / "shell")
     assert stored(tmp_path / "python") == stored(tmp_path / "shell")
     assert opened[0] == opened[1]
