@@ -172,6 +172,7 @@ def test_a_reading_that_cannot_be_claimed_is_refused(tmp_path: Path) -> None:
         with pytest.raises(InputError, match=r"draws with a hidden thought.*'keyword:of=answer'"):
             leakbound.certify(hidden, max_leak=0.2, **how)
     assert claimed(hidden, of="thought", max_leak=0.1).verdict == "pass"  # 9 of 256 are missing
+    assert claimed(hidden, of="answer").claim.scorer == "keyword:of=answer"
     run = given_run(tmp_path / "r", {"q0": [(THINKING, N)]}, N, scorers=("exact",))
     with pytest.raises(InputError, match="'exact' reads answers only and has no setting `of="):
         leakbound.certify(run, max_leak=0.2, of="thought")

@@ -60,7 +60,7 @@ def test_an_unchanged_run_has_no_fault(run: Run) -> None:
     checks = [*check_record(run, run.arms["target"], KEYWORD)]
     assert [check.status for check in checks] == ["ok"] * 5
     assert [check.says for check in checks] == [
-        "the questions are those of the named benchmark",
+        "the questions have the recorded number and digest",
         "the model was given the questions of the run",
         "the number of draws follows the recorded plan",
         "every planned output is present and classified correctly",

@@ -84,6 +84,11 @@ evaluate m --benchmark {questions} --out out --explore exact,forwards=0 =>
 {E} --prove 60,proposals={model} =>
     `{model}` is not a finished run | leakbound evaluate {model} | name the resulting run
 {E} --prove many => `--prove` must be a whole number, got 'many'
+{E} --prove 0 => `--prove` must be at least 1 per question, got 0
+{E} --prove 9,proposals=a,proposals=b => '--prove' has the setting 'proposals' twice
+{E} --prove 9,proposals= => --prove:proposals has no value. Write `proposals=
+{E} --inputs rules,ids => --inputs: the setting 'ids' needs a value. Write `ids=
+{E} --inputs rules,similarity=0.8 => `similarity` | used with an `embedder` | `embedder=NAME`
 {E} --out facts.csv => --out | facts.csv | is a file
 {E} --out facts.csv/run => facts.csv/run | Not a directory | another
 {E} --out . => other files | Name an empty folder
@@ -100,6 +105,8 @@ bound {finished} --scorer contains => 'contains' | `leakbound score` first
 bound {finished} --confidence 99 => confidence | 99.0
 prove {finished} --scorer contains => leakbound score
 prove {finished} --model openai:http://127.0.0.1:9/v1#m => server
+prove {finished} --budget 0 => `--budget` must be at least 1 per question, got 0
+compare {leaky} {twin} --json --format csv => `--format csv` has no effect with `--json`
 report => Missing argument
 report {near} => Did you mean `{finished}`? | is not a run directory
 report {finished} {leaky} => `--out` is missing
@@ -135,6 +142,7 @@ unlearn {model} --out out --objective gd --forget texts.txt => Name a retain set
 unlearn {model} --out out --objective gd --benchmark forget.csv =>
     write retain in a column `role` for the rows of this split
 {U} finetune => To train without forgetting, use `finetune`
+{U} cel --ids 0 => `--ids` must be at least 1, got 0
 {U} npo --lora-alpha 8 => `--lora-alpha` 8.0 has no effect
 """
 """A command, and the words of its refusal."""

@@ -331,7 +331,7 @@ def test_fresh_has_a_rewriting_per_output(tmp_path: Path, monkeypatch: pytest.Mo
 @pytest.mark.parametrize(
     ("settings", "named"),
     [
-        ({"similarity": 0.5}, "None without an `embedder`, got 0.5"),
+        ({"similarity": 0.5}, "used with an `embedder`, got 0.5. Add `embedder=NAME`"),
         ({"similarity": 1.5, "embedder": "e"}, r"in \[-1, 1\], got 1.5"),
         ({"design": "fresh"}, "'rules' are a finite list. Use `model:NAME`"),
         ({"source": "none"}, "Omit `rewritings`"),

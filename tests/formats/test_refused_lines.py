@@ -24,19 +24,14 @@ GREEDY = {"temperature": 0}
     [
         ([[{"completion": math.nan}]], "must be text, or null .* got nan in row 1"),
         ([[{"completion": ...}]], "row 1 .* has no 'completion'.*null marks"),
-        (
-            [[{"counts": 200}]],
-            "row 1 .* has a column 'counts'. Rename it to 'count'",
-        ),
-        (
-            [[{"score": {"h": 1}}]],
-            "row 1 .* has a column 'score'. Rename it to 'scores'",
-        ),
+        ([[{"counts": 200}]], "row 1 .* has a column 'counts'. Rename it to 'count'"),
+        ([[{"score": {"h": 1}}]], "row 1 .* has a column 'score'. Rename it to 'scores'"),
         ([[{"question": " "}]], "row 1 .* has no 'question'"),
         ([[{"adaptive_temperature": 0.5, "adaptive_mode": "x"}]], "`adaptive_mode` must be .* 'x'"),
         ([[{"filter": "off"}]], "`filter` must be 'missing' or 'part-of-system', got 'off'"),
         ([[{"finish": "ended"}]], "'finish' must be one of stop, .*, got 'ended' in row 1"),
         ([[{"refused": "no"}]], "'refused' must be true or false, got a text in row 1"),
+        ([[{"hidden": "false"}]], "'hidden' must be true or false, got 'false' in quotes in row 1"),
         ([[{"stop": "x"}]], "'stop' must be a list of texts, got a text in row 1"),
         ([[{}, {"scores": {"h": "good"}}]], "'scores' must be an object of finite .* in row 2"),
         ([[{}, {"question": "Why?"}]], "row 2 .* same id 'a' as row 1 .* another question"),

@@ -383,6 +383,7 @@ def test_scorers_may_be_python_objects(tmp_path: Path, monkeypatch: pytest.Monke
         (Says(name="keyword"), "has the name of another scorer, 'keyword'. Rename it"),
         (Says(name="contains>=0.5"), "has the name of another scorer, 'contains>=0.5'. Rename it"),
         (Says(name=" "), "must not be blank, got ' '. Name it"),
+        (Says(name=5), "must be text, got 5. Name it"),
         (Says(word={1}), "the settings of scorer 'says' must be texts, numbers"),
     ],
 )

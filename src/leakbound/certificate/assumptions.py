@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import chain
 
-from leakbound.benchmarks import made_again
-from leakbound.certificate.record import may_gather
-from leakbound.errors import InputError
+from leakbound.certificate.record import is_known, may_gather
 from leakbound.presenting.specification import short
 from leakbound.scorers import make_scorer, source_of
 from leakbound.store import Arm, ExploredDraws, ImportedDraws, Run
@@ -49,12 +47,7 @@ def _general(record: BenchmarkRecord) -> Iterator[str]:
     yield "model name, date, version and notes are recorded correctly"
     if record.usual is not None and record.usual.published:
         yield f"the default prompt and limits of {record.name} are recorded correctly"
-        return
-    try:
-        known = made_again(record) is not None
-    except InputError:
-        known = False  # the check of the questions reports the error
-    if not known:
+    elif not is_known(record):
         yield f"the questions are those of the data set {record.name}"
 
 

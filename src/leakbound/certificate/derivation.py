@@ -97,7 +97,7 @@ def certify(
         IncompleteError: if completions are missing.
     """
     opened = run if isinstance(run, Run) else load(run)
-    named = make_scorer(scorer or _only_scorer(opened))
+    named = make_scorer(scorer or _only_scorer(opened, of))
     if of is not None and scorer and reading_of(named) not in (None, of):
         raise InputError(
             f"scorer {named.name!r} reads the {reading_of(named)}, but `--of {of}` names another "
@@ -329,9 +329,11 @@ def _reading(arm: Arm, scorer: Scorer) -> str:
     return f"{part}; {many(hidden, 'draw')} with a hidden thought" if hidden else part
 
 
-def _only_scorer(run: Run) -> str:
-    """Return the name of the run's only scorer."""
+def _only_scorer(run: Run, of: Of | None) -> str:
+    """Return the name of the run's only scorer; with `of`, its readings count as one scorer."""
     names = scored_by(run)
+    if of is not None:
+        names = tuple({with_reading(make_scorer(name), None).name: name for name in names})
     if len(names) == 1:
         return names[0]
     raise InputError(

@@ -14,7 +14,7 @@ from leakbound.benchmarks import Benchmark, made_again
 from leakbound.benchmarks.benchmark import digest_of, published, row_digests
 from leakbound.certificate.certificate import Check, Difference, differences, mark
 from leakbound.drawing.queries import named, share
-from leakbound.errors import LeakboundError
+from leakbound.errors import InputError, LeakboundError
 from leakbound.inputs import Filters, gather
 from leakbound.planning.plan import looks_of
 from leakbound.store import Arm, ExploredDraws, ImportedDraws, Run, StoppedDraws
@@ -39,13 +39,25 @@ def check_record(run: Run, arm: Arm, slug: str) -> Iterator[Check]:
     Returns:
         One check each for the questions, the queries, the plan, the draws and the events.
     """
-    yield _check("questions", "the questions are those of the named benchmark", _questions(run))
+    of_benchmark = "are those of the named benchmark"
+    has = of_benchmark if is_known(run.record.benchmark) else "have the recorded number and digest"
+    yield _check("questions", f"the questions {has}", _questions(run))
     yield _check("queries", "the model was given the questions of the run", _queries(run))
     yield _check("plan", "the number of draws follows the recorded plan", _plan(run, arm))
     yield _check(
         "outputs", "every planned output is present and classified correctly", _outputs(arm)
     )
     yield _check("events", "no explored or proved output counts twice", _events(arm, slug))
+
+
+def is_known(record: BenchmarkRecord) -> bool:
+    """Return whether the questions of a benchmark are published or can be made again."""
+    if record.usual is not None and record.usual.published:
+        return True
+    try:
+        return made_again(record) is not None
+    except InputError:
+        return False  # the check of the questions reports the error
 
 
 def _check(name: str, text: str, faults: Iterator[str]) -> Check:

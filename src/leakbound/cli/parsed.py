@@ -235,14 +235,20 @@ def with_settings(kind: type[Value], option: str, text: str, **usual: Any) -> Va
     """Return the value of an option `FIRST,field=value,...`, with default fields `usual`."""
     from leakbound.registry import setting_types
 
-    return kind(**usual | _settings(option, text, setting_types("option", option, kind)))
+    types = setting_types("option", option, kind)
+    values = usual | _settings(option, text, types)
+    try:
+        return kind(**values)
+    except InputError as error:  # the first field has no name in the option
+        raise InputError(str(error).replace(f"`{next(iter(types))}`", f"`{option}`")) from error
 
 
 def _settings(option: str, text: str, types: Mapping[str, Any]) -> dict[str, Any]:
     """Return the settings in `FIRST,setting=value,...` by name; FIRST is the first of `types`."""
-    from leakbound.registry import read_settings, read_value, split_settings
+    from leakbound.registry import read_settings, read_value, require_values, split_settings
 
     (name, first), (text, *others) = next(iter(types.items())), split_settings(text)
+    require_values(option, text, types)
     stated = read_settings("option", option, ",".join(others), types)
     return {name: read_value(f"`{option}`", text, first), **stated}
 

@@ -136,6 +136,7 @@ def _unfit(objective: Objective, kind: str, instead: str) -> str:
 def _unlearning(options: Parsed, objective: Objective, task: Benchmark | None) -> TrainingSettings:
     """Return the settings of unlearning: training, other answers, and contrast centres."""
     from leakbound.engines.models import OpenModels
+    from leakbound.types.decoding import require
     from leakbound.unlearning import ModelAnswers, defaults_of
     from leakbound.unlearning.rows import read_alternates, splits_with
     from leakbound.unlearning.settings import MADE_UP
@@ -146,6 +147,7 @@ def _unlearning(options: Parsed, objective: Objective, task: Benchmark | None) -
     else:
         options.refuse(names, _unfit(objective, "that prefer made-up answers", "use altpo"))
     models, ids = OpenModels(device=options.device or "auto"), options.ids
+    require(ids is None or ids >= 1, "--ids", ids, "at least 1", "To select none, leave it out.")
     return replace(
         _settings(options, task, defaults_of(objective)),
         alternates=options.alternates and read_alternates(options.alternates),

@@ -203,7 +203,10 @@ def compare(options: Parsed) -> None:
     from leakbound.presenting.compared import SHOWN, Comparison
     from leakbound.store.files import write_text
 
-    settings = options.stated("under", "confidence")
+    settings, form, out = options.stated("under", "confidence"), options.form, options.out
+    if options.as_json and (form != "table" or out is not None):
+        lost = f"--format {form}" if form != "table" else f"--out {out}"
+        raise InputError(f"`{lost}` has no effect with `--json`, which is printed. Omit one.")
     comparison = (
         verbs.compare_methods(options.runs, **settings)
         if options.by == "method"
@@ -212,7 +215,6 @@ def compare(options: Parsed) -> None:
     if options.as_json:
         print_json(comparison.to_dict())
         return
-    form, out = options.form, options.out
     if form == "table" and out is None:
         if isinstance(comparison, Comparison):
             say(f"{prose(comparison.opening)}\n")

@@ -39,8 +39,10 @@ _SETTINGS = (*DECODING, "seed", "order", "model")
 _FINISH = ("finish", "finish_reason", "stop_reason")
 _THOUGHT = ("thought", "reasoning", "reasoning_content")
 _TOKENS = ("tokens", "completion_tokens")
-_COLUMNS = {*_SETTINGS, *_FINISH, *_THOUGHT, *_TOKENS, "id", "question", "answer", "completion",
-            "count", "scores", "refused", "hidden", "unanswered"}  # fmt: skip
+_FLAGS = {"refused", "hidden", "unanswered"}
+_FLAG_CELLS = {"true": True, "false": False, "": None}
+_COLUMNS = {*_SETTINGS, *_FINISH, *_THOUGHT, *_TOKENS, *_FLAGS, "id", "question", "answer",
+            "completion", "count", "scores"}  # fmt: skip
 _VALUES = {*_SETTINGS, *_TOKENS, "count", "scores"} - {"model", "adaptive_mode", "filter"}
 
 
@@ -69,6 +71,8 @@ def _cells(row: Row) -> Mapping[str, object]:
     for name in _VALUES & values.keys():
         if cell := str(values.pop(name)).strip():
             values[name] = parse_json(cell, f"{name!r} in {row.place}")
+    for name in _FLAGS & values.keys():
+        values[name] = _FLAG_CELLS.get(str(values[name]).strip().lower(), values[name])
     return values
 
 
@@ -123,9 +127,10 @@ def _output(row: Row, text: Any) -> Output:
 
 
 def _flag(row: Row, name: str) -> bool:
-    word = str(row.values.get(name) or False).lower()
-    _require(row, name, word in ("true", "false"), "true or false")
-    return word == "true"
+    value = row.values.get(name)
+    shown = f"{value!r} in quotes" if value in _FLAG_CELLS else ""  # another text may be an output
+    _require(row, name, value is None or isinstance(value, bool), "true or false", shown)
+    return value is True
 
 
 def _scores(row: Row) -> dict[str, float | None]:

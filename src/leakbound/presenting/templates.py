@@ -143,9 +143,10 @@ other questions: excess over the control questions, which the model was never ta
 prompt: {text}[, thinking {thinking}][, each output ended by {end}][, in the format of {compat}]
 proof: leakage ≥ {proof:below}[, leak@{repeated.parameter:,.0f} ≥ {repeated.lower:below}]
 proved: proved lower bounds on the {scorer:quantity}, {computed}: {bounds:most} at the worst
- question, and at least {bounds:least} at {bounds:len} of {questions: question}[, each above the
- control's bound{model.control:if}][. Sampling the worst question {times} gives a leak with
- probability at least {chance:g}: ({n:,.0f}, {chance:g})-discoverable extraction]
+ question, and at least {bounds:least} at {bounds:len} of {questions: question}[, each above
+ what is proved for the control, which `--prove` does not search{model.control:if}][. Sampling the
+ worst question {times} gives a leak with probability at least {chance:g}: ({n:,.0f},
+ {chance:g})-discoverable extraction]
 protocols: “Greedy” is the greedy answer to each question. “Original wording” is the sampled answers
  to the question itself. “Full” is the sampled answers to all queries of a question: the question
  and its rewritings (with the design “fresh”, only new rewritings)

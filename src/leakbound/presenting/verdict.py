@@ -299,7 +299,8 @@ def _with_greedy(model: ArmView, scorer: Scorer, seen: str) -> str:
         return seen
     leak = scores.count(1.0)
     counted = f"{leak:,} of {many(len(scores), 'greedy answer')}"
-    return f"{seen}, and {counted}" if seen else f"{counted} leak{'s' if leak == 1 else ''}"
+    one = leak == 1 or (not leak and len(scores) == 1)
+    return f"{seen}, and {counted}" if seen else f"{counted} leak{'s' if one else ''}"
 
 
 def _example(view: View, model: ArmView, scorer: Scorer, row: Row) -> LeakingAnswer | None:

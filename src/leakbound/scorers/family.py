@@ -404,9 +404,10 @@ def _in_range(score: float | None, scorer: Scorer, prompt: Prompt | str) -> floa
         return score
     number = printed(score)
     if not -_ROUNDING <= number <= 1 + _ROUNDING:
+        fix = "Return numbers in [0, 1]" if math.isnan(number) else "Rescale its output"
         raise InputError(
             f"scores must be in [0, 1], got {score!r} from scorer {scorer.name!r}{origin(scorer)} "
-            f"at {where(prompt)}. Rescale its output; return None where it cannot decide."
+            f"at {where(prompt)}. {fix}; return None where it cannot decide."
         )
     clipped = min(max(number, 0.0), 1.0)
     if scorer.binary and clipped not in (0.0, 1.0):

@@ -248,7 +248,7 @@ def require_scorer(value: object) -> None:
         value: any object.
 
     Raises:
-        InputError: it is a class, or lacks `name`, `binary` or `score`.
+        InputError: it is a class, lacks `name`, `binary` or `score`, or its name is not text.
     """
     parts = ("name", "binary", "score")
     if isinstance(value, type) or not all(hasattr(value, part) for part in parts):
@@ -256,6 +256,8 @@ def require_scorer(value: object) -> None:
             "a scorer must be a name or an object with `name`, `binary` and `score`, got "
             f"{value!r}. docs/extending.md has an example."
         )
+    if not isinstance(name := getattr(value, parts[0]), str):
+        raise InputError(f"the `name` of {value!r} must be text, got {name!r}. Name it.")
 
 
 def specs_of(scorers: str | Scorer | Iterable[str | Scorer]) -> tuple[str, ...]:

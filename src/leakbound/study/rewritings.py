@@ -76,8 +76,8 @@ class Rewritings:
             number = getattr(self, name)
             require(number >= 1, name, number, "at least 1", remedy)
         if (least := self.similarity) is not None:
-            want = "None without an `embedder`"
-            require(self.embedder is not None, "similarity", least, want, "Name one.")
+            want = "used with an `embedder`"
+            require(self.embedder is not None, "similarity", least, want, "Add `embedder=NAME`.")
             require(-1 <= least <= 1, "similarity", least, "in [-1, 1]", "Use 0.8.")
         fits = self.filters or self.embedder is None
         require(fits, "filters", False, "True for an `embedder`, which filters")
