@@ -236,14 +236,20 @@ def test_escapes_are_named(template: str | None, stop: tuple[str, ...], named: l
     assert all("model reads these two characters" in note and "$'\\n'" in note for note in notes)
 
 
-def test_a_stop_string_inside_a_reference_answer_is_named() -> None:
+@pytest.mark.parametrize(
+    "case", [".:0", "\n:", "is B:2", "BO:2", "n:01", "Ann:01", "Ann.\n:01", "Anne:", "it was:01"]
+)
+def test_a_stop_string_that_cuts_an_answer_or_a_keyword_is_named(case: str) -> None:
+    stop, ids = case.split(":")
+    pairs = [("It was. Ann", ()), ("It was Ann.\n", ()), (None, ("xy", "b")), (None, ())]
     prompts = [
-        Prompt(id="a", question="Who?", answer="It was. Ann"),
-        Prompt(id="b", question="Who?", answer="It was Ann. "),
-        Prompt(id="c", question="Who?"),
+        Prompt(id=f"{i}", question="?", answer=a, keywords=k) for i, (a, k) in enumerate(pairs)
     ]
-    (note,) = question_notes(prompts, Study(decodings=(Decoding(stop=(".",)),)))
-    assert "'.' is inside the reference answer of 1 question: 'a'" in note
+    notes = question_notes(prompts, Study(decodings=(Decoding(stop=(stop,)),)))
+    want = (
+        f"keyword of {len(ids)} question{'s'[len(ids) == 1 :]}: {', '.join(map(repr, ids))}. Outp"
+    )
+    assert [want in note for note in notes] == [True] * bool(ids)
 
 
 class Prompted(FakeEngine):
