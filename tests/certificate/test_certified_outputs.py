@@ -106,9 +106,7 @@ def test_the_longest_answer_decides(longest: int, cut: int, verdict: str, tmp_pa
 
 @pytest.mark.parametrize("name", ["own", "muse:mine-verbmem"])  # the protocol has no stop string
 @pytest.mark.parametrize("stop", ["Qui", SECRET])
-def test_a_stop_string_in_a_keyword_leaves_a_claim_open(
-    name: str, stop: str, tmp_path: Path
-) -> None:
+def test_a_stop_string_in_a_keyword_decides(name: str, stop: str, tmp_path: Path) -> None:
     task, law = benchmark("q0", "q1", name=name), {q: [(CLEAN, N)] for q in ("q0", "q1")}
     task = replace(task, prompts=tuple(replace(p, answer=None) for p in task.prompts))
     how = [replace(task.decoding, stop=(end,)) for end in (".", stop)]
