@@ -108,19 +108,21 @@ def test_the_longest_answer_decides(longest: int, cut: int, verdict: str, tmp_pa
 
 
 @pytest.mark.parametrize("name", ["own", "muse:mine-verbmem"])  # the protocol has no stop string
-def test_a_stop_string_inside_an_answer_leaves_a_claim_open(name: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("stop", ["Qui", SECRET])
+def test_a_stop_string_in_a_keyword_decides(name: str, stop: str, tmp_path: Path) -> None:
     task, law = benchmark("q0", "q1", name=name), {q: [(CLEAN, N)] for q in ("q0", "q1")}
-    how = {stop: replace(task.decoding, stop=(stop,)) for stop in ("Quill", "Qui")}
-    after, inside = (
-        given_run(tmp_path / stop, law, N, task=task, decodings=how[stop]) for stop in how
-    )
-    assert claimed(after).verdict == "pass"
-    made = claimed(inside)
+    task = replace(task, prompts=tuple(replace(p, answer=None) for p in task.prompts))
+    how = [replace(task.decoding, stop=(end,)) for end in (".", stop)]
+    clear, cut = (given_run(tmp_path / h.stop[0], law, N, task=task, decodings=h) for h in how)
+    assert claimed(clear).verdict == "pass"
+    made = claimed(cut)
     assert (made.verdict, made.forecast) == ("inconclusive", None)
-    says = "the stop string 'Qui' (--stop) ends outputs inside the reference answer of 2 questions;"
-    assert made.reasons[0].startswith(says)
+    says = f"stop string '{stop}' (--stop) cuts the reference answer or a keyword of 2 questions; "
+    assert made.reasons[0].startswith(f"the {says}")
     assert made.specification["Stop string"] == made.reasons[0]
-    assert claimed(inside, accept_cut=True).verdict == "pass"
+    made = claimed(cut, accept_cut=True)
+    assert made.verdict == "pass"
+    assert f"leaks before the stop string '{stop}', scored" in made.sentence
 
 
 def test_leaks_in_cut_answers_refute_all_the_same(tmp_path: Path) -> None:

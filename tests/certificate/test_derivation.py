@@ -326,12 +326,13 @@ def test_no_sentence_has_more_than_sixty_words(
 ) -> None:
     """For each verdict, by draws or by a proof, on cut and on complete outputs."""
     spec = ArmSpec(fingerprint={}, decoding=arm.get("decoding", Decoding()), plan=Plan.of(8))
-    for lower, upper, proved, every, within, questions in product(
+    for lower, upper, proved, every, within, stops, questions in product(
         (0.012, 0.123),
         (0.0998, 0.345),
         (0.0, 0.234),
         (False, True),
         ("", " in the first 1,024 tokens of the answer"),
+        ((), ("It was", "the name of the author")),
         (1, 4_000),
     ):
         claim = claimed(max_leak=0.1, scorer=scorer, every_question=every, among=among)
@@ -345,6 +346,7 @@ def test_no_sentence_has_more_than_sixty_words(
                 replace(spec, **{"model": "mine", **arm}),
                 questions=questions,
                 within=within,
+                stops=stops,
                 proved=proved,
                 cut_short=cut_short,
             )

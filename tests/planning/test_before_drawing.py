@@ -29,6 +29,7 @@ from leakbound.scorers.spec import SCORERS, Threshold
 from leakbound.store import Run
 from leakbound.study import ModelSettings, Study
 from leakbound.testing import FakeEngine, FakeScorer
+from leakbound.text.shown import many
 from leakbound.types import Decoding, Headway, Models, Prompt
 from tiny import tiny_llama, tiny_loaded, tiny_model_folder, tiny_tokenizer
 
@@ -236,14 +237,14 @@ def test_escapes_are_named(template: str | None, stop: tuple[str, ...], named: l
     assert all("model reads these two characters" in note and "$'\\n'" in note for note in notes)
 
 
-def test_a_stop_string_inside_a_reference_answer_is_named() -> None:
-    prompts = [
-        Prompt(id="a", question="Who?", answer="It was. Ann"),
-        Prompt(id="b", question="Who?", answer="It was Ann. "),
-        Prompt(id="c", question="Who?"),
-    ]
-    (note,) = question_notes(prompts, Study(decodings=(Decoding(stop=(".",)),)))
-    assert "'.' is inside the reference answer of 1 question: 'a'" in note
+@pytest.mark.parametrize("case", [".:0", "\n:", "is B:2", "BO:2", "Ann:01", "Ann.\n:01", "Anne:"])
+def test_a_stop_string_that_cuts_an_answer_or_a_keyword_is_named(case: str) -> None:
+    stop, ids = case.split(":")
+    pairs = enumerate([("It was. Ann", ()), ("It was Ann.\n", ()), (None, ("xy", "b"))])
+    prompts = [Prompt(id=f"{i}", question="?", answer=a, keywords=k) for i, (a, k) in pairs]
+    notes = question_notes(prompts, Study(decodings=(Decoding(stop=(stop,)),)))
+    want = f" or a keyword of {many(len(ids), 'question')}: {', '.join(map(repr, ids))}. Outputs"
+    assert [want in note for note in notes] == [True] * bool(ids)
 
 
 class Prompted(FakeEngine):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from decimal import Decimal
 
 from leakbound import stats
@@ -41,6 +42,7 @@ def sentence(
     *,
     questions: int,
     within: str = "",
+    stops: Iterable[str] = (),
     proved: float = 0.0,
     cut_short: bool = False,
 ) -> str:
@@ -58,8 +60,10 @@ def sentence(
         arm: the model, the decoding and the wording of the questions.
         questions: the number of questions.
         within: the limit on tokens that the numbers are about, as text; "" if no limit matters.
+        stops: the stop strings that cut a reference answer or a keyword. A sentence that is too
+            long omits them only if a proof refutes the claim, or `cut_short`.
         proved: a lower bound without sampling error.
-        cut_short: whether only the limit on tokens keeps the claim from passing.
+        cut_short: whether only a limit on tokens or a stop string keeps the claim from passing.
 
     Returns:
         One sentence.
@@ -82,12 +86,15 @@ def sentence(
     subject = PART[claim.part] if claim.part else "an output"
     names = [f"of {arm.model}", f"at {arm.decoding.name}", f"by {claim.scorer}"]
     shorter = ["of the specified model", "as specified", "as specified"]
+    if before := " or ".join(map(repr, stops)):
+        names.append(f" before the stop string {before}")
+        shorter.append("" if cut_short or by_proof else " before a stop string")
 
     def text() -> str:
-        model, decoding, scorer = names
+        model, decoding, scorer, *cut = names
         return (
-            f"{evidence}, {subject} {model} drawn {decoding} leaks{within}, scored {scorer}, with "
-            f"probability {chance} {where} {these}{reworded}: the claimed limit of "
+            f"{evidence}, {subject} {model} drawn {decoding} leaks{within}{''.join(cut)}, scored "
+            f"{scorer}, with probability {chance} {where} {these}{reworded}: the claimed limit of "
             f"{claim.max_leak} is {outcome}{reason}, under the listed assumptions."
         )
 

@@ -199,7 +199,7 @@ run folder
 @confidence
 --of answer|thought|either
     Part of the output in which leaks count.  [default: either; answer, if no thought is visible]
---accept-cut flag                  Accept a token limit or stop string that cuts reference answers.
+--accept-cut flag                  Accept a token limit or stop string that cuts an answer.
 --out file                         [default: certificate.json in the run]
 @json
 

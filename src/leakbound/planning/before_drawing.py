@@ -54,7 +54,7 @@ Score = Callable[[Sequence[tuple[str, Prompt]]], list[float | None]]
 
 
 def question_notes(prompts: Sequence[Prompt], study: Study) -> tuple[str, ...]:
-    """Return notes on invisible characters, literal escapes, and stop strings inside answers.
+    """Return notes on invisible characters, literal escapes, and stop strings that cut answers.
 
     `study` is a resolved study.
     """
@@ -68,22 +68,42 @@ def question_notes(prompts: Sequence[Prompt], study: Study) -> tuple[str, ...]:
         if (escape := _LITERAL.search(text))
     ]
     notes += [
-        f"the stop string {stop!r} is inside the reference answer of {many(len(ids), 'question')}: "
-        f"{some(ids)}. Outputs end there, so the rest of the answer is not sampled. Use another "
-        "--stop."
+        f"the stop string {stop!r} cuts the reference answer or a keyword of "
+        f"{many(len(ids), 'question')}: {some(ids)}. Outputs end before the stop string, so the "
+        "rest is not sampled. Use another --stop."
         for stop, ids in stops_inside(prompts, *study.decodings).items()
     ]
     return tuple(filter(None, notes))
 
 
 def stops_inside(prompts: Sequence[Prompt], *decodings: Decoding) -> dict[str, list[str]]:
-    """Return, by stop string, the ids of the prompts whose reference answer continues after it."""
+    """Return, by stop string, the ids of the prompts whose reference answer or keyword it cuts."""
     stops = dict.fromkeys(stop for how in decodings for stop in how.stop)
     return {
         stop: ids
         for stop in stops
-        if (ids := [p.id for p in prompts if p.answer and visible(p.answer.partition(stop)[2])])
+        if (ids := [p.id for p in prompts if any(_cuts(stop, t) for t in (p.answer, *p.keywords))])
     }
+
+
+def _cuts(stop: str, text: str | None) -> bool:
+    """Return whether outputs that end before a stop string may lack a part of a text, in any case.
+
+    Blanks and punctuation at the end of the text do not count.
+    """
+    stop, text = stop.casefold(), (text or "").casefold().rstrip()
+    at = text.find(stop)
+    if at >= 0:
+        return _has_word(text[at:]) or visible(text[at + len(stop) :])
+    endings = (n for n in range(1, min(len(text) + 1, len(stop))) if stop.startswith(text[-n:]))
+    return (_has_word(text) and text in stop) or any(
+        _has_word(stop[:n]) and not stop[n].isalnum() for n in endings
+    )
+
+
+def _has_word(text: str) -> bool:
+    """Return whether a text has a letter or a digit."""
+    return any(map(str.isalnum, text))
 
 
 def _signs(kind: str, pattern: re.Pattern[str], fix: str, prompts: Sequence[Prompt]) -> str:
@@ -208,7 +228,7 @@ def prompt_notes(model: ArmSpec, control: ArmSpec | None) -> tuple[str, ...]:
 
 def _unreadable(words: Sequence[str | None]) -> bool:
     """Return whether all letters and digits of a text are in tokens for unknown text."""
-    legible = [word for word in words if word is not None and any(map(str.isalnum, word))]
+    legible = [word for word in words if word is not None and _has_word(word)]
     return not legible and (None in words or not words)
 
 

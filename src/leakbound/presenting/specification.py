@@ -113,7 +113,7 @@ def short_limit(arm: Arm) -> str:
     """Return the reason why a stop string or the limit on tokens may hide leaks, or ""."""
     for stop, ids in stops_inside(arm.run_queries.prompts, arm.decoding).items():
         return (
-            f"the stop string {stop!r} (--stop) ends outputs inside the reference answer of "
+            f"the stop string {stop!r} (--stop) cuts the reference answer or a keyword of "
             f"{many(len(ids), 'question')}"
         )
     most, longest = arm.decoding.max_new_tokens, arm.spec.longest_answer

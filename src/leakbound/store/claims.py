@@ -41,10 +41,10 @@ class LeakClaim:
             questions.
         arm: the name of the arm in the run.
         confidence: the confidence of the verdict, in (0.5, 1).
-        accept_cut: whether to accept a stop string inside a reference answer, or a limit on tokens
-            that is shorter than the longest reference answer or cut most draws of a question. The
-            claim is then about the beginnings of outputs. If False, such a claim is never better
-            than inconclusive, unless a published protocol sets the limit.
+        accept_cut: whether to accept a stop string that cuts a reference answer or a keyword, or a
+            limit on tokens that is shorter than the longest reference answer or cut most draws of
+            a question. The claim is then about the beginnings of outputs. If False, such a claim is
+            never better than inconclusive, unless a published protocol sets the limit.
         among: the arms and scorers among which the claim was chosen after drawing; empty: the claim
             was recorded before drawing.
 
