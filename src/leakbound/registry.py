@@ -214,16 +214,8 @@ def read_settings(
             raise InputError(f"{family} {name!r} has the setting {key!r} twice. Leave one out.")
         if not text:
             raise InputError(f"{name}:{key} has no value. Write `{key}=…`, or leave it out.")
-        require_values(name, text, types)
         values[key] = read_value(f"{name}:{key}", text, types[key])
     return values
-
-
-def require_values(name: str, text: str, types: Iterable[str]) -> None:
-    """Refuse a text of the member `name` that ends with a comma and a setting without a value."""
-    key = text.rpartition(",")[2].strip()
-    if "," in text and key in types:
-        raise InputError(f"{name}: the setting {key!r} needs a value. Write `{key}=…`.")
 
 
 def read_value(where: str, text: str, kind: Any) -> Any:

@@ -146,7 +146,7 @@ def test_the_parts_of_muse_make_one_log(model: Path, control: Path, tmp_path: Pa
     again, wanted = shutil.copytree(runs[0], tmp_path / "again"), ("export", runs[0], runs[2])
     refused(leakbound(*wanted, again, log, "--openunlearning"), "'muse:news-knowmem'", "again")
     alien = evaluate("verbmem", tmp_path / "alien", control)
-    refused(leakbound(*wanted, alien, log, "--openunlearning"), "another model", "alien")
+    refused(leakbound(*wanted, alien, log, "--openunlearning"), "different models", "alien")
     assert json.loads(log.read_text()) == entries
 
 

@@ -87,7 +87,6 @@ evaluate m --benchmark {questions} --out out --explore exact,forwards=0 =>
 {E} --prove 0 => `--prove` must be at least 1 per question, got 0
 {E} --prove 9,proposals=a,proposals=b => '--prove' has the setting 'proposals' twice
 {E} --prove 9,proposals= => --prove:proposals has no value. Write `proposals=
-{E} --inputs rules,ids => --inputs: the setting 'ids' needs a value. Write `ids=
 {E} --inputs rules,similarity=0.8 => `similarity` | used with an `embedder` | `embedder=NAME`
 {E} --out facts.csv => --out | facts.csv | is a file
 {E} --out facts.csv/run => facts.csv/run | Not a directory | another

@@ -245,10 +245,9 @@ def with_settings(kind: type[Value], option: str, text: str, **usual: Any) -> Va
 
 def _settings(option: str, text: str, types: Mapping[str, Any]) -> dict[str, Any]:
     """Return the settings in `FIRST,setting=value,...` by name; FIRST is the first of `types`."""
-    from leakbound.registry import read_settings, read_value, require_values, split_settings
+    from leakbound.registry import read_settings, read_value, split_settings
 
     (name, first), (text, *others) = next(iter(types.items())), split_settings(text)
-    require_values(option, text, types)
     stated = read_settings("option", option, ",".join(others), types)
     return {name: read_value(f"`{option}`", text, first), **stated}
 

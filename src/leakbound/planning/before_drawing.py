@@ -18,7 +18,6 @@ from leakbound.scorers.spec import Logged
 from leakbound.store import ArmSpec, Run
 from leakbound.study import Study
 from leakbound.text.characters import IGNORABLE
-from leakbound.text.counting import visible
 from leakbound.text.shown import many, some
 from leakbound.types import (
     Decoding,
@@ -92,13 +91,13 @@ def _cuts(stop: str, text: str | None) -> bool:
     Blanks and punctuation at the end of the text do not count.
     """
     stop, text = stop.casefold(), (text or "").casefold().rstrip()
-    at = text.find(stop)
-    if at >= 0:
-        return _has_word(text[at:]) or visible(text[at + len(stop) :])
-    endings = (n for n in range(1, min(len(text) + 1, len(stop))) if stop.startswith(text[-n:]))
-    return (_has_word(text) and text in stop) or any(
-        _has_word(stop[:n]) and not stop[n].isalnum() for n in endings
-    )
+    lost = text[text.index(stop) :] if stop in text else ""
+    for start in range(0 if lost else len(text)):
+        # the end of the text is the start of the stop string, or all of the text is inside it
+        begin = "" if not start else r"\A"
+        if re.search(rf"{begin}(?<!\w){re.escape(text[start:])}(?!\w)", stop):
+            lost = lost or text[start:]
+    return _has_word(lost)
 
 
 def _has_word(text: str) -> bool:

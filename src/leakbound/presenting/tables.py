@@ -344,7 +344,7 @@ def statements_table(view: View, scorer: Scorer) -> Table | None:
         f"leak@{ALL_K[-1]:,}": {"quantity": "leak@k", "parameter": ALL_K[-1]},
     }
     proofs: Columns = {PROVED_TO_LEAK: leaking} | {
-        f"Proved {name}, {scope}": partial(proof, kind | Fields(scope=scope))
+        f"Proved {name}, {scope.split()[0]}": partial(proof, kind | Fields(scope=scope))
         for name, kind in kinds.items()
         for scope in scopes
     }

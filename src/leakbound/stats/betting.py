@@ -345,11 +345,4 @@ class DrawBets:
     def log_wealth(self, rows: Counts, bets: Array) -> Callable[[Array], Array]:
         draws = self.draws[:, rows]
         each = np.repeat(bets, self.group, axis=0)[: len(draws)]
-        gains = np.empty_like(draws)
-
-        def wealth(mean: Array) -> Array:
-            np.subtract(mean, draws, out=gains)
-            np.multiply(each, gains, out=gains)
-            return np.asarray(np.log1p(gains, out=gains).cumsum(axis=0).max(axis=0))
-
-        return wealth
+        return lambda v: np.log1p(each * (v - draws)).cumsum(axis=0).max(axis=0)

@@ -7,9 +7,6 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, fields
 from typing import Literal
 
-import torch
-from transformers import get_scheduler
-
 from leakbound.engines.prompting import Prompting
 from leakbound.errors import InputError
 from leakbound.text.shown import many
@@ -171,9 +168,8 @@ class TrainingSettings:
             accumulation, passes = self.accumulation, self.epochs * of_epoch
             steps = math.ceil(passes / accumulation)
             warm = math.ceil(self.warmup_ratio * steps)
-        optimizer = torch.optim.SGD([torch.zeros(1)], self.learning_rate)
-        schedule = get_scheduler(SCHEDULES[self.schedule], optimizer, int(warm), steps)
-        if not any(map(schedule.lr_lambdas[0], range(steps))):
+        # The rate of every schedule is 0 in the first step of a warm-up, and in no later step.
+        if steps <= 1 <= warm:
             raise InputError(
                 "no weight would change: the learning rate is 0 in every step "
                 f"({many(steps, 'step')}, {int(warm)} of them warm-up, which begins at 0). Train "
