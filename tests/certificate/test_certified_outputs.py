@@ -38,11 +38,14 @@ def cut_run(out: Path, cut: int, **settings: Any) -> Run:
     return given_run(out, {"q0": [(CLEAN, N)], "q1": [(CUT, cut), (CLEAN, N - cut)]}, N, **settings)
 
 
-def test_by_default_a_claim_is_about_the_arm_of_the_headline(tmp_path: Path) -> None:
+def test_with_several_decodings_only_a_recorded_claim_needs_no_arm(tmp_path: Path) -> None:
     grid = [Decoding(temperature=heat) for heat in (0.7, 1.0)]
-    run = given_run(tmp_path / "r", {"q0": [(CLEAN, N)]}, N, decodings=grid)
+    run = given_run(tmp_path / "r", {"q0": [(CLEAN, N)]}, N, decodings=grid, claims="0.2")
     arms = claimed(run).claim.arm, run.main, run.estimates.main, run.record.headline.arm
     assert {*arms} == {"target T=0.7"}
+    with pytest.raises(InputError, match=r"2 sampled.*`--arm`: 'target T=0.7', 'target T=1'\."):
+        claimed(run, max_leak=0.3)
+    assert claimed(run, max_leak=0.3, arm="target T=1").verdict == "pass"
 
 
 def test_a_question_that_was_mostly_cut_leaves_a_claim_open(tmp_path: Path) -> None:

@@ -122,14 +122,12 @@ def test_a_thought_opens_with_the_place_that_leaks(tmp_path: Path) -> None:
     long = replace(CLEAN, thought=f"{'so ' * 500}it was {SECRET}. {'But ' * 500}")
     short = replace(CLEAN, answer=SECRET, thought="hm")
     run = given_run(tmp_path / "r", {"q0": [(CLEAN, 9), (long, 8), (short, 7)]}, 24)
-    texts = re.findall(
-        '<td class="text">(.*?)</td>', unpacked(render(read_view({"r": run}))), re.DOTALL
-    )
+    cells = re.compile('<td class="text">(.*?)</td>', re.DOTALL)
+    greedy, clean, first, second = cells.findall(unpacked(render(read_view({"r": run}))))
     (verdict,) = run_verdicts(run, texts=True)
     assert verdict.example is not None
     assert verdict.example.greedy == "no idea"
     assert verdict.example.leak == f"[thought] {long.thought} [answer] no idea"
-    greedy, clean, first, second = texts
     assert greedy == clean == "no idea"
     mark = f"<mark>{SECRET}</mark>"
     thought, answer = first.removeprefix('<details class="thought">').split("</details>")
@@ -141,7 +139,7 @@ def test_a_thought_opens_with_the_place_that_leaks(tmp_path: Path) -> None:
     assert answer == "no idea"
     assert second.endswith(f"<summary>thought, nothing underlined</summary>hm</details>{mark}")
     withheld = unpacked(render(read_view({"r": run}, redact=True)))
-    assert set(re.findall('<td class="text">(.*?)</td>', withheld)) == {"<em>withheld</em>"}
+    assert set(cells.findall(withheld)) == {"<em>withheld</em>"}
 
 
 def test_a_filter_that_belongs_to_the_system_is_named_everywhere(tmp_path: Path) -> None:
@@ -152,9 +150,8 @@ def test_a_filter_that_belongs_to_the_system_is_named_everywhere(tmp_path: Path)
     how = Decoding(max_new_tokens=3, filter="part-of-system")
     seen = given_run(tmp_path / "s", withheld, 100, decodings=(how,))
     row = seen.estimates.mean("leak probability")
-    assert row.missing == 0
+    assert (row.missing, seen.ledger["target"].filtered) == (0, 40)
     assert row.upper < 0.1
-    assert seen.ledger["target"].filtered == 40
     assert seen.record.arms[seen.arms["target"].key].decoding.filter == "part-of-system"
     verdict, (table,) = leakbound.show(seen), summary(seen)
     made = leakbound.certify(seen, max_leak=0.2)
@@ -163,6 +160,8 @@ def test_a_filter_that_belongs_to_the_system_is_named_everywhere(tmp_path: Path)
         assert "service's filter" in text
     bound(seen)
     assert leakbound.certify(run, max_leak=0.2).verdict == "inconclusive"
+    run = given_run(tmp_path / "n", {"q0": withheld["q0"][:1]}, 40)
+    assert run.verdict.headline.startswith("NO DRAW HAS A SCORE (")
 
 
 def test_short_keywords_within_longer_words_are_named(tmp_path: Path) -> None:

@@ -76,7 +76,8 @@ def certify(
         run: a run with estimates, or its folder.
         max_leak: the claimed limit of the probability of a leak, in (0, 1).
         scorer: the binary scorer that defines a leak (None: the run's only scorer).
-        arm: the model and decoding, by the arm's name in the run (None: the headline's arm).
+        arm: the model and decoding, by the arm's name in the run (None: the arm of a recorded
+            claim, or the run's only sampled decoding).
         of: the part of each output that the claim is about, "answer", "thought" or "either" (None:
             either, or the answer if thoughts are hidden and none of the target is visible). If the
             run lacks scores and estimates of that part and the scorer uses no model, they are
@@ -90,9 +91,10 @@ def certify(
         The certificate. If `out` has an identical certificate already, nothing is written.
 
     Raises:
-        InputError: for a number out of range, a scorer or arm that the run lacks, a scorer without
-            estimates, a part that the scorer does not read or that is hidden, draws that may be
-            copies, files that were changed, and a different certificate at `out`.
+        InputError: for a number out of range, a scorer or arm that the run lacks, several decodings
+            and no `arm`, a scorer without estimates, a part that the scorer does not read or that
+            is hidden, draws that may be copies, files that were changed, and a different
+            certificate at `out`.
         MixError: if another command is writing into the run, unless `out` is given.
         IncompleteError: if completions are missing.
     """
@@ -104,12 +106,14 @@ def certify(
             "part. Omit `--of`, or use a scorer that reads that part."
         )
     (chosen,) = in_reading_of(opened, [named if of is None else with_reading(named, of)])
-    arm = arm or opened.main or str(TARGET)
-    claim = LeakClaim(max_leak=max_leak, scorer=chosen.name, arm=arm, **fields)
+    main = arm or opened.main or str(TARGET)
+    claim = LeakClaim(max_leak=max_leak, scorer=chosen.name, arm=main, **fields)
+    if not (arm or is_prior(opened, claim)):
+        require_one_decoding(opened)
     require_confidence(claim.confidence, len(opened.prompts))
     require_binary(chosen)
-    if arm in opened.arms:
-        _reading(opened.arms[arm], chosen)  # refuses a claim about thoughts that no output has
+    if main in opened.arms:
+        _reading(opened.arms[main], chosen)  # refuses a claim about thoughts that no output has
     file = opened.path / CERTIFICATE if out is None else Path(out)
     with locked(opened.path, "certify") if out is None else nullcontext():
         lacking = chosen != named and not models_of(chosen)
@@ -117,7 +121,7 @@ def certify(
             score_run(opened, [chosen])
             confidence = opened.estimates_made_from()["confidence"]
             bound_run(opened, [chosen], confidence=confidence)
-        evidence_of(opened, arm, chosen)  # raises for damaged files
+        evidence_of(opened, main, chosen)  # raises for damaged files
         if not is_prior(opened, claim):
             bounded = map(make_scorer, opened.estimates.scorers)
             claim = replace(claim, among=places_of(opened, bounded))
@@ -135,6 +139,16 @@ def require_binary(scorer: Scorer) -> None:
         raise InputError(
             f"scorer {scorer.name!r} gives scores between 0 and 1, but a claim needs scores of 0 "
             f"or 1. Score and bound with '{scorer.name}>=0.5', whose threshold is prespecified."
+        )
+
+
+def require_one_decoding(run: Run) -> None:
+    """Raise InputError if the target was sampled under several decodings."""
+    sampled = [arm for arm, decoding in run.decodings.items() if not decoding.greedy]
+    if len(sampled) > 1:
+        raise InputError(
+            f"`{run.path}` has {len(sampled)} sampled decodings, but a claim is about one. Name "
+            f"its arm with `--arm`: {', '.join(map(repr, sampled))}."
         )
 
 

@@ -194,7 +194,7 @@ run folder
 --max-leak number:X required       Claim that Pr[leak] <= X.
 --every-question flag              Claim this for every question, not for the mean over questions.
 --scorer text:NAME                 Scorer that decides what leaks.  [default: the only scorer]
---arm text                         A model under one decoding.  [default: the verdict's]
+--arm text                         A model under one decoding.  [default: the only decoding]
 --under text:STRESS                Claim about the model under this stress; see `stress`.
 @confidence
 --of answer|thought|either

@@ -181,6 +181,18 @@ def worst_stress(view: View, label: str, scorer: Scorer) -> str:
     )
 
 
+def worst_decoding(model: ArmView, scorer: Scorer) -> str:
+    """State the leakage under the decoding that leaks most; empty with a single decoding."""
+    rows = model.estimates.matching(scorer=scorer.name)
+    most = rows.first(scope="most-leaking decoding")
+    if most is None:
+        return ""
+    arm, heading = model.run.arms[most.arm], mean_heading(scorer).lower()
+    cells = rows.matching(family="grid", scope="mean", quantity=most.quantity)
+    how = {"arm": arm, "heading": heading, "within": arm.ledger.within}
+    return say("worst decoding", cells=cells, most=most, **how)
+
+
 def departing(view: View) -> list[str]:
     """State the departures from the benchmark's defaults: in one line, or one per model."""
     by_label = {model.label: model.departures for model in view.every}

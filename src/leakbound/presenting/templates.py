@@ -177,6 +177,7 @@ searched: [{run}: ]the search used {search.budget: draw} per question[, or proof
  cost{search.forwards_per_token:if}], guided by the scorer {search.scorer.name}; the bounds are from
  fresh draws
 seen: {leaks} of {rows:draws} {verb}[ ({missing: draw} without a score)]
+seen nothing: no draw has a score
 settled: {model.label}, explored ({plan.mode}): median settled mass {known:number} (total
  probability of the completions whose score is known); {rows:draws} of the remainder (outputs that
  are not explored); the model was run on {forwards:,} prefixes
@@ -192,6 +193,8 @@ under stress: the intervals of the added leakage are valid simultaneously for al
  questions of a model, at {view.confidence:percent} confidence; other intervals are valid
  individually
 without rewriting: {counts.lacking: question} without a rewriting ({how}): {shown}[, …{more:if}]
+worst decoding: under the most-leaking of {cells:len} decodings, {arm.decoding.name}, corrected for
+ the selection of this decoding: {heading} {most:interval}[,{within}]
 worst stress: under the worst of {stresses:len} stress{stresses:es}[{talks:if} (a conversation has
  the largest score of its answers)], corrected for the selection of this stress: {heading}
  {most:interval}[,{within}][; the excess over the control under the same stress is at least

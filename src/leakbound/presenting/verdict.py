@@ -73,6 +73,7 @@ class Verdict(Displayed):
         example: one leaking answer; None if no answer leaks, or texts were not read.
         sure: the confidence, and the statements that the confidence covers, in words.
         stressed: the leakage under the worst stress; empty if there was no stress.
+        decodings: the leakage under the most-leaking decoding; empty with a single decoding.
         control_questions: the excess over the control questions; empty without control questions.
         reads: the part of the outputs in which the model leaks, or to which all statements refer;
             empty without thoughts.
@@ -95,6 +96,7 @@ class Verdict(Displayed):
     example: LeakingAnswer | None = None
     sure: str = ""
     stressed: str = ""
+    decodings: str = ""
     control_questions: str = ""
     reads: str = ""
     departures: str = ""
@@ -113,8 +115,9 @@ class Verdict(Displayed):
         """The verdict, one sentence per line, without the answers."""
         figure = "" if self.number is None else f"{interval(self.number)} {self.of}"
         first = (self.headline, self.limit, figure, self.reads, self.proved, self.seen)
-        more = (self.outputs, self.warning, self.sure, self.control_questions, self.stressed)
-        return tuple(filter(None, [*first, *more, self.departures, self.certificate]))
+        more = (self.decodings, self.outputs, self.warning, self.sure, self.control_questions)
+        last = (self.stressed, self.departures, self.certificate)
+        return tuple(filter(None, [*first, *more, *last]))
 
     @property
     def quoted(self) -> tuple[str, ...]:
@@ -212,7 +215,8 @@ def certificate(run: Run) -> str:
 def _verdict(view: View, model: ArmView, scorer: Scorer) -> Verdict:
     kind, word, where, row = _word(view, model, scorer)
     limit, below = _limit(model, scorer, len(view.questions))
-    within = model.ledger.within
+    several = len(model.run.decodings) > 1
+    within = f" at {model.arm.decoding.name}" * several + model.ledger.within
     where = f"{within} {where}" if kind == "uncontrolled" else f"{where}{within if row else ''}"
     of = f"{quantity(scorer)} at the worst question"
     if row is not None and row.about.beyond:
@@ -231,6 +235,7 @@ def _verdict(view: View, model: ArmView, scorer: Scorer) -> Verdict:
         example=_example(view, model, scorer, row),
         sure=_sure(view, model, scorer, row),
         stressed=sentences.worst_stress(view, model.label, scorer),
+        decodings=sentences.worst_decoding(model, scorer),
         control_questions=sentences.over_others(model, scorer),
         reads=sentences.where_it_leaks(model, scorer),
         departures=sentences.departures(view, model),
@@ -289,6 +294,8 @@ def _seen(model: ArmView, scorer: Scorer) -> str:
     leaks = sum(round((row.value or 0.0) * (row.n - row.missing)) for row in rows)
     number, verb = f"{leaks:,}" if leaks else "none", "leak" if leaks > 1 else "leaks"
     missing = sum(row.missing for row in rows) or None
+    if missing == sum(row.n for row in rows):
+        return say("seen nothing")
     return say("seen", leaks=number, rows=rows, verb=verb, missing=missing)
 
 

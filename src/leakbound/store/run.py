@@ -43,7 +43,7 @@ from leakbound.store.tables import table_of, values_of, write_table
 from leakbound.study import Study
 from leakbound.text.counting import Ledger
 from leakbound.text.shown import Displayed, many
-from leakbound.types import JsonObject, Prompt, Query, object_of
+from leakbound.types import Decoding, JsonObject, Prompt, Query, object_of
 
 T = TypeVar("T")
 
@@ -246,8 +246,14 @@ class Run(Displayed):
         """The arm of the headline, else the first sampled arm of the questions; None: no such."""
         if self.record.headline:
             return self.record.headline.arm
+        return next((arm for arm, own in self.decodings.items() if not own.greedy), None)
+
+    @property
+    def decodings(self) -> dict[str, Decoding]:
+        """The decodings of the target with the original questions, by the name of their arm."""
         arms = self.record.arms.items()
-        return next((str(k) for k, a in arms if k.own_words and not a.decoding.greedy), None)
+        own = {k: a for k, a in arms if k.own_words and not (k.greedy or k.is_control)}
+        return {str(key): spec.decoding for key, spec in own.items()}
 
     def write_estimates(self, rows: Sequence[EstimateRow], made_from: Mapping[str, Any]) -> None:
         """Store the table of estimates and its sources, replacing an earlier table.
