@@ -183,11 +183,11 @@ def test_on_the_command_line(tmp_path: Path) -> None:
     few = ("--under", "round:int4", "--under", "opener:1")
     assert "under the worst of 2 stresses" in done(*words, *few).out
     assert Run.open(tmp_path / "run").study.stress[0] == "round:int4"
-    out = tmp_path / "c.json"
-    claim = ["certify", tmp_path / "run", "--max-leak", 0.99, "--scorer", "keyword", "--out", out]
-    claimed = done(*claim, "--under", "round:int4").out
-    assert "m under round:int4 drawn at T=0.9" in " ".join(claimed.split())
-    refused(leakbound(*claim, "--under", "openers"), "consists of 5")
+    claim = ["certify", tmp_path / "run", "--max-leak", 0.99, "--out", tmp_path / "c.json"]
+    refused(leakbound(*claim, "--under", "round:int4"), "`--arm`: 'target T=0.9', 'target T=1'.")
+    claimed = done(*claim, "--under", "round:int4", "--arm", "target T=1").out
+    assert "m under round:int4 drawn at T=1" in " ".join(claimed.split())
+    refused(leakbound(*claim, "--under", "openers", "--arm", "target T=1"), "consists of 5")
 
 
 @pytest.mark.slow

@@ -5,7 +5,6 @@ from leakbound.certificate.certificate import Check as Check
 from leakbound.certificate.certificate import Difference as Difference
 from leakbound.certificate.claim import Forecast as Forecast
 from leakbound.certificate.derivation import certify as certify
-from leakbound.certificate.derivation import require_one_decoding as require_one_decoding
 from leakbound.certificate.verification import Verification as Verification
 from leakbound.certificate.verification import verify as verify
 from leakbound.store import sha256 as sha256

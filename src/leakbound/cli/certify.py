@@ -49,11 +49,12 @@ def certify(options: Parsed) -> int:
 
     run, arm = options.run, options.arm
     if options.under:
+        from leakbound.certificate.derivation import require_one_decoding
         from leakbound.stress import named_stress
 
         opened = load(run)
         if not arm:
-            verbs.require_one_decoding(opened)
+            require_one_decoding(opened)
         arm = arm or opened.main or str(TARGET)
         arm = str(ArmKey.from_text(arm).stressed(named_stress(options.under)))
     claim = options.stated("max_leak", "every_question", "scorer", "confidence", "of", "accept_cut")
