@@ -334,19 +334,17 @@ def statements_table(view: View, scorer: Scorer) -> Table | None:
         return Cell(f"{number} of {len(model.questions(scorer))}", number)
 
     def proof(wanted: Fields, model: ArmView, scorer: Scorer) -> Shown:
-        row = model.first(scorer, **wanted | Fields(proved=True))
-        low = row.lower if row else 0.0
-        return Cell(f"≥ {below(low)}", low)
+        shown = (wanted | Fields(scope=scope, proved=True) for scope in scopes)
+        lows = [row.lower if (row := model.first(scorer, **w)) else 0.0 for w in shown]
+        return Cell("; ".join(f"≥ {below(low)}" for low in lows), lows[1])
 
-    scopes: Sequence[Scope] = ("mean", "worst question")
+    scopes: tuple[Scope, ...] = ("mean", "worst question")
     kinds: Mapping[str, Fields] = {
         "leakage": {"quantity": LEAKAGE},
         f"leak@{ALL_K[-1]:,}": {"quantity": "leak@k", "parameter": ALL_K[-1]},
     }
     proofs: Columns = {PROVED_TO_LEAK: leaking} | {
-        f"Proved {name}, {scope.split()[0]}": partial(proof, kind | Fields(scope=scope))
-        for name, kind in kinds.items()
-        for scope in scopes
+        f"Proved {name}, mean; worst": partial(proof, kind) for name, kind in kinds.items()
     }
     title = f"Scorer {scorer.name}: other statements about all questions"
     return other_statements(title, view.models, scorer, proofs if proofs_in(view) else {})
