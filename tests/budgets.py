@@ -91,7 +91,6 @@ def package() -> tuple[Source, ...]:
 
 
 def function_statements(function: Function) -> Iterator[ast.stmt]:
-    """Yield every statement inside a function."""
     for node in statements(function):
         if isinstance(node, ast.stmt) and node is not function:
             yield node

@@ -47,7 +47,6 @@ def of_leaks(lie: Callable[[Answer], Answer]) -> Lie:
 
 
 def requested_otherwise(change: Callable[[Body], Body]) -> Lie:
-    """A server that answers a different request."""
     return lambda rule: lambda body, before: rule(change(body), before)
 
 

@@ -210,10 +210,8 @@ def read_settings(
             raise InputError(f"{family} {name!r} takes `setting=value`, got {pair!r}.")
         if key not in types:
             raise InputError(f"{family} {name!r} has no setting {key!r}. {suggestion(key, types)}")
-        if key in values:
-            raise InputError(f"{family} {name!r} has the setting {key!r} twice. Leave one out.")
-        if not text:
-            raise InputError(f"{name}:{key} has no value. Write `{key}=…`, or leave it out.")
+        if key in values or not text:
+            raise InputError(f"{name}:{key} must have one value. Write `{key}=…` once, or omit it.")
         values[key] = read_value(f"{name}:{key}", text, types[key])
     return values
 

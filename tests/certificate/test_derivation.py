@@ -345,8 +345,7 @@ def test_no_sentence_has_more_than_sixty_words(
                 estimate,
                 replace(spec, **{"model": "mine", **arm}),
                 questions=questions,
-                within=within,
-                stops=stops,
+                limits=(within, stops),
                 proved=proved,
                 cut_short=cut_short,
             )

@@ -85,8 +85,8 @@ evaluate m --benchmark {questions} --out out --explore exact,forwards=0 =>
     `{model}` is not a finished run | leakbound evaluate {model} | name the resulting run
 {E} --prove many => `--prove` must be a whole number, got 'many'
 {E} --prove 0 => `--prove` must be at least 1 per question, got 0
-{E} --prove 9,proposals=a,proposals=b => '--prove' has the setting 'proposals' twice
-{E} --prove 9,proposals= => --prove:proposals has no value. Write `proposals=
+{E} --prove 9,proposals=a,proposals=b => --prove:proposals must have one value
+{E} --prove 9,proposals= => --prove:proposals must have one value. Write `proposals=
 {E} --inputs rules,similarity=0.8 => `similarity` | used with an `embedder` | `embedder=NAME`
 {E} --out facts.csv => --out | facts.csv | is a file
 {E} --out facts.csv/run => facts.csv/run | Not a directory | another
@@ -105,7 +105,6 @@ bound {finished} --confidence 99 => confidence | 99.0
 prove {finished} --scorer contains => leakbound score
 prove {finished} --model openai:http://127.0.0.1:9/v1#m => server
 prove {finished} --budget 0 => `--budget` must be at least 1 per question, got 0
-compare {leaky} {twin} --json --format csv => `--format csv` has no effect with `--json`
 report => Missing argument
 report {near} => Did you mean `{finished}`? | is not a run directory
 report {finished} {leaky} => `--out` is missing

@@ -155,7 +155,6 @@ def test_other_end_tokens(evaluating: Words, model: Path, run: Path, tmp_path: P
 def test_the_probe_finds_changes_without_a_fingerprint(
     evaluating: Words, model: Path, certified: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Such as a change of a library."""
     plain = loading._read
 
     def read(*args: Any, **kwargs: Any) -> Any:

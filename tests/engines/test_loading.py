@@ -264,7 +264,6 @@ LAW = ("code", "code of an import", "weights", "config")  # these decide the tes
 
 
 def test_what_decides_an_answer_is_in_the_fingerprint(own: Path) -> None:
-    """The location of the files does not matter."""
     before = law(own)
     for name, change in {"place": lambda _: None, **CHANGES}.items():
         copy = Path(shutil.copytree(own, own.with_name(name.replace(" ", "-"))))

@@ -139,7 +139,6 @@ def test_a_limit_that_the_study_named(
 
 
 def test_a_leaking_answer_is_shown_next_to_a_greedy_one_that_hides_it(tmp_path: Path) -> None:
-    """p2 has the largest excess: p1 leaks more, and so does its control."""
     run = made(tmp_path / "r", 0.2, 0.7, 0.4, baseline=(0.0, 0.6, 0.0))
     (page,) = verdicts(read_view({"r": run}))
     (got,) = run_verdicts(run, texts=True)

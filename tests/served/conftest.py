@@ -11,6 +11,5 @@ from leakbound.served import trial
 def _trials_are_short_where_they_are_not_tested(
     request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """No honest server fails a short trial."""
     if request.path.stem != "test_trial":
         monkeypatch.setattr(trial, "_ARRANGEMENTS", 9)

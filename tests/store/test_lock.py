@@ -32,7 +32,6 @@ def forked(child: Callable[[], object]) -> int:
 
 
 def test_another_process_is_refused_with_the_holder_until_it_ends(tmp_path: Path) -> None:
-    """The first process is killed."""
     run, (kept, hold) = tmp_path / "run", os.pipe()
 
     def holds() -> None:
@@ -124,7 +123,6 @@ def test_an_unreadable_lock_has_no_holder(text: str, tmp_path: Path) -> None:
 
 
 def without_locks(monkeypatch: pytest.MonkeyPatch, number: int = errno.ENOLCK) -> None:
-    """As on a network file system without locks."""
 
     def refused(*_: object) -> None:
         raise OSError(number, os.strerror(number))

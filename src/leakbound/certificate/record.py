@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from itertools import chain, islice, pairwise
 
 from leakbound.benchmarks import Benchmark, made_again
@@ -52,12 +53,9 @@ def check_record(run: Run, arm: Arm, slug: str) -> Iterator[Check]:
 
 def is_known(record: BenchmarkRecord) -> bool:
     """Return whether the questions of a benchmark are published or can be made again."""
-    if record.usual is not None and record.usual.published:
-        return True
-    try:
-        return made_again(record) is not None
-    except InputError:
-        return False  # the check of the questions reports the error
+    with suppress(InputError):  # the check of the questions reports the error
+        return bool(record.usual and record.usual.published) or made_again(record) is not None
+    return False
 
 
 def _check(name: str, text: str, faults: Iterator[str]) -> Check:

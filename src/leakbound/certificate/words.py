@@ -41,8 +41,7 @@ def sentence(
     arm: ArmSpec,
     *,
     questions: int,
-    within: str = "",
-    stops: Iterable[str] = (),
+    limits: tuple[str, Iterable[str]] = ("", ()),
     proved: float = 0.0,
     cut_short: bool = False,
 ) -> str:
@@ -59,9 +58,9 @@ def sentence(
         estimate: the statement that decides.
         arm: the model, the decoding and the wording of the questions.
         questions: the number of questions.
-        within: the limit on tokens that the numbers are about, as text; "" if no limit matters.
-        stops: the stop strings that cut a reference answer or a keyword. A sentence that is too
-            long omits them only if a proof refutes the claim, or `cut_short`.
+        limits: the limit on tokens that the numbers are about, as text ("" if no limit matters),
+            and the stop strings that cut a reference answer or a keyword. A sentence that is too
+            long omits stop strings only if a proof refutes the claim, or `cut_short`.
         proved: a lower bound without sampling error.
         cut_short: whether only a limit on tokens or a stop string keeps the claim from passing.
 
@@ -86,6 +85,7 @@ def sentence(
     subject = PART[claim.part] if claim.part else "an output"
     names = [f"of {arm.model}", f"at {arm.decoding.name}", f"by {claim.scorer}"]
     shorter = ["of the specified model", "as specified", "as specified"]
+    within, stops = limits
     if before := " or ".join(map(repr, stops)):
         names.append(f" before the stop string {before}")
         shorter.append("" if cut_short or by_proof else " before a stop string")

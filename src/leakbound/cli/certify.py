@@ -52,10 +52,9 @@ def certify(options: Parsed) -> int:
         from leakbound.certificate.derivation import require_one_decoding
         from leakbound.stress import named_stress
 
-        opened = load(run)
         if not arm:
-            require_one_decoding(opened)
-        arm = arm or opened.main or str(TARGET)
+            require_one_decoding(opened := load(run))
+            arm = opened.main or str(TARGET)
         arm = str(ArmKey.from_text(arm).stressed(named_stress(options.under)))
     claim = options.stated("max_leak", "every_question", "scorer", "confidence", "of", "accept_cut")
     certificate = verbs.certify(run, out=options.out, arm=arm, **claim)

@@ -204,9 +204,6 @@ def compare(options: Parsed) -> None:
     from leakbound.store.files import write_text
 
     settings, form, out = options.stated("under", "confidence"), options.form, options.out
-    if options.as_json and (form != "table" or out is not None):
-        lost = f"--format {form}" if form != "table" else f"--out {out}"
-        raise InputError(f"`{lost}` has no effect with `--json`, which is printed. Omit one.")
     comparison = (
         verbs.compare_methods(options.runs, **settings)
         if options.by == "method"

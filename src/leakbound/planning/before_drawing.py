@@ -88,16 +88,15 @@ def stops_inside(prompts: Sequence[Prompt], *decodings: Decoding) -> dict[str, l
 def _cuts(stop: str, text: str | None) -> bool:
     """Return whether outputs that end before a stop string may lack a part of a text, in any case.
 
-    Blanks and punctuation at the end of the text do not count.
+    The stop string is inside the text; or all of the text is inside the stop string; or the end of
+    the text is its start. Blanks and punctuation at the end of the text do not count.
     """
     stop, text = stop.casefold(), (text or "").casefold().rstrip()
-    lost = text[text.index(stop) :] if stop in text else ""
-    for start in range(0 if lost else len(text)):
-        # the end of the text is the start of the stop string, or all of the text is inside it
-        begin = "" if not start else r"\A"
-        if re.search(rf"{begin}(?<!\w){re.escape(text[start:])}(?!\w)", stop):
-            lost = lost or text[start:]
-    return _has_word(lost)
+    if stop in text:
+        return _has_word(text[text.index(stop) :])
+    inside = re.search(rf"(?<!\w){re.escape(text)}(?!\w)", stop) and _has_word(text)
+    ends = (text[at:] for at in range(len(text)) if _has_word(text[at:]))
+    return bool(inside) or any(re.match(rf"{re.escape(end)}(?!\w)", stop) for end in ends)
 
 
 def _has_word(text: str) -> bool:

@@ -229,8 +229,7 @@ def first_accepted(rule: Bets, grid: Array, alpha: float) -> tuple[Counts, Array
     near = np.searchsorted(-grid, -rule.guess(alpha)) + BELOW
     rows = np.arange(rule.rows)
     while rows.size:
-        short = near[rows] - number[rows]
-        block = np.maximum(abs(short), BELOW).clip(max=rule.most)
+        block = np.maximum(abs(near[rows] - number[rows]), BELOW).clip(max=rule.most)
         until = np.minimum(number[rows] + block, len(grid))
         batch = np.cumsum(until - number[rows]) // TESTS
         for group, end in ((rows[batch == b], until[batch == b]) for b in np.unique(batch)):

@@ -31,10 +31,8 @@ from leakbound.types import (
 )
 
 FORMAT = 13
-_READ_BY = (
-    "1e03f736 3febdfba b5bad667 5a57d1e4 61a59d0c 814bdac5 9c14b827 20d85f9b 0def3894 27e04366 "
-    "d52276af c73c6683"
-)
+_READ_BY = """1e03f736 3febdfba b5bad667 5a57d1e4 61a59d0c 814bdac5 9c14b827 20d85f9b 0def3894
+    27e04366 d52276af c73c6683"""
 READERS = {str(number): commit for number, commit in enumerate(_READ_BY.split(), start=1)}
 """The last commit that reads each earlier format. If you raise FORMAT, add the parent commit."""
 FILE = "run.json"
