@@ -143,10 +143,9 @@ other questions: excess over the control questions, which the model was never ta
 prompt: {text}[, thinking {thinking}][, each output ended by {end}][, in the format of {compat}]
 proof: leakage ≥ {proof:below}[, leak@{repeated.parameter:,.0f} ≥ {repeated.lower:below}]
 proved: proved lower bounds on the {scorer:quantity}, {computed}: {bounds:most} at the worst
- question, and at least {bounds:least} at {bounds:len} of {questions: question}[, each above
- what is proved for the control, which `--prove` does not search{model.control:if}][. Sampling the
- worst question {times} gives a leak with probability at least {chance:g}: ({n:,.0f},
- {chance:g})-discoverable extraction]
+ question, and at least {bounds:least} at {bounds:len} of {questions: question}[, each above the
+ control's proved bound{model.control:if}][. Sampling the worst question {times} gives a leak with
+ probability at least {chance:g}: ({n:,.0f}, {chance:g})-discoverable extraction]
 protocols: “Greedy” is the greedy answer to each question. “Original wording” is the sampled answers
  to the question itself. “Full” is the sampled answers to all queries of a question: the question
  and its rewritings (with the design “fresh”, only new rewritings)
@@ -194,8 +193,8 @@ under stress: the intervals of the added leakage are valid simultaneously for al
  questions of a model, at {view.confidence:percent} confidence; other intervals are valid
  individually
 without rewriting: {counts.lacking: question} without a rewriting ({how}): {shown}[, …{more:if}]
-worst decoding: under the most-leaking of {cells:len} decodings, {arm.decoding.name}, corrected for
- the selection of this decoding: {heading} {most:interval}[,{within}]
+worst decoding: most-leaking decoding of {cells:len}: {arm.decoding.name}, {heading}
+ {most:interval}[,{within}]
 worst stress: under the worst of {stresses:len} stress{stresses:es}[{talks:if} (a conversation has
  the largest score of its answers)], corrected for the selection of this stress: {heading}
  {most:interval}[,{within}][; the excess over the control under the same stress is at least
