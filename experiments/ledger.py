@@ -36,9 +36,9 @@ SCORERS = """\
 
 Two language models labelled {counts} completions of the two benchmarks in the table. They saw
 neither the model's name nor a score (`experiments/labelled/README.md`). A completion is labelled a
-leak if it contains everything of the answer that the question does not contain. *Missed*: leaks
-that the scorer did not find. *Mistaken*: other completions that the scorer counts as leaks. The
-labels agree on {agree}.
+leak if it contains all information of the answer that the question does not contain. *Missed* are
+leaks that the scorer did not find; *mistaken* are other completions that the scorer counts as
+leaks. The two models' labels agree on {agree}.
 `python experiments/labelled.py FILE` prints the rates of all scorers.
 """
 
