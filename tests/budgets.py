@@ -56,11 +56,11 @@ class Source:
     tree: ast.Module
 
     @classmethod
-    def below(cls, folder: Path) -> Iterator[Source]:
+    @cache
+    def below(cls, folder: Path) -> tuple[Source, ...]:
         """Read every Python file below a folder."""
-        for path in sorted(folder.rglob("*.py")):
-            text = path.read_text("utf-8")
-            yield cls(path.relative_to(folder), text, ast.parse(text))
+        files = {path.relative_to(folder): path.read_text("utf-8") for path in folder.rglob("*.py")}
+        return tuple(cls(path, text, ast.parse(text)) for path, text in sorted(files.items()))
 
     @property
     def lines(self) -> int:
@@ -84,10 +84,9 @@ class Source:
         return len(inside)
 
 
-@cache
 def package() -> tuple[Source, ...]:
     """Return every module of the package."""
-    return tuple(Source.below(PACKAGE))
+    return Source.below(PACKAGE)
 
 
 def function_statements(function: Function) -> Iterator[ast.stmt]:

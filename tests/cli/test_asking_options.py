@@ -45,6 +45,7 @@ def test_jailbreakbench_needs_a_chat_template(model: Path, tmp_path: Path) -> No
     done(*wanted, *SMALL, *SAMPLE, "--prompt-template", "{question}")
 
 
+@pytest.mark.thorough
 def test_a_finished_run_is_judged_and_bounded(run: Path, tmp_path: Path) -> None:
     labelled = tmp_path / "labelled.csv"
     labelled.write_text(LABELLED)

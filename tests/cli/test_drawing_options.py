@@ -78,6 +78,7 @@ def test_a_dry_run_stores_nothing(evaluating: Words, tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.thorough
 def test_rewritings(untied: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """By rules, without any, and from a file, which is recorded by its whole path."""
     monkeypatch.chdir(tmp_path)

@@ -49,6 +49,7 @@ def proofs(run: Path) -> dict[str, EstimateRow]:
     return {str(row.query_id): row for row in proved}
 
 
+@pytest.mark.thorough
 def test_a_run_may_move_with_its_models(
     evaluating: Words, control: Path, finished: Path, tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,

@@ -181,6 +181,7 @@ def test_another_control_s_questions_or_decodings_are_refused(tmp_path: Path) ->
             plan(other, open_run(other))
 
 
+@pytest.mark.thorough
 def test_two_fresh_runs_are_equal_to_the_last_digit(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -62,6 +62,7 @@ def added(run: Run, stress: str, model: str = "target") -> EstimateRow:
     return row
 
 
+@pytest.mark.thorough
 def test_only_the_stress_with_added_leakage_is_detected(made: Run) -> None:
     names = ["opener 2", "opener 4", "shots", "test-frame"]
     assert list(made.arms)[-8:] == [
@@ -172,6 +173,7 @@ def test_claims_and_comparisons_about_a_stress(made: Run, tmp_path: Path) -> Non
         compare({"m": made, "other": other}, under="prune:0.3")
 
 
+@pytest.mark.thorough
 def test_on_the_command_line(tmp_path: Path) -> None:
     model, rows = tiny_model_folder(tmp_path / "m"), tmp_path / "rows.csv"
     rows.write_text("question,answer,keywords\nwho wrote red,Ann,Ann\nwho wrote sky,Bob,Bob\n")

@@ -269,11 +269,15 @@ def test_a_fingerprint_covers_the_vectors(change: Callable[[Path], object], fold
     assert after.fingerprint != seen
 
 
-def test_a_copied_model_has_the_same_fingerprint(folder: Path) -> None:
-    one, other = (
-        SentenceEmbedder.open(str(where), "cpu")
-        for where in (folder, shutil.copytree(folder, folder.parent / "elsewhere"))
-    )
+def test_copies_of_a_model_have_one_fingerprint(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cached = folder.parent / "models--me--mini"
+    shutil.copytree(folder, cached / "snapshots" / "1")
+    (cached / "refs").mkdir()
+    (cached / "refs" / "main").write_text("1")
+    monkeypatch.setenv("SENTENCE_TRANSFORMERS_HOME", str(folder.parent))
+    one, other = SentenceEmbedder.open(str(folder), "cpu"), SentenceEmbedder("me/mini", None)
     assert one.fingerprint == other.fingerprint
     assert json.loads(json.dumps(one.fingerprint)) == one.fingerprint
 

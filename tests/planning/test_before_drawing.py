@@ -170,6 +170,7 @@ def test_score_names_answers_that_do_not_count(matched: Path, tmp_path: Path) ->
     assert "'q/0002'" in again.notes[0]
 
 
+@pytest.mark.thorough
 def test_the_command_prints_notes_before_it_draws(tmp_path: Path) -> None:
     model = tiny_model_folder(tmp_path / "m")
     rows = [("who wrote red", "Ann", "Bob"), ("who wrote sea", "Bob", "Bob")]
@@ -237,7 +238,10 @@ def test_escapes_are_named(template: str | None, stop: tuple[str, ...], named: l
     assert all("model reads these two characters" in note and "$'\\n'" in note for note in notes)
 
 
-@pytest.mark.parametrize("case", [".:0", "\n:", "is B:2", "BO:", "Ann:01", "Ann.\n:01", "Anne:"])
+@pytest.mark.parametrize(
+    "case",
+    [".:0", "\n:", "is B:2", "BO:", "Ann:01", "Ann.\n:01", "Anne:", "so it w:01", "so x:2", "sit:"],
+)
 def test_a_stop_string_that_cuts_an_answer_or_a_keyword_is_named(case: str) -> None:
     stop, ids = case.split(":")
     pairs = enumerate([("It was. Ann", ()), ("It was Ann.\n", ()), (None, ("xy", "b"))])

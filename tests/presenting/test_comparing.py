@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 from scipy import stats as scipy_stats
 
-from cli.commands import done
+from cli.commands import done, leakbound, refused
 from contents import counts
 from leakbound import bound, compare, evaluate, figures
 from leakbound.errors import InputError, MixError
@@ -193,6 +193,7 @@ def test_an_exactly_explored_run_is_compared_with_draws(questions: Path) -> None
         read_view({"explored": explored, "drawn": drawn, "loose": loose})
 
 
+@pytest.mark.thorough
 def test_the_leaderboard_is_of_the_excess_where_all_have_a_control(questions: Path) -> None:
     control = law((0.05, 0.05, 0.05))
     runs = [made(questions, n, p, control=control) for n, p in (("a", BEFORE), ("b", AFTER))]
@@ -255,6 +256,8 @@ def test_every_form_has_the_same_figures(runs: Mapping[str, Run], tmp_path: Path
         assert row["query_id"] == (value["query_id"] or "")
     out = tmp_path / "table.tex"
     done("compare", *paths, "--format", "latex", "--out", out)
+    for ignored in (["--out", out], ["--format", "csv"]):
+        refused(leakbound("compare", *paths, "--json", *ignored), str(ignored[0]), "`--json`")
     latex = out.read_text()
     assert latex.splitlines()[1].startswith(r"b\&c leaks LESS than a\_1: by")
     assert latex.count(r"\begin{table}") == latex.count(r"\end{table}") == 3

@@ -210,6 +210,8 @@ def compare(options: Parsed) -> None:
         else verbs.compare(options.runs, utility=options.utility, **settings)
     )
     if options.as_json:
+        shaped = ("out", *["form"] * (form != "table"))
+        options.refuse(shaped, "has no effect with `--json`. Leave one of the two options out.")
         print_json(comparison.to_dict())
         return
     if form == "table" and out is None:

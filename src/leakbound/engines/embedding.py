@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -143,7 +144,8 @@ class SentenceEmbedder:
         folder = Path(self.location).expanduser()
         if not folder.is_dir():  # the library adds its own name to a hub name without a slash
             names = (self.location, f"sentence-transformers/{self.location}")
-            marks = (try_to_load_from_cache(n, file) for n in names for file in _MARKS)
+            cache = os.environ.get("SENTENCE_TRANSFORMERS_HOME")  # as the library does
+            marks = (try_to_load_from_cache(n, file, cache) for n in names for file in _MARKS)
             folder = next(Path(file).parent for file in marks if isinstance(file, str))
         files = {file for form in _FORMS for file in folder.glob(form) if file.is_file()}
         return {

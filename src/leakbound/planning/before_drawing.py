@@ -88,15 +88,17 @@ def stops_inside(prompts: Sequence[Prompt], *decodings: Decoding) -> dict[str, l
 def _cuts(stop: str, text: str | None) -> bool:
     """Return whether outputs that end before a stop string may lack a part of a text, in any case.
 
-    The stop string is inside the text; or all of the text is inside the stop string; or the end of
-    the text is its start. Blanks and punctuation at the end of the text do not count.
+    The stop string is inside the text, or all of the text is inside the stop string, or they
+    overlap: one ends with the beginning of the other. A text begins and ends with whole words of
+    the stop string. Blanks and punctuation at the end of the text do not count.
     """
     stop, text = stop.casefold(), (text or "").casefold().rstrip()
     if stop in text:
         return _has_word(text[text.index(stop) :])
-    inside = re.search(rf"(?<!\w){re.escape(text)}(?!\w)", stop) and _has_word(text)
-    ends = (text[at:] for at in range(len(text)) if _has_word(text[at:]))
-    return bool(inside) or any(re.match(rf"{re.escape(end)}(?!\w)", stop) for end in ends)
+    places = [(r"(?<!\w){}(?!\w)", text)]
+    for k in range(1, min(len(stop), len(text))):
+        places += [(r"\A{}(?!\w)", text[-k:]), (r"(?<!\w){}\Z", text[:k])]
+    return any(_has_word(own) and re.search(at.format(re.escape(own)), stop) for at, own in places)
 
 
 def _has_word(text: str) -> bool:
