@@ -87,7 +87,7 @@ def test_without_a_control_draws_are_only_counted(tmp_path: Path) -> None:
         assert got.headline.endswith(f"{headline} (no control: leaks by chance are included)")
         assert "LEAKS on" not in str(got)
         assert got.of == "leak probability at the worst question"
-    assert "1 question of the benchmark “b”, 1 draw of every question" in got.sure
+    assert "1 question of the benchmark “b”, 1 draw per question" in got.sure
     assert got.seen == "1 of 1 greedy answer leaks"
 
 
