@@ -105,7 +105,7 @@ def write_index(
     folders = runs_in(root, notes)
     if not folders:
         raise InputError(
-            f"neither `{root}` nor a folder below it is a run directory, because none has a run.json. "
+            f"neither `{root}` nor a folder below it is a run directory: no run.json was found. "
             f"Make one with `leakbound evaluate … --out {root / 'NAME'}`. {' '.join(notes)}".strip()
         )
     runs = [listed_run(path, root) for path in counted(progress, "reading", folders, "runs")]

@@ -100,8 +100,8 @@ def older_page(run: Run) -> list[str]:
     if not (run.path / PAGE).exists():
         return []
     note = (
-        f"the older page `{run.path / PAGE}` contains the texts. Remove it before you "
-        "share the folder. The stored completions contain the texts too."
+        f"`{run.path / PAGE}` was written before the redaction and contains the texts. Remove it "
+        "before you share the folder. The stored completions contain the texts too."
     )
     return [note]
 
