@@ -371,7 +371,7 @@ def _why_not(arm: Arm, engine: Generate) -> str | None:
 
 
 def _compare(arm: Arm, part: Part, engine: Redraws) -> tuple[list[Difference], int]:
-    """Return the differences of a part from its repeated draws, and the number that rounding explains."""
+    """Return the differences of a part from its repeated draws, and the number due to rounding."""
     queries = {query.id: query for query in arm.queries}
     stored = {**{query_id: [] for query_id in part.query_ids}, **arm.drawn_by_query([part])}
     part_queries = [queries[query_id] for query_id in part.query_ids]
