@@ -1,4 +1,4 @@
-"""The three readings of an arm: leakage in the answer, in the thought, in either.
+"""The three readings of an arm: leakage in the answer, in the thought, and in either of them.
 
 The statement about each reading fails with probability at most alpha/3. By the
 union bound, the probability that any of the three statements fails is at most
@@ -50,7 +50,7 @@ def reading_rows(
 
     Returns:
         Rows under the name of the scorer of `run`, for each arm that was sampled with the original
-            questions and has draws of all questions.
+            questions and has draws of all of them.
     """
     arms = {name: draws.arm for name, draws in run.arms.items()}
     read = [run, *(RunEvidence(run.run, part, arms) for part in parts)] if parts else []
@@ -69,7 +69,7 @@ def reading_rows(
 def _of_all(
     draws: Drawn, control: Drawn | None, readings: int, confidence: float
 ) -> Iterator[stats.Estimate]:
-    """Yield the mean and the worst question of one reading, each at the reading's part of alpha."""
+    """Yield the mean and the worst question of one reading, each at its part of alpha."""
     share = 1 - (1 - confidence) / readings
     yield draws.mean(confidence=share, side="both")
     yield draws.worst(confidence=share)

@@ -243,7 +243,7 @@ class Canvas:
         self._legend.setdefault(text, Line2D([], [], **how))
 
     def tell_bounds(self, rows: Sequence[ChartRow], more: str = "", **how: Any) -> None:
-        """Add the bounds of rows to the legend, with their lowest confidence; default: as a band."""
+        """Add bounds with their lowest confidence to the legend, by default as a band."""
         bounded = [row.confidence for row in rows if row.confidence is not None]
         if bounded:
             how = how or {"color": GREY, "linewidth": 4, "alpha": 2 * BAND}

@@ -108,7 +108,7 @@ def _answers(rows: Sequence[ChartRow], canvas: Canvas) -> None:
 
 
 def _differences(rows: Sequence[ChartRow], canvas: Canvas) -> None:
-    """Draw the difference of each question in the colour of its direction, and the mean difference."""
+    """Draw the differences of questions, coloured by direction, and the mean difference."""
     for axes, _, mine in _panels(canvas, rows, _HIGH):
         questions = [row for row in mine if row.question]
         width = min(4.0, 0.6 * 72 * canvas.panel / len(questions))
@@ -134,7 +134,7 @@ def _differences(rows: Sequence[ChartRow], canvas: Canvas) -> None:
 
 
 def _histogram(rows: Sequence[ChartRow], canvas: Canvas) -> None:
-    """Draw a histogram of the draws, a line at their mean, and a dashed line at the greedy answer."""
+    """Draw a histogram of the draws, with lines at their mean and at the greedy answer."""
     ends = [row.value if row.x is None else row.x + 1 / BINS for row in rows if row.value]
     right = max(end for end in ends if end is not None)
     for axes, model, mine in _panels(canvas, rows, _LOW):
@@ -281,7 +281,7 @@ def _grid(rows: Sequence[ChartRow], canvas: Canvas) -> None:
 
 
 def _temperature(rows: Sequence[ChartRow], canvas: Canvas) -> None:
-    """Draw a panel of means above a panel of deviations; a line joins the temperatures of a model."""
+    """Draw means above deviations by temperature, with a line per model and truncation."""
     moments, lines = by(rows, "group"), list(by(rows, "model"))
     canvas.series = styles([(line, False) for line in lines])
     panels = canvas.panels(len(moments), _HIGH, across=1)

@@ -133,7 +133,10 @@ def _answers(material: Material) -> Iterator[ChartRow]:
 
 
 def _quantiles(draws: stats.Rows) -> list[float]:
-    """Return for each f in `QUANTILES` the smallest score that a fraction f of draws do not exceed."""
+    """Return the quantiles of the scores for each f in `QUANTILES`.
+
+    The f-quantile is the smallest score that at least a fraction f of the draws do not exceed.
+    """
     wanted = np.ceil(np.array(QUANTILES) * draws.size - 1e-9)
     places = np.searchsorted(np.cumsum(draws.counts[0]), wanted)
     return [float(score) for score in draws.values[0, places]]
