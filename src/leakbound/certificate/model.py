@@ -346,9 +346,9 @@ def check_draws(
     text = (
         f"{len(parts):,} of {len(arm.parts):,} parts, chosen at random now, were drawn again "
         f"({sum(part.draws for part in parts):,} draws{edge}); {len(parts) - altered:,} of these "
-        "parts are equal to the stored parts. The check finds one altered part with probability "
-        f"{one}, at least one of three with {three}, and of ten with {ten}. It cannot detect a "
-        "seed that was selected among several"
+        "parts are equal to the stored parts. The check finds an altered part with probability "
+        f"{one}. It finds at least one of three altered parts with probability {three}, and of ten "
+        f"with probability {ten}. It cannot detect that the seed was selected among several"
     )
     return Check(DRAWS, mark(differing), text, tuple(differing))
 

@@ -86,7 +86,7 @@ def difference_sentence(
         which, least = (more, mean.lower) if mean.lower > 0 else (less, -mean.upper)
         extent = say("difference at least", which=kind == "mixed" and which, least=least)
     counts = _counts(list(map(moved, others)))
-    return f"{text}: {extent}; {counts} ({percent(confidence)} confidence, simultaneously)."
+    return f"{text}: {extent}; {counts} (simultaneously valid, {percent(confidence)} confidence)."
 
 
 def mean_and_others(

@@ -36,7 +36,7 @@ def metrics_table(run: Run) -> Table | None:
     notes += [f"not computed without {why}: {', '.join(names)}" for why, names in lacking.items()]
     notes += by_chance(models)
     if fluency := stored["fingerprint"].get("classifier"):
-        notes.append(f"fluency: {fluency['model']}, at most the first {fluency['tokens']} tokens")
+        notes.append(f"fluency by {fluency['model']}, from the first {fluency['tokens']} tokens")
     return Table.plain("Metrics", ("metric", *models), rows, "\n".join(notes))
 
 

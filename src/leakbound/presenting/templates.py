@@ -166,7 +166,7 @@ readings: “either” is the larger of the scores of the answer and the thought
  answer, thought and either are valid simultaneously at {row.confidence:percent} confidence. Each
  statement has a third of the error probability (Bonferroni), because the parts of an output are
  dependent.
-readings joint: ({row.confidence:percent} confidence, simultaneously for answer, thought and either)
+readings joint: ({row.confidence:percent} confidence for answer, thought and either simultaneously)
 rewritings: {number:,} rewritings, source {inputs.source}, design {inputs.design};
  {inputs.queries:,} tried per question, seed {inputs.seed}[; not filtered, so a rewriting may lose a
  fact or reveal words of the answer{unfiltered:if}][; a rewriting is kept if the model is at least
