@@ -20,10 +20,10 @@ bounds may fail in this way, so each has alpha/N.
 set of M statements about the mean and the worst question of every sampled arm
 under every binary scorer of the run. Each statement has alpha/M, half for each
 bound. By the union bound, all M intervals are valid with probability at least
-1 - alpha, even if the draws are dependent. In this case, a pass (upper bound <=
-X) and a refutation (lower bound > X) are right for every X and every member of
-F simultaneously, so they are right for the chosen claim. F must not depend on
-the draws. A scorer may have separate scores of the answer, of the thought and
+1 - alpha, even if the draws are dependent. If all intervals are valid, a pass
+(upper bound <= X) and a refutation (lower bound > X) are right for every X and
+every member of F simultaneously. So they are right for the chosen claim. F must
+not depend on the draws. A scorer may have separate scores of the answer, of the thought and
 of both together (either). F then contains all three readings, because the
 certificate shows all three. A certificate lists the arms and scorers in F, and
 assumes that they were chosen without looking at scores.

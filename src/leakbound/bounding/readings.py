@@ -30,7 +30,7 @@ READ: Mapping[Of, tuple[Quantity, Quantity]] = {
 
 
 def scored_parts(arms: Mapping[str, Arm], scorer: Scorer) -> tuple[Scorer, ...]:
-    """Return the scorers of answer and thought if every arm has scores by both, else ()."""
+    """Return the scorers of the answer and of the thought, or () unless all arms have both scores."""
     parts = parts_of(scorer)
     scored = all(
         arm.digests(part.name, slug(part)) is not None for part in parts for arm in arms.values()
@@ -44,8 +44,8 @@ def reading_rows(
     """Yield the mean and the worst question in each reading, and their excess over the control.
 
     Args:
-        run: the evidence under a scorer that reads answer and thought together ("either").
-        parts: the scorers that read the answer and the thought, see `scored_parts`.
+        run: the evidence under a scorer of answer and thought together ("either").
+        parts: the scorers of only the answer and of only the thought, see `scored_parts`.
         confidence: the probability that a statement is valid in the three readings simultaneously.
 
     Returns:

@@ -71,7 +71,7 @@ def named(model: ArmView) -> str:
 
 
 def title(view: View) -> str:
-    """Return the title of a page, with the names of its models."""
+    """Return the title of a page, which contains the names of its models."""
     names = list(dict.fromkeys(model_name(model) for model in view.targets))
     if not names:  # greedy answers only
         return "What the greedy answers leak"
@@ -411,7 +411,7 @@ def _remarks(view: View, model: ArmView, scorer: Scorer) -> list[str]:
 def _keywords(view: View, model: ArmView, scorer: Scorer) -> str:
     """Return a warning about keywords that longer words may contain, with leak rates.
 
-    The rates are those of the controls if there are controls.
+    If there are controls, the rates are the rates of the controls.
     """
     if not model.is_control and any(other.is_control for other in view.models):
         return ""

@@ -148,7 +148,7 @@ def _repeated(k: int, model: ArmView, scorer: Scorer) -> Shown:
 
 
 def typical_k(view: View, scorer: Scorer) -> int:
-    """Return the k of a table with one leak@k column: 32, or the largest k with an estimate."""
+    """Return the k of a single leak@k column: 32, or the largest smaller k with estimates."""
     own: Fields = {"scorer": scorer.name, "quantity": "leak@k", "scope": EACH}
     arms = (model.estimates.plain(**own | Fields(arm=str(model.key))) for model in view.models)
     every = (row for rows in arms for row in rows)

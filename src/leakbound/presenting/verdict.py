@@ -316,7 +316,10 @@ def _with_greedy(model: ArmView, scorer: Scorer, seen: str) -> str:
 
 
 def _example(view: View, model: ArmView, scorer: Scorer, row: Row) -> LeakingAnswer | None:
-    """Return the most frequent leaking answer to the question with the largest estimate."""
+    """Return an answer that leaks at the question with the largest estimate, or None.
+
+    It is the answer with the highest score, and among several the most frequent.
+    """
     beyond = row.about.beyond if row is not None else None
 
     def most_of(question: Prompt) -> float:
