@@ -199,7 +199,7 @@ def test_the_certificate_of_the_run(tmp_path: Path) -> None:
 
 def test_greedy_answers_have_no_verdict(tmp_path: Path) -> None:
     run = made(tmp_path / "r", 0.2, 0.4, decodings=(Decoding(max_new_tokens=8, temperature=0),))
-    with pytest.raises(InputError, match=r"only greedy answers.*above 0"):
+    with pytest.raises(InputError, match=r"no sampled answers.*above 0"):
         leakbound.show(run)
     assert "no verdict: " in repr(run)
     with pytest.raises(InputError, match="about 0 runs"):

@@ -30,7 +30,7 @@ READ: Mapping[Of, tuple[Quantity, Quantity]] = {
 
 
 def scored_parts(arms: Mapping[str, Arm], scorer: Scorer) -> tuple[Scorer, ...]:
-    """Return the scorers of the answer and of the thought, or () unless all arms have both scores."""
+    """Return the scorers of the answer and of the thought, or () if an arm lacks their scores."""
     parts = parts_of(scorer)
     scored = all(
         arm.digests(part.name, slug(part)) is not None for part in parts for arm in arms.values()

@@ -104,7 +104,7 @@ def certify(
     named = make_scorer(scorer or _only_scorer(opened, of))
     if of is not None and scorer and reading_of(named) not in (None, of):
         raise InputError(
-            f"scorer {named.name!r} reads the {reading_of(named)}, but `--of {of}` names another "
+            f"scorer {named.name!r} scores the {reading_of(named)}, but `--of {of}` is another "
             "part. Omit `--of`, or use a scorer of that part."
         )
     (chosen,) = in_reading_of(opened, [named if of is None else with_reading(named, of)])

@@ -437,9 +437,8 @@ def of_grid(grid: DecodingGrid) -> list[str]:
         else:
             both = ", ".join(f"{knob} {interval(effects[knob])}" for knob in KNOBS)
             text = say("apart", knobs=" and ".join(KNOBS), effects=both)
-        sure = percent(grid.most.confidence)
-        how = f"root mean square over the decodings, valid simultaneously at {sure} confidence"
-        sentences.append(f"{text} ({how})")
+        sure = f"valid simultaneously at {percent(grid.most.confidence)} confidence"
+        sentences.append(f"{text} (root mean square over the decodings, {sure})")
     return sentences
 
 

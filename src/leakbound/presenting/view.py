@@ -559,8 +559,8 @@ def shared_confidence(
     sure = max(levels, default=exact) if wanted is None else wanted
     if levels - {sure}:
         raise MixError(
-            f"the runs have estimates at {', '.join(map(percent, sorted(levels)))} confidence, but "
-            f"all of them must have one, here {percent(sure)}. Run `leakbound bound RUN "
+            f"the runs have estimates at {', '.join(map(percent, sorted(levels)))}, but all of "
+            f"them must have one confidence, here {percent(sure)}. Run `leakbound bound RUN "
             f"--confidence {sure:g}` for each run."
         )
     return sure
