@@ -140,7 +140,7 @@ def require_binary(scorer: Scorer) -> None:
     if not scorer.binary:
         raise InputError(
             f"scorer {scorer.name!r} gives scores between 0 and 1, but a claim needs scores of 0 "
-            f"or 1. Score and bound with a threshold chosen in advance: '{scorer.name}>=0.5'."
+            f"or 1. Score and bound with '{scorer.name}>=0.5', or another prespecified threshold."
         )
 
 
@@ -150,7 +150,7 @@ def require_one_decoding(run: Run) -> None:
     if len(sampled) > 1:
         raise InputError(
             f"`{run.path}` has {len(sampled)} sampled decodings, but a claim is about one. Name "
-            f"its arm with `--arm`, one of {', '.join(map(repr, sampled))}."
+            f"its arm with `--arm`: {', '.join(map(repr, sampled))}."
         )
 
 
