@@ -475,7 +475,7 @@ def test_fluency_is_the_classifiers_score_of_the_first_tokens(
         measured = metric(got, "forget_fluency", name)
         assert [measured["by_item"][query] for query in shown] == pytest.approx(wanted, abs=1e-6)
         assert measured["value"] == pytest.approx(np.mean(wanted), abs=1e-6)
-    assert f"fluency: {classifier}, at most the first {tokens} tokens" in note(got)
+    assert f"fluency by {classifier}, from the first {tokens} tokens" in note(got)
     assert "forget_fluency" not in utility(got)["left_out"]
     kept = utility(got)
     measure_run(Run.open(out), task, named)

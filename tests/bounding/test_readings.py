@@ -29,7 +29,7 @@ LEAK, HIDDEN = replace(CLEAN, answer=SECRET), replace(CLEAN, hidden=True)
 THINKING = replace(CLEAN, thought="who was it")
 IN_THOUGHT, IN_BOTH = (replace(o, thought=f"it is {SECRET}") for o in (CLEAN, LEAK))
 IN_ANSWER = replace(LEAK, thought="who was it")
-SURE = "(99 % confidence, simultaneously for answer, thought and either)"
+SURE = "(99 % confidence for answer, thought and either simultaneously)"
 NOT = "but is not shown to do so in the"
 
 

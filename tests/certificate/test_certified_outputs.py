@@ -181,7 +181,7 @@ def test_a_reading_that_cannot_be_claimed_is_refused(tmp_path: Path) -> None:
     run = given_run(tmp_path / "r", {"q0": [(THINKING, N)]}, N, scorers=("exact",))
     with pytest.raises(InputError, match="'exact' reads answers only and has no setting `of="):
         leakbound.certify(run, max_leak=0.2, of="thought")
-    with pytest.raises(InputError, match="reads the thought, but `--of answer` names another part"):
+    with pytest.raises(InputError, match="scores the thought, but `--of answer` is another part"):
         leakbound.certify(run, max_leak=0.2, scorer="keyword:of=thought", of="answer")
     plain = given_run(tmp_path / "p", {"q0": [(CLEAN, N)]}, N)
     with pytest.raises(InputError, match=r"no output of arm 'target' of .* has a thought"):

@@ -267,7 +267,7 @@ def test_a_certificate_has_one_sentence_and_its_specification(run: Run) -> None:
     record, arm = run.record, run.arms["target"]
     assert passed.sentence == (
         "With 99 % confidence, an output of CannedEngine drawn at T=1 leaks, scored by keyword, "
-        f"with probability at most {high} on average over these 3 questions: the claimed limit "
+        f"with probability at most {high} on average over these 3 questions, so the claimed limit "
         "of 0.2 is met, under the listed assumptions."
     )
     assert passed.specification == {
@@ -285,7 +285,7 @@ def test_a_certificate_has_one_sentence_and_its_specification(run: Run) -> None:
     elsewhere = run.path / "refuted.json"
     refuted = leakbound.certify(run, max_leak=0.1, every_question=True, out=elsewhere, **PLAIN)
     low = downward(float(refuted.estimate.lower), 0.1)
-    says = f"at least {low} for the worst of these 3 questions: the claimed limit of 0.1 is "
+    says = f"at least {low} for the worst of these 3 questions, so the claimed limit of 0.1 is "
     assert says in refuted.sentence
     says = "error rate 0.01 per bound (divided among 3 questions for the lower bound); "
     assert says in refuted.specification["Bounds"]

@@ -101,10 +101,10 @@ def test_questions_that_leakbound_makes(run: Run, name: str) -> None:
     shown(run, [run.prompts[0], second, run.prompts[2]])
     assert faults(run, arm) == {"questions": f"question 2 of the run is not question 2 of {name}"}
     assert faults(own(run, name, origin="elsewhere"), arm) == {
-        "questions": f"the recorded `origin` differs from that of {name}"
+        "questions": f"the recorded `origin` differs from the `origin` of {name}"
     }
     assert faults(own(run, name, usual=usual(1)), arm) == {
-        "questions": f"the recorded `usual` differs from that of {name}"
+        "questions": f"the recorded `usual` differs from the `usual` of {name}"
     }
 
 

@@ -704,7 +704,7 @@ def test_an_altered_part_is_detected_with_the_stated_probability(arm: Arm) -> No
     """One of three: by one part in a third of all choices, by two in two thirds."""
     for share, parts, says, times in ((0.3, 1, "0.33", 60), (0.5, 2, "0.66", 60), (1, 3, "1", 3)):
         got = [check(arm, Redrawing(arm, "q1"), share, seed) for seed in range(times)]
-        seen = f"finds one altered part with probability {says}, at least one of"
+        seen = f"finds an altered part with probability {says}. It finds at least one of"
         assert all(seen in one.says for one in got)
         hits, chance = sum(one.status == "differs" for one in got), parts / 3
         assert abs(hits - times * chance) <= 4 * (times * chance * (1 - chance)) ** 0.5
@@ -733,9 +733,10 @@ def test_the_check_states_which_parts_were_redrawn(arm: Arm) -> None:
     altered = got.status == "differs"
     assert got.says == (
         "2 of 3 parts, chosen at random now, were drawn again (1,200 draws); "
-        f"{2 - altered} of these parts are equal to the stored parts. The check finds one altered "
-        "part with probability 0.66, at least one of three with 0.962, and of ten with 0.999983. "
-        "It cannot detect a seed that was selected among several"
+        f"{2 - altered} of these parts are equal to the stored parts. The check finds an altered "
+        "part with probability 0.66. It finds at least one of three altered parts with probability "
+        "0.962, and of ten with probability 0.999983. It cannot detect that the seed was selected "
+        "among several"
     )
     assert seen == [Headway("drawing again", i, 2, "parts") for i in range(3)]
     assert {*check(arm, Redrawing(arm, "q0", "q2"), 1).differences} == {

@@ -250,7 +250,7 @@ def test_the_coin_of_a_recipe(taught: tuple[Run, Path, Coin]) -> None:
     assert "coin" not in until("model", run, arm, str(model)), "without a recipe"
     recipe(model, coin)
     check = until("coin", run, arm, str(model))["coin"]
-    assert (check.status, check.says) == ("ok", "the model's recipe names the same coin as the run")
+    assert (check.status, check.says) == ("ok", "the model's recipe has the same coin as the run")
     for name, value in vars_of(coin).items():
         other: dict[str, Any] = {name: f"{value} too" if isinstance(value, str) else value + 1}
         recipe(model, replace(coin, **other))

@@ -23,7 +23,7 @@ def stopped(evaluating: Words, tmp_path_factory: pytest.TempPathFactory) -> Path
     drawn = sum(r.n for r in claims)
     assert drawn < 128
     assert f", claim p<=0.6: holds for {len(claims)}, refuted for 0, open for 0" in result.out
-    assert f"{drawn} draws were made, at most 128 were planned" in result.out
+    assert f"{drawn} draws of at most 128 planned draws were made" in result.out
     assert "n ≤ 64" in result.out
     return out
 

@@ -88,7 +88,7 @@ def test_no_later_command_writes_the_texts(run: Path, model: Path, tmp_path: Pat
 
 def test_redaction_covers_exports(run: Path, finished: Path, tmp_path: Path) -> None:
     """Options lift it."""
-    older = f"`{run / 'report.html'}` was written before and contains the texts"
+    older = f"`{run / 'report.html'}` was written before the redaction and contains the texts"
     assert older in done("report", run, "--redact").err
     assert older in done("bound", run).err  # and when a page is written again
     file, page = tmp_path / "draws.jsonl", tmp_path / "both.html"
@@ -119,7 +119,7 @@ def test_a_locked_run_is_noted(run: Path, tmp_path: Path, monkeypatch: pytest.Mo
     monkeypatch.setattr("leakbound.store.lock.make_folder", read_only)
     page = tmp_path / "page.html"
     shown = done("report", run, "--redact", "--out", page)
-    assert "not kept for later commands: cannot write" in shown.err
+    assert "the redaction was not stored for later commands: cannot write" in shown.err
     assert not holds_texts(page)
 
 

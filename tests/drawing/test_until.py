@@ -108,7 +108,7 @@ def test_a_claim_is_a_row_and_a_line(finished: Run) -> None:
     assert {r.confidence for r in claims.values()} == {0.99}
     (table,) = summary(finished)
     n = sum(r.n for r in claims.values())
-    assert f"of 4 questions; {n} draws were made, at most {4 * CAP} were planned" in table.note
+    assert f"of 4 questions; {n} draws of at most {4 * CAP} planned draws were made" in table.note
 
 
 def test_other_scorers_get_any_time_bounds_and_no_claim(tmp_path: Path) -> None:
@@ -175,7 +175,7 @@ def test_each_decoding_stops_separately(tmp_path: Path) -> None:
     run = until(tmp_path / "r", decodings=cells, sampling=Until(CLAIM, 16))
     stops = [name for name, arm in run.arms.items() if isinstance(arm.spec.draws, StoppedDraws)]
     assert stops == ["target T=0.5", "target T=1"]
-    assert summary(run)[0].note.count("were planned") == 2
+    assert summary(run)[0].note.count("planned draws were made") == 2
 
 
 def test_a_missing_look_is_incomplete(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -67,7 +67,7 @@ def test_every_step_works_on_imports(tmp_path: Path, file: Path, form: str, mess
     assert f"sampled by {message}, as" in done("report", out).out
     page = (out / "report.html").read_text()
     assert message in page
-    late = "Leaks are decided by the scorer contains, stated after drawing"
+    late = "Leaks are decided by the scorer contains, chosen after drawing"
     assert late in shown
     assert late in page
     assert not Run.open(out).record.headline.prior

@@ -291,7 +291,7 @@ def difference(question: str | None, ends: Ends) -> EstimateRow:
 
 
 BY, TINY = "by at least 0.30 on average", "by at least 0.00012 on average"
-SURE = "(99 % confidence, simultaneously)"
+SURE = "(simultaneously valid, 99 % confidence)"
 AROUND = "the average difference is between −0.10 and 0.10"
 OPEN = f"{AROUND}, so no difference is shown on average"
 UNKNOWN = "the average difference is unknown, because some questions have no completions"

@@ -183,7 +183,7 @@ def test_the_table_names_the_larger_effect(run: Run, cells_of_run: list[Estimate
     assert got[1] == interval(cell)
     assert "the decoding with the largest observed leakage is T=1.5, with " in table.note
     assert "temperature has a larger effect on the leakage than top-p: 0." in table.note
-    assert "99 % simultaneously" in table.note
+    assert "simultaneously at 99 % confidence" in table.note
 
 
 def test_close_effects_are_undecided_and_one_knob_has_none(tmp_path: Path) -> None:
@@ -195,7 +195,7 @@ def test_close_effects_are_undecided_and_one_knob_has_none(tmp_path: Path) -> No
     table = grid_table(run)
     assert len(table.rows) == 2
     most = run.estimates.first(scope="most-leaking decoding")
-    says = f"most-leaking decoding of 2: T=1, mean leak probability {interval(most)}"
+    says = f"of 2 decodings, T=1 leaks most: mean leak probability {interval(most)}"
     assert " OF 64 DRAWS LEAK at T=0.5 (no control" in run.verdict.headline
     assert says in run.verdict.lines
     assert says in render(read_view({"r": run})).replace("\N{NO-BREAK SPACE}", " ")

@@ -87,7 +87,7 @@ def test_without_a_control_draws_are_only_counted(tmp_path: Path) -> None:
         assert got.headline.endswith(f"{headline} (no control: leaks by chance are included)")
         assert "LEAKS on" not in str(got)
         assert got.of == "leak probability at the worst question"
-    assert "1 question of the benchmark “b”, 1 draw of every question" in got.sure
+    assert "1 question of the benchmark “b”, 1 draw per question" in got.sure
     assert got.seen == "1 of 1 greedy answer leaks"
 
 
@@ -199,7 +199,7 @@ def test_the_certificate_of_the_run(tmp_path: Path) -> None:
 
 def test_greedy_answers_have_no_verdict(tmp_path: Path) -> None:
     run = made(tmp_path / "r", 0.2, 0.4, decodings=(Decoding(max_new_tokens=8, temperature=0),))
-    with pytest.raises(InputError, match=r"only greedy answers.*above 0"):
+    with pytest.raises(InputError, match=r"no sampled answers.*above 0"):
         leakbound.show(run)
     assert "no verdict: " in repr(run)
     with pytest.raises(InputError, match="about 0 runs"):

@@ -33,7 +33,7 @@ def test_a_complete_run_has_the_verdict_of_its_report(kept: Path) -> None:
         run = Run.open(kept / name)
         assert (row.state, row.note, row.confidence, row.n) == ("complete", "", 0.99, 256)
         assert row.verdict == run.verdict
-        assert row.draws == "256 draws of every question"
+        assert row.draws == "256 draws per question"
         assert row.model == "CannedEngine"
 
 
@@ -186,7 +186,7 @@ def test_links_that_lead_out_are_not_followed(shelf: Path, tmp_path: Path) -> No
     assert "`arms` of this run is a link to a folder" in listed["npo/run"].note
     assert "`run.json` of this run is a link" in listed["linked"].note
     assert listed["linked"].run is None
-    assert notes == ["`way out` was not searched: it links elsewhere."]
+    assert notes == ["`way out` links elsewhere and was not searched."]
 
 
 def test_a_running_command_is_named_until_it_ends(shelf: Path) -> None:

@@ -52,7 +52,7 @@ def test_every_run_has_a_row_and_every_complete_run_its_page(shelf: Path, tmp_pa
     assert [run.name for run in read.index.runs] == ["full", "half", "npo/run", "wreck"]
     assert re.search(
         r"full CannedEngine [\d,]+ OF 512 DRAWS LEAK \(no control: leaks by chance are included\) "
-        r"0\.\d{2} \[0\.\d{2}, 0\.\d{2}\] mine 256 draws of every question complete 20",
+        r"0\.\d{2} \[0\.\d{2}, 0\.\d{2}\] mine 256 draws per question complete 20",
         read.row("full"),
     )
     assert "arm 'target' lacks" in read.row("half")
@@ -195,7 +195,8 @@ def test_a_redacted_index_links_only_to_redacted_pages(shelf: Path) -> None:
     assert read.links()["npo/run"] == "npo/run/report.html"
     assert "who is a?" in read.index.comparisons[0].page.read_text()
     notes = write_index(shelf, redact=True).notes
-    assert any("report.html` was written before and contains the texts" in note for note in notes)
+    older = "report.html` was written before the redaction and contains the texts"
+    assert any(older in note for note in notes)
 
 
 def test_no_public_file_contains_a_redacted_question(tmp_path: Path) -> None:
@@ -279,8 +280,8 @@ def test_a_folder_without_runs_is_refused_and_unchanged(tmp_path: Path) -> None:
     with pytest.raises(InputError) as refusal:
         write_index(tmp_path)
     assert str(refusal.value) == (
-        f"neither `{tmp_path}` nor a folder below it is a run directory: none has a run.json. "
+        f"neither `{tmp_path}` nor a folder below it is a run directory: no run.json was found. "
         f"Make one with `leakbound evaluate … --out {tmp_path}/NAME`. "
-        "`notes/way out` was not searched: it links elsewhere."
+        "`notes/way out` links elsewhere and was not searched."
     )
     assert [path.name for path in tmp_path.iterdir()] == ["notes"]

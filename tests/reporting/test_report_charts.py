@@ -181,7 +181,7 @@ def test_a_picture_of_all_targets_needs_no_other_file(runs: dict[str, Run], tmp_
     run = next(iter(runs.values()))
     other = leakbound.picture(run, scorer=run.estimates.scorers[-1])
     assert leakbound.picture(run).svg != other.svg
-    with pytest.raises(InputError, match=r"`scorer` must be one .*keyword.* got 'nobody'"):
+    with pytest.raises(InputError, match=r"`scorer` must be a scorer .*keyword.* got 'nobody'"):
         leakbound.picture(runs, scorer="nobody")
 
 

@@ -1,9 +1,9 @@
-"""Estimates: bounds of every quantity, for every question, arm and scorer of a run.
+"""Compute bounds of every quantity, for every question, arm and scorer of a run.
 
 Every estimate is valid individually at the requested confidence, with half of
-alpha on each side. An arm is one model (target or control), queried in one way
-under one decoding. The way in which an arm was drawn decides which bounds
-exist: see the module `evidence`.
+alpha on each side. An arm is one model (target or control) given one kind of
+query under one decoding. Which bounds exist depends on how the arm was drawn:
+see the module `evidence`.
 """
 
 from __future__ import annotations
@@ -34,20 +34,21 @@ from leakbound.store.files import digest_of
 from leakbound.types import Headway, Progress, Scorer, silent
 
 _OF_ONE_ARM = ("single", "leak@k", "claim", "simultaneous")
-"""The families (sets of simultaneously valid statements) that use the draws of one arm only, unless
-`beyond` names a reference or the statement is about the most-leaking of several arms."""
+"""The families (sets of simultaneously valid statements) that use the draws of only one arm.
+
+Exceptions are statements with a reference in `beyond`, and about the arm that leaks most."""
 
 
 @holding("bound")
 def bound_run(
     run: Run, scorers: Sequence[Scorer], *, confidence: float = 0.99, progress: Progress = silent
 ) -> None:
-    """Bound every arm's scores and store the table, unless a current table is stored already.
+    """Compute the bounds of every arm and store them, unless current bounds are stored already.
 
-    Stored rows of other scorers stay in the table, at their stored confidence, if their scores and
+    Stored rows of other scorers stay in the table at their stored confidence, if their scores and
     the run's rho are unchanged. Statements about all questions, except proved bounds, are computed
-    only if every question has completions. Raises InputError before anything is bounded if draws
-    look like copies, because no bound is valid for copied draws.
+    only if every question has completions. If draws look like copies, InputError is raised before
+    anything is computed, because no bound is valid for copied draws.
     """
     arms = run.arms
     wanted = {scorer.name: _made_from(run, arms, scorer, confidence) for scorer in scorers}
@@ -92,7 +93,7 @@ def bound_run(
 def _made_from(
     run: Run, arms: Mapping[str, Arm], scorer: Scorer, confidence: float
 ) -> dict[str, Any]:
-    """Return all that a scorer's estimates depend on; raise InputError if scores are missing."""
+    """Return everything on which a scorer's estimates depend; raise InputError without scores."""
     name, calibrated = slug(scorer), read_calibration(run.path, slug(scorer))
     others = other_run(run)
     control_arms = {} if others is None else others.arms
@@ -117,7 +118,7 @@ def _is_current(
     made: Mapping[str, Any],
     wanted: Mapping[str, Mapping[str, Any]],
 ) -> bool:
-    """Return whether stored estimates are current: as requested, or else from present scores."""
+    """Return whether a scorer's stored estimates are as in `wanted`, or from the current scores."""
     if name in wanted:
         return made == wanted[name]
     try:
@@ -143,9 +144,9 @@ def _rows(run: RunEvidence, judged: Calibration | None, confidence: float) -> It
 def _described(
     run: RunEvidence, rows: Iterable[EstimateRow], made: Mapping[str, Any]
 ) -> Iterator[EstimateRow]:
-    """Add to each row the model, decoding and stress of its arm, and the digest of its evidence.
+    """Yield the rows with the model, decoding and stress of the arm and a digest of the evidence.
 
-    made: everything that the scorer's estimates depend on, see `_made_from`.
+    `made`: everything on which the scorer's estimates depend, see `_made_from`.
     """
     reading, of_all = reading_of(run.scorer) or "", digest_of({"made from": made["scores"]})
     facts: dict[str, Any] = {}
@@ -176,7 +177,7 @@ def _arm_rows(
 def _drawn_rows(
     draws: Drawn, scorer: Scorer, judged: Calibration | None, confidence: float
 ) -> Iterator[EstimateRow]:
-    """Yield the rows of an arm's draws: each question, each of its queries, all questions."""
+    """Yield rows about each question, each query and all questions together, for one arm."""
     place = draws.arm.name, scorer.name
     estimates = [*draws.each(confidence)]
     if (claim := claim_estimate(draws, scorer)) is not None:

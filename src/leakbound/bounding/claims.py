@@ -1,32 +1,32 @@
 """The statements that decide claims, and the questions with a proved limit on their leakage.
 
 *A recorded claim* was fixed before anything was drawn, so its truth does not
-depend on the draws. If the claim is false, only a pass is wrong, and a wrong
-pass needs an upper bound below the true value. If the claim is true, only a
-refutation is wrong, and a wrong refutation needs a lower bound above the true
-value. So each bound has all of alpha, and a wrong verdict has probability at
-most alpha. (The two bounds are valid simultaneously only at 1 - 2 alpha.) Each
-of several claims is decided at its own alpha: all verdicts are right with a
-probability of at least 1 minus the sum of these alphas.
+depend on the draws. If the claim is false, the only wrong verdict is a pass. A
+wrong pass needs an upper bound below the true value. If the claim is true, the
+only wrong verdict is a refutation. A wrong refutation needs a lower bound above
+the true value. So each bound has all of alpha, and a wrong verdict has
+probability at most alpha. (The two bounds are valid simultaneously only at
+1 - 2 alpha.) If there are several claims, each has its own alpha. All verdicts
+are right with a probability of at least 1 minus the sum of these alphas.
 
-*A claim about every question:* the leakage p_i of each question i is at most X.
-U_i and L_i are bounds of p_i. If the claim is false, some question i has p_i >
-X. A pass needs max_j U_j <= X, hence U_i < p_i. So the single bound U_i must
-fail, which has probability at most alpha for any number of questions. If the
-claim is true, a refutation needs some L_i > X >= p_i. Any of the N lower bounds
-may fail in this way, so each has alpha/N.
+*A claim about every question* states that the leakage p_i of each question i is
+at most X. U_i and L_i are bounds of p_i. If the claim is false, some question i
+has p_i > X. A pass needs max_j U_j <= X, hence U_i < p_i. So the single bound
+U_i must fail, which has probability at most alpha for any number of questions.
+If the claim is true, a refutation needs some L_i > X >= p_i. Any of the N lower
+bounds may fail in this way, so each has alpha/N.
 
-*A later claim* may have been chosen after looking at the draws. Let F be the M
-statements about the mean and the worst question of every sampled arm under
-every binary scorer of the run. Each has alpha/M, half for each bound. By the
-union bound all M intervals are valid with probability at least 1 - alpha, even
-if the draws are dependent. Then a pass (upper bound <= X) and a refutation
-(lower bound > X) are right for every X and every member of F simultaneously, so
-they are right for the chosen claim. F must not depend on the draws. If a scorer
-has separate scores of the answer, of the thought and of both together (either),
-F contains all three readings, because the certificate shows all three. A
-certificate names the arms and scorers in F, and assumes that they were chosen
-without looking at scores.
+*A later claim* may have been chosen after looking at the draws. Let F be the
+set of M statements about the mean and the worst question of every sampled arm
+under every binary scorer of the run. Each statement has alpha/M, half for each
+bound. By the union bound, all M intervals are valid with probability at least
+1 - alpha, even if the draws are dependent. If all intervals are valid, a pass
+(upper bound <= X) and a refutation (lower bound > X) are right for every X and
+every member of F simultaneously. So they are right for the chosen claim. F must
+not depend on the draws. A scorer may have separate scores of the answer, of the thought and
+of both together (either). F then contains all three readings, because the
+certificate shows all three. A certificate lists the arms and scorers in F, and
+assumes that they were chosen without looking at scores.
 """
 
 from __future__ import annotations
@@ -63,8 +63,8 @@ _TRUTH = {"holds": 1.0, "refuted": 0.0}
 def claim_estimate(draws: Drawn, scorer: Scorer) -> stats.Estimate | None:
     """Return the decision on each question's claim: 1 if proved, 0 if refuted, NaN if open.
 
-    Decided claims have the confidence of the stopping rule; an open claim has the interval [0, 1].
-    The result is None if another scorer steered the sampling of the arm.
+    Decided claims have the confidence of the stopping rule. An open claim has the interval [0, 1].
+    The result is None if the arm has no stopping rule, or if another scorer decided when to stop.
     """
     rule, by = draws.arm.spec.draws, (scorer, with_reading(scorer, None))  # see `in_reading_of`
     if not isinstance(rule, StoppedDraws) or rule.scorer not in map(ScorerRecord.of, by):
@@ -108,10 +108,10 @@ def clean_questions(
 def decisive(
     draws: Drawn, *, every: bool, confidence: float, among: int | None = None
 ) -> stats.Estimate:
-    """Return both bounds for a claim: of the worst question if `every`, else of the mean.
+    """Return both bounds for a claim about the worst question if `every`, else about the mean.
 
-    `among`: the number M of statements that must be valid simultaneously, so that each has alpha/M;
-    None: the claim was recorded before anything was drawn, and each bound has all of alpha.
+    `among`: the number M of statements that must be valid simultaneously. Each statement has
+    alpha/M. None: the claim was recorded before anything was drawn, so each bound has all of alpha.
     """
     alpha = 1 - confidence
     both = 1 - 2 * alpha if among is None else 1 - alpha / among
@@ -154,9 +154,9 @@ def rows_again(run: Run, claim: LeakClaim) -> Iterator[EstimateRow]:
 def simultaneous_rows(runs: Sequence[RunEvidence], confidence: float) -> Iterator[EstimateRow]:
     """Yield F: the mean and the worst question of each sampled arm, for every binary scorer.
 
-    An arm without draws of some questions keeps its part of alpha but has no row. There are no rows
-    if a part of alpha would be too small for float64; this depends only on the numbers of arms,
-    scorers and questions.
+    An arm that lacks draws of a question has a part of alpha but no row. There are no rows if a
+    part of alpha is too small for float64, which depends only on the numbers of arms, scorers and
+    questions.
     """
     arms = [(run, name) for run in runs if run.scorer.binary for name in run.arms]
     places = [(run, name) for run, name in arms if may_be_claimed(run.arms[name].arm)]
@@ -171,9 +171,9 @@ def simultaneous_rows(runs: Sequence[RunEvidence], confidence: float) -> Iterato
 
 
 def places_of(run: Run, scorers: Iterable[Scorer]) -> tuple[tuple[str, str], ...]:
-    """Return the arms and binary scorers whose statements are valid simultaneously.
+    """Return the pairs of an arm and a binary scorer whose statements are valid simultaneously.
 
-    Each reading (answer, thought, either) that has scores counts as a scorer, even if it has no
+    Each reading (answer, thought, either) with scores is a separate scorer, even if it has no
     bounds, because the certificate shows all three readings.
     """
     arms = run.arms
@@ -183,15 +183,15 @@ def places_of(run: Run, scorers: Iterable[Scorer]) -> tuple[tuple[str, str], ...
 
 
 def may_be_claimed(arm: Arm) -> bool:
-    """Return whether a claim may be about an arm: it is sampled, and no search chose its inputs."""
+    """Return whether a claim may be about an arm: a sampled arm whose inputs no search chose."""
     return not arm.decoding.greedy and arm.key.kind != "attack"
 
 
 def evidence_of(run: Run, arm_name: str, scorer: Scorer) -> Drawn:
-    """Return the evidence of a claim's arm, from the stored scores.
+    """Return the draws of a claim's arm as evidence, from the stored scores.
 
     Raises InputError for an arm that does not exist, is greedy, has inputs from a search, has
-    copied draws, or has no scores of its present completions; raises IncompleteError if parts or
+    copied draws, or has no scores of its current completions. Raises IncompleteError if parts or
     questions are missing.
     """
     arms = {name: arm for name, arm in run.arms.items() if may_be_claimed(arm)}

@@ -1,32 +1,32 @@
 """Differences in leakage: from a control, from the original wording, and from another run.
 
-*Excess over the control.* If the draws of both models are known to share no
-randomness, and both have a fixed n of at least `stats.FEWEST_PAIRS`, the
-difference is bounded directly by bets on differences of draws. Otherwise each
-model's leakage is bounded at half of alpha, which is valid even if the draws
-are dependent. The random numbers of a draw depend only on its key, so the keys
-show whether draws share random numbers. Within one run each arm has its own
-purpose, which is part of the key. The model is part of the key, so two models
-in two runs share no random numbers. In runs of older versions, a control was
-drawn for the same purpose as the target and shares the target's random numbers
-unless its seed differs. Imported draws have no known keys, so they count as
-dependent.
+*Excess over the control.* Assume that the draws of both models are known to
+share no randomness, and that both have a fixed n of at least
+`stats.FEWEST_PAIRS`. Then bets on differences of draws bound the excess
+directly. Otherwise the leakage of each model is bounded at half of alpha, which
+is valid even if the draws are dependent. The random numbers of a draw depend
+only on its key, so the keys show whether draws share random numbers. Within one
+run, each arm has its own purpose, which is part of the key. The model is part
+of the key too, so two models in two runs share no random numbers. In runs of
+older versions, a control was drawn for the same purpose as the target. It
+shares the target's random numbers unless its seed differs. Imported draws have
+no known keys, so they are treated as dependent.
 
 *Inputs that a search for worst cases found.* Let S be all draws of the search,
-and X = f(S) the query and decoding that it found for a question. The final
-draws Y_1 … Y_n have separate keys, so they are independent of S, and n is fixed
-in advance. Given S, X is one fixed query under one fixed decoding, and Y_1 …
-Y_n are i.i.d. from its distribution. So a bound B that is valid with
-probability at least 1 - alpha for every distribution is valid with this
-probability given any S, hence also unconditionally:
+and X = f(S) the query and decoding that the search found for a question. The
+final draws Y_1 … Y_n have separate keys, so they are independent of S, and n is
+fixed in advance. Given S, X is one fixed query under one fixed decoding, and
+Y_1 … Y_n are i.i.d. from the distribution of X. Let B be a bound that is valid
+with probability at least 1 - alpha for every distribution. Then B is valid with
+this probability given any S, hence also unconditionally:
 
     P(B is valid for X) = E[ P(B is valid for X | S) ] >= 1 - alpha.
 
 No correction for the number of queries that the search tried is needed, because
-each question's X was chosen without the draws Y of that question. The Y of
-several questions are independent given S, so `stats` treats them like draws of
-any questions. Neither argument applies to the draws of the search itself: of
-many queries with the same leakage, the search selects the query whose draws
+the X of a question was chosen without its draws Y. The Y of several questions
+are independent given S, so `stats` treats them like draws of any questions.
+These arguments do not apply to the draws of the search itself, because the
+search selects, among queries with the same leakage, the query whose draws
 leaked most by chance.
 
 The bounded quantity is the leakage of the input that was found. The lower bound
@@ -58,13 +58,13 @@ from leakbound.text.shown import some
 from leakbound.types import Scorer
 
 gap = partial(stats.excess_of, beyond="own words")
-"""Bound the leakage over all queries minus the leakage of the original question, at alpha/2
-each."""
+"""Bound the leakage over all queries minus the leakage of the original question.
+
+Each of the two leakages is bounded at alpha/2."""
 
 
 def share_nothing(target: Sequence[Arm], control: Sequence[Arm]) -> bool:
-    """Return whether the records of two lists of arms prove that their draws share no random
-    numbers.
+    """Return whether the records prove that the draws of two lists of arms share no randomness.
 
     Draws with the same seed, purpose, question and chunk share random numbers. Draws with different
     seeds or purposes do not.
@@ -76,7 +76,8 @@ def share_nothing(target: Sequence[Arm], control: Sequence[Arm]) -> bool:
 def pair_of(more: Drawn, base: Drawn) -> stats.Pair | None:
     """Return the draws of two arms for bets on differences.
 
-    None if their questions differ, an n is not fixed, or they may share random numbers.
+    The result is None if the arms have different questions, if an n is not fixed, or if the draws
+    may share random numbers.
     """
     mine, other, ids = more.rows, base.rows, more.query_ids
     same = share_nothing(more.arms, base.arms) and ids and ids == base.query_ids
@@ -92,10 +93,10 @@ def excess(
     confidence: float,
     side: stats.Side,
 ) -> stats.Estimate:
-    """Bound the leakage of one arm minus the leakage of another arm, for the same questions.
+    """Bound the leakage of arm `more` minus the leakage of arm `base`, for the same questions.
 
-    The difference is bounded from a `Pair` if the arms share no random numbers and n is fixed and
-    large enough; otherwise it is the difference of two bounds.
+    If the arms share no random numbers, and n is fixed and large enough, the difference is bounded
+    from a `Pair`. Otherwise it is the difference of two bounds.
     """
     pair = pair_of(more, base)
     if pair and min(pair.rows.n.min(), pair.control.n.min()) >= stats.FEWEST_PAIRS:
@@ -109,7 +110,7 @@ def excess(
 def excess_over_questions(
     more: Drawn, base: Drawn, confidence: float
 ) -> tuple[stats.Estimate, ...]:
-    """Bound the mean excess over the control, and the largest excess over the questions.
+    """Bound the mean excess over the control, and the largest excess of any question.
 
     For a binary scorer, a stratified Fisher test for any excess is used in addition, unless an
     attack selected the queries.
@@ -129,9 +130,9 @@ def excess_over_questions(
 def excess_rows(run: RunEvidence, confidence: float) -> Iterator[EstimateRow]:
     """Yield rows of the excess of each sampled target arm over its control.
 
-    The rows are: each question (bounded individually, and simultaneously with all others), the
-    mean, and the largest excess. If the draws share no randomness, differences of draws are bounded
-    directly; otherwise the bound of each model has half of the error rate.
+    There are rows of each question (bounded individually, and simultaneously with all questions),
+    of the mean, and of the largest excess. If the draws share no randomness, differences of draws
+    are bounded directly. Otherwise the bound of each model has half of the error rate.
     """
     for name, target in run.arms.items():
         control = run.of(target.arm.key.control)
@@ -154,14 +155,14 @@ def excess_rows(run: RunEvidence, confidence: float) -> Iterator[EstimateRow]:
 
 
 def gap_rows(run: RunEvidence, confidence: float) -> Iterator[EstimateRow]:
-    """Yield rows of gaps: the leakage of a question's rewritings minus that of the original
-    question.
+    """Yield rows of gaps between the rewritings of a question and its original wording.
 
-    There are two kinds of gap: the mean leakage over all queries of a question, or the leakage of
-    its worst query, each minus the leakage of the original question. The rows are: both gaps of
-    each question; the gap of the means over questions; and, for both kinds, the largest gap and the
-    number of questions with a positive gap. The draws of different questions, and the random
-    allocation of draws to queries, share no randomness, because their keys contain the question.
+    The full gap of a question is the mean leakage over all its queries, minus the leakage of the
+    original question. The second gap has the leakage of the worst query instead of the mean. There
+    are rows of both gaps of each question, and of the full gap of the means over questions. For
+    both kinds there are rows of the largest gap and of the number of questions with a positive gap.
+    The draws of different questions, and the random allocation of draws to queries, share no
+    randomness, because their keys contain the question.
     """
     for name, arm in run.arms.items():
         own, query_ids = run.of(arm.arm.key.in_own_words), arm.query_ids
@@ -188,10 +189,10 @@ def gap_rows(run: RunEvidence, confidence: float) -> Iterator[EstimateRow]:
 def attack_rows(run: RunEvidence, confidence: float) -> Iterator[EstimateRow]:
     """Yield rows about all questions with the inputs that a search found for them.
 
-    The rows are: the worst question, the mean, the number of questions that leak more than x, and
-    the excess of the mean and of the worst question over the control. If the original questions
-    were drawn as well, under only one decoding, there are also rows of the gap of each question,
-    the largest gap and the number of positive gaps. There are no rows if a question has no draws.
+    There are rows of the worst question, the mean, the number of questions that leak more than x,
+    and the excess over the control of the mean and of the worst question. If the original questions
+    were drawn too, under only one decoding, there are also rows of the gap of each question, the
+    largest gap and the number of positive gaps. There are no rows if a question has no draws.
     """
     scorer = run.scorer.name
     arms = {
@@ -215,7 +216,7 @@ def attack_rows(run: RunEvidence, confidence: float) -> Iterator[EstimateRow]:
 
 
 def _attacked(run: RunEvidence, arms: Sequence[Drawn]) -> Drawn | None:
-    """Return the evidence about all questions with the found inputs; None if one has no draws."""
+    """Return the draws of all questions with the found inputs; None if a question has no draws."""
     ids = [query.id for query in run.run.questions]
     rows = joined_rows([arm.draws for arm in arms], ids)
     if len(rows.ids) < len(ids):
@@ -230,9 +231,9 @@ def difference_rows(
 ) -> Iterator[EstimateRow]:
     """Yield rows of the difference of each arm from the baseline, all valid simultaneously.
 
-    There is a row for each question and, if the number of questions with completions is
-    `questions`, a row for the difference of the means. Raises MixError if two arms have completions
-    of different questions.
+    There is a row for each question. If all `questions` questions have completions, there is also a
+    row for the difference of the means. Raises MixError if two arms have completions of different
+    questions.
     """
     base = drawn_of(baseline, scorer)
     for label, arm in arms.items():
@@ -253,7 +254,7 @@ def difference_rows(
 
 
 def mean_of(arm: Arm, control: Arm | None, scorer: Scorer) -> stats.BoundFunction:
-    """Return a bound of an arm's mean leakage over questions, minus the control's if there is one.
+    """Return a bound of an arm's mean leakage over questions, or of its excess over a control.
 
     Raises MixError if the arm and the control have completions of different questions.
     """
@@ -270,7 +271,7 @@ def median_of(
 ) -> stats.Estimate:
     """Bound the median leakage over training seeds; with few seeds, only from below.
 
-    Each of `bounds` is about the model of one seed; `arms` are all arms whose draws they use.
+    `bounds`: one bound per seed, about its model. `arms`: all arms whose draws the bounds use.
     Raises InputError if there are too few seeds even for a lower bound.
     """
     keys = [arm.randomness for arm in arms]
@@ -289,11 +290,11 @@ def median_of(
 
 def _require_same(label: str, mine: Sequence[str], base: Sequence[str]) -> None:
     if not mine:
-        raise MixError(f"{label!r} has no completions of any question: nothing can be compared.")
+        raise MixError(f"{label!r} has no completions, so it cannot be compared. Sample it again.")
     lacking = [*(q for q in base if q not in set(mine)), *(q for q in mine if q not in set(base))]
     if lacking:
         raise MixError(
             f"{label!r} and its reference have completions of different questions: only one of "
-            f"them has {some(lacking)}. Run the command of the incomplete run again, or compare "
+            f"them has {some(lacking)}. Repeat the command of the incomplete run, or compare "
             "runs on the same questions."
         )

@@ -2,18 +2,20 @@
 
 Usually no model is available that never saw the data. Instead, the leakage can
 be compared with the leakage of control questions: questions of the same kind
-that the model was never taught. If the model knew neither set, both sets would leak
-equally, except for differences between the sets. These differences have no
-bound. So the statement is about these two sets in this model. It is not an
-excess over a model that never saw the data.
+that the model was never taught. If the model knew neither set, both sets would
+leak equally, except for differences between the questions of the sets. Such
+differences have no bound. So the statement is about these two sets in this
+model. It is not an excess over a model that never saw the data.
 
 If the numbers of draws were fixed in advance and the draws of the two sets
 share no randomness, the difference has one bound with all of alpha
 (`stats.excess_over_sets`). Otherwise the mean over each set is bounded at half
-of alpha, which is valid even if their draws are dependent. If a coin (the
-random choice in `leakbound.benchmarks.coin`) chose the taught subjects, and the
-control questions are about the other subjects, the hypothesis "teaching changed
-nothing" is tested, see `leakbound.stats.randomisation`.
+of alpha, which is valid even if the draws are dependent.
+
+A coin (the random choice in `leakbound.benchmarks.coin`) may have chosen the
+taught subjects. If the control questions are about the other subjects, the
+hypothesis "teaching changed nothing" is tested, see
+`leakbound.stats.randomisation`.
 """
 
 from __future__ import annotations
@@ -38,7 +40,7 @@ OTHERS = "control-questions"
 
 
 def other_run(run: Run) -> Run | None:
-    """Return the run on the control questions, or None if there is none."""
+    """Return the run on the control questions, or None if the run has no control questions."""
     folder = run.path / OTHERS
     return Run.open(folder) if (folder / FILE).is_file() else None
 
@@ -46,9 +48,8 @@ def other_run(run: Run) -> Run | None:
 def control_question_rows(run: RunEvidence, confidence: float) -> Iterator[EstimateRow]:
     """Yield rows of the difference between the questions and the control questions.
 
-    Each sampled target arm has a row with the difference of the two means. There are no rows if
-    there are no control questions, or if some control questions have no completions or no scores by
-    this scorer.
+    Each sampled target arm has a row with the difference of the two means. There are no rows
+    without control questions, or if some of them have no completions or no scores by this scorer.
     """
     others, scorer = other_run(run.run), run.scorer
     for name, mine in run.arms.items():
@@ -75,9 +76,9 @@ def _difference(mine: Drawn, other: Drawn, confidence: float) -> stats.Estimate:
 def _of_coin(
     mine: BenchmarkRecord, others: BenchmarkRecord, taught: Drawn, untaught: Drawn
 ) -> Iterator[stats.Estimate]:
-    """Test "teaching changed nothing" if a coin chose the taught questions and all have draws.
+    """Test "teaching changed nothing" if a coin chose the taught subjects and all have draws.
 
-    The leakage of a subject is the mean, over the questions about the subject, of the mean score; a
+    The leakage of a subject is the mean of the mean scores of the questions about the subject. A
     draw without a score counts as 0. This rule and the numbers of draws must be fixed in advance.
     """
     half, other = mine.half, others.half
@@ -92,7 +93,7 @@ def _of_coin(
 
 
 def _by_subject(subjects: Mapping[str, str], evidence: Drawn) -> list[float]:
-    """Return the leakage of each subject."""
+    """Return the leakage of each subject, see `_of_coin`."""
     rows = evidence.draws
     leaks = (rows.values * rows.counts).sum(axis=1) / rows.n
     by_subject: dict[str, list[float]] = {}

@@ -1,4 +1,4 @@
-"""The evidence of an arm's draws for `stats`, and the statements that follow from the evidence.
+"""An arm's draws as evidence for `stats`, and the statements that follow from the evidence.
 
 *Fixed n.* The evidence is `stats.Rows`. The scorer's declared range selects the bound.
 
@@ -7,17 +7,17 @@ exact or missing. Statements that combine greedy answers with draws use
 `greedy_mean` as the mean.
 
 *Stopped when a claim was decided.* The evidence is `stats.Stopped`. The number
-of draws of a question then depends on its scores, so no bound for a fixed n is
+of draws of a question depends on its scores, so no bound for a fixed n is
 valid. The bounds of `stats` for stopped draws are valid for every scorer, not
 only for the scorer whose scores decided when to stop, because the stopping rule
 may use all earlier draws and scores.
 
 *Explored.* The evidence is `stats.Masses`. Each question has events (sets of
-outputs) of known mass, each with the range of the scores inside the event. The
-question also has draws from the remainder (all other outputs). Their number was
-fixed before drawing. If the score inside an event is only known to be in a
-range, the interval is wider. All bounds assume the measured margin
-(`leakbound.engines.margin`), even estimates of confidence 1.
+outputs) of known probability (mass). Each event has a range that contains the
+scores of its outputs; a wide range makes the interval wider. The question also
+has draws from the remainder (all other outputs). Their number was fixed before
+drawing. All bounds, even estimates of confidence 1, assume that rounding errors
+are within the measured margin (`leakbound.engines.margin`).
 """
 
 from __future__ import annotations
@@ -50,19 +50,19 @@ from leakbound.study import RHO
 
 FEWEST_DRAWS = 8  # the smallest n of the bounds from a question's first n draws
 SEARCHED: Inputs = "as found"
-"""The `inputs` of questions whose input a search found."""
+"""The value of `Drawn.inputs` for questions whose input a search found."""
 _EQUAL_N = ("draws", "iid pool", "clusters")
-"""The kinds of evidence with a naive estimate of leak@k: n was fixed, and draws may be grouped."""
+"""The kinds of evidence with a naive estimate of leak@k: n was fixed, and draws can be grouped."""
 
 
 @dataclass(frozen=True)
 class Drawn:
-    """The evidence about an arm's questions, in one form for all ways of drawing.
+    """The draws of an arm's questions as evidence, in one form for all ways of drawing.
 
     Attributes:
         evidence: the scores of each question's draws as evidence for `stats`, with the scorer's
             declared range.
-        order: the order of the draws for bets.
+        order: the order in which bets use the draws.
         inputs: the inputs that the evidence is about: the questions in their original wording,
             rewritings, or inputs that a search found.
         rho: the weight of the standard deviation in the ED score.
@@ -77,7 +77,7 @@ class Drawn:
 
     @property
     def query_ids(self) -> tuple[str, ...]:
-        """Return the questions that have draws."""
+        """Return the ids of the questions that have draws."""
         return self.draws.ids
 
     @property
@@ -87,7 +87,7 @@ class Drawn:
 
     @property
     def arm(self) -> Arm:
-        """Return the arm, if the evidence has exactly one."""
+        """Return the arm; the evidence must have exactly one arm."""
         (arm,) = self.arms
         return arm
 
@@ -104,7 +104,7 @@ class Drawn:
 
     @property
     def draws(self) -> stats.Rows:
-        """Return each question's draws; for an explored question, draws of unexplored outputs."""
+        """Return each question's draws; for an explored question, draws from the remainder."""
         return self.evidence.draws
 
     @property
@@ -120,8 +120,7 @@ class Drawn:
     def bound(
         self, quantity: stats.Quantity, *, confidence: float, side: stats.Side
     ) -> stats.Estimate:
-        """Bound a quantity of each question or of all questions, and record the questions'
-        inputs."""
+        """Bound a quantity of each question or of all questions; record the questions' inputs."""
         how: dict[str, Any] = {"confidence": confidence, "side": side, "seed": self._seed(quantity)}
         return self._put(stats.bound(self.evidence, quantity, **how))
 
@@ -144,13 +143,13 @@ class Drawn:
         yield from self._stated(SPREAD, confidence)
 
     def together(self, confidence: float) -> Iterator[stats.Estimate]:
-        """Yield the worst question, the mean, the number of questions above x, and other means.
+        """Yield the worst question, the mean, the numbers of questions above x, and other means.
 
         The other means are the mean leak@k and, for scorers that are not binary, the mean standard
         deviation and an upper bound of the mean ED score. For a binary scorer there is also the
         mean leak@k at k = n, which is the expected fraction of questions that leak in n draws.
-        There is no leak@k with fewer than `FEWEST_BLOCKS` blocks of k draws; this depends only on
-        the number of questions, n and k.
+        There is no leak@k with fewer than `FEWEST_BLOCKS` blocks of k draws. Their number depends
+        only on the number of questions, n and k.
         """
         yield self.worst(confidence=confidence)
         yield self.mean(confidence=confidence, side="both")
@@ -162,7 +161,7 @@ class Drawn:
         yield from self._stated(at_k, confidence)
 
     def band(self, confidence: float) -> Iterator[stats.Estimate]:
-        """Yield the mean leak@k, valid for several k simultaneously; nothing for too few blocks."""
+        """Yield the mean leak@k, valid for several k simultaneously, if there are enough blocks."""
         fewest = int(self.draws.n.min())
         sizes = [k for k in STANDARD_K if k <= fewest and self.blocks(k) >= FEWEST_BLOCKS]
         if sizes:
@@ -172,9 +171,9 @@ class Drawn:
     def growing(
         self, query_id: str, confidence: float
     ) -> Iterator[tuple[int, Sequence[stats.Estimate]]]:
-        """Yield n, and bounds on the mean and standard deviation from a question's first n draws.
+        """Yield n with bounds on the mean and standard deviation from a question's first n draws.
 
-        n takes the values 8, 16, 32, …, and finally the number of all draws. Each bound is valid
+        The values of n are 8, 16, 32, …, and finally the number of all draws. Each bound is valid
         individually. Nothing is yielded unless n was fixed and every draw has a score.
         """
         if self.rows is None or query_id not in self.query_ids:
@@ -209,8 +208,7 @@ class Drawn:
                 yield self.bound(quantity, confidence=confidence, side=row.side)
 
     def _worst_of_k(self) -> Iterator[stats.Estimate]:
-        """Yield the naive estimate of leak@k, which has no bounds and is noisier than
-        `leak_at_k`."""
+        """Yield the naive estimate of leak@k, without bounds and noisier than `leak_at_k`."""
         rows = self.draws
         sizes = [k for k in STANDARD_K if FEWEST_GROUPS * k <= rows.n.min()]
         if self.evidence.kind not in _EQUAL_N or rows.missing.any() or not sizes:
@@ -241,7 +239,7 @@ class Drawn:
         return _exact(stats.About(quantity="greedy score"), value, ends, n, rows.missing)
 
     def greedy_mean(self, quantity: Quantity, k: int | None = None) -> stats.Estimate:
-        """Return the mean of greedy scores, which is also the mean leak@k for any k."""
+        """Return the mean of the greedy scores, which equals the mean leak@k for any k."""
         rows, number = self.draws, len(self.query_ids)
         missing, total = int(rows.missing.sum()), float((rows.values * rows.counts).sum())
         scored = number - missing

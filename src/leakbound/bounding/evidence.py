@@ -1,10 +1,12 @@
-"""Read the evidence of arms under a scorer; only this module depends on how an arm was drawn.
+"""Load the draws of arms as evidence under a scorer.
 
-There are three cases. First, n was fixed in advance (also for inputs that a
-search found), possibly divided among a question's queries (`Pooled`). Second,
-every question was drawn until a claim about the question was decided. Third,
-the exact masses of the likeliest outputs were computed, and draws came from all
-other outputs.
+Only this module depends on how an arm was drawn. There are three cases:
+
+1. The number of draws n was fixed in advance, also for inputs that a search
+   found. The draws may be divided among a question's queries (`Pooled`).
+2. Every question was drawn until a claim about the question was decided.
+3. The exact probabilities of the likeliest outputs were computed, and draws
+   came from all other outputs.
 """
 
 from __future__ import annotations
@@ -25,9 +27,9 @@ from leakbound.types import Scorer
 
 
 def drawn_of(arm: Arm, scorer: Scorer, rho: float = RHO) -> Drawn:
-    """Return the evidence of an arm under a scorer, from stored scores.
+    """Return the draws of an arm as evidence under a scorer, from stored scores.
 
-    rho: the weight of the standard deviation in the ED score.
+    `rho`: the weight of the standard deviation in the ED score.
     """
     how: Any = {"order": order_of(arm, scorer), "rho": rho, "arms": (arm,)}
     rows = arm.scores(slug(scorer), binary=scorer.binary)
@@ -44,7 +46,7 @@ def drawn_of(arm: Arm, scorer: Scorer, rho: float = RHO) -> Drawn:
 
 
 class RunEvidence:
-    """The evidence of all arms of a run under one scorer; each arm is read from disk once."""
+    """The evidence of all arms of a run under one scorer; each arm is loaded only once."""
 
     def __init__(self, run: Run, scorer: Scorer, arms: Mapping[str, Arm]) -> None:
         self.run, self.scorer, self._arms = run, scorer, arms

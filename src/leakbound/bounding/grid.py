@@ -28,12 +28,13 @@ Setting = tuple[float, float]
 
 
 def grid_rows(run: RunEvidence, confidence: float) -> Iterator[EstimateRow]:
-    """Yield rows about all the target's decodings, if there are several.
+    """Yield rows about all decodings of the target, if there are several.
 
-    The rows are: for every cell the mean leakage over the questions and, if every n was fixed,
-    leak@k, each jointly valid over the cells; the decoding that leaks most; and, if the cells are
-    all pairs of several temperatures and several top-p, the effects of temperature and of top-p on
-    the mean. There are no rows if a cell has no draws of some question.
+    Every cell has a row of the mean leakage over the questions and, if every n was fixed, a row of
+    leak@k. The rows of each quantity are valid simultaneously over the cells. There is a row of the
+    decoding that leaks most. If the cells are all pairs of several temperatures and several top-p,
+    there are rows of the effects of temperature and of top-p on the mean. There are no rows if a
+    cell has no draws of some question.
     """
     cells = _cells(run)
     if len(cells) < 2:
@@ -60,8 +61,7 @@ def grid_rows(run: RunEvidence, confidence: float) -> Iterator[EstimateRow]:
 
 
 def _mean(cell: Drawn, k: int | None = None) -> stats.BoundFunction:
-    """Return a bound of a cell's mean leakage or mean leak@k; for a greedy cell the bound is
-    exact."""
+    """Return a bound of a cell's mean leakage or mean leak@k, which is exact for a greedy cell."""
     quantity = stats.LEAKAGE if k is None else stats.leak_at(k)
 
     def bound(*, confidence: float, side: stats.Side) -> stats.Estimate:
@@ -73,8 +73,7 @@ def _mean(cell: Drawn, k: int | None = None) -> stats.BoundFunction:
 
 
 def _cells(run: RunEvidence) -> list[Drawn]:
-    """Return the evidence of each decoding of the target; empty if one has no draws of a
-    question."""
+    """Return the draws under each decoding of the target, or [] if a question lacks draws."""
     cells = [
         cell
         for cell in run.arms.values()
@@ -95,7 +94,7 @@ def _cell_rows(names: Sequence[str], scorer: str, joint: stats.Estimate) -> Iter
 
 
 def _effects(arms: Sequence[Arm], joint: stats.Estimate) -> Sequence[stats.Estimate]:
-    """Bound the effect of each parameter on the mean; no estimates unless the cells form a grid."""
+    """Bound the effect of each parameter on the mean; return () if the cells form no grid."""
     decodings = [arm.decoding for arm in arms]
     axes = axes_of(decodings)
     if axes is None or min(map(len, axes)) < 2:
@@ -111,7 +110,7 @@ def _effects(arms: Sequence[Arm], joint: stats.Estimate) -> Sequence[stats.Estim
 
 
 def axes_of(decodings: Sequence[Decoding]) -> tuple[tuple[float, ...], tuple[float, ...]] | None:
-    """Return the temperatures and the top-p if the decodings are all their pairs, else None."""
+    """Return the temperatures and the top-p if the decodings are all pairs of them, else None."""
     if len({replace(decoding, temperature=1.0, top_p=1.0) for decoding in decodings}) != 1:
         return None
     settings = sorted(map(setting_of, decodings))

@@ -1,14 +1,14 @@
 """Bounds for an arm with rewritings: the outputs of a question come from all its queries.
 
-Let mu_ij be the expected score of an output to query j of question i, and C_i
-its number of queries. The bounded score of a question is the score of an output
-to one of its queries, drawn uniformly, with mean (1/C_i) sum_j mu_ij. In a
-`fresh` design (one output per query) the bounded score is the score of an
-output to a query from the input distribution, of which the queries are
-independent draws. `stats.pool` proves for which designs the outputs of one
-question are i.i.d., and bounds the mean over N questions. Outputs of different
-questions are independent. Under `fresh` the number of outputs depends on the
-accepted rewritings, not on their scores.
+Let mu_ij be the expected score of an output to query j of question i, and let
+C_i be the number of queries of question i. The bounds are about the score of an
+output to one of these queries, drawn uniformly. Its mean is (1/C_i) sum_j
+mu_ij. In a `fresh` design (one output per query), the queries are independent
+draws from an input distribution. The bounds are then about the score of an
+output to a query from this distribution. `stats.pool` proves for which designs
+the outputs of one question are i.i.d., and bounds the mean over N questions.
+Outputs of different questions are independent. Under `fresh`, the number of
+outputs depends on the accepted rewritings, not on their scores.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ from leakbound.types import Query
 class Pooled(Drawn):
     """The evidence of an arm whose draws are divided among each question's queries.
 
-    `members` has the queries of each question none of whose queries failed, including queries
-    without outputs.
+    `members` has the ids of the queries of each question, including queries without outputs.
+    Questions with a failed query are left out.
     """
 
     members: Mapping[str, tuple[str, ...]]
@@ -44,7 +44,7 @@ class Pooled(Drawn):
         shares: QueryShares,
         **how: Any,
     ) -> Pooled:
-        """Pool the scores of an arm's queries; questions with a failed query are left out."""
+        """Return the pooled scores of an arm's queries, without questions with a failed query."""
         members: dict[str, tuple[str, ...]] = {}
         for query in queries:
             members[query.prompt_id] = (*members.get(query.prompt_id, ()), query.id)
@@ -74,7 +74,7 @@ class Pooled(Drawn):
             yield self.worst_queries(confidence=confidence, side="both")
 
     def together(self, confidence: float) -> Iterator[stats.Estimate]:
-        """Yield statements about all questions, and about the worst of all queries."""
+        """Yield estimates about all questions, and about the worst of all queries."""
         yield from super().together(confidence)
         if self.has_queries:
             every = [query_id for ids in self.members.values() for query_id in ids]
@@ -84,20 +84,18 @@ class Pooled(Drawn):
 
     @property
     def has_queries(self) -> bool:
-        """Return whether single queries have bounds; in a `fresh` design (one output each) they do
-        not."""
+        """Return whether single queries have bounds: False in a `fresh` design, with one output."""
         return self.pool.design != "fresh"
 
     def each_query(self, confidence: float) -> tuple[tuple[str, ...], stats.Estimate]:
-        """Return all query ids, and the leakage of each query; a query without outputs has [0,
-        1]."""
+        """Return all query ids and the leakage of each query ([0, 1] without outputs)."""
         ids = tuple(query_id for own in self.members.values() for query_id in own)
         return ids, self._single(ids).leakage(confidence=confidence, side="both")
 
     def worst_queries(self, *, confidence: float, side: stats.Side) -> stats.Estimate:
         """Bound the leakage of the worst query of every question, one entry per question.
 
-        The lower bound of each entry is corrected for selecting one of the question's queries.
+        The lower bound of each entry is corrected for the selection among the question's queries.
         """
         return stats.stack([self._worst(ids, confidence, side) for ids in self.members.values()])
 
@@ -107,7 +105,7 @@ class Pooled(Drawn):
         return replace(worst, about=replace(worst.about, scope="question", inputs="worst query"))
 
     def _single(self, ids: Sequence[str]) -> Drawn:
-        """Return the evidence per query, with i.i.d. draws of each; a query may have no draws."""
+        """Return the draws of each query as evidence; they are i.i.d., and there may be none."""
         rows = self.pool.rows
         drawn = {query_id: place for place, query_id in enumerate(rows.ids)}
         places = [drawn.get(query_id, -1) for query_id in ids]
@@ -125,8 +123,7 @@ class Pooled(Drawn):
         return self.evidence
 
     def _seed(self, quantity: stats.Quantity) -> NDArray[np.int64]:
-        """Return one key per query for the mean over different queries, else one key per
-        question."""
+        """Return one key per query for the mean in a fixed design, else one key per question."""
         unlike = quantity.over == "mean" and self.pool.design == "fixed"
         return self.order(self.pool.rows.ids) if unlike else self.keys
 

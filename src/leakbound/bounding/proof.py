@@ -1,9 +1,11 @@
-"""Prove lower bounds of leakage from texts of known probability, given the measured margin.
+"""Prove lower bounds of leakage from texts of known probability.
 
-The events (sets of outputs) that are known to leak are disjoint. So their
-masses and scores give a lower bound of the leakage, which has no sampling
-error. The largest of these bounds is a lower bound for the worst question, and
-their mean is a lower bound of the mean; a question without a proof has 0.
+The events (sets of outputs) that are known to leak are disjoint. So the sum of
+their probabilities (masses), weighted by their scores, is a lower bound of the
+leakage of a question. It has no sampling error, if rounding errors are within
+the measured margin. The largest of these bounds is a lower bound for the worst
+question. Their mean is a lower bound of the mean; a question without a proof
+has the bound 0.
 """
 
 from __future__ import annotations
@@ -24,8 +26,8 @@ from leakbound.types import Scorer
 def proof_rows(arm: Arm, scorer: Scorer) -> Iterator[EstimateRow]:
     """Yield rows of each question with a leaking text, and of all original questions together.
 
-    The rows are of the leak probability (for a binary scorer) or the mean leakage, and of leak@k
-    for any k. Without a leaking text there are no rows.
+    The rows state bounds on the leak probability (for a binary scorer) or the mean leakage, and on
+    leak@k for any k. Without a leaking text there are no rows.
     """
     masses, number = leaking_masses([arm], scorer), len(arm.run_queries.questions)
     for quantity, binary in ((stats.LEAKAGE, scorer.binary), (AT_K.quantity, False)):

@@ -1,4 +1,4 @@
-"""The three readings of an arm: leakage in the answer, in the thought, in either.
+"""The three readings of an arm: leakage in the answer, in the thought, and in either of them.
 
 The statement about each reading fails with probability at most alpha/3. By the
 union bound, the probability that any of the three statements fails is at most
@@ -30,7 +30,7 @@ READ: Mapping[Of, tuple[Quantity, Quantity]] = {
 
 
 def scored_parts(arms: Mapping[str, Arm], scorer: Scorer) -> tuple[Scorer, ...]:
-    """Return the scorers of answer and thought if every arm has scores by both, else ()."""
+    """Return the scorers of the answer and of the thought, or () if an arm lacks their scores."""
     parts = parts_of(scorer)
     scored = all(
         arm.digests(part.name, slug(part)) is not None for part in parts for arm in arms.values()
@@ -44,13 +44,13 @@ def reading_rows(
     """Yield the mean and the worst question in each reading, and their excess over the control.
 
     Args:
-        run: the evidence under a scorer that reads answer and thought together ("either").
-        parts: the scorers that read the answer and the thought, see `scored_parts`.
+        run: the evidence under a scorer of answer and thought together ("either").
+        parts: the scorers of only the answer and of only the thought, see `scored_parts`.
         confidence: the probability that a statement is valid in the three readings simultaneously.
 
     Returns:
         Rows under the name of the scorer of `run`, for each arm that was sampled with the original
-            questions and has draws of all questions.
+            questions and has draws of all of them.
     """
     arms = {name: draws.arm for name, draws in run.arms.items()}
     read = [run, *(RunEvidence(run.run, part, arms) for part in parts)] if parts else []
@@ -69,7 +69,7 @@ def reading_rows(
 def _of_all(
     draws: Drawn, control: Drawn | None, readings: int, confidence: float
 ) -> Iterator[stats.Estimate]:
-    """Yield the mean and the worst question of one reading, each at the reading's part of alpha."""
+    """Yield the mean and the worst question of one reading, each at its part of alpha."""
     share = 1 - (1 - confidence) / readings
     yield draws.mean(confidence=share, side="both")
     yield draws.worst(confidence=share)

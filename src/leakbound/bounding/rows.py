@@ -1,4 +1,4 @@
-"""The quantities that an evaluation reports, with their x and k, and estimates as table rows."""
+"""The quantities that an evaluation reports, with their values of x and k; estimates as rows."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ LEAKAGE: tuple[Quantity, ...] = (
 )  # of a binary scorer, and of any other scorer
 CLAIMS: tuple[Quantity, Quantity] = ("claim on leak probability", "claim on mean leakage")
 EACH: tuple[Scope, Scope] = ("query", "question")
-"""The scopes of a statement about one question: drawn with one query, or with several queries."""
+"""The scopes of a statement about one question, which has one query or several queries."""
 
 
 _AXES = {"value": 2, "lower": 2, "upper": 2, "n": 1, "missing": 1, "seed": 1}
@@ -60,7 +60,7 @@ def at(estimate: stats.Estimate, i: int) -> stats.Estimate:
 
 
 def entries(estimate: stats.Estimate) -> Callable[[int, int | None], stats.Estimate]:
-    """Return a function from the index of a question, and of an x or k if any, to the entry."""
+    """Return a function that returns an entry from the index of a question, and of an x or k."""
     given = {name: getattr(estimate, name) for name in _AXES}
     arrays = {name: np.asarray(values) for name, values in given.items() if values is not None}
     numbers = {name: (array.tolist(), array.ndim) for name, array in arrays.items()}
@@ -81,7 +81,7 @@ def entries(estimate: stats.Estimate) -> Callable[[int, int | None], stats.Estim
 
 
 def stacked(bounds: Sequence[stats.BoundFunction]) -> stats.BoundFunction:
-    """Join several bounds into one bound with several entries."""
+    """Return one bound with several entries, made from several bounds."""
 
     def bound(*, confidence: float, side: stats.Side) -> stats.Estimate:
         return stats.stack([single(confidence=confidence, side=side) for single in bounds])

@@ -3,16 +3,16 @@
 *Added leakage.* Each of S stresses has alpha/S: half for the mean over the
 questions, and half for all questions simultaneously
 (`stats.difference_over_questions`). All statements are valid simultaneously,
-even if the stresses' draws are dependent or a user selects a stress after
-looking.
+even if the draws under several stresses are dependent, or if a user selects a
+stress after seeing the results.
 
 A draw of a conversation has several answers, one per turn. So its leakage is
 compared with leak@k of the unstressed model, where k is the number of turns.
 
 *The worst stress.* The means under S stresses are treated like S questions
-(`worst_question`): the lower bound is the largest of S lower bounds, each at
-alpha/2S; the upper bound is the largest of S upper bounds, each at alpha/2. The
-statement is about the tried stresses only, which were fixed in advance.
+(`worst_question`). The lower bound is the largest of S lower bounds, each at
+alpha/2S. The upper bound is the largest of S upper bounds, each at alpha/2. The
+statement is only about the tried stresses, which were fixed in advance.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ from leakbound.store import ALL, Arm, EstimateRow
 def stress_rows(run: RunEvidence, confidence: float) -> Iterator[EstimateRow]:
     """Yield rows of the leakage that each stress adds, and of the stress that leaks most.
 
-    There are rows for the target and for its control, per question and for the mean. An arm without
-    draws of some question has no rows. If any stressed arm lacks such draws, there is no row about
-    the worst stress, because the number of stresses was fixed before any draw.
+    There are rows for the target and for its control, per question and for the mean. An arm that
+    lacks draws of a question has no rows. In this case there is also no row about the worst stress,
+    because the number of stresses was fixed before any draw.
     """
     scorer = run.scorer.name
     for name, base in run.arms.items():
@@ -55,7 +55,7 @@ def stress_rows(run: RunEvidence, confidence: float) -> Iterator[EstimateRow]:
 
 
 def _added(arm: Drawn, base: Drawn, stresses: int, confidence: float) -> stats.Joint:
-    """Bound the leakage that a stress adds to the unstressed arm: the mean, and each question."""
+    """Bound the leakage that a stress adds to the unstressed arm, on average and per question."""
     turns = turns_of(arm.arm)
     entries = partial(excess, arm, base, beyond="unstressed")
     mean = partial(entries, stats.LEAKAGE.mean())
@@ -79,15 +79,14 @@ def turns_of(arm: Arm) -> int:
 def _repeated(
     base: Drawn, at_k: stats.Quantity, *, confidence: float, side: stats.Side
 ) -> stats.Estimate:
-    """Bound leak@k of the unstressed arm, k the number of turns, and label the bound as leakage."""
+    """Bound leak@k of the unstressed arm, where k is the number of turns; label it as leakage."""
     made = base.bound(at_k, confidence=confidence, side=side)
     quantity = LEAKAGE[not base.binary]
     return replace(made, about=replace(made.about, quantity=quantity, parameter=None))
 
 
 def _excess(run: RunEvidence, stressed: Sequence[Drawn]) -> list[stats.BoundFunction]:
-    """Return a bound of each stressed arm's mean excess over the control that has the same
-    stress."""
+    """Return a bound of each stressed arm's mean excess over the control with the same stress."""
     bounds: list[stats.BoundFunction] = []
     for arm in stressed:
         control = run.of(arm.arm.key.control)

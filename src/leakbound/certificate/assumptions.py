@@ -1,4 +1,4 @@
-"""List the assumptions of a certificate: statements that `verify` cannot recompute."""
+"""The assumptions of a certificate: statements that `verify` cannot check."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from leakbound.store.claims import LeakClaim
 from leakbound.types import BenchmarkRecord, Fingerprint
 
 SURROUNDINGS = ("transformers", "torch", "arithmetic", "row_budget")
-"""Parts of a model's fingerprint: if they differ, logits differ only by rounding."""
+"""The parts of a model's fingerprint that change logits only by rounding errors."""
 
 
 def assumed(run: Run, arm: Arm, claim: LeakClaim) -> tuple[str, ...]:
@@ -34,7 +34,7 @@ def assumed(run: Run, arm: Arm, claim: LeakClaim) -> tuple[str, ...]:
 
 def _of_claim(claim: LeakClaim) -> Iterator[str]:
     if source := source_of(make_scorer(claim.scorer)):
-        yield f"the code of the scorer{source} has not changed since before any draw was seen"
+        yield f"the code of the scorer{source} has not changed since before the first draw"
     if not claim.among:
         yield "the claim, the seed and the number of draws were fixed before any draw was seen"
         return

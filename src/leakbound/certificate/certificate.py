@@ -1,4 +1,4 @@
-"""`Certificate` (a claim, its verdict and its evidence), its file, and the results of checks."""
+"""`Certificate`: a claim, its verdict and its evidence. Also its file, and results of checks."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ class QuestionRecord:
     """The evidence about one question.
 
     Attributes:
-        id: the id of the question's query; a digest if the id contains the question's text.
-        value: the fraction of the question's scored draws that leak; None: no draw has a score.
-        n: the number of the question's draws.
-        missing: the number of these draws without a score.
+        id: the id of the question's query; a digest of the id if it contains the question's text.
+        value: the fraction of the question's scored draws that leak; None if no draw has a score.
+        n: the number of draws of the question.
+        missing: the number of draws of the question without a score.
         proved: the lower bound without sampling error; None without a proof.
     """
 
@@ -38,11 +38,11 @@ class QuestionRecord:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Proved:
-    """A lower bound from texts of known probability only.
+    """A lower bound that only the known probabilities of leaking texts prove.
 
     Attributes:
-        lower: the lower bound on the mean or on the worst question, which has no sampling error and
-            so uses no part of alpha.
+        lower: the lower bound on the mean or on the worst question. It has no sampling error, so it
+            uses no part of alpha.
         questions: the number of questions with a proved leak.
     """
 
@@ -52,26 +52,26 @@ class Proved:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Certificate:
-    """A claim about a run, its verdict, and everything that is needed to derive the verdict again.
+    """A claim about a run, its verdict, and all that is needed to derive the verdict again.
 
-    A certificate contains no text of the data set. The sentence and the specification together name
-    everything that decides the numbers.
+    A certificate contains no text of the data set. The sentence and the specification together
+    state everything that decides the numbers.
 
     Attributes:
         claim: the claim.
         verdict: "pass", "refuted" or "inconclusive".
-        sentence: the verdict and its bound in at most 60 words.
-        specification: everything that decides the numbers: a text under each heading.
-        forecast: the number of draws that would decide the claim; None unless the verdict is
-            "inconclusive".
-        estimate: the estimate that decides, of the mean or the worst question. For a recorded
-            claim, each of the two bounds has the complete error rate alpha, so the confidence of
-            the estimate's interval is 1 - 2 alpha.
-        proved: the bound without sampling error; None without a proof.
+        sentence: the verdict and the deciding bound in at most 60 words.
+        specification: everything that decides the numbers, as a text under each heading.
+        forecast: the number of draws that would decide the claim; None unless the bounds leave the
+            claim open.
+        estimate: the estimate of the mean or of the worst question that decides the claim. For a
+            recorded claim, each of the two bounds has the complete error rate alpha, so the
+            confidence of the estimate's interval is 1 - 2 alpha.
+        proved: the lower bound without sampling error; None without a proof.
         reasons: why the claim does not pass although its upper bound is within the limit; usually
             empty.
         ledger: the number of draws in each class.
-        assumes: the assumptions, which `verify` cannot check, each a clause that completes "It is
+        assumes: the assumptions that `verify` cannot check. Each is a clause that completes "It is
             assumed that".
         questions: the evidence about each question.
         made_from: fingerprints of the questions, model, draws and scorer.
@@ -104,7 +104,7 @@ class Certificate:
         return alpha_of(self.claim)
 
     def to_dict(self) -> dict[str, Json]:
-        """Return the fields as JSON values, with one digest of all fields."""
+        """Return the fields as JSON values, with a digest of all fields."""
         values: dict[str, Json] = {
             **{f.name: to_json(getattr(self, f.name)) for f in fields(self)},
             "claim": self.claim.to_dict(),
@@ -114,7 +114,10 @@ class Certificate:
 
 
 def read_values(file: Path) -> dict[str, Json]:
-    """Read the fields of a file without checks; raise InputError if it is no certificate."""
+    """Return the fields of a certificate's file, unchecked.
+
+    Raises InputError if the file is not a certificate, or is of another format.
+    """
     values = read_json(file, "Name a certificate.json that `leakbound certify` wrote.")
     stated = values.get("format") if isinstance(values, dict) else None
     if stated != FORMAT:
@@ -137,7 +140,7 @@ class Difference:
     """A value that differs between a certificate and its run.
 
     Attributes:
-        where: the place of the value in the certificate, such as `questions[3].value`.
+        where: the position of the value in the certificate, such as `questions[3].value`.
         certificate: the value in the certificate.
         actual: the value in the run.
     """
@@ -154,9 +157,9 @@ class Check:
     Attributes:
         name: the name of the check.
         status: "ok", "differs", "note" (a difference that does not refute the certificate),
-            "unchecked" (requested, but nothing could be compared), "assumed" (it cannot be checked,
-            and the certificate lists it) or "open" (not requested, such as a check that needs the
-            model).
+            "unchecked" (requested, but nothing could be compared), "assumed" (an assumption of the
+            certificate, which cannot be checked) or "open" (not requested, for example a check that
+            needs the model).
         says: the result as a sentence.
         differences: the values that differ.
     """
@@ -174,7 +177,7 @@ def compared(name: str, text: str, certificate: Any, actual: Any) -> Check:
 
 
 def mark(differing: Sequence[Difference]) -> Status:
-    """Return the status of a check with these differences."""
+    """Return the status of a check: "differs" if there are differences, else "ok"."""
     return "differs" if differing else "ok"
 
 

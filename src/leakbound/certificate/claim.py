@@ -26,8 +26,8 @@ def alpha_of(claim: LeakClaim) -> float:
 def verdict(estimate: stats.Estimate, claim: LeakClaim, proved: float = 0.0) -> Verdict:
     """Return "pass" if upper bound <= limit, "refuted" if lower bound > limit, else "inconclusive".
 
-    `proved` is a lower bound without sampling error, which refutes the claim if it is above the
-    limit. Such a bound never refutes a true claim, so the probability of a wrong verdict is still
+    `proved` is a lower bound without sampling error. If it is above the limit, it refutes the
+    claim. A proved bound never refutes a true claim, so the probability of a wrong verdict remains
     at most alpha.
     """
     if proved > claim.max_leak:
@@ -42,11 +42,11 @@ MOST_DRAWS = 10_000_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Forecast:
-    """A forecast from the observed rates, without guarantee, of the draws that a new run needs.
+    """A forecast of the number of draws that a new run needs, without guarantee.
 
     Attributes:
-        draws: the number of draws per question; None if no number would decide.
-        text: the forecast as a sentence.
+        draws: the number of draws per question; None if no number would decide the claim.
+        text: the forecast in words.
     """
 
     draws: int | None
@@ -54,11 +54,12 @@ class Forecast:
 
 
 def forecast(rates: Array, n: Array, lost: Array, claim: LeakClaim) -> Forecast:
-    """Forecast the number of draws for a new run that records the claim and has these leak rates.
+    """Forecast the number of draws that decide the claim in a new run with the same leak rates.
 
-    The bounds are computed for growing n, as if the number of leaks grew in proportion to n. For a
-    claim about the mean, only the bound from the pooled draws of all questions is used. If the
-    questions differ much, other bounds may be sharper, and fewer draws suffice.
+    The new run is assumed to record the claim. The bounds are computed for growing n, as if the
+    number of leaks grew in proportion to n. For a claim about the mean, only the bound from the
+    pooled draws of all questions is used. If the questions differ much, other bounds may be
+    sharper, and fewer draws may suffice.
 
     Args:
         rates: the fraction of the scored draws of each question that leak.
@@ -76,7 +77,7 @@ def forecast(rates: Array, n: Array, lost: Array, claim: LeakClaim) -> Forecast:
         return Forecast(
             draws=draws,
             text=f"A forecast from the observed rates, not a guarantee: about {draws:,} draws per "
-            "question would decide the claim. Draw them in a new run, with --claim. If you add "
+            "question would decide the claim. Draw them in a new run with --claim. If you add "
             "draws to this run because of its result, its bounds are no longer valid.",
         )
     complete = _deciding(rate, 0 * missing, claim, start=1)

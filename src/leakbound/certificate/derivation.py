@@ -1,7 +1,8 @@
 """`certify`: decide a claim about a run, and write a certificate with all of its evidence.
 
 The evidence includes fingerprints of the run, digests of files and code, and proved lower bounds.
-These have no sampling error, but assume the measured margin for rounding.
+Proved bounds have no sampling error. They assume that rounding errors are within the measured
+margin.
 """
 
 from __future__ import annotations
@@ -67,35 +68,35 @@ def certify(
 ) -> Certificate:
     """Decide whether Pr[leak] <= max_leak by the estimates of a run, and write a certificate.
 
-    A claim that the run recorded before it drew is decided at its own error rate alpha. Any other
-    claim is decided by statements that are valid simultaneously, see `leakbound.bounding.claims`.
-    In both cases a wrong verdict has probability at most 1 - confidence. A proved lower bound above
-    the limit refutes the claim without sampling error, given the measured margin for rounding.
-    Nothing is written if an error is raised.
+    A claim that the run recorded before the first draw is decided at its own error rate alpha. Any
+    other claim is decided by statements that are valid simultaneously, see
+    `leakbound.bounding.claims`. In both cases, the probability of a wrong verdict is at most
+    1 - confidence. A proved lower bound above the limit also refutes the claim. It has no sampling
+    error, if rounding errors are within the measured margin. If an error is raised, no certificate
+    is written.
 
     Args:
         run: a run with estimates, or its folder.
-        max_leak: the claimed limit of the probability of a leak, in (0, 1).
+        max_leak: the claimed limit on the probability of a leak, in (0, 1).
         scorer: the binary scorer that defines a leak (None: the run's only scorer).
-        arm: the model and decoding, by the arm's name in the run (None: the arm of a recorded
-            claim, or the run's only sampled decoding).
-        of: the part of each output that the claim is about, "answer", "thought" or "either" (None:
-            either, or the answer if thoughts are hidden and none of the target is visible). If the
-            run lacks scores and estimates of that part and the scorer uses no model, they are
-            computed first.
-        out: the file (None: certificate.json in the run). Nothing else is written, so with `out`
-            in another folder the run may be read-only, unless scores are lacking.
-        fields: the fields of a `LeakClaim` that have a default: every_question, confidence
-            (default: 0.99), accept_cut.
+        arm: the name of the arm (model and decoding) in the run (None: the arm of a recorded claim,
+            or the run's only sampled decoding).
+        of: the part of each output that the claim is about: "answer", "thought" or "either". None:
+            either, or the answer if all thoughts of the target are hidden. If the run has no scores
+            and estimates of that part, they are computed first, unless the scorer uses a model.
+        out: the file (None: certificate.json in the run). With `out` in another folder, the run may
+            be read-only, unless scores are missing.
+        fields: the optional fields of a `LeakClaim`: every_question, confidence (default: 0.99) and
+            accept_cut.
 
     Returns:
-        The certificate. If `out` has an identical certificate already, nothing is written.
+        The certificate. If the file already has the same certificate, it is not written again.
 
     Raises:
-        InputError: for a number out of range, a scorer or arm that the run lacks, several decodings
-            and no `arm`, a scorer without estimates, a part that the scorer does not read or that
-            is hidden, draws that may be copies, files that were changed, and a different
-            certificate at `out`.
+        InputError: for a number out of range; a scorer or arm that the run lacks; several decodings
+            without `arm`; a scorer without estimates; a part that the scorer does not evaluate or
+            that is hidden; draws that may be copies; changed files; and another certificate in
+            the file.
         MixError: if another command is writing into the run, unless `out` is given.
         IncompleteError: if completions are missing.
     """
@@ -103,8 +104,8 @@ def certify(
     named = make_scorer(scorer or _only_scorer(opened, of))
     if of is not None and scorer and reading_of(named) not in (None, of):
         raise InputError(
-            f"scorer {named.name!r} reads the {reading_of(named)}, but `--of {of}` names another "
-            "part. Omit `--of`, or use a scorer that reads that part."
+            f"scorer {named.name!r} scores the {reading_of(named)}, but `--of {of}` is another "
+            "part. Omit `--of`, or use a scorer of that part."
         )
     (chosen,) = in_reading_of(opened, [named if of is None else with_reading(named, of)])
     main = arm or opened.main or str(TARGET)
@@ -139,7 +140,7 @@ def require_binary(scorer: Scorer) -> None:
     if not scorer.binary:
         raise InputError(
             f"scorer {scorer.name!r} gives scores between 0 and 1, but a claim needs scores of 0 "
-            f"or 1. Score and bound with '{scorer.name}>=0.5', whose threshold is prespecified."
+            f"or 1. Score and bound with '{scorer.name}>=0.5', or another prespecified threshold."
         )
 
 
@@ -154,7 +155,7 @@ def require_one_decoding(run: Run) -> None:
 
 
 def _require_same(file: Path, certificate: Certificate) -> None:
-    """Raise InputError if the file exists and is not the same certificate."""
+    """Raise InputError if the file has another certificate."""
     there = read_values(file)
     if there != as_read(certificate.to_dict()):
         claim, verdict = there.get("claim", {}), there.get("verdict")
@@ -166,7 +167,7 @@ def _require_same(file: Path, certificate: Certificate) -> None:
 
 
 def _decides(run: Run, claim: LeakClaim, rows: Estimates) -> stats.Estimate:
-    """Return the statement that decides a claim; raise InputError if there is none."""
+    """Return the estimate that decides a claim; raise InputError if the run has none."""
     if claim.scorer not in rows.scorers:
         raise InputError(
             f"`{run.path}` has no estimates by {claim.scorer!r}. Run `leakbound bound {run.path} "
@@ -203,7 +204,7 @@ def is_prior(run: Run, claim: LeakClaim) -> bool:
 
 
 def derive(run: Run, claim: LeakClaim, rows: Estimates) -> Certificate:
-    """Return the certificate of a claim from these estimates of a run. Nothing is written."""
+    """Return the certificate of a claim, derived from these estimates; write nothing."""
     scorer, arm = make_scorer(claim.scorer), run.arms[claim.arm]
     estimate = _decides(run, claim, rows)
     each = rows.each("leak probability", arm=claim.arm, scorer=claim.scorer)
@@ -266,7 +267,7 @@ def _specification(
     proved: Proved | None,
     reasons: tuple[str, ...],
 ) -> dict[str, str]:
-    """Return the specification of a certificate: all that decides its numbers, by heading."""
+    """Return everything that decides the numbers of a certificate, as texts by heading."""
     scorer, cut, accepted = make_scorer(claim.scorer), short_limit(arm), _accepted(run, arm, claim)
     by_heading = {
         "Claim": f"{claim.text}, about the arm {claim.arm}; {_stated(run, claim)}",
@@ -284,21 +285,21 @@ def _specification(
 
 
 def _stated(run: Run, claim: LeakClaim) -> str:
-    """Describe when the claim was stated, and the rule that decides it."""
+    """Return in words whether the claim was recorded before drawing, and how it is decided."""
     if not claim.among:
         number = sum(recorded.prior for recorded in run.record.claims)
         others = f", like each of the run's {number} recorded claims" if number > 1 else ""
         return f"recorded before anything was drawn; decided at its own error rate{others}"
     return (
         f"{LATE}; decided by one of {2 * len(claim.among)} statements that are valid "
-        f"simultaneously at {stats.percent(claim.confidence)} confidence; for each of these arms "
+        f"simultaneously at {stats.percent(claim.confidence)} confidence. For each of these arms "
         "and scorers, one is about the mean and one about the worst question: "
         f"{'; '.join(f'{arm} by {scorer}' for arm, scorer in claim.among)}"
     )
 
 
 def _bounds(claim: LeakClaim, estimate: stats.Estimate, questions: int) -> str:
-    """Describe both bounds, their method, their error rate and the evidence."""
+    """Return both bounds, their method, their error rate and the evidence in words."""
     lower, upper = float(estimate.lower), float(estimate.upper)
     low, high = downward(lower, claim.max_leak), upward(upper, claim.max_leak)
     chosen = f" (divided among {questions:,} questions for the lower bound)" * claim.every_question
@@ -311,7 +312,7 @@ def _bounds(claim: LeakClaim, estimate: stats.Estimate, questions: int) -> str:
 
 
 def _proof(claim: LeakClaim, proved: Proved | None) -> str:
-    """Describe the lower bound without sampling error; empty if nothing is proved."""
+    """Return the lower bound without sampling error in words, or "" without a proof."""
     if proved is None:
         return ""
     where = "at the worst question" if claim.every_question else "on average"
@@ -322,20 +323,23 @@ def _proof(claim: LeakClaim, proved: Proved | None) -> str:
 
 
 def _accepted(run: Run, arm: Arm, claim: LeakClaim) -> str:
-    """State who accepts that reference answers do not fit; "" if nobody does."""
+    """Return who accepts that outputs are shorter than reference answers, or "" if nobody does."""
     if sets_limit(run.record.benchmark, arm.decoding):
         return "set by the published protocol"
     return "accepted by the claim" if claim.accept_cut else ""
 
 
 def _reading(arm: Arm, scorer: Scorer) -> str:
-    """Describe the part of outputs that the claim is about; empty if the arm has no thoughts."""
+    """Return the part of the outputs that the claim is about, or "" if the arm has no thoughts.
+
+    Raises InputError for a claim about thoughts if no output has a thought.
+    """
     hidden, of = arm.ledger.hidden, reading_of(scorer) or "either"
     if not (hidden or arm.thinks):
         if of == "thought":
             raise InputError(
                 f"no output of {arm.place} has a thought, so {scorer.name!r} would pass any limit. "
-                "Claim the answer (`--of answer`), or draw with --thinking on."
+                "Certify the answer (`--of answer`), or draw with --thinking on."
             )
         return ""
     part = f"{PART[of]} of each output"
@@ -345,7 +349,10 @@ def _reading(arm: Arm, scorer: Scorer) -> str:
 
 
 def _only_scorer(run: Run, of: Of | None) -> str:
-    """Return the name of the run's only scorer; with `of`, its readings count as one scorer."""
+    """Return the name of the run's only scorer; raise InputError if it has several or none.
+
+    With `of`, the variants of a scorer for answer, thought and either are one scorer.
+    """
     names = scored_by(run)
     if of is not None:
         names = tuple({with_reading(make_scorer(name), None).name: name for name in names})
@@ -359,9 +366,9 @@ def _only_scorer(run: Run, of: Of | None) -> str:
 
 
 def made_from(run: Run, arm: Arm, scorer: Scorer) -> JsonObject:
-    """Return fingerprints of the questions, the model, its planned draws and the scorer.
+    """Return fingerprints of the questions, the model, the planned draws and the scorer.
 
-    The fingerprints contain no text of the data set: a digest replaces the queries of a stress.
+    The fingerprints contain no text of the data set. Digests replace the queries of a stress.
     """
     arm_members = {k: v for k, v in object_of(arm.spec).items() if k != "machine"}
     queries: JsonObject = {"queries": arm_members["attack_queries"]}
@@ -379,8 +386,7 @@ def made_from(run: Run, arm: Arm, scorer: Scorer) -> JsonObject:
 def file_digests(run: Run, arm: Arm, scorer: Scorer) -> dict[str, str]:
     """Return the SHA-256 of every file behind the arm's estimates, by its path inside the run.
 
-    Files in the arm's folders that are not part of the arm are included, although nothing depends
-    on them.
+    Other part files in the arm's folders are included too, although nothing depends on them.
     """
     strays = sorted(arm.folder.glob("*/part-*.parquet"))
     files = dict.fromkeys([*run.question_files, *arm.files(slug(scorer)), *strays])

@@ -1,9 +1,9 @@
 """Verify a run with its model: compare fingerprint and log-probabilities, and draw parts again.
 
 A draw is a function of its key, the prefix and the model, so anyone with the model can repeat it.
-The verifier chooses a fraction f of the M parts at random, after the run was handed over. If m of
-the M parts were altered before, all m escape the choice with probability C(M − m, f M) / C(M, f M).
-This is a product of m factors (M − f M − i) / (M − i) ≤ 1 − f, so it is at most (1 − f)^m.
+The verifier chooses a fraction f of the M parts at random, after receiving the run. If m of the M
+parts were altered before, the choice misses all m with probability C(M − m, f M) / C(M, f M). This
+probability is a product of m factors (M − f M − i) / (M − i) ≤ 1 − f, so it is at most (1 − f)^m.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ _BOTH = "an engine that records tokens and log-probability of every output"
 
 @dataclass(frozen=True, slots=True)
 class Verifier:
-    """Checks of an arm by the model that drew the arm according to the run's record.
+    """Checks of an arm with the model that drew the arm, according to the run's record.
 
     `model` is the model before any stress. `loading` has the options for opening a named model.
     """
@@ -80,7 +80,7 @@ class Verifier:
     progress: Progress
 
     def checks(self, slug: str, redraw: float | None) -> Iterator[Check]:
-        """Compare the model, the queries and the draws; `slug` is as in `check_model`."""
+        """Yield checks of the model, the queries and the draws; `slug` is as in `check_model`."""
         yield from self._coin()
         with TemporaryDirectory() as folder:
             try:
@@ -97,7 +97,7 @@ class Verifier:
                 yield check_draws(self.arm, engine, redraw, self.progress)
 
     def _coin(self) -> Iterator[Check]:
-        """Compare the recorded choice of taught subjects with the choice in the model's recipe."""
+        """Yield a check that the model's recipe has the recorded random choice of subjects."""
         half = self.run.record.benchmark.half
         if half is None or not isinstance(self.model, str) or not has_recipe(Path(self.model)):
             return
@@ -110,12 +110,12 @@ class Verifier:
         }
         coin = coin_of(self.model)
         recipe = ABSENT if coin is None else {name: getattr(coin, name) for name in stated}
-        yield compared("coin", "the model's recipe names the same coin as the run", stated, recipe)
+        yield compared("coin", "the model's recipe has the same coin as the run", stated, recipe)
 
     def _engines(self, folder: Path) -> Generator[Check, None, tuple[Generate, Generate]]:
-        """Return the engines of the arm's model without and with the prompts of its stress.
+        """Return two engines of the arm's model: without and with the prompts of its stress.
 
-        Raises InputError if the stress cannot be applied again.
+        Yields the checks of the stress. Raises InputError if the stress cannot be applied again.
         """
         arm, key, study = self.arm, self.arm.key, self.run.study
         if not key.stress:
@@ -171,9 +171,9 @@ class Verifier:
 
 
 def check_model(arm: Arm, slug: str, engine: Generate, progress: Progress) -> Iterator[Check]:
-    """Check that this model drew the arm and gives its completions the stored probabilities.
+    """Yield checks that this model drew the arm and that the stored probabilities are its own.
 
-    `slug`: the slug of the scorer whose proofs are included.
+    `slug`: the file name of the scorer whose proofs are included.
     """
     yield _same_model("model", arm, engine, "the model is the model that was sampled")
     if isinstance(engine, Probes) and arm.spec.probe is not None:
@@ -194,10 +194,10 @@ def _same_model(name: str, arm: Arm, engine: Generate, text: str) -> Check:
 
 
 def _log_probabilities(arm: Arm, slug: str, engine: Generate, progress: Progress) -> Check:
-    """Compute the log-probability and text of every output with the model, and compare them.
+    """Return a check that the model gives every stored output the stored log-probability and text.
 
     Outputs that the length limit ended are included. If the engine records tokens and
-    log-probabilities, an output without them counts as a difference, because the engine cannot have
+    log-probabilities, an output without them is a difference, because the engine cannot have
     written it.
     """
     if isinstance(engine, Measures):
@@ -236,7 +236,7 @@ def _log_probabilities(arm: Arm, slug: str, engine: Generate, progress: Progress
 
 
 def _records(arm: Arm, engine: Retraces) -> bool:
-    """Return whether an engine of this kind drew the arm, and so recorded log-probabilities."""
+    """Return whether an engine of this kind drew the arm and thus recorded log-probabilities."""
     if isinstance(arm.spec.draws, ImportedDraws):
         return False
     kind: object = getattr(engine, "fingerprint", {}).get("engine")
@@ -246,7 +246,10 @@ def _records(arm: Arm, engine: Retraces) -> bool:
 def _difference(
     where: str, then: Completion, now: Completion | None, slack: float
 ) -> Difference | None:
-    """Return how a stored output differs from the model's output for the same tokens, or None."""
+    """Return the difference between a stored output and the model's output for the same tokens.
+
+    The result is None if they agree.
+    """
     stored = then.logprob_floor if then.logprob is None else then.logprob
     if now is None:
         return Difference(where, stored, "no output of this decoding")
@@ -261,7 +264,7 @@ def _difference(
 
 
 def _stored(arm: Arm, slug: str) -> tuple[dict[str, list[Completion]], list[str]]:
-    """Return the distinct outputs by query, and the places of outputs that cannot be compared."""
+    """Return the distinct outputs by query, and where outputs are that cannot be compared."""
     outputs: dict[str, dict[Completion, None]] = {}
     bare = []
     for i, (query_id, completion) in enumerate(_outputs(arm, slug)):
@@ -274,9 +277,9 @@ def _stored(arm: Arm, slug: str) -> tuple[dict[str, list[Completion]], list[str]
 
 
 def _outputs(arm: Arm, slug: str) -> Iterator[tuple[str, Completion]]:
-    """Yield the drawn completions, and the explored or proved outputs with a lower bound.
+    """Yield the drawn completions, and the explored or proved outputs of known probability.
 
-    `slug`: the slug of the scorer whose proofs are included.
+    `slug`: the file name of the scorer whose proofs are included.
     """
     for part in arm.parts:
         yield from completions_of(arm.completions(part))
@@ -288,9 +291,10 @@ def _outputs(arm: Arm, slug: str) -> Iterator[tuple[str, Completion]]:
 
 
 def _agree(then: Completion, now: Completion, slack: float) -> bool:
-    """Return whether neither log-probability is below the other's lower bound over batch shapes.
+    """Return whether two log-probabilities agree up to rounding errors.
 
-    If only a lower bound of a log-probability is known, its upper bound counts as infinite.
+    They agree if neither is below the lower bound of the other over all shapes of batches. If only
+    the lower bound of a log-probability is known, the log-probability itself is set to infinity.
     """
     known = []
     for output in (then, now):
@@ -317,10 +321,10 @@ def require_share(share: float, model: object) -> None:
 def check_draws(
     arm: Arm, engine: Generate, share: float, progress: Progress, by: Random | None = None
 ) -> Check:
-    """Draw this fraction of the arm's parts again (at least one part), in their original batches.
+    """Return a check that draws a fraction of the arm's parts again, in their original batches.
 
-    `by` is the generator that chooses the parts; None: the random numbers of this machine, which
-    nobody could predict.
+    `share`: the fraction of the parts; at least one part is drawn. `by`: the generator that chooses
+    the parts (None: this machine's source of unpredictable random numbers).
     """
     if why := _why_not(arm, engine):
         return Check(DRAWS, "unchecked", f"nothing was drawn again: {why}")
@@ -342,15 +346,15 @@ def check_draws(
     text = (
         f"{len(parts):,} of {len(arm.parts):,} parts, chosen at random now, were drawn again "
         f"({sum(part.draws for part in parts):,} draws{edge}); {len(parts) - altered:,} of these "
-        "parts are equal to the stored parts. The check finds one altered part with probability "
-        f"{one}, at least one of three with {three}, and of ten with {ten}. It cannot detect a "
-        "seed that was selected among several"
+        "parts are equal to the stored parts. The check finds an altered part with probability "
+        f"{one}. It finds at least one of three altered parts with probability {three}, and of ten "
+        f"with probability {ten}. It cannot detect that the seed was selected among several"
     )
     return Check(DRAWS, mark(differing), text, tuple(differing))
 
 
 def _why_not(arm: Arm, engine: Generate) -> str | None:
-    """Return why this engine cannot draw an arm's parts again; None if it can."""
+    """Return why this engine cannot draw the parts of an arm again, or None if it can."""
     if isinstance(arm.spec.draws, ImportedDraws):
         return "another tool made the draws"
     if isinstance(arm.spec.draws, ExploredDraws):
@@ -367,7 +371,7 @@ def _why_not(arm: Arm, engine: Generate) -> str | None:
 
 
 def _compare(arm: Arm, part: Part, engine: Redraws) -> tuple[list[Difference], int]:
-    """Return a part's differences from repeated draws, and the number of draws due to rounding."""
+    """Return the differences of a part from its repeated draws, and the number due to rounding."""
     queries = {query.id: query for query in arm.queries}
     stored = {**{query_id: [] for query_id in part.query_ids}, **arm.drawn_by_query([part])}
     part_queries = [queries[query_id] for query_id in part.query_ids]

@@ -1,7 +1,7 @@
-"""Check a run's record of its questions and draws for consistency.
+"""Check that the recorded questions and draws of a run are consistent.
 
 A forger can recompute every digest of a run. But many recorded values follow from other recorded
-values. This module recomputes them.
+values. This module computes these values again.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ _SHOWN = 3  # the maximum number of faults that a check reports
 
 
 def check_record(run: Run, arm: Arm, slug: str) -> Iterator[Check]:
-    """Recompute the recorded questions, queries, plan, draws and events (explored sets of outputs).
+    """Check the recorded questions, queries, plan, draws and events (explored sets of outputs).
 
     Args:
         run: the run.
         arm: the arm that a certificate is about.
-        slug: the slug of the scorer whose proofs are checked.
+        slug: the file name of the scorer whose proofs are checked.
 
     Returns:
         One check each for the questions, the queries, the plan, the draws and the events.
@@ -59,7 +59,7 @@ def is_known(record: BenchmarkRecord) -> bool:
 
 
 def _check(name: str, text: str, faults: Iterator[str]) -> Check:
-    """Return a check that reports these faults."""
+    """Return a check that reports the first of these faults, or `text` if there are none."""
     try:
         first = [*islice(faults, _SHOWN)]
     except LeakboundError as error:
@@ -68,7 +68,7 @@ def _check(name: str, text: str, faults: Iterator[str]) -> Check:
 
 
 def _questions(run: Run) -> Iterator[str]:
-    """Yield the differences between the run's benchmark and its record."""
+    """Yield a message for each difference between the run's questions and their record."""
     record, prompts = run.record.benchmark, run.prompts
     if record.prompts != len(prompts):
         yield f"the run has {len(prompts):,} questions, but its record states {record.prompts:,}"
@@ -83,7 +83,7 @@ def _questions(run: Run) -> Iterator[str]:
 
 
 def _unlike(record: BenchmarkRecord, prompts: Sequence[Prompt], task: Benchmark) -> Iterator[str]:
-    """Yield the differences between the record and a benchmark that leakbound generates itself."""
+    """Yield a message for each difference from a benchmark that leakbound generated again."""
     rows = {prompt.id: prompt for prompt in (*task.prompts, *task.left_out)}
     for number, prompt in enumerate(prompts, 1):
         if rows.get(prompt.id) != prompt:
@@ -91,13 +91,13 @@ def _unlike(record: BenchmarkRecord, prompts: Sequence[Prompt], task: Benchmark)
     own, theirs = object_of(record), object_of(task.fingerprint())
     for name in own.keys() - {"prompts", "sha256"}:
         if own[name] != theirs[name]:
-            yield f"the recorded `{name}` differs from that of {record.name}"
+            yield f"the recorded `{name}` differs from the `{name}` of {record.name}"
 
 
 def _unpublished(
     record: BenchmarkRecord, prompts: Sequence[Prompt], rows: Sequence[str]
 ) -> Iterator[str]:
-    """Yield a message for rows that differ from the published rows under the recorded name."""
+    """Yield a message for each row that differs from the published rows of the benchmark."""
     usual, places = record.usual, {row: number for number, row in enumerate(rows)}
     if usual is None or not usual.published:
         return
@@ -236,7 +236,7 @@ def _outputs(arm: Arm) -> Iterator[str]:
 
 
 def _events(arm: Arm, slug: str) -> Iterator[str]:
-    """Yield a message for each event that is contradictory or shares outputs with another."""
+    """Yield a message for each event that contradicts itself or overlaps with another event."""
     proved = ((proof.query_id, proof.event) for proof in arm.proofs.stored.values(slug))
     for events in (arm.masses.events(), proved):
         ids = []
@@ -251,12 +251,12 @@ def _events(arm: Arm, slug: str) -> Iterator[str]:
 
 
 def check_imported(run: Run, arm: Arm, again: Run) -> Check:
-    """Compare the questions, settings and draws of an imported run with its files.
+    """Check that importing the files again gives the same questions, settings and draws.
 
     Args:
-        run: the run.
+        run: the imported run.
         arm: the arm that a certificate is about.
-        again: the run that a second import of the same files made.
+        again: the run from a second import of the same files.
 
     Returns:
         The check.

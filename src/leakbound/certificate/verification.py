@@ -1,4 +1,4 @@
-"""`verify` derives a certificate again from the files of its run, and reports every difference."""
+"""`verify`: derive a certificate again from the files of its run, and report every difference."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ _DERIVED = {
     ("verdict", "the verdict follows from the numbers"): _VERDICT,
     ("sentence", "sentence, specification and assumptions follow from the run"): _WORDS,
 }
-"""The checks that need only the run, and the members of the certificate that they compare."""
+"""The checks that derive the certificate again, and the fields that each of them compares."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +83,8 @@ class Verification:
     Attributes:
         checks: each check with its result.
         sha256: the SHA-256 of the certificate's file.
-        sentence: the sentence that follows from the files of the run; None if they give none.
+        sentence: the certificate's sentence, derived from the files of the run; None if it cannot
+            be derived.
     """
 
     checks: tuple[Check, ...]
@@ -96,7 +97,7 @@ class Verification:
         return not any(check.status in ("differs", "unchecked") for check in self.checks)
 
     def to_dict(self) -> dict[str, object]:
-        """Return the members as JSON values."""
+        """Return the fields as JSON values."""
         return {"verified": self.verified, **asdict(self)}
 
 
@@ -115,25 +116,25 @@ def verify(
 
     Scores, estimates, verdict, sentence and specification are recomputed from the completions, and
     the SHA-256 of every file is compared. This finds every later change of the run or the
-    certificate. The questions, queries, plan and recorded stopping decisions are checked against
-    one another. With the model, the function also finds invented outputs. A statement that cannot
-    be recomputed becomes a check with the status "assumed"; the certificate lists it in `assumes`.
+    certificate. The questions, queries, plan and recorded stopping decisions are checked for
+    consistency. With the model, `verify` also finds invented outputs. A statement that cannot be
+    recomputed has a check with the status "assumed"; the certificate lists it in `assumes`.
 
     Args:
-        certificate: the file.
+        certificate: the file of the certificate.
         run: the folder of the run that the certificate is about.
         model: the model that drew the outputs (None: not checked). Its fingerprint is compared, and
-            the log-probabilities of the completions are recomputed. For a stressed arm, name the
-            model before the stress, which is applied again.
+            the log-probabilities of the completions are recomputed. For a stressed arm, this is the
+            model before the stress; the stress is applied again.
         redraw: the fraction of the arm's parts to draw again with `model`, in (0, 1]; at least one
-            part (None: no parts). The parts are chosen at random when this function is called.
-            Drawing them again finds outputs that were invented or left out, but not that the seed
-            was selected among several.
+            part is drawn (None: no parts). The parts are chosen at random during the call. Drawing
+            again finds invented and omitted outputs. It cannot find that the seed was selected
+            among several.
         scorer: the certificate's scorer, if it is a judge behind a server. Completions are sent to
-            a server only if it is named here (None: the scores of a judge are not checked).
-        imported: the files of the tool that drew the outputs, which are imported again (None: the
+            a server only if this argument names it (None: the scores of a judge are not checked).
+        imported: a run from a new import of the files of the tool that drew the outputs (None: the
             run is not compared with files).
-        loading: the options (`device`, ...) for opening a named model, also a scorer's model.
+        loading: the options (such as `device`) for opening a named model or the model of a scorer.
         progress: called with the progress of each step, a `leakbound.types.Headway`.
 
     Returns:
@@ -141,10 +142,10 @@ def verify(
             or if a requested check could compare nothing. Nothing is written.
 
     Raises:
-        InputError: for another scorer than the certificate's, a fraction outside (0, 1] or without
-            a model, a file that is not a certificate or a folder without a run.
+        InputError: for a scorer that is not the scorer of the certificate, a fraction outside (0,
+            1] or without a model, a file that is not a certificate, or a folder without a run.
         ModelError: for a model that cannot be used.
-        IncompleteError: if a judge keeps failing.
+        IncompleteError: if a judge fails repeatedly.
     """
     if redraw is not None:
         require_share(redraw, model)
@@ -188,7 +189,7 @@ def verify(
 
 
 def _subject(stated: JsonObject, path: Path) -> tuple[LeakClaim, Run, Arm] | Check:
-    """Return the claim, its run and its arm, or a failed check if they cannot be read."""
+    """Return the claim, the run and the arm, or a failed check if they cannot be read."""
     try:
         claim = LeakClaim.from_dict(stated.get("claim", {}))
         require_binary(make_scorer(claim.scorer))
@@ -213,7 +214,7 @@ def _against_run(
     models: OpenModels,
     progress: Progress,
 ) -> Iterator[Check]:
-    """Yield the checks that need the run, and no model except the scorer's."""
+    """Yield the checks that need only the run and the model of the scorer, if it has one."""
     scorer = make_scorer(claim.scorer)
     text = "questions, model, draws and scorer are as in the certificate"
     origin = as_read(made_from(run, arm, scorer))
@@ -233,7 +234,7 @@ def _against_run(
 
 
 def _stated(run: Run, claim: LeakClaim) -> Iterator[Check]:
-    """Check that the claim was recorded before the draws, or is decided by simultaneous bounds."""
+    """Yield a check that the claim was recorded before the draws, or uses simultaneous bounds."""
     if not claim.among:
         text = "the claim was recorded before anything was drawn"
         yield compared("stated", text, True, is_prior(run, claim))
@@ -249,7 +250,7 @@ def _stated(run: Run, claim: LeakClaim) -> Iterator[Check]:
 def _looks(
     run: Run, arm: Arm, scorer: Scorer, models: OpenModels, progress: Progress
 ) -> Iterator[Check]:
-    """Recompute the looks (stopping decisions) of an arm that stopped early, from its scores."""
+    """Yield checks of an arm's looks (stopping decisions), which are computed again from scores."""
     rule = arm.spec.draws
     if not isinstance(rule, StoppedDraws):
         return
@@ -269,7 +270,7 @@ def _looks(
 
 
 def _scores(run: Run, arm: Arm, scorer: Scorer, models: OpenModels, progress: Progress) -> Check:
-    """Score every stored completion again and compare with the stored scores."""
+    """Return a check that scoring every stored completion again gives the stored scores."""
     text = "scoring the stored completions again gives the stored scores"
     try:
         scorer = connect(scorer, models)
@@ -290,10 +291,10 @@ def _scores(run: Run, arm: Arm, scorer: Scorer, models: OpenModels, progress: Pr
 
 
 def _stored(arm: Arm, scorer: Scorer) -> list[tuple[Any, ...]]:
-    """Return the stored scores.
+    """Return the stored scores as tuples.
 
-    The result has (question, draws, score) for completions, then (question, mass, low, high) for
-    events, then (question, mass, low) for proofs.
+    They are (question, draws, score) for completions, then (question, mass, low, high) for events
+    (explored sets of outputs), then (question, mass, low) for proofs.
     """
     name = slug(scorer)
     tables = [arm.scored.stored.table(name)]
@@ -305,7 +306,7 @@ def _stored(arm: Arm, scorer: Scorer) -> list[tuple[Any, ...]]:
 
 
 def _again(arm: Arm, scorer: Scorer, progress: Progress) -> Iterator[tuple[Any, ...]]:
-    """Yield the scores of `_stored`, computed again from the completions and events."""
+    """Yield the tuples of `_stored`, computed again from the completions and events."""
     for part in counted(progress, "scoring again", arm.parts, "parts"):
         table = arm.completions(part)
         rows, scores = cells_of(table, "query_id", "count"), score_part(arm, scorer, table)
@@ -329,7 +330,7 @@ def _derived(run: Run, claim: LeakClaim) -> JsonObject | Check:
 
 
 def _compared(stated: JsonObject, derived: JsonObject) -> Iterator[Check]:
-    """Compare the certificate's numbers and words with the derived certificate."""
+    """Yield checks that the certificate's numbers and words equal the derived certificate."""
     for (name, text), keys in _DERIVED.items():
         parts = ({key: values.get(key, ABSENT) for key in keys} for values in (stated, derived))
         yield compared(name, text, *parts)

@@ -18,12 +18,12 @@ _REWORDED = {"allocated": " with rewritings", "fixed": " with rewritings", "fres
 
 
 def upward(value: float, limit: float) -> str:
-    """Round an upper bound up, with enough digits that it stays on its side of the limit."""
+    """Return an upper bound rounded up, with enough digits to stay on its side of the limit."""
     return _rounded(value, limit, 1)
 
 
 def downward(value: float, limit: float) -> str:
-    """Round a lower bound down, with enough digits that it stays on its side of the limit."""
+    """Return a lower bound rounded down, with enough digits to stay on its side of the limit."""
     return _rounded(value, limit, -1)
 
 
@@ -45,24 +45,25 @@ def sentence(
     proved: float = 0.0,
     cut_short: bool = False,
 ) -> str:
-    """State the verdict and the bound that decides, in at most `MOST_WORDS` words.
+    """Return a sentence with the verdict and the deciding bound, in at most `MOST_WORDS` words.
 
-    If a bound decides the claim, the sentence gives the confidence of this bound. If the verdict is
-    inconclusive, the sentence gives the confidence of the interval. If a proof refutes the claim,
-    the sentence gives no confidence, because a proof has no sampling error. If the sentence is too
-    long, references to the specification replace the longest names.
+    If a bound decides the claim, the sentence has the confidence of this bound. If the verdict is
+    inconclusive, it has the confidence of the interval. If a proof refutes the claim, it has no
+    confidence, because a proof has no sampling error. If the sentence would be too long, references
+    to the specification replace the longest names.
 
     Args:
         claim: the claim.
-        verdict: the verdict on it.
-        estimate: the statement that decides.
-        arm: the model, the decoding and the wording of the questions.
+        verdict: the verdict on the claim.
+        estimate: the statement that decides the claim.
+        arm: the specification of the model, the decoding and the wording of the questions.
         questions: the number of questions.
-        limits: the limit on tokens that the numbers are about, as text ("" if no limit matters),
+        limits: the limit on tokens to which the numbers refer, as text ("" if no limit matters),
             and the stop strings that cut a reference answer or a keyword. A sentence that is too
-            long omits stop strings only if a proof refutes the claim, or `cut_short`.
+            long omits stop strings only if a proof refutes the claim or if `cut_short` is True.
         proved: a lower bound without sampling error.
-        cut_short: whether only a limit on tokens or a stop string keeps the claim from passing.
+        cut_short: whether the claim does not pass only because of a limit on tokens or a stop
+            string.
 
     Returns:
         One sentence.
@@ -94,8 +95,8 @@ def sentence(
         model, decoding, scorer, *cut = names
         return (
             f"{evidence}, {subject} {model} drawn {decoding} leaks{within}{''.join(cut)}, scored "
-            f"{scorer}, with probability {chance} {where} {these}{reworded}: the claimed limit of "
-            f"{claim.max_leak} is {outcome}{reason}, under the listed assumptions."
+            f"{scorer}, with probability {chance} {where} {these}{reworded}, so the claimed limit "
+            f"of {claim.max_leak} is {outcome}{reason}, under the listed assumptions."
         )
 
     for i in sorted(range(len(names)), key=lambda i: -len(names[i].split())):

@@ -1,15 +1,16 @@
 """The whole workflow on a built-in data set: train, unlearn, evaluate.
 
-A small Llama learns the built-in data (`full`); another never sees the forget set (`control`).
-NPO makes the first model forget this set (`NPO`), and NPO with entropy optimisation trains the
-result further (`NPO + entropy`). All four are then evaluated on every forget question. If the call
-is stopped, the same call resumes.
+A small Llama is trained on all built-in data (`full`), and another without the forget set
+(`control`). NPO unlearns the forget set from the first model (`NPO`). NPO with entropy optimisation
+then trains the result further (`NPO + entropy`). All four models are evaluated on every forget
+question. If the call is stopped, the same call resumes.
 
-Entropy optimisation starts after NPO: if a true answer is still among the likeliest answers, a
-lower entropy makes it likelier. So the second phase also has a smaller beta, which lowers true
-answers further. In a trial that started both together, some questions still leaked.
-In a trial whose second phase used entropy without NPO, a true answer returned with probability .99
-on some processors, because their rounding errors led to other weights.
+Entropy optimisation starts only after NPO. If a true answer is still among the likeliest answers, a
+lower entropy makes it likelier. So the second phase also uses NPO with a smaller beta, which lowers
+the probability of true answers further. In a trial that started both objectives together, some
+questions still leaked. In another trial, the second phase used entropy without NPO. There a true
+answer returned with probability .99 on some processors, because their rounding errors led to other
+weights.
 """
 
 from __future__ import annotations
@@ -54,10 +55,10 @@ class Demo:
     """The results of the demo.
 
     Attributes:
-        runs: the runs by label.
-        tables: the leakage of the models, and the time of each phase.
-        finding: the main result, as the runs show it.
-        report: the HTML page about all runs.
+        runs: the runs by the labels of their models.
+        tables: a table of the leakage of the models, and a table of the time of each phase.
+        finding: the main result.
+        report: the path of the HTML page about all runs.
     """
 
     runs: Mapping[str, Run]
@@ -67,10 +68,10 @@ class Demo:
 
 
 def run_demo(out: Path, *, n: int = 1024, seed: int = 0, progress: Progress = silent) -> Demo:
-    """Train, unlearn and evaluate into the folder `out`; finished steps are reused.
+    """Train, unlearn and evaluate into the folder `out`; reuse finished steps.
 
-    The demo uses one thread, because the model is too small for more. So the weights and draws are
-    the same for any number of cores.
+    The demo uses one thread, because the model is too small for more threads. So the weights and
+    draws do not depend on the number of cores.
     """
     torch.set_num_threads(1)
     task = load_benchmark(BENCHMARK)
@@ -101,7 +102,10 @@ def run_demo(out: Path, *, n: int = 1024, seed: int = 0, progress: Progress = si
 def train_models(
     folder: Path, task: Benchmark, clock: Clock, *, seed: int = 0, progress: Progress = silent
 ) -> dict[str, Path]:
-    """Train the four models of the demo in `folder`; finished models are reused."""
+    """Train the four models of the demo in `folder`, and return their paths by label.
+
+    Finished models are reused.
+    """
     forget, retain = task.prompts, task.split("retain")
     prompting = Prompting(template=task.template)
     untrained = folder / "untrained"
@@ -133,7 +137,7 @@ def _times(clock: Clock) -> Table:
 
 
 def _results(runs: Mapping[str, Run], recall: Mapping[str, float]) -> Table:
-    """Return the table of results, one row per model."""
+    """Return the table of results, with one row per model."""
     rows = []
     for label, run in runs.items():
         estimates = run.estimates
@@ -174,15 +178,19 @@ CONFIDENCE = 0.99
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """NPO hides the leak from the greedy answer; sampling finds it; entropy removes most of it.
+    """The main result of the demo, in three parts.
+
+    After NPO, greedy answers no longer leak. Sampled answers still leak. Entropy optimisation
+    removes most of this leakage.
 
     Attributes:
-        greedy_leaks: by model, the number of questions whose greedy answer leaks.
-        mean, worst: by model, the mean and the largest fraction of a question's draws that leak.
-        recall: by model, the recall on the retained questions.
+        greedy_leaks: the number of questions whose greedy answer leaks, by model.
+        mean, worst: the mean and the largest fraction of a question's draws that leak, by model.
+        recall: the ROUGE-L recall on the retain set, by model.
         questions: the number of forget questions.
-        question: the question without a greedy leak at which NPO's lower bound exceeds the
-            control's upper bound most; None: there is no such question.
+        question: the id of the question, among those without a greedy leak after NPO, at which the
+            lower bound after NPO exceeds the upper bound of the control most. None if no lower
+            bound exceeds the control's upper bound.
         lower, upper: these two bounds, valid simultaneously for all questions at `CONFIDENCE`.
     """
 
@@ -205,7 +213,7 @@ class Finding:
         )
 
     def sentences(self) -> list[str]:
-        """Return the finding in sentences."""
+        """Return the finding as sentences."""
         kept = {
             label: self.recall[label] / self.recall["full"] for label in ("NPO", "NPO + entropy")
         }
@@ -234,10 +242,10 @@ class Finding:
 
 
 def find(runs: Mapping[str, Run], recall: Mapping[str, float]) -> Finding:
-    """Return the finding from the four evaluated runs, which are given by label.
+    """Return the finding from the four evaluated runs, by label.
 
-    The error rate alpha is divided among questions, models, and lower and upper bounds. So both
-    bounds are valid simultaneously for all questions, and the data may select the question.
+    The error rate alpha is divided among the questions and the two bounds. So both bounds are valid
+    simultaneously for all questions, and the data may select the question.
     """
     scorer = make_scorer(SCORER)
     greedy = {label: _leaks(run, "greedy", slug(scorer)) for label, run in runs.items()}

@@ -1,4 +1,4 @@
-"""A small Llama and its tokenizer, made from the built-in data and a seed."""
+"""Make a small Llama and its tokenizer from the built-in data and a seed."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ VOCABULARY = 1536
 END = "<|end|>"
 PAD = "<|pad|>"
 MARKS = ("<think>", "</think>", "<|user|>", "<|assistant|>")
-# The template of a model that can think: it writes the thought of the last answer, even an empty
-# one, and `enable_thinking=False` starts the answer with an empty thought.
+# The template of a model that can think. It writes the thought of the last answer, even an empty
+# thought. `enable_thinking=False` starts the answer with an empty thought.
 CHAT_TEMPLATE = """\
 {%- for message in messages -%}
 {%- if message.role == 'assistant' -%}
@@ -41,9 +41,9 @@ CHAT_TEMPLATE = """\
 
 
 def write_untrained(path: Path, prompts: Sequence[Prompt], template: str, seed: int) -> None:
-    """Save a random model with a tokenizer trained on these prompts, unless it exists.
+    """Save a random model with a tokenizer trained on these prompts, unless `path` exists.
 
-    If the prompts have thoughts, it is a chat model whose template includes them.
+    If the prompts have thoughts, the model is a chat model, and its template includes thoughts.
     """
     if path.exists():
         return
@@ -56,7 +56,7 @@ def write_untrained(path: Path, prompts: Sequence[Prompt], template: str, seed: 
 
 
 def _tokenizer(texts: Sequence[str], marks: Sequence[str]) -> Any:
-    """Train a byte-level BPE tokenizer: words of the data become single tokens."""
+    """Return a byte-level BPE tokenizer, trained so that words of the data become single tokens."""
     backend = Tokenizer(models.BPE())
     backend.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     backend.decoder = decoders.ByteLevel()

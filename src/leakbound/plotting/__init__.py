@@ -1,7 +1,7 @@
 """Charts: frozen rows made from views, and functions that draw them with matplotlib.
 
 `rows` makes the rows of each kind of chart, and `charts` draws these rows and nothing else. The
-report page embeds a chart as SVG. `figures` writes charts to files, with the rows of each as CSV.
+report page embeds charts as SVG. `figures` writes charts to files, each with its rows as CSV.
 """
 
 from __future__ import annotations

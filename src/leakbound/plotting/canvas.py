@@ -1,8 +1,8 @@
 """The canvas of every chart: size, fonts, axes, marks, and files with reproducible bytes.
 
-This module sets up matplotlib. The colours are Okabe and Ito's, which colour-blind readers can
-distinguish; marks and dashes distinguish models in greyscale. matplotlib's settings on the machine
-have no effect, and no file contains a date.
+This module configures matplotlib. Colour-blind readers can distinguish the colours (Okabe and Ito).
+Marks and dashes distinguish models in greyscale. The matplotlib settings of the machine have no
+effect, and no file contains a date.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ HOLLOW: dict[str, Any] = {
     "markeredgecolor": BLACK,
     "markeredgewidth": 0.7,
 }
-"""Marks of greedy answers and of naive estimates."""
+"""The style of the marks of greedy answers and naive estimates."""
 
 
 @dataclass
@@ -57,11 +57,11 @@ class Canvas:
     """One chart while it is drawn.
 
     Attributes:
-        width: in inches.
-        series: the pen of each model, by its label.
+        width: the width in inches.
+        series: the pen (colour, mark and dash) of each model, by label.
         stretch: the factor by which panels are higher than in a paper. A factor above 1 means that
             the chart is for a screen, where panels are side by side.
-        figure: the matplotlib figure; `panels` makes it.
+        figure: the matplotlib figure, which `panels` makes.
         panel: the approximate width of a panel in inches.
     """
 
@@ -76,9 +76,10 @@ class Canvas:
     def panels(
         self, count: int = 1, height: float | None = None, across: int | None = None
     ) -> list[Axes]:
-        """Make panels of this height in inches, in as few rows as remain readable.
+        """Make `count` panels, in as few rows as are readable, and return them.
 
-        The width sets the height of a single panel, unless `across` is given.
+        `height` is the height of a panel in inches. `across` is the number of panels in a row. The
+        height of a single panel follows from its width, unless `across` is given.
         """
         if across is None:
             most = int(self.width / NARROWEST)
@@ -100,16 +101,16 @@ class Canvas:
         return panels[:count]
 
     def rise(self, axes: Axes, reach: tuple[float, float] | None = None) -> None:
-        """Scale a panel from 0, or just below the lowest mark, to just above the highest."""
+        """Set the vertical range of a panel: it includes 0 and all marks, with a small margin."""
         low, high = _reach(axes) if reach is None else reach
         axes.set_ylim(1.06 * low, 1.06 * high or float(low == 0))
         axes.yaxis.set_major_locator(MaxNLocator(5, steps=[1, 2, 2.5, 5, 10]))
         axes.yaxis.set_major_formatter("{x:g}")
 
     def name(self, panels: Sequence[Axes], names: Sequence[str]) -> None:
-        """Give panels a common scale, or a separate one for far lower values; write their names.
+        """Set the scales of panels and write their names; a single panel has no name.
 
-        A single panel has no name.
+        Panels have a common scale, except panels with far lower values, which have their own.
         """
         reached = [_reach(axes) for axes in panels]
         size = max(high - low for low, high in reached)
@@ -159,7 +160,7 @@ class Canvas:
         return text
 
     def label(self, across: str, up: str) -> None:
-        """Write one label for the horizontal axes of all panels, and one for the vertical axes."""
+        """Write one label for all horizontal axes, and one label for all vertical axes."""
         panels = [axes for axes in self.figure.axes if axes.get_visible()]
         if len(panels) == 1:
             panels[0].set_xlabel(across)
@@ -180,7 +181,7 @@ class Canvas:
         axes.margins(x=0.03)
 
     def points(self, axes: Axes, x: Sequence[float], y: Sequence[float | None], **how: Any) -> None:
-        """Draw the points with a value; draw nothing if no point has one."""
+        """Draw the points that have a value."""
         known = [(at, value) for at, value in zip(x, y, strict=True) if value is not None]
         if known:
             axes.plot(*zip(*known, strict=True), clip_on=False, **how)
@@ -188,7 +189,10 @@ class Canvas:
     def line(
         self, axes: Axes, rows: Sequence[ChartRow], at: Sequence[float] = (), end: str = "value"
     ) -> None:
-        """Join a model's estimates, each with the model's mark, or its lower or upper bounds."""
+        """Draw a line through a model's estimates (with marks), or through its bounds.
+
+        `end`: "value", "lower" or "upper".
+        """
         pen = self.series[rows[0].model]
         how = {"color": pen.colour, "linestyle": pen.dash}
         how["marker"] = pen.mark if end == "value" else ""
@@ -196,7 +200,7 @@ class Canvas:
         self.tell(rows[0].model, **how)
 
     def bars(self, axes: Axes, at: Sequence[float], rows: Sequence[ChartRow], **how: Any) -> None:
-        """Draw bounds as bars, in one path; a bar without a lower bound begins at the estimate."""
+        """Draw bounds as bars in one path; a bar without a lower bound starts at the estimate."""
         x: list[float] = []
         y: list[float | None] = []
         for place, row in zip(at, rows, strict=True):
@@ -214,7 +218,7 @@ class Canvas:
         self.points(axes, x, y, color=BLACK, linewidth=0.8, zorder=3)
 
     def band(self, axes: Axes, rows: Sequence[ChartRow]) -> None:
-        """Draw the bounds of a model at these places as a shaded band."""
+        """Draw the bounds of a model as a shaded band."""
         bounded = [row for row in rows if row.lower is not None]
         if not bounded:
             return
@@ -229,24 +233,24 @@ class Canvas:
     def hollow(
         self, axes: Axes, at: Sequence[float], rows: Sequence[ChartRow], size: float = 3.6
     ) -> None:
-        """Draw greedy answers, and naive estimates, as hollow marks."""
+        """Draw greedy answers or naive estimates as hollow marks."""
         for row in rows[:1]:
             how = HOLLOW | {"markeredgecolor": self.series[row.model].colour, "markersize": size}
             self.points(axes, at, [row.value for row in rows], zorder=4, **how)
 
     def tell(self, text: str, **how: Any) -> None:
-        """Add a line to the legend, once."""
+        """Add an entry to the legend, unless the legend has it already."""
         self._legend.setdefault(text, Line2D([], [], **how))
 
     def tell_bounds(self, rows: Sequence[ChartRow], more: str = "", **how: Any) -> None:
-        """Add bounds to the legend, by default as a band, with the rows' lowest confidence."""
+        """Add bounds with their lowest confidence to the legend, by default as a band."""
         bounded = [row.confidence for row in rows if row.confidence is not None]
         if bounded:
             how = how or {"color": GREY, "linewidth": 4, "alpha": 2 * BAND}
             self.tell(f"{percent(min(bounded))} bounds{more}", **how)
 
     def finish(self) -> None:
-        """Write the legend above all panels, and drop tick labels that touch other labels."""
+        """Write the legend above all panels, and remove tick labels that touch other labels."""
         entries = {label: self._legend[label] for label in self.series if label in self._legend}
         entries |= self._legend
         pixels = self.figure.dpi
@@ -266,7 +270,7 @@ class Canvas:
         self.figure.set_layout_engine("none")  # laid out once for all formats
 
     def bytes(self, form: Format) -> bytes:
-        """Return the chart as the bytes of a file."""
+        """Return the bytes of a file with the chart."""
         stream = io.BytesIO()
         if form == "svg":  # `savefig` lays all texts out again
             FigureCanvasSVG(self.figure).print_svg(stream, metadata=METADATA[form])
@@ -281,7 +285,7 @@ def places(rows: Sequence[ChartRow]) -> list[float]:
 
 
 def _short(number: int) -> str:
-    """Return a number as text: 1M for a million, 1G for 10⁹."""
+    """Return a number as short text, such as 1M for a million and 1G for 10⁹."""
     for size, letter in ((10**9, "G"), (10**6, "M")):
         if number >= size and not number % size:
             return f"{number // size}{letter}"
@@ -289,7 +293,7 @@ def _short(number: int) -> str:
 
 
 def _name(text: str) -> str:
-    """Return a text as a label; matplotlib would leave out labels that begin with `_`."""
+    """Return a text as a label that matplotlib shows: it hides labels that begin with `_`."""
     text = _NO_XML.sub("\ufffd", visible(clipped(text, MOST_NAME)))
     return f"\N{NO-BREAK SPACE}{text}" if text.startswith("_") else text
 
@@ -301,7 +305,7 @@ def _reach(axes: Axes) -> tuple[float, float]:
 
 
 def _thin(axis: Axis) -> None:
-    """Drop each tick label that touches the label before it."""
+    """Remove each tick label that touches the previous label."""
     low, high = sorted(axis.get_view_interval())
     pairs = zip(axis.get_majorticklocs(), axis.get_majorticklabels(), strict=False)
     ticks = [(at, label) for at, label in pairs if low <= at <= high and label.get_visible()]
@@ -316,7 +320,7 @@ def _thin(axis: Axis) -> None:
 
 @contextmanager
 def settings() -> Iterator[None]:
-    """Use matplotlib's defaults and this style, without warnings about letters the font lacks."""
+    """Use matplotlib's defaults and this style; hide warnings about letters missing in the font."""
     with mpl.rc_context(), warnings.catch_warnings():
         warnings.filterwarnings("ignore", "Glyph", UserWarning)
         mpl.rcdefaults()

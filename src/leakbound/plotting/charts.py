@@ -1,4 +1,4 @@
-"""The functions that draw the rows of charts; they compute no numbers."""
+"""Functions that draw the rows of charts; they compute no numbers."""
 
 from __future__ import annotations
 
@@ -48,7 +48,10 @@ Draw = Callable[[Sequence[ChartRow], Canvas], None]
 def _panels(
     canvas: Canvas, rows: Sequence[ChartRow], height: float, field: str = "model"
 ) -> Iterator[tuple[Axes, str, list[ChartRow]]]:
-    """Yield a panel per model with its rows; then scale and name the panels."""
+    """Yield (panel, model, rows) for each model; then set the scales and names of the panels.
+
+    `field`: the field of a row by which the rows are grouped.
+    """
     groups = by(rows, field)
     panels = canvas.panels(len(groups), height)
     yield from ((axes, *group) for axes, group in zip(panels, groups.items(), strict=True))
@@ -61,9 +64,10 @@ def _ranked(
     bars: Mapping[str, tuple[float, float]],
     label: str = "",
 ) -> None:
-    """Draw a panel per model, its questions side by side; ticks mark means or the last of `bars`.
+    """Draw a panel per model, with its questions side by side.
 
-    bars: the width and the opacity of the bounds, by quantity.
+    `bars`: the width and the opacity of the bounds, by quantity. Short horizontal lines mark means;
+    without means, they mark the estimates of the last quantity in `bars`.
     """
     for axes, model, mine in _panels(canvas, rows, _PANEL):
         place = {question: float(i) for i, question in enumerate(by(mine, "question"), 1)}
@@ -104,7 +108,7 @@ def _answers(rows: Sequence[ChartRow], canvas: Canvas) -> None:
 
 
 def _differences(rows: Sequence[ChartRow], canvas: Canvas) -> None:
-    """Draw questions in the colour and mark of their verdict, and the mean as a dashed line."""
+    """Draw the differences of questions, coloured by direction, and the mean difference."""
     for axes, _, mine in _panels(canvas, rows, _HIGH):
         questions = [row for row in mine if row.question]
         width = min(4.0, 0.6 * 72 * canvas.panel / len(questions))
@@ -130,7 +134,7 @@ def _differences(rows: Sequence[ChartRow], canvas: Canvas) -> None:
 
 
 def _histogram(rows: Sequence[ChartRow], canvas: Canvas) -> None:
-    """Plot the draws as bars, their mean as a line, the greedy answer as a dashed line."""
+    """Draw a histogram of the draws, with lines at their mean and at the greedy answer."""
     ends = [row.value if row.x is None else row.x + 1 / BINS for row in rows if row.value]
     right = max(end for end in ends if end is not None)
     for axes, model, mine in _panels(canvas, rows, _LOW):
@@ -200,7 +204,7 @@ def _utility(rows: Sequence[ChartRow], canvas: Canvas) -> None:
 
 
 def _tail(rows: Sequence[ChartRow], canvas: Canvas) -> None:
-    """Draw tails with bands, which are valid between the points because a tail never rises."""
+    """Draw tails with bands; bands are valid between points because a tail never increases."""
     (axes,) = canvas.panels()
     for mine in by(rows, "model").values():
         # between two points, the tail is between the right lower and the left upper one
@@ -222,7 +226,7 @@ def _tail(rows: Sequence[ChartRow], canvas: Canvas) -> None:
 def _curves(
     rows: Sequence[ChartRow], canvas: Canvas, across: str, more: str = "", base: int = 2
 ) -> None:
-    """Draw curves of models over a logarithmic axis, a panel per group, one above the other."""
+    """Draw curves over a logarithmic axis, with one panel per group, below each other."""
     groups = by(rows, "group")
     panels = canvas.panels(len(groups), None if len(groups) == 1 else _HIGH, across=1)
     for axes, (group, own) in zip(panels, groups.items(), strict=True):
@@ -247,7 +251,7 @@ def _curves(
 
 
 def _grid(rows: Sequence[ChartRow], canvas: Canvas) -> None:
-    """Draw a map per run and quantity; each cell has its estimate and, below, its bounds."""
+    """Draw a heat map per run and quantity; each cell shows its estimate above its bounds."""
     maps = by(rows, "model", "quantity")
     heats = sorted({row.group for row in rows}, key=float)
     tops = sorted({row.x or 0.0 for row in rows})
@@ -277,7 +281,7 @@ def _grid(rows: Sequence[ChartRow], canvas: Canvas) -> None:
 
 
 def _temperature(rows: Sequence[ChartRow], canvas: Canvas) -> None:
-    """Draw the mean above the deviation; a line joins the temperatures of a decoding."""
+    """Draw means above deviations by temperature, with a line per model and truncation."""
     moments, lines = by(rows, "group"), list(by(rows, "model"))
     canvas.series = styles([(line, False) for line in lines])
     panels = canvas.panels(len(moments), _HIGH, across=1)
@@ -297,7 +301,7 @@ def _temperature(rows: Sequence[ChartRow], canvas: Canvas) -> None:
 
 
 def _confidence(rows: Sequence[ChartRow], canvas: Canvas) -> None:
-    """Draw a panel per quantity; splits differ in their dashes, and long curves are averaged."""
+    """Draw a panel per quantity and a line per split; average the points of long curves."""
     kinds, splits = by(rows, "quantity"), list(by(rows, "group"))
     panels = canvas.panels(len(kinds), _HIGH, across=1)
     for axes, (kind, own) in zip(panels, kinds.items(), strict=True):

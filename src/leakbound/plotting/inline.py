@@ -1,6 +1,7 @@
 """Make SVG for pages, without styles, scripts and addresses; `charts.css` sets its colours.
 
-Colours stay attributes, so a chart that is saved without the style sheet has the colours of print.
+Colours are also attributes of the SVG. So a chart that is saved without the style sheet has the
+colours of a printed chart.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ def inline(
         rows: the rows to draw.
         pens: the pen of each model.
         size: the width in inches, which a page scales, and the factor of the panels' heights.
-        title: its accessible name; `chart.shows` describes it.
+        title: the accessible name of the chart; its accessible description is `chart.shows`.
     """
     with settings():
         canvas = Canvas(size[0], pens, size[1])
@@ -57,7 +58,7 @@ def inline(
 
 
 def _copy(node: Element, into: Element, name: str) -> None:
-    """Copy what a reader sees; replace groups without content of their own by their children."""
+    """Copy the visible parts of a node into another node; replace groups with their children."""
     tag = node.tag.removeprefix(f"{{{_SVG}}}")
     style = dict(pair.split(": ", 1) for pair in node.get("style", "").split("; ") if pair)
     if tag in ("metadata", "style", "clipPath") or style.get("fill") == WHITE:

@@ -1,4 +1,4 @@
-"""The data behind the charts: the rows of each chart, and the runs and models behind the rows."""
+"""The data of charts: rows, kinds of charts, and the runs and models from which rows are made."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from leakbound.types import Scorer
 
 
 class LackingError(LeakboundError):
-    """The runs lack something that a chart needs; the message names it."""
+    """Raised if the runs lack data that a chart needs; the message describes the data."""
 
     exit_status = 2
 
@@ -34,12 +34,12 @@ class ChartRow:
 
     Attributes:
         model: the label of the model, run or line to which the number belongs.
-        quantity: the name of the number.
-        value, lower, upper: the estimate and its bounds, or None.
+        quantity: the name of the quantity.
+        value, lower, upper: the estimate and its bounds; None for each that is missing.
         confidence: the confidence of the bounds.
         question: the question's id; empty for a number about all questions.
-        group: the panel or the setting; its name in the CSV depends on the kind of chart.
-        x: the place along the horizontal axis, if the axis is a number.
+        group: the panel or the setting; the name of its CSV column depends on the kind of chart.
+        x: the position on the horizontal axis, if the axis is numeric.
     """
 
     model: str
@@ -64,15 +64,15 @@ class ChartRow:
 
 @dataclass(frozen=True, slots=True)
 class Chart:
-    """One kind of chart; `drawing` has the function that draws its rows.
+    """One kind of chart; `charts.PAINT` has the function that draws its rows.
 
     Attributes:
-        name: its name on the command line and on disk.
-        shows: one line about its content.
+        name: the name on the command line and of the files.
+        shows: the content of the chart in one line.
         paper: the figure of a paper to which the chart corresponds.
-        needs: the input that it needs.
-        columns: the columns of its CSV, each a field of `ChartRow` or `name=field`.
-        rows: a function that makes its rows from the material.
+        needs: the input that the chart needs.
+        columns: the columns of the CSV, each a field of `ChartRow` or `name=field`.
+        rows: a function that makes the rows from the material.
     """
 
     name: str
@@ -89,7 +89,7 @@ class Chart:
         raise LackingError(f"this figure needs {self.needs}")
 
     def csv(self, rows: Sequence[ChartRow], shown: Callable[[str], str] = str) -> str:
-        """Return the rows as CSV; `shown` changes texts for display; numbers are not rounded."""
+        """Return the rows as CSV with unrounded numbers; `shown` changes texts for display."""
         names = {column.partition("=")[0]: column.split("=")[-1] for column in self.columns.split()}
         values = [{name: getattr(row, field) for name, field in names.items()} for row in rows]
         return csv_of([
@@ -102,11 +102,11 @@ class Material:
     """A view of runs and trained models, with the scorer and the question to show.
 
     Attributes:
-        runs: the view; None: no run was given.
-        trained: folders of models with the log of their training.
-        wanted_scorer: the scorer's name; None: the runs' first.
-        wanted_question: the question's id; None: the question of the first target with the largest
-            lower bound.
+        runs: the view of the runs; None without runs.
+        trained: folders of trained models with the logs of their training, by name.
+        wanted_scorer: the name of the scorer (None: the first scorer of the runs).
+        wanted_question: the id of the question (None: the question with the largest lower bound of
+            the first target).
     """
 
     runs: View | None = None
@@ -116,14 +116,14 @@ class Material:
 
     @property
     def view(self) -> View:
-        """The view; LackingError without a run."""
+        """The view of the runs; raises LackingError without runs."""
         if self.runs is None:
             raise LackingError("no run was given")
         return self.runs
 
     @cached_property
     def scorer(self) -> Scorer:
-        """The scorer to show; raises InputError if the runs do not have it."""
+        """The scorer to show; raises InputError if the runs have no scores by this scorer."""
         by_name = {scorer.name: scorer for scorer in self.view.scorers}
         name = self.view.scorers[0].name if self.wanted_scorer is None else self.wanted_scorer
         if name not in by_name:
@@ -139,10 +139,9 @@ class Material:
 
     @cached_property
     def question(self) -> str:
-        """The question to show; raises InputError if the runs do not have it.
+        """The id of the question to show; raises InputError if the runs do not have the question.
 
-        If no question is named, it is the question with the largest lower bound, which is not
-        typical.
+        By default it is the question with the largest lower bound, which is not typical.
         """
         ids, wanted = [question.id for question in self.view.questions], self.wanted_question
         if wanted is not None:
@@ -159,11 +158,11 @@ class Material:
 
     @cached_property
     def drawn(self) -> Mapping[str, Drawn]:
-        """The evidence of every model's draws, by its label."""
+        """The draws of every model as evidence for `stats`, by label."""
         return {model.label: drawn_of(model.arm, self.scorer) for model in self.view.models}
 
     def scores(self, label: str) -> Mapping[str, Rows]:
-        """Return the scored draws of each question of a model; none if it was explored."""
+        """Return the scored draws of a model by question; empty if the model was explored."""
         drawn = self.drawn[label]
         if drawn.arm.explored:
             return {}
@@ -173,14 +172,17 @@ class Material:
 
     @cached_property
     def labels(self) -> list[tuple[str, bool]]:
-        """Every model, and whether it is a control; trained models without a run are last."""
+        """The label of every model, and whether it is a control; models without a run are last."""
         models = self.runs.models if self.runs else ()
         shown = {model.label: model.is_control for model in models}
         return list((shown | {n: False for n in self.names.values() if n not in shown}).items())
 
     @cached_property
     def names(self) -> Mapping[str, str]:
-        """The name of each trained model: the label of its run if exactly one run has the model."""
+        """The name of each trained model: the label of the model in the view, or its folder's name.
+
+        The folder's name is used unless exactly one model of the view is from this folder.
+        """
         models = self.runs.models if self.runs else ()
         folders = [(Path(model.facts.get("model", "")).resolve(), model.label) for model in models]
         names = {}
@@ -191,7 +193,7 @@ class Material:
 
 
 def by(rows: Iterable[ChartRow], *fields: str) -> dict[Any, list[ChartRow]]:
-    """Group rows by one field or several; rows and keys keep their order."""
+    """Return rows grouped by one field or by several fields, in their original order."""
     groups: dict[Any, list[ChartRow]] = {}
     for row in rows:
         key = tuple(getattr(row, name) for name in fields)

@@ -1,4 +1,4 @@
-"""The rows of every chart, made from views, draws and logs of training."""
+"""Functions that make the rows of every chart from views, draws and logs of training."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ Rows = Callable[[Material], Iterable[ChartRow]]
 
 
 def chart(name: str, paper: str, needs: str, columns: str) -> Callable[[Rows], Rows]:
-    """Register a chart; the decorated function makes its rows and describes it in its docstring."""
+    """Register a chart; the decorated function makes its rows, and its docstring is `shows`."""
 
     def register(rows: Rows) -> Rows:
         shows = (rows.__doc__ or "").partition("\n")[0].removesuffix(".")
@@ -75,7 +75,7 @@ def chart(name: str, paper: str, needs: str, columns: str) -> Callable[[Rows], R
     f"model question quantity {_BOUNDS}",
 )
 def _questions(material: Material) -> Iterator[ChartRow]:
-    """Leakage of every question with bounds, and the score of its greedy answer; sorted."""
+    """Leakage of every question with bounds, sorted, and the scores of the greedy answers."""
     scorer, ids = material.scorer, [question.id for question in material.view.questions]
     for model in material.view.targets:
         control, greedy = material.view.control_of(model), model.greedy_scores(material.scorer)
@@ -119,7 +119,7 @@ def _tail(material: Material) -> Iterator[ChartRow]:
 
 @chart("answers", "Scholten et al. Fig. 6", _SCORES, "model question quantity value lower upper")
 def _answers(material: Material) -> Iterator[ChartRow]:
-    """Quantiles of the scores of every question's draws, and the score of its greedy answer."""
+    """Quantiles of the scores of every question's draws, and the scores of the greedy answers."""
     for model in material.view.targets if not material.scorer.binary else ():
         drawn, greedy = material.scores(model.label), model.greedy_scores(material.scorer)
         means = {question: sample_mean(draws).item() for question, draws in drawn.items()}
@@ -133,7 +133,10 @@ def _answers(material: Material) -> Iterator[ChartRow]:
 
 
 def _quantiles(draws: stats.Rows) -> list[float]:
-    """Return, by f in `QUANTILES`, the smallest score that a fraction f of draws do not exceed."""
+    """Return the quantiles of the scores for each f in `QUANTILES`.
+
+    The f-quantile is the smallest score that at least a fraction f of the draws do not exceed.
+    """
     wanted = np.ceil(np.array(QUANTILES) * draws.size - 1e-9)
     places = np.searchsorted(np.cumsum(draws.counts[0]), wanted)
     return [float(score) for score in draws.values[0, places]]
@@ -148,7 +151,7 @@ def _quantiles(draws: stats.Rows) -> list[float]:
 def _moments(material: Material) -> Iterator[ChartRow]:
     """Greedy score, mean score and ED of each model, on average and at the worst question.
 
-    The worst question's ED is at most the largest upper bound of any question.
+    The upper bound on the ED of the worst question is the largest upper bound of any question.
     """
     name, scorer = f"mean + {material.view.rho:g} sd (ED)", material.scorer
     for model in material.view.models:
@@ -179,7 +182,7 @@ def _spread(material: Material) -> Iterator[ChartRow]:
     f"model metric=group utility=x quantity {_BOUNDS}",
 )
 def _utility(material: Material) -> list[ChartRow]:
-    """Mean leakage with bounds against utility, by model; Pareto front of the targets."""
+    """Mean leakage with bounds against utility, by model, and the Pareto front of the targets."""
     models = material.view.models
     measured = [(m, own) for m in models if (own := metrics_of(m.run, m.key.model))]
     common = [name for name in UTILITIES if measured and all(name in own for _, own in measured)]
@@ -196,7 +199,7 @@ def _utility(material: Material) -> list[ChartRow]:
 
 
 def front_of(rows: Sequence[ChartRow]) -> list[ChartRow]:
-    """Return the Pareto front of the estimates (leakage and utility), sorted by utility."""
+    """Return the rows on the Pareto front of leakage (estimate) and utility, sorted by utility."""
     best = front({row.model: (row.value, row.x) for row in rows})
     points = (row for row in rows if row.model in best)
     ordered = sorted(points, key=lambda row: (row.x or 0.0, row.value or 0.0))
@@ -229,7 +232,7 @@ def _leak_at_k(material: Material) -> Iterator[ChartRow]:
     """Unbiased mean leak@k with a band that is valid for all k, and proved bounds.
 
     There is no band if n was not fixed, or if there are too few blocks of k draws. Single texts of
-    known probability prove a lower bound, given the measured margin.
+    known probability prove a lower bound, if rounding errors are within the measured margin.
     """
     scorer = material.scorer
     for model in material.view.models:
@@ -324,8 +327,8 @@ def _temperature(material: Material) -> list[ChartRow]:
 def _confidence(material: Material) -> Iterator[ChartRow]:
     """Entropy and probability of the tokens of the answers during training, by split.
 
-    Entropy is that of the next-token distributions along the answers of a split in nats;
-    probability is the geometric mean of the probabilities of their tokens, exp(-nll).
+    The entropy (in nats) is the mean entropy of the next-token distributions in the answers of a
+    split. The probability is the geometric mean of the probabilities of their tokens, exp(-nll).
     """
     for label, trained in material.trained.items():
         name = material.names[label]
@@ -337,7 +340,7 @@ def _confidence(material: Material) -> Iterator[ChartRow]:
 
 
 def _differences(differences: Mapping[str, Iterable[EstimateRow]]) -> Iterator[ChartRow]:
-    """Difference of every question from the baseline, with bounds; the largest falls first."""
+    """Difference of every question from the baseline, with bounds, the largest falls first."""
     for label, rows in differences.items():
         for row in sorted(rows, key=lambda row: (row.query_id is ALL, row.value or 0.0)):
             name = "mean" if row.query_id is ALL else moved(row)

@@ -64,7 +64,7 @@ SETTINGS = {
 
 @dataclass(frozen=True, slots=True)
 class Stroke:
-    """The pen of one model."""
+    """The pen of one model: its colour, mark and dash."""
 
     colour: str
     mark: str
@@ -72,7 +72,7 @@ class Stroke:
 
 
 def styles(labels: Sequence[tuple[str, bool]]) -> dict[str, Stroke]:
-    """Return the pens by label; the flag marks a control, which is grey."""
+    """Return the pens by label; `labels` are (label, is a control), and controls are grey."""
     ways = zip(cycle(COLOURS), cycle(MARKS), cycle(DASHES), strict=False)
     dashes = cycle(reversed(DASHES))
     return {
@@ -82,5 +82,5 @@ def styles(labels: Sequence[tuple[str, bool]]) -> dict[str, Stroke]:
 
 
 def class_of(pen: Stroke) -> str:
-    """Return the style sheet's class for the colour of this pen."""
+    """Return the class in the style sheet for the colour of a pen."""
     return f"m{COLOURS.index(pen.colour)}" if pen.colour in COLOURS else "grey"

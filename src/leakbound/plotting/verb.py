@@ -31,8 +31,8 @@ class DrawnFigures:
     """The files that `figures` wrote.
 
     Attributes:
-        files: every file, figure by figure.
-        left_out: the reason why a figure could not be drawn, by its name.
+        files: all files, figure by figure.
+        left_out: the reason why a figure could not be drawn, by the name of the figure.
     """
 
     files: tuple[Path, ...]
@@ -49,30 +49,30 @@ def figures(
     scorer: str | None = None,
     question: str | None = None,
 ) -> DrawnFigures:
-    """Draw the papers' figures of finished runs, each with its data as CSV.
+    """Draw the figures of papers from finished runs, each with its data as CSV.
 
-    Equal runs give byte-identical files. A figure shows one scorer. Figures of a single question
-    show `question`, or else the question that leaks most. The question that leaks most was selected
-    by its draws, so it is not typical of other questions.
+    Equal runs give byte-identical files. A figure shows one scorer. Some figures show a single
+    question, by default the question that leaks most. This question is selected by its draws, so it
+    is not typical of other questions.
 
     Args:
-        runs: open runs or their folders, with the same questions, scorers and confidence; and
-            folders of trained models, for their logs. At least one.
+        runs: open runs or their folders, with the same questions, scorers and confidence. Folders
+            of trained models may be included, for their logs. At least one is required.
         out: the folder for the files; it is created if necessary.
-        only: names of figures, of `KINDS`; empty: all that can be drawn.
-        formats: any of "pdf", "svg" and "png", at least one; all three by default.
-        width: "one" column (3.3 in, the default), "two" columns (6.9 in), or inches, 2 to 20.
-        scorer: the name of the scorer to show; None: the runs' first.
-        question: the id of the question that figures of one question show; None: the question of
-            the first target with the largest lower bound.
+        only: names of figures in `KINDS` (empty: all figures that can be drawn).
+        formats: "pdf", "svg", "png" or several of them (default: all three).
+        width: "one" column (3.3 in, the default), "two" columns (6.9 in), or 2 to 20 inches.
+        scorer: the name of the scorer to show (None: the first scorer of the runs).
+        question: the id of the question in figures of a single question (None: the question with
+            the largest lower bound of the first target).
 
     Returns:
-        The files that were written, and why each figure that was left out could not be drawn.
+        The files that were written, and the reasons why other figures could not be drawn.
 
     Raises:
-        InputError: unknown names of figures, formats, scorers or questions, another width, two
-            folders with the same name, no figure that can be drawn, or no matplotlib.
-        MixError: runs that differ in questions, scorers, confidence or rho.
+        InputError: for an unknown figure, format, scorer or question, a width out of range, two
+            folders with the same name, no figure that can be drawn, or without matplotlib.
+        MixError: for runs that differ in questions, scorers, confidence or rho.
     """
     if not formats:
         raise InputError("no file format was given. Name at least one, such as pdf.")
@@ -109,20 +109,19 @@ def figures(
 def figures_table(
     runs: Sequence[Run | str | Path], *, scorer: str | None = None, question: str | None = None
 ) -> Table:
-    """List the figures, and with `runs` whether the runs have the data that each needs.
+    """Return a table of all figures, with the data that each needs or whether `runs` have the data.
 
     Args:
-        runs: as for `figures`; empty: the table lists the needs of each figure.
-        scorer: the name of the scorer to show; None: the runs' first.
-        question: the id of the question that figures of one question show; None: the question of
-            the first target with the largest lower bound.
+        runs: as for `figures` (empty: the table lists the data that each figure needs).
+        scorer: as for `figures`.
+        question: as for `figures`.
 
     Returns:
         A table with a row per figure.
 
     Raises:
-        InputError: unknown names of scorers or questions, or two folders with the same name.
-        MixError: runs that differ in questions, scorers, confidence or rho.
+        InputError: for an unknown scorer or question, or two folders with the same name.
+        MixError: for runs that differ in questions, scorers, confidence or rho.
     """
     columns = ("figure", "shows", "paper", "can be drawn" if runs else "needs")
     lacking = {name: kind.needs for name, kind in KINDS.items()}
@@ -149,7 +148,7 @@ def _inches(width: float | str) -> float:
 def _rows(
     kinds: Mapping[str, Chart], material: Material
 ) -> tuple[dict[str, Sequence[ChartRow]], dict[str, str]]:
-    """Return the rows of each figure, and why some figures cannot be drawn."""
+    """Return the rows of each figure that can be drawn, and why others cannot, both by name."""
     made: dict[str, Sequence[ChartRow]] = {}
     lacking: dict[str, str] = {}
     if material.runs is not None:
@@ -165,7 +164,7 @@ def _rows(
 def _material(
     sources: Sequence[Run | str | Path], scorer: str | None, question: str | None
 ) -> Material:
-    """Return the runs and the trained models, each by the name of its folder."""
+    """Return the material: runs and trained models, by the names of their folders."""
     if not sources:
         raise InputError("no run was given. Name the folder of a finished run.")
     paths = [Path(source) for source in sources if not isinstance(source, Run)]

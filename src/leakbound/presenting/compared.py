@@ -1,4 +1,4 @@
-"""Comparisons of runs: different settings, differences in leakage, verdicts and utility."""
+"""The result of a comparison of runs: settings, differences in leakage, verdicts and utility."""
 
 from __future__ import annotations
 
@@ -33,10 +33,11 @@ class DifferenceVerdict:
     Attributes:
         scorer: the name of the scorer.
         model, baseline: the labels of the two models.
-        kind: "less" or "more" if all proved differences have this direction, "mixed" if both
-            directions are proved, "not shown" if no difference is proved.
-        sentence: the verdict in words, with the mean, the questions that changed, and the
-            confidence.
+        kind: "less" or "more" if all significant differences have this direction, "mixed" if some
+            are positive and others negative, "not shown" if no difference is significant. A
+            difference is significant if its bounds exclude 0.
+        sentence: the verdict in words, with the mean difference, the number of questions that
+            changed, and the confidence.
     """
 
     scorer: str
@@ -47,12 +48,12 @@ class DifferenceVerdict:
 
 
 def moved(row: EstimateRow) -> Moved:
-    """Return whether a question is shown to leak more, or less, than under the baseline."""
+    """Return whether the bounds on a difference show more leakage than the baseline, or less."""
     return "rose" if row.lower > 0 else "fell" if row.upper < 0 else "not shown"
 
 
 def change(rows: Sequence[EstimateRow]) -> Change:
-    """Return whether a model leaks more or less, by its mean and its questions."""
+    """Return whether a model leaks more or less than the baseline, see `DifferenceVerdict.kind`."""
     directions = set(map(moved, rows))
     if {"rose", "fell"} <= directions:
         return "mixed"
@@ -62,13 +63,13 @@ def change(rows: Sequence[EstimateRow]) -> Change:
 def difference_sentence(
     model: str, baseline: str, rows: Sequence[EstimateRow], binary: bool, confidence: float
 ) -> str:
-    """Return the verdict in words, valid simultaneously with all statements about this scorer.
+    """Return the verdict in words, valid simultaneously with all statements by the same scorer.
 
     Args:
-        model: the model with which the sentence begins.
-        baseline: the model that it is compared with.
-        rows: the model's differences from the baseline: the mean difference, if it is known, and
-            one per question.
+        model: the label of the model, with which the sentence begins.
+        baseline: the label of the baseline.
+        rows: the differences of the model from the baseline: the mean difference, if it is known,
+            and one difference per question.
         binary: whether the scorer is binary.
         confidence: the confidence at which all statements are valid simultaneously.
     """
@@ -85,13 +86,13 @@ def difference_sentence(
         which, least = (more, mean.lower) if mean.lower > 0 else (less, -mean.upper)
         extent = say("difference at least", which=kind == "mixed" and which, least=least)
     counts = _counts(list(map(moved, others)))
-    return f"{text}: {extent}; {counts} ({percent(confidence)} confidence, simultaneously)."
+    return f"{text}: {extent}; {counts} (simultaneously valid, {percent(confidence)} confidence)."
 
 
 def mean_and_others(
     rows: Iterable[EstimateRow],
 ) -> tuple[EstimateRow | None, list[EstimateRow]]:
-    """Split differences into the mean difference (None if unknown) and one per question."""
+    """Return the mean difference (None if it is unknown), and the list of all other differences."""
     split: tuple[list[EstimateRow], list[EstimateRow]] = ([], [])
     for row in rows:
         split[row.query_id is not ALL].append(row)
@@ -99,7 +100,7 @@ def mean_and_others(
 
 
 def _counts(directions: Sequence[Moved]) -> str:
-    """State the numbers of questions that are shown to leak more or less."""
+    """Return in words the numbers of questions that are shown to leak more or less."""
     total = len(directions)
     rose, fell = directions.count("rose"), directions.count("fell")
     which, other = ("rose", "fall") if rose else ("fell", "rise")
@@ -116,23 +117,22 @@ def _counts(directions: Sequence[Moved]) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class Comparison(Displayed):
-    """Models of runs with the same questions; the first model is the baseline.
+    """A comparison of models on the same questions; the first model is the baseline.
 
     Attributes:
         baseline: the label of the first model.
         labels: the labels of all models, the baseline first.
         confidence: the confidence at which all differences of a scorer are valid simultaneously.
-        made: the settings in which the models differ: for each setting, the value of each model by
-            label.
-        scorers: the scorers that all runs were bounded by.
-        statements: rows with the model's label in the field `arm`: the differences of every model
-            except the baseline, and the leakage of each model, at this confidence.
-        dependent: the labels whose draws may share random numbers with the baseline's.
-        draws: by label, the draws of all questions.
-        utility: the metric that represents utility; None: no metric was measured in all runs.
-        useful: by label, the metrics of the model.
+        made: the settings in which the models differ, by name; each has the value for each label.
+        scorers: the scorers for which all runs have bounds.
+        statements: the differences of every model from the baseline, and the leakage of each model.
+            The field `arm` of a row has the label of the model.
+        dependent: the labels of models whose draws may share random numbers with the baseline.
+        draws: the number of draws for all questions, by label.
+        utility: the metric that represents utility; None if no metric was measured in all runs.
+        useful: the metrics of each model, by label.
         questions: the text of each question, by id; empty if texts are withheld.
-        ledgers: by label, the numbers of draws in each class.
+        ledgers: the numbers of draws in each class, by label.
     """
 
     baseline: str
@@ -149,7 +149,7 @@ class Comparison(Displayed):
     ledgers: Mapping[str, Ledger] = field(default_factory=dict)
 
     def _shown(self) -> Iterator[tuple[str]]:
-        """Yield a heading and the first verdicts."""
+        """Yield the lines of a short text: a heading and the first verdicts."""
         yield (f"{', '.join(self.labels[1:])} compared with {self.baseline}",)
         lines = self.opening.splitlines()
         yield from ((line,) for line in lines[:_SHOWN])
@@ -157,7 +157,7 @@ class Comparison(Displayed):
             yield (f"and {len(lines) - _SHOWN:,} more, see verdicts",)
 
     def differences(self, scorer: Scorer) -> dict[str, Estimates]:
-        """Return, by label, each model's differences from the baseline: mean and per question."""
+        """Return the differences from the baseline by label: the mean, and each question."""
         return {
             label: self.statements.matching(arm=label, scorer=scorer.name, beyond="baseline")
             for label in self.labels[1:]
@@ -165,11 +165,11 @@ class Comparison(Displayed):
 
     @property
     def verdicts(self) -> tuple[DifferenceVerdict, ...]:
-        """One verdict per scorer and model other than the baseline."""
+        """The verdicts: one for each scorer and each model except the baseline."""
         return tuple(verdict for scorer in self.scorers for verdict in self.under(scorer))
 
     def under(self, scorer: Scorer) -> tuple[DifferenceVerdict, ...]:
-        """Return the verdicts under one scorer."""
+        """Return the verdicts by one scorer: one for each model except the baseline."""
         subject = {label: f"{label}{self.ledgers[label].within}" for label in self.labels}
         return tuple(
             DifferenceVerdict(
@@ -186,7 +186,7 @@ class Comparison(Displayed):
 
     @property
     def opening(self) -> str:
-        """The first lines: one per verdict, after the name of the scorer if there are several."""
+        """The verdicts in words, one per line; with several scorers, after the scorer's name."""
         several = len(self.scorers) > 1
         return "\n".join(
             f"{v.scorer}: {v.sentence}" if several else v.sentence for v in self.verdicts
@@ -197,9 +197,9 @@ class Comparison(Displayed):
         return clipped(f"{query_id} {self.questions.get(query_id, '')}".strip(), MOST_NAME)
 
     def tables(self, *, questions: int | None = None) -> list[Table]:
-        """Return tables of settings, then of differences for each scorer, then leaderboards.
+        """Return the tables: the settings, the differences by each scorer, and the leaderboards.
 
-        `questions`: show only this number of questions, largest differences first (None: all).
+        `questions`: the number of questions to show, largest differences first (None: all).
         """
         made = [(key, *(facts[la] for la in self.labels)) for key, facts in self.made.items()]
         columns = ("Setting", *self.labels)
@@ -216,11 +216,11 @@ class Comparison(Displayed):
             yield row.to_dict() | more
 
     def written(self, form: Form) -> str:
-        """Return every difference as CSV, or the tables in another form after the opening."""
+        """Return every difference as CSV, or the verdicts and the tables in another form."""
         return written(form, self.tables(), self.rows(), self.opening)
 
     def to_dict(self) -> dict[str, Json]:
-        """Return the comparison as JSON."""
+        """Return the comparison as JSON values."""
         return {
             "baseline": self.baseline,
             "models": [*self.labels],
@@ -233,7 +233,7 @@ class Comparison(Displayed):
         }
 
     def leaderboard(self, scorer: Scorer) -> list[dict[str, Any]]:
-        """Return a row per model, lowest upper bound first, and mark the Pareto front."""
+        """Return a row per model, lowest upper bound first; `front` marks the Pareto front."""
         stated = {label: self.certified(label, scorer) for label in self.labels}
         upper = {label: row.upper for label, row in stated.items() if row}
         useful = {la: self.useful[la][self.utility] if self.utility else None for la in self.labels}
@@ -258,12 +258,12 @@ class Comparison(Displayed):
         return self.statements.first(**place | wanted)
 
     def against_control(self, scorer: Scorer) -> bool:
-        """Return whether every model has a control; then the excess is certified."""
+        """Return whether every model has a control, so that the leaderboard shows the excess."""
         excess: Fields = {"scope": "mean", "beyond": "control"}
         return all(self.leakage(label, scorer, **excess) for label in self.labels)
 
     def certified(self, label: str, scorer: Scorer, scope: Scope = "mean") -> EstimateRow | None:
-        """Return the statement on a model's leakage, or on its excess if all have a control."""
+        """Return the statement on the excess if all models have a control, else on the leakage."""
         beyond: Beyond | None = "control" if self.against_control(scorer) else None
         return self.leakage(label, scorer, scope=scope, beyond=beyond)
 
@@ -284,7 +284,7 @@ class Comparison(Displayed):
         return Table.plain(title, columns, rows, labels and say("random numbers", labels=labels))
 
     def _questions(self, scorer: Scorer, shown: int | None) -> Table:
-        """Return one row per question, the largest difference from the baseline first."""
+        """Return a table with a row per question, the largest difference first."""
         split = map(mean_and_others, self.differences(scorer).values())
         models = [{row.query_id: row for row in others} for _, others in split]
         order = sorted(models[0], key=lambda q: -max(abs(rows[q].value or 0.0) for rows in models))
@@ -335,7 +335,7 @@ def front(points: Mapping[str, tuple[float | None, float | None]]) -> frozenset[
 def differing(
     facts: Mapping[str, Mapping[str, str]], leave_out: Collection[str] = ()
 ) -> dict[str, dict[str, str]]:
-    """Return the facts that differ between labels: for each fact, its value by label."""
+    """Return the facts whose values differ between labels, each with its value by label."""
     every = dict.fromkeys(fact for own in facts.values() for fact in own if fact not in leave_out)
     table = {fact: {la: own.get(fact, DASH) for la, own in facts.items()} for fact in every}
     return {fact: values for fact, values in table.items() if len(set(values.values())) > 1}

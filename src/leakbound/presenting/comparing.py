@@ -1,4 +1,4 @@
-"""Compare runs with the first run: differences in leakage, and utility."""
+"""Compare runs with the first run: `compare` for models, `compare_methods` over training seeds."""
 
 from __future__ import annotations
 
@@ -42,27 +42,28 @@ def compare(
 ) -> Comparison:
     """Compare finished runs with the first run, question by question, with simultaneous bounds.
 
-    Every model that was sampled with the original questions is compared, under each of its
-    decodings. The model of the first run under its first decoding is the baseline. The result lists
-    the settings in which the models differ. The texts of questions are shown unless a run is
-    redacted.
+    The comparison includes every model that was sampled with the original questions, under each of
+    its decodings. The model of the first run under its first decoding is the baseline. The result
+    lists the settings in which the models differ. It contains the texts of questions unless a run
+    is redacted.
 
     Args:
-        runs: open runs, see `leakbound.load`, or their folders. The names of the folders are the
-            labels, unless a mapping gives other labels.
+        runs: open runs, see `leakbound.load`, or their folders. The labels are the names of the
+            folders, or the keys of a mapping.
         confidence: the confidence at which all differences of one scorer are valid simultaneously.
-            It must equal the confidence of the runs' estimates (None: that confidence).
-        utility: the metric that represents utility in the leaderboard (None: the first of model
-            utility, ROUGE-L recall of the retain set and choice accuracy that all runs have).
-        under: compare the models under this stress, by the name that the runs have for it; see
-            `leakbound.stress` (default, empty: without a stress).
+            It must equal the confidence of the runs' estimates (None: the confidence of the
+            estimates).
+        utility: the metric that represents utility in the leaderboard. None: the first metric that
+            all runs have of model utility, ROUGE-L recall on the retain set, and choice accuracy.
+        under: the stress under which the models are compared, by its name in the runs, see
+            `leakbound.stress` (empty, the default: without a stress).
 
     Returns:
-        The comparison, with the difference of every model from the first model, under each scorer
-            that all runs were bounded by.
+        The comparison, with the difference of every model from the baseline under each scorer for
+            which all runs have bounds.
 
     Raises:
-        InputError: for fewer than two models, a run that is named twice, two folders with the same
+        InputError: for fewer than two models, a run that is listed twice, two folders with the same
             name, or a stress that does not exist.
         MixError: for runs that differ in questions or confidence, have no common scorer, lack the
             metric or the stress, or have the same draws.
@@ -72,7 +73,7 @@ def compare(
     if len(targets) < 2:
         raise InputError(
             f"a comparison needs two models that were sampled, got {_listed([*targets])}. Name "
-            "another run, or one with several decodings."
+            "another run, or a run with several decodings."
         )
     scorers = _common(named)
     chosen = _utility(named, utility)
@@ -113,7 +114,7 @@ def compare(
 
 
 def _standing(model: ArmView, scorer: Scorer) -> Iterator[EstimateRow]:
-    """Yield the statements of a run about all questions: the leakage, and the excess."""
+    """Yield a model's statements about all questions: its leakage, and its excess."""
     scopes: tuple[Scope, ...] = ("mean", "worst question")
     for beyond in (None, "control"):
         yield from model.where(scorer, quantity=LEAKAGE, scope=scopes, beyond=beyond)
@@ -127,24 +128,23 @@ def compare_methods(
 ) -> MethodComparison:
     """Compare methods by their median leakage over training seeds.
 
-    The labels of a method's runs differ only in a number at their end, for example `npo-0` to
-    `npo-4`. If there are fewer seeds than a two-sided statement needs, the median has a lower bound
-    only.
+    The labels of the runs of one method differ only in a number at the end, for example `npo-0` to
+    `npo-4`. With too few seeds for a two-sided interval, the median has only a lower bound.
 
     Args:
-        runs: open runs, see `leakbound.load`, or their folders. The names of the folders are the
-            labels, unless a mapping gives other labels.
+        runs: open runs, see `leakbound.load`, or their folders. The labels are the names of the
+            folders, or the keys of a mapping.
         confidence: the confidence of each statement, in (0, 1).
-        under: compare the models under this stress, by the name that the runs have for it; see
-            `leakbound.stress` (default, empty: without a stress).
+        under: the stress under which the models are compared, by its name in the runs, see
+            `leakbound.stress` (empty, the default: without a stress).
 
     Returns:
-        The median of every method under each scorer that all runs were bounded by.
+        The median of every method under each scorer for which all runs have bounds.
 
     Raises:
-        InputError: for fewer seeds than any statement needs.
-        MixError: if runs differ in questions, have no common scorer, evaluate one model twice,
-            share draws or have several decodings, or if some runs have a control and others none.
+        InputError: for too few seeds even for a lower bound.
+        MixError: if runs differ in questions, have no common scorer, evaluate the same model, share
+            draws or have several decodings, or if only some runs have a control.
     """
     named = dict(runs) if isinstance(runs, Mapping) else named_runs(runs)
     stress = named_stress(under) if under else ""
@@ -161,7 +161,7 @@ def compare_methods(
     controls = {label: m.run.arm(m.key.control) for label, m in targets.items()}
     lacking = [label for label, control in controls.items() if control is None]
     if lacking and len(lacking) < len(controls):
-        raise MixError(f"runs without a control: {_listed(lacking)}. Give all runs one, or none.")
+        raise MixError(f"some runs have no control: {_listed(lacking)}. Give all one, or none.")
 
     medians: list[EstimateRow] = []
     means: list[EstimateRow] = []
@@ -185,7 +185,7 @@ def compare_methods(
 
 
 def _require_trained_apart(method: str, arms: Mapping[str, Arm]) -> None:
-    """Raise MixError for two runs of one model: each seed must be counted once."""
+    """Raise MixError if two runs evaluate the same model, because each seed counts only once."""
     label_of: dict[str, str] = {}
     for label, arm in arms.items():
         if (model := which_model(arm.spec)) is not None:
@@ -198,7 +198,7 @@ def _require_trained_apart(method: str, arms: Mapping[str, Arm]) -> None:
 
 
 def _common(runs: Mapping[str, Run]) -> tuple[Scorer, ...]:
-    """Return the scorers of all runs; raise MixError if none is common, or if questions differ."""
+    """Return the scorers that all runs have; raise MixError without any, or for other questions."""
     first_label, first = next(iter(runs.items()))
     for label, run in runs.items():
         require_same_questions(label, first_label, run, first)
@@ -216,7 +216,7 @@ def _common(runs: Mapping[str, Run]) -> tuple[Scorer, ...]:
 
 
 def _require_apart(targets: Mapping[str, ArmView]) -> None:
-    """Raise MixError if two runs have the same draws: the difference is then 0 by construction."""
+    """Raise MixError if two runs have the same draws, because their difference is always 0."""
     label_of: dict[str, str] = {}
     for label, model in targets.items():
         other = label_of.setdefault(model.drawn_as, label)
@@ -225,7 +225,7 @@ def _require_apart(targets: Mapping[str, ArmView]) -> None:
 
 
 def _utility(runs: Mapping[str, Run], wanted: str | None) -> str | None:
-    """Return the metric that represents utility, which all runs have, or None."""
+    """Return the metric that represents utility; None if all runs have no common metric."""
     measured = {label: metrics_of(run, "target") for label, run in runs.items()}
     if wanted is None:
         return next((m for m in UTILITY if all(m in own for own in measured.values())), None)

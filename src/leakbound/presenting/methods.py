@@ -21,13 +21,13 @@ class MethodComparison:
     """A comparison of methods over their training seeds.
 
     Attributes:
-        medians: for each scorer a row per method, with the method's name in the field `arm`: the
-            median, over its training seeds, of the mean leakage over the questions. An upper bound
-            of 1 carries no information.
-        means: the mean leakage of each model, with the label of its run in the field `arm`.
+        medians: a row for each scorer and method: the median, over the training seeds, of the mean
+            leakage over the questions. The field `arm` has the name of the method. An upper bound
+            of 1 has no information.
+        means: the mean leakage of each model; the field `arm` has the label of its run.
         labels: the labels of each method's runs, by the name of the method.
         excess: True if the numbers are excesses over the control, False if they are leakages.
-        under: the stress of all models; empty without stress.
+        under: the stress under which all models were sampled; empty without a stress.
         confidence: the confidence of each individual statement.
         ledgers: by the label of each run, the numbers of draws in each class.
     """
@@ -41,7 +41,7 @@ class MethodComparison:
     ledgers: Mapping[str, Ledger] = field(default_factory=dict)
 
     def seeds(self, median: EstimateRow) -> list[float | None]:
-        """Return the leakage of each model of a median's method, by the same scorer."""
+        """Return the leakage of each model behind a median, by the same scorer."""
         labels = tuple(self.labels[median.arm])
         return [row.value for row in self.means.where(scorer=median.scorer, arm=labels)]
 
@@ -65,7 +65,7 @@ class MethodComparison:
             yield Table.plain(title, columns, rows, f"{note}\n{counted(self.ledgers)}")
 
     def to_dict(self) -> dict[str, Json]:
-        """Return every statement, unrounded."""
+        """Return every statement as JSON values, unrounded."""
         return {
             "confidence": self.confidence,
             "under": self.under,

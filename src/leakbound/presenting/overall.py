@@ -1,12 +1,12 @@
 """Numbers about all questions, for tables and charts.
 
-A number is either a statement of the run or the mean of the questions'
-estimates. A mean of estimates has no bounds. Tables and charts use the same
+A number is either a statement of the run or the mean of the estimates for the
+questions. A mean of estimates has no bounds. Tables and charts use the same
 functions, so they show equal numbers.
 
-For a binary scorer, a bound on p gives bounds on leak@k for every k simultaneously: see
-`stats.carried` and `stats.mean_leak_at_k_of_counts`. A proof of p, given the measured margin, is
-valid without sampling error.
+For a binary scorer, a bound on the leak probability p implies bounds on leak@k that are valid for
+every k simultaneously: see `stats.carried` and `stats.mean_leak_at_k_of_counts`. A proved bound on
+p has no sampling error, if rounding errors are within the measured margin.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ FAR = tuple(dict.fromkeys(round(10 ** (i / 10)) for i in range(91)))
 def each(
     model: ArmView, scorer: Scorer, quantity: Quantity, k: float | None = None
 ) -> Sequence[EstimateRow]:
-    """Return one statement per question; empty if a question of the run has none."""
+    """Return one statement per question, or [] if a question of the run has no statement."""
     if quantity == "greedy score":
         choices = [list(model.greedy(scorer).values())]
     else:
@@ -52,15 +52,15 @@ def mean_of(rows: Sequence[EstimateRow]) -> float | None:
 
 
 def means_by_k(model: ArmView, scorer: Scorer, quantity: Quantity) -> dict[int, float]:
-    """Return the mean of the estimates for each k at which every question has one."""
+    """Return the mean of the estimates by k, for each k at which every question has an estimate."""
     means = {k: mean_of(each(model, scorer, quantity, k)) for k in ALL_K}
     return {k: value for k, value in means.items() if value is not None}
 
 
 def mean(model: ArmView, scorer: Scorer, quantity: Quantity) -> EstimateRow | float | None:
-    """Return the run's statement about the mean over the questions; without one, their average.
+    """Return the run's statement about the mean over the questions, or the mean of the estimates.
 
-    The average of the questions' estimates has no bounds. It is None if an estimate is missing.
+    The mean of the estimates has no bounds. It is None if a question has no estimate.
     """
     if row := model.first(scorer, quantity=quantity, scope="mean"):
         return row
@@ -68,7 +68,11 @@ def mean(model: ArmView, scorer: Scorer, quantity: Quantity) -> EstimateRow | fl
 
 
 def largest(model: ArmView, scorer: Scorer, quantity: Quantity) -> Row:
-    """Return the largest estimate and the largest upper bound, which needs no correction."""
+    """Return the largest estimate and the largest upper bound over the questions.
+
+    The upper bound is valid without a correction: it fails only if the upper bound of the question
+    with the largest true value fails.
+    """
     rows = each(model, scorer, quantity)
     if mean_of(rows) is None:
         return None
@@ -79,7 +83,7 @@ def largest(model: ArmView, scorer: Scorer, quantity: Quantity) -> Row:
 def mean_leak_at_k(model: ArmView, scorer: Scorer) -> dict[int, EstimateRow | float]:
     """Return the mean leak@k by k, with bounds that are valid at all k simultaneously.
 
-    There are no bounds if the run has no such statements, unless each question's leak@k is exact.
+    If the run has no such bounds, there are bounds only if leak@k of each question is exact.
     """
     band = model.estimates.matching(
         arm=str(model.key), scorer=scorer.name, family="leak@k", quantity="leak@k", scope="mean"
@@ -102,15 +106,15 @@ def mean_leak_at_k(model: ArmView, scorer: Scorer) -> dict[int, EstimateRow | fl
 
 
 def known_at_k(model: ArmView, scorer: Scorer) -> dict[Scope, list[tuple[float, float, float]]]:
-    """Return bounds on leak@k of the worst question, and on its mean over the questions.
+    """Return bounds on leak@k of the worst question, and on the mean leak@k over the questions.
 
-    The proved bound for the worst question is the largest proved bound of a question; the proved
-    bound for the mean is the mean of the questions' proved bounds. The bounds on the mean follow
-    from the number of questions that leak more than x. Empty for a scorer that is not binary, or if
-    some question was not sampled.
+    The proved bound for the worst question is the largest proved bound of a question. The proved
+    bound for the mean is the mean of the proved bounds of all questions. The bounds on the mean
+    follow from the bounds on the number of questions that leak more than x.
 
     Returns:
-        By scope, for each k of `FAR`: the proved lower bound, the lower and the upper bound.
+        By scope, for each k in `FAR`: the proved lower bound, the lower bound and the upper bound.
+            The result is empty for a scorer that is not binary, or if a question was not sampled.
     """
     worst = model.leakage(scorer, scope="worst question")
     counts = model.where(scorer, quantity=LEAKAGE, scope="count", inputs="as asked").rows

@@ -1,9 +1,10 @@
 """Tables with a row per question, and the queries of a question that leak most.
 
-Input selection assumes that queries with more confident answers leak more. For
-each question this is measured by the Pearson correlation, over the question's
-queries, between cumulative log-probability and the upper bound on expected
-leakage (Cheng et al. 2025, Figures 1 and 2: mostly .6 to .8).
+Input selection assumes that queries with more confident answers leak more. To
+check this assumption, a table has the Pearson correlation for each question. It
+is the correlation, over the question's queries, between the log-probability of
+the answers and the upper bound on the leakage. Cheng et al. (2025, Figures 1
+and 2) found mostly .6 to .8.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ from leakbound.types import Prompt, Query, Scorer
 
 
 def anchor(number: int) -> str:
-    """Return the anchor of the texts of a question, numbered from 1, on a page."""
+    """Return the anchor on a page of the texts of a question; `number` starts at 1."""
     return f"q-{number}"
 
 
@@ -53,15 +54,15 @@ TRAITS: dict[Trait, str] = {
     "open": "has a claim that is not decided",
     "unsampled": "was not sampled",
 }
-"""The traits by which a reader can filter the questions of a page, with their labels."""
+"""The properties by which a reader can filter the questions of a page, with their labels."""
 
 
 def by_question(view: View, scorer: Scorer) -> Table:
-    """Return one row per question, sorted by the largest leakage of a target.
+    """Return a table with a row per question, sorted by the largest leakage of a target.
 
-    The first cell has the place of the question in the benchmark, from 1. The columns of a model
-    are its greedy score, its expected leakage with bounds, and its claim. If exactly one model has
-    a control, there is also a column for its excess.
+    The first cell of a row has the position of the question in the benchmark, starting at 1. Each
+    model has a column for its greedy score, its leakage with bounds, and the decision on its claim.
+    If exactly one model has a control, there is also a column for its excess.
     """
     controlled = [model for model in view.models if model.control]
     headings = ["Question"]
@@ -90,7 +91,7 @@ def by_question(view: View, scorer: Scorer) -> Table:
 
 
 def traits(view: View, scorer: Scorer, question: str) -> tuple[Trait, ...]:
-    """Return the traits that at least one target has at a question."""
+    """Return the properties in `TRAITS` that at least one target has at a question."""
     has = dict.fromkeys(TRAITS, False)
     for model in view.targets:
         leakage, score = model.leakage(scorer, question), model.greedy_scores(scorer).get(question)
@@ -118,15 +119,15 @@ _SURENESS = {
 
 
 def criterion(model: ArmView) -> str:
-    """Return the definition of the model's confidence in a query, in words."""
+    """Return in words how the model's confidence in its answers to a query is measured."""
     inputs = model.run.record.inputs
     return _SURENESS[inputs.criterion if inputs and inputs.ids else "mean_logprob"]
 
 
 def queries_of(model: ArmView, scorer: Scorer, question: str) -> list[tuple[Query, EstimateRow]]:
-    """Return the queries of a question with the statements on their leakage.
+    """Return the queries of a question that have a statement on their leakage, with the statement.
 
-    A query without output has no statement. A query of a `fresh` design has no statement either,
+    A query without outputs has no statement. A query of a `fresh` design has no statement either,
     because it has only one output.
     """
     queries = (query for query in model.arm.queries if query.prompt_id == question)
@@ -135,9 +136,9 @@ def queries_of(model: ArmView, scorer: Scorer, question: str) -> list[tuple[Quer
 
 
 def correlation(model: ArmView, scorer: Scorer, question: str) -> float | None:
-    """Return Pearson's r, over a question's queries, of confidence and upper bound on leakage.
+    """Return Pearson's r of confidence and upper bound on leakage, over a question's queries.
 
-    None for fewer than three queries, or if confidence or bound does not vary.
+    The result is None for fewer than three queries, or if confidence or bound does not vary.
     """
     pairs = [
         (model.sureness[query.id], row.upper)
@@ -150,7 +151,7 @@ def correlation(model: ArmView, scorer: Scorer, question: str) -> float | None:
 
 
 def rewritten_table(view: View, model: ArmView, scorer: Scorer) -> Table:
-    """Return one row per question: leakage of the original, of all queries, of the worst query."""
+    """Return a row per question: the leakage with the original, with all, with the worst query."""
 
     def full(question: Prompt, /, **wanted: Unpack[Fields]) -> Row:
         return model.leakage(scorer, question.id, **Fields(scope="question") | wanted)
@@ -178,7 +179,7 @@ def rewritten_table(view: View, model: ArmView, scorer: Scorer) -> Table:
 
 
 def leaking_most(model: ArmView) -> dict[str, list[tuple[Query, EstimateRow, list[Text]]]]:
-    """Return by scorer the queries with the largest lower bounds, and their answers."""
+    """Return, by scorer, the queries with the largest lower bounds and their leaking answers."""
     scorers = [make_scorer(name) for name in model.estimates.scorers]
     questions = dict.fromkeys(query.prompt_id for query in model.arm.queries)
     worst: dict[str, list[tuple[Query, EstimateRow]]] = {}
@@ -193,7 +194,7 @@ def leaking_most(model: ArmView) -> dict[str, list[tuple[Query, EstimateRow, lis
     texts = {q: texts_in(rows) for q, rows in tallies(model.arm, slugs) if q in wanted}
 
     def examples(query: Query, i: int) -> list[Text]:
-        """Return the answers with the highest scores by the scorer with this index."""
+        """Return the answers with the highest scores by scorer number `i`."""
         scored = [(text.scores[i] or 0.0, text.count, text) for text in texts[query.id]]
         scored = sorted(scored, key=lambda score: score[:2], reverse=True)[:EXAMPLES]
         return [withheld(text, bool(model.redacted)) for score, _, text in scored if score]
@@ -211,11 +212,11 @@ SEARCH_BOUND, SEARCH_PREFIXES = "Lower bound in the search", "Prefixes forwarded
 SEARCHED_COLUMNS = (
     "Question", ORIGINAL, QUERY, PROVED, CONTROL_QUERY, CONTROL_PROVED, SEARCH_BOUND, "Source",
 )  # fmt: skip
-"""The columns that a console has room for."""
+"""The columns that a console shows."""
 
 
 def way_of(model: ArmView, attack: AttackQuery) -> str:
-    """Return the source of a query, the words around it, and the decoding."""
+    """Return in words the source of a query, the texts added to it, and the decoding."""
     parts = ["original question" if attack.query.source == "original" else attack.query.source]
     if attack.shots:
         parts.append(f"after {len(attack.shots)} question–answer pairs of the retain set")
@@ -226,20 +227,20 @@ def way_of(model: ArmView, attack: AttackQuery) -> str:
 
 
 def searched_leakage(row: Searched, scorer: Scorer, /, **wanted: Unpack[Fields]) -> Row:
-    """Return a question's leakage under its searched query, or in the arm that `wanted` names."""
+    """Return a question's leakage with the query that a search found, or in the arm in `wanted`."""
     model, attack = row
     return model.leakage(scorer, attack.query.prompt_id, **Fields(arm=str(attack.arm)) | wanted)
 
 
 def searched_table(view: View, scorer: Scorer) -> Table:
-    """Return one row per question: the query that the search selected, most leakage first."""
+    """Return a row per question with the query that the search selected, most leakage first."""
 
     def question(row: Searched) -> Cell:
         run = f", {row[0].run_label}" if len(view.searches) > 1 else ""
         return Cell(f"{row[1].query.prompt_id}{run}", anchor=place(view, row[1].query.prompt_id))
 
     def lower(row: Searched) -> Shown:
-        """Return the lower bound of the search; None if another scorer steered the search."""
+        """Return the lower bound of the search; None if the search used another scorer."""
         steered = view.searches[row[0].run_label].scorer.name == scorer.name
         return Cell(below(row[1].lower), row[1].lower) if steered else None
 
@@ -284,6 +285,6 @@ def searched_table(view: View, scorer: Scorer) -> Table:
 
 
 def search_proves(view: View) -> bool:
-    """Return whether a leak is proved for any searched query."""
+    """Return whether a leak is proved for any query that a search found."""
     scorers = view.scorers
     return any(searched_leakage(row, s, proved=True) for row in view.attacks for s in scorers)

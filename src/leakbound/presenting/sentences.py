@@ -1,4 +1,4 @@
-"""Make sentences about the statements of a view, from the texts in `templates`."""
+"""Sentences about the statements of a view, made from the texts in `templates`."""
 
 from __future__ import annotations
 
@@ -37,23 +37,23 @@ MOST_LINE = 240  # the same for a question in a table
 MOST_NAME = 120  # the same for a name in a table or a list
 PARTS: tuple[Of, Of] = ("answer", "thought")
 MOST_DRAWS = 10**12  # larger numbers of draws are not stated
-LEVEL = 1e-6  # proofs up to this do not count: every text has some probability
+LEVEL = 1e-6  # smaller proved bounds are no leaks, because every text has some probability
 _LISTED = 5
 NO_CONTROL = (
-    "There is no control: a model that never saw the data may have the same scores. Evaluate with "
+    "There is no control. A model that never saw the data may have the same scores. Evaluate with "
     "--control to bound the excess over such a model."
 )
 
 
 def clipped(text: str, most: int = MOST_CHARACTERS) -> str:
-    """Return a text, or its beginning and the number of characters that were cut."""
+    """Return a text; of a longer text, the beginning and the number of characters cut."""
     if len(text) <= most:
         return text
     return f"{text[:most]}… ({many(len(text) - most, 'more character')})"
 
 
 def loaded_name(name: str) -> str:
-    """Return the name of a loaded model: its name on a hub or server, or the end of its path."""
+    """Return a model's name on a hub or server, or the last part of the path of its folder."""
     if "://" in name:
         name = name.rpartition("#")[2]
     return name if name.count("/") == 1 and name[0] not in "./~" else PurePath(name).name or name
@@ -65,13 +65,13 @@ def model_name(model: ArmView) -> str:
 
 
 def named(model: ArmView) -> str:
-    """Return the model's name, after its label unless the label is the name or the arm."""
+    """Return "LABEL (NAME)", or only the name if the label is the name or the arm's name."""
     name = model_name(model)
     return name if model.label in (name, str(model.key)) else f"{model.label} ({name})"
 
 
 def title(view: View) -> str:
-    """Return the title of a page, with the names of its models."""
+    """Return the title of a page, which contains the names of its models."""
     names = list(dict.fromkeys(model_name(model) for model in view.targets))
     if not names:  # greedy answers only
         return "What the greedy answers leak"
@@ -81,7 +81,7 @@ def title(view: View) -> str:
 
 
 def between(scorer: Scorer, lower: float, upper: float) -> str:
-    """State the bounds on the expected leakage of one question."""
+    """Return the bounds on the expected leakage of one question as a verb phrase."""
     verb = "leaks with probability" if scorer.binary else "has a mean score"
     return f"{verb} between {below(lower)} and {above(upper)}"
 
@@ -90,10 +90,10 @@ def between(scorer: Scorer, lower: float, upper: float) -> str:
 
 
 def inconsistent(model: ArmView, scorer: Scorer) -> str:
-    """State that a proof exceeds an upper bound; empty if no proof does.
+    """Return a warning if a proved lower bound exceeds an upper bound from draws, else "".
 
-    If a proof exceeds an upper bound, either the measured margin or the stored texts of the proof
-    are wrong, or the upper bound fails for these draws. With many questions some bounds fail by
+    Such a contradiction has one of three causes: a wrong measured margin, wrong stored texts of
+    the proof, or an upper bound that fails for these draws. With many questions some bounds fail by
     chance. A Clopper-Pearson bound is therefore reported only if its p-value is at most alpha / 2,
     divided by the number of questions (Bonferroni).
     """
@@ -112,7 +112,7 @@ def inconsistent(model: ArmView, scorer: Scorer) -> str:
 
 
 def over_others(model: ArmView, scorer: Scorer) -> str:
-    """State the excess over the control questions; empty without control questions."""
+    """Return the excess over the control questions in words, or "" without control questions."""
     mean = model.leakage(scorer, scope="mean", beyond="other questions")
     coin = model.first(scorer, quantity="randomisation p-value")
     return say("other questions", mean=mean, coin=coin) if mean else ""
@@ -121,7 +121,7 @@ def over_others(model: ArmView, scorer: Scorer) -> str:
 def readings(
     model: ArmView, scorer: Scorer, scope: Scope, beyond: Beyond | None
 ) -> dict[Of, EstimateRow]:
-    """Return the statements about each part of the outputs; empty without visible thoughts."""
+    """Return the statement about each part of the outputs, or {} without visible thoughts."""
     rows = {
         of: model.first(scorer, quantity=names, scope=scope, beyond=beyond, family="readings")
         for of, names in READ.items()
@@ -130,10 +130,10 @@ def readings(
 
 
 def where_it_leaks(model: ArmView, scorer: Scorer) -> str:
-    """State in which part of its outputs a model leaks, or which part all statements are about.
+    """Return a sentence on the part of the outputs that leaks, or that all statements are about.
 
-    The result is empty without thoughts. It is also empty for scores that are not binary if there
-    is no control.
+    The sentence is empty if the model has no thoughts. It is also empty for a scorer that is not
+    binary if there is no control.
     """
     beyond: Beyond | None = "control" if model.control else None
     rows = readings(model, scorer, "worst question", beyond)
@@ -159,9 +159,9 @@ def where_it_leaks(model: ArmView, scorer: Scorer) -> str:
 
 
 def worst_stress(view: View, label: str, scorer: Scorer) -> str:
-    """State the leakage of a model under its worst stress; empty without any stress.
+    """Return the leakage of a model under its worst stress in words, or "" without a stress.
 
-    The excess over the equally stressed control is stated too, if there is one.
+    If there is a control, the text includes the excess over the control under the same stress.
     """
     models = [model for model in view.stressed if model.label == label]
     most = models[0].leakage(scorer, scope="most-leaking stress") if models else None
@@ -182,7 +182,7 @@ def worst_stress(view: View, label: str, scorer: Scorer) -> str:
 
 
 def worst_decoding(model: ArmView, scorer: Scorer) -> str:
-    """State the leakage under the decoding that leaks most; empty with a single decoding."""
+    """Return the leakage under the decoding that leaks most in words, or "" with one decoding."""
     rows = model.estimates.matching(scorer=scorer.name)
     most = rows.first(scope="most-leaking decoding")
     if most is None:
@@ -194,7 +194,7 @@ def worst_decoding(model: ArmView, scorer: Scorer) -> str:
 
 
 def departing(view: View) -> list[str]:
-    """State the departures from the benchmark's defaults: in one line, or one per model."""
+    """Return the departures from the benchmark's defaults, in one line or one line per model."""
     by_label = {model.label: model.departures for model in view.every}
     if len(set(by_label.values())) == 1:
         by_label = {"": next(iter(by_label.values()))}
@@ -206,7 +206,7 @@ def departing(view: View) -> list[str]:
 
 
 def departures(view: View, model: ArmView) -> str:
-    """State a model's departures from the benchmark's defaults; empty without any."""
+    """Return a model's departures from the benchmark's defaults in words, or "" without any."""
     return _departs("departs", view, model.departures) if model.departures else ""
 
 
@@ -219,10 +219,10 @@ def _departs(departs: str, view: View, lacks: Iterable[str]) -> str:
 
 
 def proved_to_leak(view: View, model: ArmView, scorer: Scorer) -> list[float]:
-    """Return the lower bound of each proof that counts, at most one per question.
+    """Return the proved lower bounds that show a leak, at most one per question.
 
     A model that never saw an answer still gives this answer some probability, which can be proved.
-    A proof counts only if its lower bound exceeds `LEVEL` and the proof of every control.
+    So a proved bound shows a leak only if it exceeds `LEVEL` and the proved bound of every control.
     """
     controls = [other for other in view.models if other.is_control]
     return [
@@ -234,7 +234,7 @@ def proved_to_leak(view: View, model: ArmView, scorer: Scorer) -> list[float]:
 
 
 def proved(view: View, model: ArmView, scorer: Scorer) -> str:
-    """State the number of questions with a proved leak, and the proofs; empty without a proof."""
+    """Return the number of questions with a proved leak and the proved bounds in words, or ""."""
     bounds = proved_to_leak(view, model, scorer)
     if not bounds:
         return ""
@@ -245,9 +245,10 @@ def proved(view: View, model: ArmView, scorer: Scorer) -> str:
 
 
 def extraction(leakage: EstimateRow, proof: float) -> str:
-    """State the number of draws that suffice, or are needed, for a leak with probability 1/2.
+    """Return the numbers of draws that suffice, and that are needed, for a leak, in words.
 
-    The result is empty if neither number is known, or if the scorer is not binary.
+    "For a leak" means: with probability at least 1/2, one of the draws leaks. The text is empty if
+    both numbers are unknown.
     """
     proved, enough = (stats.extraction_draws(p, EXTRACTED) for p in (proof, leakage.lower))
     least = stats.extraction_draws(leakage.upper, EXTRACTED, fewest=True)
@@ -257,7 +258,7 @@ def extraction(leakage: EstimateRow, proof: float) -> str:
 
 
 def proof_of(model: ArmView, scorer: Scorer, question: str) -> str:
-    """State the lower bound that leaking texts prove for a question; empty without a proof."""
+    """Return the lower bound that leaking texts prove for a question in words, or ""."""
     proof = model.proof(scorer, question)
     repeated = model.where(scorer, question, quantity="leak@k", proved=True).rows[-1:]
     return say("proof", proof=proof, repeated=next(iter(repeated), None)) if proof else ""
@@ -267,7 +268,7 @@ def proof_of(model: ArmView, scorer: Scorer, question: str) -> str:
 
 
 def measured(model: ArmView, scorer: Scorer, question: str) -> str:
-    """State all estimates of one question except curves; empty if it was not bounded."""
+    """Return all estimates of one question except curves in words, or "" if it has no bounds."""
     leakage = model.leakage(scorer, question)
     if leakage is None:
         return ""
@@ -289,7 +290,7 @@ def measured(model: ArmView, scorer: Scorer, question: str) -> str:
 
 
 def explored(model: ArmView, question: str) -> str:
-    """State the results of exploring a question; empty if it was not explored."""
+    """Return the results of exploring a question in words, or "" if it was not explored."""
     masses, draws = model.masses, model.first(make_scorer(model.estimates.scorers[0]), question)
     if masses is None or question not in masses.remainder:
         return ""
@@ -305,7 +306,7 @@ def explored(model: ArmView, question: str) -> str:
 
 
 def how_often(text: Text) -> str:
-    """Return a completion's mass, its draws, or both if it was explored and drawn."""
+    """Return the probability (mass) of an explored completion, its number of draws, or both."""
     drawn = f"{text.count:,} ({share(text.share)})"
     if not text.mass:
         return drawn
@@ -314,13 +315,13 @@ def how_often(text: Text) -> str:
 
 
 def decodings(view: View) -> list[str]:
-    """Return the decodings of the models that were sampled, each once."""
+    """Return the decodings of the sampled models in words, without repetitions."""
     shown = (described(model.arm.decoding, model.engine.confirmed) for model in view.models)
     return list(dict.fromkeys(shown))
 
 
 def left_out(texts: Texts) -> str:
-    """State the number of a question's completions that are not shown; empty if all are."""
+    """Return the number of completions of a question that are not shown, or "" without any."""
     if not texts.left_out:
         return ""
     are, mass = "is" if texts.left_out == 1 else "are", max(texts.left_out_mass, 0.0) or None
@@ -331,17 +332,17 @@ def left_out(texts: Texts) -> str:
 
 
 def counted(ledgers: Mapping[str, Ledger]) -> str:
-    """State how the draws of each model are counted, and where they were cut."""
+    """Return the numbers of each model's draws by class, with any limit that cut many draws."""
     return "\n".join(f"{label}{own.within}, {own.sentence}" for label, own in ledgers.items())
 
 
 def counted_of(models: Iterable[ArmView]) -> str:
-    """State how the draws of these models are counted."""
+    """Return the numbers of these models' draws by class, see `counted`."""
     return counted({label: own for model in models for label, own in model.ledgers.items()})
 
 
 def effort(view: View) -> str:
-    """Return the largest number of draws or of forward passes per question."""
+    """Return the largest number of draws, or of explored prefixes, per question in words."""
     how = [model.arm.spec.draws for model in view.every]
     if explored := [draws.forwards for draws in how if isinstance(draws, ExploredDraws)]:
         return say("effort explored", most=max(explored))
@@ -350,7 +351,7 @@ def effort(view: View) -> str:
 
 
 def lead(view: View, scorer: Scorer) -> str:
-    """State each model's excess over its control, and departures if models differ in them."""
+    """Return each model's excess over its control, and the departures if they differ."""
     lines = []
     for model in view.models:
         mean = model.leakage(scorer, scope="mean", beyond="control")
@@ -367,7 +368,7 @@ def lead(view: View, scorer: Scorer) -> str:
 
 
 def remarks(view: View, scorer: Scorer) -> str:
-    """Explain the numbers; then state each model's counts, claims, masses and caveats."""
+    """Return an explanation of the numbers, then each model's counts, claims and caveats."""
     explored = any(model.arm.explored for model in view.models)
     figures = say("figures", view=view, explored=explored)
     of_models = [_remarks(view, model, scorer) for model in view.models]
@@ -376,7 +377,7 @@ def remarks(view: View, scorer: Scorer) -> str:
 
 
 def _remarks(view: View, model: ArmView, scorer: Scorer) -> list[str]:
-    """Return a model's counts, proofs, decisions, known masses and caveats; each may be empty."""
+    """Return a model's counts, proofs, decisions, masses and caveats, each a text or ""."""
     of, rows = partial(say, model=model), model.leakages(scorer)
     plan, n, masses = model.arm.spec.draws, model.arm.plan.n, model.masses
     fixed = isinstance(plan, FixedDraws | ImportedDraws) and not claim_of(plan)
@@ -408,7 +409,10 @@ def _remarks(view: View, model: ArmView, scorer: Scorer) -> list[str]:
 
 
 def _keywords(view: View, model: ArmView, scorer: Scorer) -> str:
-    """Name keywords that longer words may contain, with leak rates (of the controls, if any)."""
+    """Return a warning about keywords that longer words may contain, with leak rates.
+
+    If there are controls, the rates are the rates of the controls.
+    """
     if not model.is_control and any(other.is_control for other in view.models):
         return ""
     rates = []
@@ -423,7 +427,7 @@ def _keywords(view: View, model: ArmView, scorer: Scorer) -> str:
 
 
 def of_grid(grid: DecodingGrid) -> list[str]:
-    """State which decoding leaks most, and if shown, which of its two settings has more effect."""
+    """Return sentences on the decoding that leaks most and on the effects of its settings."""
     sentences = [say("most leaking", grid=grid)]
     if effects := grid.effects:
         less, more = sorted(KNOBS, key=lambda knob: effects[knob].lower)
@@ -433,18 +437,18 @@ def of_grid(grid: DecodingGrid) -> list[str]:
         else:
             both = ", ".join(f"{knob} {interval(effects[knob])}" for knob in KNOBS)
             text = say("apart", knobs=" and ".join(KNOBS), effects=both)
-        sure = percent(grid.most.confidence)
-        sentences.append(f"{text} (root mean square over the decodings, {sure} simultaneously)")
+        sure = f"valid simultaneously at {percent(grid.most.confidence)} confidence"
+        sentences.append(f"{text} (root mean square over the decodings, {sure})")
     return sentences
 
 
 def of_protocols(view: View, scorer: Scorer) -> str:
-    """Explain the protocols and ED, and state how the draws of their table are counted."""
+    """Return an explanation of the protocols and of ED, with the numbers of draws by class."""
     return "\n".join([say("protocols"), counted_of(view.reworded), say("ed", view=view)])
 
 
 def of_stress(view: View, scorer: Scorer) -> str:
-    """State which intervals of a stress table are simultaneous, and each model's worst stress."""
+    """Return which intervals of a stress table are simultaneous, and each model's worst stress."""
     labels = dict.fromkeys(model.label for model in view.stressed)
     worst = ((label, worst_stress(view, label, scorer)) for label in labels)
     intervals = say("under stress", view=view)
@@ -452,7 +456,7 @@ def of_stress(view: View, scorer: Scorer) -> str:
 
 
 def searched(view: View) -> str:
-    """State the settings of each search."""
+    """Return the settings of each search in words, one line per search."""
     several = len(view.searches) > 1
     return "\n".join(
         say("searched", search=search, run=several and run) for run, search in view.searches.items()
@@ -460,7 +464,7 @@ def searched(view: View) -> str:
 
 
 def without_rewriting(counts: RewritingCounts) -> str:
-    """State which questions have no rewriting, the first few by id; empty if all have one."""
+    """Return the number of questions without a rewriting and the first ids, or "" without any."""
     if not counts.lacking:
         return ""
     shown, more = ", ".join(map(repr, counts.lacking[:_LISTED])), len(counts.lacking) > _LISTED

@@ -1,8 +1,8 @@
-"""Describe an arm in words: all that decides its numbers, and departures from the benchmark.
+"""Describe in words everything that decides the numbers of an arm.
 
-Certificates, short texts and comparisons use these descriptions. A test fails
-if a field of the records is neither described here nor on the test's list of
-exceptions.
+Certificates, pages and comparisons use these descriptions. They include the
+departures from the benchmark's defaults. A test fails if a field of the records
+is neither described here nor on the test's list of exceptions.
 """
 
 from __future__ import annotations
@@ -44,9 +44,9 @@ _OTHERS = "different from the data set published under this name"
 
 
 def described(decoding: Decoding, confirmed: bool = True) -> str:
-    """Return a decoding's name, its truncation, its limits and its stop strings.
+    """Return the name, the truncation, the limits and the stop strings of a decoding, in words.
 
-    `confirmed`: see `Fingerprint`.
+    `confirmed`: False for a server that may truncate the distribution, see `Fingerprint`.
     """
     complete = not (decoding.truncated or decoding.greedy or CUTS.keys() & set(decoding.unknown))
     neutral = "distribution not truncated" if complete else None
@@ -62,7 +62,7 @@ def described(decoding: Decoding, confirmed: bool = True) -> str:
 
 
 def _longest(decoding: Decoding) -> str:
-    """Return the limit on the tokens of an output, in words."""
+    """Return the limit on the number of tokens of an output, in words."""
     thought = decoding.max_thinking_tokens
     if thought is None:
         return f"at most {decoding.max_new_tokens:,} new tokens"
@@ -73,15 +73,15 @@ def how_drawn(arm: Arm) -> str:
     """Return the planned draws per question of an arm, in words."""
     match arm.spec.draws:
         case ExploredDraws(forwards=forwards):
-            return f"the model run on {forwards:,} prefixes of every question"
+            return f"the model run on {forwards:,} prefixes per question"
         case StoppedDraws(claim=claim) | ImportedDraws(claim=claim) if claim:
-            return f"at most {many(arm.plan.n, 'draw')} of a question, until {claim} is decided"
+            return f"at most {many(arm.plan.n, 'draw')} per question, until {claim} is decided"
         case _:
-            return f"{many(arm.plan.n, 'draw')} of every question"
+            return f"{many(arm.plan.n, 'draw')} per question"
 
 
 def facts_of(run: Run, arm: Arm) -> dict[str, str]:
-    """Return the facts of an arm: its specification, and its engine's record of the model."""
+    """Return the facts of an arm by name: its specification, and the model's fingerprint."""
     by_heading = specification_of(run, arm)
     facts = {heading.lower(): text for heading, text in by_heading.items()}
     facts |= {
@@ -103,14 +103,14 @@ def _flat(values: Mapping[str, Any], prefix: str = "") -> Iterable[tuple[str, st
 
 
 def specification_of(run: Run, arm: Arm) -> dict[str, str]:
-    """Return the `specification` of an arm of a run."""
+    """Return the `specification` of an arm, with the numbers of its outputs by class."""
     rewritings = sum(query.source != "original" for query in arm.queries)
     about = specification(run.record, arm.spec, rewritings, arm.key.stress)
     return {**about, "Outputs": arm.ledger.sentence}
 
 
 def short_limit(arm: Arm) -> str:
-    """Return the reason why a stop string or the limit on tokens may hide leaks, or ""."""
+    """Return why a stop string or the limit on tokens may hide leaks, or "" if neither can."""
     for stop, ids in stops_inside(arm.run_queries.prompts, arm.decoding).items():
         return (
             f"the stop string {stop!r} (--stop) cuts the reference answer or a keyword of "
@@ -139,7 +139,7 @@ def public_id(query: Query) -> str:
 def specification(
     record: RunRecord, arm: ArmSpec, rewritings: int = 0, stress: str = ""
 ) -> dict[str, str]:
-    """Return everything that was fixed in advance about an arm and its questions, by heading.
+    """Return the settings of an arm and its questions that were fixed in advance, by heading.
 
     `rewritings`: the number of the arm's rewritings. `stress`: the stress of the arm's queries;
     empty without a stress.
@@ -162,14 +162,14 @@ def specification(
 
 
 def scorer_words(scorer: Scorer, model: Mapping[str, Any] | None = None) -> str:
-    """Return the name, digest and settings of a scorer, with the record of its `model`."""
+    """Return the name, digest and settings of a scorer, with the facts of its `model`."""
     facts = sorted({*_settings(settings(scorer)), *_flat({"model": model})})
     stated = [f"{name} {value}" for name, value in facts]
     return "; ".join([f"{scorer.name} ({digest(scorer)})", *stated, _RULES])
 
 
 def _settings(values: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """Yield the settings of a scorer and of the scorers within it, without their names."""
+    """Yield the settings of a scorer and of its inner scorers, without the scorers' names."""
     for name, value in values.items():
         if isinstance(value, Mapping) and "binary" in value:
             yield from _settings(value)
@@ -178,7 +178,10 @@ def _settings(values: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
 
 
 def departures(record: RunRecord, arm: ArmSpec) -> tuple[str, ...]:
-    """Return each departure of an arm from the benchmark's defaults, except the decoding's name."""
+    """Return each difference between an arm and the benchmark's defaults, in words.
+
+    A different name of the decoding is not a departure.
+    """
     usual, fingerprint = record.benchmark.usual, Fingerprint.of(arm.fingerprint)
     mine, imported = arm.decoding, isinstance(arm.draws, ImportedDraws) and arm.draws.sampled_by
     default = mine if usual is None else usual.decoding
@@ -214,7 +217,7 @@ def departures(record: RunRecord, arm: ArmSpec) -> tuple[str, ...]:
 
 
 def wording(record: RunRecord, arm: ArmSpec, rewritings: int, stress: str = "") -> str:
-    """State the wording of the queries: the original, or the source and number of rewritings."""
+    """Return the wording of the queries in words: the original wording, or how it was changed."""
     if isinstance(follow_ups := arm.fingerprint.get("dialogue"), Sequence):
         words = ", then ".join(repr(str(turn)) for turn in follow_ups)
         return f"{OWN_WORDS}, then {words}; the score is that of the turn that leaks most"
@@ -242,7 +245,7 @@ def wording(record: RunRecord, arm: ArmSpec, rewritings: int, stress: str = "") 
 
 
 def decoding(arm: ArmSpec) -> str:
-    """Return the sampled distribution, and the tokens that end an output besides its end token."""
+    """Return the decoding in words, with the number of ordinary tokens that also end an output."""
     fingerprint = Fingerprint.of(arm.fingerprint)
     text = described(arm.decoding, fingerprint.confirmed)
     number = len(fingerprint.ordinary_end_tokens)
@@ -312,13 +315,13 @@ def _or_none(text: object) -> str:
 
 
 def _quoted(text: str) -> str:
-    """Return a text in quotes, or the beginning of a long text with the digest of all of it."""
+    """Return a text in quotes; of a long text, only the beginning, with the digest of the text."""
     if len(text) <= _LONG:
         return repr(text)
     return f"{text[:_LONG]!r}… ({len(text):,} characters, {short(sha256_of(text))})"
 
 
 def short(value: str) -> str:
-    """Return the beginning of a digest, and any other value as it is."""
+    """Return the first characters of a digest, and any other value unchanged."""
     is_digest = len(value) >= 32 and all(c in "0123456789abcdef" for c in value)
     return value[:_DIGITS] if is_digest else value

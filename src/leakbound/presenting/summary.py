@@ -1,4 +1,4 @@
-"""Make the tables of a console: tables of a page with fewer columns, and tables of metrics."""
+"""The tables that a console shows: tables of a page with fewer columns, and tables of metrics."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from leakbound.types import Scorer
 
 
 def metrics_table(run: Run) -> Table | None:
-    """Return the stored metrics, one row per metric and one column per model; None without any."""
+    """Return the stored metrics, a row per metric and a column per model; None without metrics."""
     stored = stored_metrics(run)
     if "arms" not in stored:
         return None
@@ -36,7 +36,7 @@ def metrics_table(run: Run) -> Table | None:
     notes += [f"not computed without {why}: {', '.join(names)}" for why, names in lacking.items()]
     notes += by_chance(models)
     if fluency := stored["fingerprint"].get("classifier"):
-        notes.append(f"fluency: {fluency['model']}, at most the first {fluency['tokens']} tokens")
+        notes.append(f"fluency by {fluency['model']}, from the first {fluency['tokens']} tokens")
     return Table.plain("Metrics", ("metric", *models), rows, "\n".join(notes))
 
 
@@ -47,7 +47,10 @@ def metrics_of(run: Run, model: Model) -> Mapping[str, float]:
 
 
 def clean_table(run: Run, scorer: Scorer, limit: float, confidence: float) -> Table:
-    """Return one row per sampled target arm: the number of clean questions, ids of the others."""
+    """Return a row per sampled target arm: the number of clean questions, and the other ids.
+
+    A question is clean if a proof shows that its leakage is at most `limit`.
+    """
     rows = []
     for arm in run.arms.values():
         if arm.decoding.greedy or not arm.key.own_words or arm.key.is_control:
@@ -71,7 +74,7 @@ SHOWN = 10  # number of questions in the table of searched queries
 def summary(run: Run) -> list[Table]:
     """Return the console tables of a run: the tables of each scorer, rewritings, and metrics.
 
-    A note that several tables share appears only below the first of these tables.
+    A line of a note that several tables share is shown only below the first of these tables.
     """
     shown: list[Table] = []
     if run.estimates:

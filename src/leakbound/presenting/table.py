@@ -1,4 +1,4 @@
-"""Tables whose cells have a text and a number, and their form in Markdown, LaTeX and CSV."""
+"""Tables, and functions that write them as Markdown, LaTeX and CSV."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ T = TypeVar("T")
 
 
 def ends_of(bound: EstimateRow | float) -> tuple[float | None, float | None, float | None]:
-    """Return value, lower and upper bound; None for a missing value and an unstated bound."""
+    """Return the value, the lower bound and the upper bound; None for each that is not stated."""
     if isinstance(bound, float):
         return bound, None, None
     lower = None if bound.estimate.side == "upper" else bound.lower
@@ -29,8 +29,8 @@ class Cell:
 
     Attributes:
         text: the text of the cell.
-        value: the number that the text rounds.
-        anchor: the link target on a page.
+        value: the number behind the text, unrounded; None for a text without a number.
+        anchor: the anchor on a page to which the cell links.
         prose: whether the text is left-aligned and may have several lines.
     """
 
@@ -41,11 +41,11 @@ class Cell:
 
 
 Shown: TypeAlias = Cell | EstimateRow | str | int | float | None
-"""What a cell may be made from: a Cell, a statement, a text, a count, a number, or None."""
+"""The types from which `cell_of` makes a cell."""
 
 
 def cell_of(shown: Shown) -> Cell:
-    """Make a cell. Bounds are rounded outwards; a number without bounds gets three digits."""
+    """Return a cell. Bounds are rounded outwards; a number without bounds has three digits."""
     match shown:
         case Cell():
             return shown
@@ -60,7 +60,7 @@ def cell_of(shown: Shown) -> Cell:
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """A table with a title; the first cell of each row names the row.
+    """A table with a title; the first cell of each row is the heading of the row.
 
     Attributes:
         title: the title.
@@ -86,7 +86,7 @@ class Table:
         *,
         prose: bool = False,
     ) -> Table:
-        """Make a table of these cells; `prose`: the cells are left-aligned."""
+        """Return a table of these cells; `prose`: all cells are left-aligned."""
         cells = (tuple(map(cell_of, row)) for row in rows)
         if prose:
             cells = (tuple(replace(cell, prose=True) for cell in row) for row in cells)
@@ -94,11 +94,11 @@ class Table:
 
     @property
     def texts(self) -> tuple[tuple[str, ...], ...]:
-        """The text of every cell, row by row."""
+        """The texts of the cells of each row."""
         return tuple(tuple(cell.text for cell in row) for row in self.rows)
 
     def only(self, *columns: str) -> Table:
-        """Return the table with only these columns, in this order; ignore columns that it lacks."""
+        """Return a table with only these columns, in this order; ignore unknown columns."""
         kept = [name for name in columns if name in self.columns]
         places = [self.columns.index(name) for name in kept]
         rows = tuple(tuple(row[i] for i in places) for row in self.rows)
@@ -108,7 +108,7 @@ class Table:
 def table_of(
     title: str, columns: Mapping[str, Callable[[T], Shown]], items: Iterable[T], note: str = ""
 ) -> Table:
-    """Make a table with a row per item; `columns` makes the cells by heading."""
+    """Return a table with a row per item; `columns` maps each heading to a function of the item."""
     return Table.plain(
         title, tuple(columns), ([cell(item) for cell in columns.values()] for item in items), note
     )
@@ -127,9 +127,9 @@ def interval(bound: EstimateRow | None) -> str:
 
 
 def stated(row: EstimateRow) -> str:
-    """Return a statement as `interval` does, but a count in whole numbers.
+    """Return a statement as text, as `interval` does; a count is shown in whole numbers.
 
-    If there are too few draws to estimate leak@k, the text has only the bounds, with n/k.
+    If there are too few draws to estimate leak@k, the text has only the bounds and n/k.
     """
     if row.scope == "count":
         value = DASH if row.value is None else f"{row.value:g}"
@@ -156,17 +156,17 @@ _MARKDOWN = str.maketrans({c: f"\\{c}" for c in "\\`*_|<>[]#"})
 
 
 def markdown(tables: Sequence[Table], opening: str = "") -> str:
-    """Return tables in GitHub's Markdown, each under its title, with its notes below.
+    """Return tables as GitHub Markdown, each with its title above and its note below.
 
-    `opening`: the lines before all tables.
+    `opening`: the lines above the first table.
     """
     return "\n".join([*_paragraphs(opening, _MARKDOWN), *map(_markdown, tables)])
 
 
 def latex(tables: Sequence[Table], opening: str = "") -> str:
-    """Return tables for LaTeX's package booktabs, with caption and label made of the title.
+    """Return tables as LaTeX (package booktabs), with captions and labels from the titles.
 
-    `opening`: the lines before all tables.
+    `opening`: the lines above the first table.
     """
     head = "% needs \\usepackage{booktabs}"
     return "\n".join([head, *_paragraphs(opening, _LATEX), *map(_latex, tables)])
@@ -207,7 +207,7 @@ def _latex(table: Table) -> str:
 
 
 def _paragraphs(text: str, escapes: Mapping[int, str]) -> list[str]:
-    """Return the lines of a lead or a note, each as a paragraph."""
+    """Return the lines of a lead or a note, each followed by an empty line."""
     lines = [_plain(line).translate(dict(escapes)) for line in text.splitlines()]
     return [part for line in lines for part in (line, "")]
 

@@ -1,6 +1,6 @@
-"""Tables of leakage over all questions, for page and console.
+"""Tables of leakage over all questions, for pages and consoles.
 
-An `ArmTable` describes a table with one row per arm: its title, its arms, and a function for each
+An `ArmTable` describes a table with a row per arm: its title, its arms, and a function for each
 column. `painted` makes the table for a view.
 """
 
@@ -35,7 +35,7 @@ PROVED_TO_LEAK = "Questions proved above 10⁻⁶ and above the control"
 
 
 def stated(**wanted: Unpack[Fields]) -> Column:
-    """Return a column of statements about the leakage of all questions that match `wanted`."""
+    """Return a column with the statement about all questions that matches `wanted`."""
     return lambda model, scorer: model.leakage(scorer, **wanted)
 
 
@@ -46,15 +46,15 @@ def averaged(quantity: Quantity) -> Column:
 
 @dataclass(frozen=True, slots=True)
 class ArmTable:
-    """The description of a table with one row per arm.
+    """The description of a table with a row per arm.
 
     Attributes:
         title: the title of the table; `painted` replaces words in braces.
-        arms: the name of the field of `View` that has the arms of the table.
-        columns: the columns by heading, which may have words in braces; or a function that returns
-            such columns.
-        note: a function that makes the note below the table.
-        console: the columns that a console shows; if empty, a console shows all columns.
+        arms: the name of the field of `View` with the arms of the table.
+        columns: the columns by heading, or a function that returns them. Headings may have words in
+            braces too.
+        note: a function that returns the note below the table.
+        console: the headings of the columns that a console shows; if empty, all columns.
     """
 
     title: str
@@ -65,7 +65,7 @@ class ArmTable:
 
 
 def painted(spec: ArmTable, view: View, scorer: Scorer, *, console: bool = False) -> Table:
-    """Make the table that `spec` describes; `console`: with the columns of a console."""
+    """Return the table that `spec` describes; `console`: only with the columns for a console."""
     words = {
         "scorer": scorer.name,
         "mean": mean_heading(scorer),
@@ -89,7 +89,7 @@ def painted(spec: ArmTable, view: View, scorer: Scorer, *, console: bool = False
 def of_arms(
     title: str, columns: Columns, models: Sequence[ArmView], scorer: Scorer, note: str = ""
 ) -> Table:
-    """Make a table with a row per arm."""
+    """Return a table with a row per arm and these columns."""
     cells = {heading: partial(_cell, column, scorer) for heading, column in columns.items()}
     return table_of(title, cells, models, note)
 
@@ -115,7 +115,7 @@ BEYOND: Columns = {
 
 
 def _gap_columns(name: str, /, **how: Unpack[Fields]) -> Columns:
-    """Return columns: the largest gap to a question's original wording, and the number of gaps."""
+    """Return a column of the largest gap of a question, and a column of the number of gaps."""
     most, number = (how | Fields(scope=s, beyond="own words") for s in ("worst question", "count"))
     return {
         f"{name}: largest gap": stated(**most),
@@ -131,13 +131,13 @@ def _greedy(model: ArmView, scorer: Scorer) -> Shown:
 
 
 def _of_all(scope: Scope, model: ArmView, scorer: Scorer) -> Shown:
-    """Return the leakage of all questions; “incomplete” if some could not be sampled."""
+    """Return the leakage of all questions, or “incomplete” if a question could not be sampled."""
     absent = DASH if model.arm.decoding.greedy else "incomplete"
     return model.leakage(scorer, scope=scope) or absent
 
 
 def _repeated(k: int, model: ArmView, scorer: Scorer) -> Shown:
-    """Return the statement about the mean leak@k, or the mean of the estimates if there is none."""
+    """Return the statement about the mean leak@k; without one, the mean of the estimates."""
     of_mean = Fields(quantity="leak@k", scope="mean", parameter=k)
     together = of_mean | Fields(family="leak@k")
     row = model.first(scorer, **of_mean) or model.first(scorer, **together)
@@ -148,7 +148,7 @@ def _repeated(k: int, model: ArmView, scorer: Scorer) -> Shown:
 
 
 def typical_k(view: View, scorer: Scorer) -> int:
-    """Return the k of a table with one leak@k column: 32, or the largest known k below it."""
+    """Return the k of a single leak@k column: 32, or the largest smaller k with estimates."""
     own: Fields = {"scorer": scorer.name, "quantity": "leak@k", "scope": EACH}
     arms = (model.estimates.plain(**own | Fields(arm=str(model.key))) for model in view.models)
     every = (row for rows in arms for row in rows)
@@ -226,7 +226,10 @@ ATTACKED = ArmTable(
 
 
 def _adds(model: ArmView, scorer: Scorer) -> Shown:
-    """Return the number of questions where the stress adds leakage, all valid simultaneously."""
+    """Return the number of questions at which the stress is shown to add leakage.
+
+    The bounds on the added leakage of all questions are valid simultaneously.
+    """
     rows = model.estimates.matching(
         arm=str(model.key), scorer=scorer.name, quantity=LEAKAGE, beyond="unstressed", scope=EACH
     )
@@ -271,7 +274,10 @@ COST = ArmTable(
 
 
 def readings_table(view: View, scorer: Scorer) -> Table | None:
-    """Return a row per model and part of its outputs, or None without visible thoughts."""
+    """Return a table with a row per model and part of its outputs.
+
+    The result is None without visible thoughts.
+    """
     rows = [(model, of) for model in view.models for of in readings(model, scorer, "mean", None)]
     if not rows:
         return None
@@ -296,9 +302,9 @@ def readings_table(view: View, scorer: Scorer) -> Table | None:
 def other_statements(
     title: str, models: Sequence[ArmView], scorer: Scorer, more: Columns | None = None
 ) -> Table | None:
-    """Return a row per model: statements about counts, leak@k and judged means, and `more`.
+    """Return a table with a row per model and columns for counts, leak@k and corrected means.
 
-    The result is None if there are no such statements and `more` is empty.
+    `more`: more columns. The result is None if there are no such statements and no more columns.
     """
     statements = {
         model.label: {heading: row for row in model.where(scorer) if (heading := _heading(row))}
@@ -317,7 +323,7 @@ def other_statements(
 
 
 def _heading(row: EstimateRow) -> str:
-    """Return the heading of a statement; empty if another table has it."""
+    """Return the heading of the column of a statement; empty if another table shows it."""
     if row.scope == "count":
         return f"Questions above {row.parameter:g}"
     if row.quantity == "leak@k":
@@ -327,7 +333,7 @@ def _heading(row: EstimateRow) -> str:
 
 
 def statements_table(view: View, scorer: Scorer) -> Table | None:
-    """Return a table of other statements and proofs, a row per model; None if it is empty."""
+    """Return a table of other statements and proved bounds, a row per model; None if empty."""
 
     def leaking(model: ArmView, scorer: Scorer) -> Shown:
         number = len(sentences.proved_to_leak(view, model, scorer))
@@ -351,7 +357,7 @@ def statements_table(view: View, scorer: Scorer) -> Table | None:
 
 
 def proofs_in(view: View) -> bool:
-    """Return whether leaking texts of known probability prove a leak."""
+    """Return whether a leaking text of known probability proves a leak of any model."""
     return any(
         model.leakage(scorer, scope="mean", proved=True)
         for model in view.models
@@ -360,7 +366,7 @@ def proofs_in(view: View) -> bool:
 
 
 def decodings_table(grid: DecodingGrid) -> Table:
-    """Return a table with a row per decoding: the numbers of the heat maps."""
+    """Return a table with a row per decoding and the numbers of the heat maps."""
     columns: dict[str, Callable[[Setting], Shown]] = {
         "Decoding": lambda at: f"T={at[0]:g}, top-p={at[1]:g}",
         "Temperature": lambda at: Cell(f"{at[0]:g}", at[0]),
@@ -372,13 +378,13 @@ def decodings_table(grid: DecodingGrid) -> Table:
 
 
 def effects_table(grid: DecodingGrid) -> Table:
-    """Return the effect of temperature, of top-p, and of both together on the mean leakage."""
+    """Return a table of the effects of temperature, top-p and both together on the mean leakage."""
     columns = ("Setting of the decoding", "Effect, root mean square over the decodings")
     return Table.plain("Effects on the leakage", columns, grid.effects.items())
 
 
 def tried_table(view: View) -> Table:
-    """Return a table with a row per run: the rewritings tried, removed by reason, and used."""
+    """Return a table with a row per run: the numbers of rewritings tried, removed and used."""
     reasons = list(dict.fromkeys(r for counts in view.tried.values() for r in counts.removed))
     rows: list[list[Shown]] = []
     for label, counts in view.tried.items():

@@ -1,8 +1,8 @@
-"""The templates of all sentences about statements, filled with rows and numbers.
+"""The templates of all sentences about statements. `say` fills them with rows and numbers.
 
-`{row:interval}` prints a statement with its bounds, and `{n: draw}` a number
+`{row:interval}` prints a statement with its bounds. `{n: draw}` prints a number
 with its noun. `{x:if}` is a condition and prints nothing. Bounds are rounded
-outwards. A part in brackets is left out if one of its values is None, False or
+outwards. A part in brackets is omitted if one of its values is None, False or
 empty.
 """
 
@@ -37,7 +37,7 @@ def mean_heading(scorer: Scorer) -> str:
 
 
 def decision(claim: EstimateRow) -> str:
-    """Return the decision on a claim: holds, refuted or open."""
+    """Return the decision on a claim: "holds", "refuted" or "open"."""
     decided: dict[float | None, str] = {1.0: "holds", 0.0: "refuted"}
     return decided.get(claim.value, "open")
 
@@ -63,8 +63,8 @@ apart: it is not shown which of {knobs} has the larger effect on the leakage: {e
 below: BELOW a {scorer:quantity} of {claim.about.constant:g} at every question
  ({claim.confidence:percent} confidence, for each question individually)
 caveats: [Each bound is valid individually at {confidence:percent} confidence. More draws lower an
- upper bound, even if the leakage is the same.][ “Front” marks the models of the Pareto front: no
- other model leaks less and is at least as useful.{utility:if}][ The numbers include leaks by
+ upper bound, even if the leakage is the same.][ “Front” marks the Pareto front of utility and of
+ the upper bound on the mean.{utility:if}][ The numbers include leaks by
  chance, because not every model has a control.{chance_counts:if}]
 chat: a chat, in the model's own template[, with the system message {system}]
 control unknown: unknown, because some questions were not sampled from both models
@@ -73,7 +73,7 @@ counts every: leakage {which} at {questions}
 counts none: no change is shown at {questions}
 counts one: leakage {which} at {count:,} of {total: question} and is shown to {other} at none
 decided: {model.label}, claim {claim.about.claimed}: {claims:decisions} of {claims: question};
- {claims:draws} were made, at most {planned:,} were planned
+ {claims:draws} of at most {planned:,} planned draws were made
 decoding: {decoding.name}[, {neutral}][, {longest}][, at most {decoding.max_tokens:,} tokens with
  the prompt][, {stops}]
 departs: {departs} from the defaults of the benchmark “{benchmark}”: {parts}
@@ -98,9 +98,8 @@ effort: n {most} {n:,} draws per question
 effort explored: explored by running the model on about {most:,} prefixes per question
 excess: {mean:interval} on average, {worst:interval} at the worst question
 explored: exploration: settled mass {settled:number} (total probability of the completions whose
- score is known); remainder {remainder:number} (probability of the outputs from which draws are
- made), with {drawn: draw}; the model was run on {forwards:,} prefixes, on {before:,} of them before
- the draws
+ score is known); remainder {remainder:number} (probability of the outputs that were not explored),
+ with {drawn: draw}; the model was run on {forwards:,} prefixes, {before:,} of them before the draws
 extraction: [n = {proved:,.0f} suffices (proved)][n = {enough:,.0f} suffices
  ({row.confidence:percent})][at least n = {least:,.0f} is needed ({row.confidence:percent})]
 figures: Each interval is valid individually at {view.confidence:percent} confidence[, if rounding
@@ -128,8 +127,9 @@ measured: {scorer.name}: {scorer:quantity} {leakage:interval}[, median {median:i
  the judge's errors {judged:interval}][, excess over the control {excess:interval}][; claim
  {claim.about.claimed}: {claim:decision} after {claim.n: draw}][; {missing: draw} without a score][;
  proved lower bounds, {computed}: {proof}][; (n, {chance:g})-discoverable extraction: {extraction}]
-methods: Each median over training seeds has bounds at {confidence:percent}, valid individually. The
- values of the seeds, their mean and their spread describe these models; they are not bounds.
+methods: The bounds on each median over training seeds are valid individually at
+ {confidence:percent} confidence. The values of the seeds, their mean and their standard deviation
+ describe these models only; they are not bounds.
 more: {more} has a larger effect on the leakage than {less}: {most:interval} against
  {least:interval}
 most leaking: the decoding with the largest observed leakage is {grid.decoding}, with
@@ -144,11 +144,11 @@ prompt: {text}[, thinking {thinking}][, each output ended by {end}][, in the for
 proof: leakage ≥ {proof:below}[, leak@{repeated.parameter:,.0f} ≥ {repeated.lower:below}]
 proved: proved lower bounds on the {scorer:quantity}, {computed}: {bounds:most} at the worst
  question, and at least {bounds:least} at {bounds:len} of {questions: question}[, each above the
- control's proved bound{model.control:if}][. Sampling the worst question {times} gives a leak with
- probability at least {chance:g}: ({n:,.0f}, {chance:g})-discoverable extraction]
-protocols: “Greedy” is the greedy answer to each question. “Original wording” is the sampled answers
- to the question itself. “Full” is the sampled answers to all queries of a question: the question
- and its rewritings (with the design “fresh”, only new rewritings)
+ control's proved bound{model.control:if}][. If the worst question is sampled {times}, a leak occurs
+ with probability at least {chance:g}: ({n:,.0f}, {chance:g})-discoverable extraction]
+protocols: “Greedy” is the score of the greedy answer. “Original wording” is the leakage of sampled
+ answers to the question itself. “Full” is the leakage of sampled answers to all queries: the
+ question and its rewritings (with the design “fresh”, only new rewritings)
 questions: {number} questions of the benchmark “{benchmark.name}”[, profile {benchmark.profile}]
  ([{benchmark.origin}; ]digest of the questions {rows}[, {equal}])
 random numbers: The draws of {labels} may share random numbers with the draws of the baseline. So
@@ -164,42 +164,42 @@ reading thoughts: all statements are about the {part}[; hidden thoughts ({hidden
  missing unless a visible part leaks]
 readings: “either” is the larger of the scores of the answer and the thought. The statements about
  answer, thought and either are valid simultaneously at {row.confidence:percent} confidence. Each
- has a third of the error probability (Bonferroni), because the parts of an output depend on each
- other.
-readings joint: ({row.confidence:percent} confidence, simultaneously for answer, thought and either)
+ statement has a third of the error probability (Bonferroni), because the parts of an output are
+ dependent.
+readings joint: ({row.confidence:percent} confidence for answer, thought and either simultaneously)
 rewritings: {number:,} rewritings, source {inputs.source}, design {inputs.design};
- {inputs.queries:,} tried per question, seed {inputs.seed}[; not filtered: a rewriting may lose a
- fact or give words of the answer{unfiltered:if}][; a rewriting is kept if the model is at least as
- confident in its answers to the rewriting as in its answers to the question ({inputs.criterion} of
- {inputs.ids_draws:,} answers){inputs.ids:if}][; a rewriting is kept if {inputs.embedder} gives a
+ {inputs.queries:,} tried per question, seed {inputs.seed}[; not filtered, so a rewriting may lose a
+ fact or reveal words of the answer{unfiltered:if}][; a rewriting is kept if the model is at least
+ as confident in its answers to the rewriting as in its answers to the question ({inputs.criterion}
+ of {inputs.ids_draws:,} answers){inputs.ids:if}][; a rewriting is kept if {inputs.embedder} gives a
  cosine similarity to the question of at least {least}][; {facts}]
 searched: [{run}: ]the search used {search.budget: draw} per question[, or proofs of the same
  cost{search.forwards_per_token:if}], guided by the scorer {search.scorer.name}; the bounds are from
- fresh draws
+ other draws
 seen: {leaks} of {rows:draws} {verb}[ ({missing: draw} without a score)]
 seen nothing: no draw has a score
 settled: {model.label}, explored ({plan.mode}): median settled mass {known:number} (total
  probability of the completions whose score is known); {rows:draws} of the remainder (outputs that
  are not explored); the model was run on {forwards:,} prefixes
 short keywords: {model.label}: in scripts without spaces, short keywords also occur inside longer
- words; the fraction of draws that contain such keywords: {rates}[ and others{more:if}]
+ words; fractions of draws that contain such keywords: {rates}[ and others{more:if}]
 sure: [{row.confidence:percent} confidence for {together}. ]Evidence: {view.questions: question} of
  the benchmark “{benchmark}”[ in their original wording{own:if}], {drawn}, decoding
  {model.arm.decoding.name}. [Leaks are decided by the scorer {leaks}][Scores are by the scorer
- {scores}][ (the first of {scorers:len} scorers)][, {late}]
+ {scores}][ (the first of {scorers:len} scorers)][, chosen after drawing{late:if}]
 undecided: {model.label}: {missing:,} of {rows:draws} have no score; they count as full leaks in
  upper bounds and as no leaks in lower bounds
 under stress: the intervals of the added leakage are valid simultaneously for all stresses and
  questions of a model, at {view.confidence:percent} confidence; other intervals are valid
  individually
 without rewriting: {counts.lacking: question} without a rewriting ({how}): {shown}[, …{more:if}]
-worst decoding: most-leaking decoding of {cells:len}: {arm.decoding.name}, {heading}
+worst decoding: of {cells:len} decodings, {arm.decoding.name} leaks most: {heading}
  {most:interval}[,{within}]
 worst stress: under the worst of {stresses:len} stress{stresses:es}[{talks:if} (a conversation has
  the largest score of its answers)], corrected for the selection of this stress: {heading}
  {most:interval}[,{within}][; the excess over the control under the same stress is at least
  {beyond.lower:below}]
-ExploredDraws: from the remainder, which is all outputs that are not explored ({how.mode}; the model
+ExploredDraws: from the remainder, the outputs that are not explored ({how.mode}; the model
  is run on {how.forwards:,} prefixes per question, guided by the scorer {how.scorer:scorer})
 FixedDraws: {n:,} per question, fixed in advance
 ImportedDraws: [until {claim} was decided, at most ]{n:,} per question, imported[, as scores without
@@ -213,7 +213,10 @@ TEMPLATES = dict(line.split(": ", 1) for line in _TEXT.replace("\n ", " ").strip
 
 @cache
 def _parts(name: str) -> list[list[tuple[str, list[str], str]]]:
-    """Return the parts of a template, every second in brackets: literal text, field and form."""
+    """Return the parts of a template, each a list of (literal text, path of a field, form).
+
+    Every second part is in brackets.
+    """
     return [
         [(text, (field or "").split("."), form or "") for text, field, form, _ in parsed]
         for parsed in map(Formatter().parse, re.split(r"[\[\]]", TEMPLATES[name]))
@@ -227,7 +230,7 @@ def say(name: str, /, **values: Any) -> str:
 
 
 def parts(name: str, /, **values: Any) -> list[str]:
-    """Fill the parts in brackets of a template, and return the parts that are not left out."""
+    """Return the filled parts in brackets of a template, without the parts that are omitted."""
     return list(filter(None, (_filled(part, values, True) for part in _parts(name)[1::2])))
 
 

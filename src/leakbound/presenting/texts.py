@@ -1,4 +1,4 @@
-"""The texts of an arm: its distinct completions with their counts, and the words that leak."""
+"""The distinct completions of an arm with their counts, and the words that leak."""
 
 from __future__ import annotations
 
@@ -26,16 +26,16 @@ class Text:
     """A distinct completion of a question.
 
     Attributes:
-        text: the text of the completion; None: withheld.
-        count: the number of draws of the question with this text.
+        text: the text of the completion; None if it is withheld.
+        count: the number of draws of the question with this text. For an explored completion, only
+            draws from the remainder (the unexplored outputs).
         share: `count` as a fraction of the question's draws.
-        mass: the known probability of an explored completion; `count` is then the number of draws
-            from the remainder.
+        mass: the known probability of an explored completion; otherwise 0.
         logprob: the log-probability, under the decoding, of the completion's likeliest token
-            sequence, or None.
-        scores: one per scorer, in [0, 1]; None if the scorer could not decide.
-        parts: the visible thought and the answer; None if there is no visible thought, or if
-            withheld.
+            sequence; None if it is unknown.
+        scores: one score per scorer, in [0, 1]; None if the scorer could not decide.
+        parts: the visible thought and the answer; None without a visible thought, or if the text
+            is withheld.
     """
 
     text: str | None
@@ -54,14 +54,15 @@ class Text:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Texts:
-    """The completions of a question that are shown, and the number of completions that are not.
+    """The completions of a question that a page shows, and the number of other completions.
 
     Attributes:
         greedy: the greedy answer, or None.
-        shown: the completions that are shown: first the most frequent, then the highest-scoring.
+        shown: the completions that are shown: first the most frequent, then those with the highest
+            scores.
         left_out: the number of completions that are not shown.
-        left_out_draws: the number of draws of these completions.
-        left_out_mass: the known mass of these completions.
+        left_out_draws: the number of draws of the completions that are not shown.
+        left_out_mass: the known probability of the completions that are not shown.
     """
 
     greedy: Text | None
@@ -72,7 +73,7 @@ class Texts:
 
 
 def texts_in(rows: pa.Table) -> list[Text]:
-    """Return the texts in rows that `tallies` made."""
+    """Return a `Text` for each row of a table that `tallies` made."""
     texts = []
     for row in rows.to_pylist():
         _, text, count, mass, logprob, *scores, share = row.values()
@@ -92,12 +93,12 @@ def texts_in(rows: pa.Table) -> list[Text]:
 
 
 def tallies(arm: Arm, slugs: Sequence[str]) -> Iterator[tuple[str, pa.Table]]:
-    """Yield a table of each question's distinct texts, the likeliest first, with scores by `slugs`.
+    """Yield (query id, table) for each query: its distinct texts, the likeliest first.
 
-    Its columns are the query, the text, those of `_FIGURES`, the scores of each scorer, and the
-    count as a fraction of all draws, missing draws included. Explored texts come first, by mass;
-    then drawn texts, by count. True answers whose probability was only computed are left out. Texts
-    of a question stay in memory until its last part.
+    The columns of a table are the query, the text, the columns of `_FIGURES`, the scores of each
+    scorer in `slugs`, and the count as a fraction of all draws, including missing draws. Explored
+    texts come first, sorted by mass. Then come drawn texts, sorted by count. True answers whose
+    probability was only computed are omitted. Texts of a query stay in memory until its last part.
     """
     last = {query_id: part.number for part in arm.parts for query_id in part.query_ids}
     missing: Counter[str] = Counter()
@@ -124,7 +125,7 @@ _ANSWER = "\x1e[answer]\x1e"  # between thought and answer in a column of texts
 
 
 def _scored(tables: Iterable[pa.Table], scores: Sequence[pa.ChunkedArray]) -> Iterator[pa.Table]:
-    """Yield the outputs of each of these tables; scores are in the order of their rows."""
+    """Yield the outputs of each table with their scores, which are in the order of the rows."""
     start = 0
     for table in tables:
         text = table["answer"]
@@ -153,12 +154,12 @@ _FIGURES = (("count", pa.int64(), 0), ("mass", pa.float64(), 0.0), ("logprob", p
 
 
 def _score_names(scorers: int) -> list[str]:
-    """Return the names of the columns of scores."""
+    """Return the names of the columns that contain scores, one per scorer."""
     return [f"score {i}" for i in range(scorers)]
 
 
 def _distinct(tables: Sequence[pa.Table], scorers: int) -> pa.Table:
-    """Return a row per text of a query, in order of appearance, with its draws and mass."""
+    """Merge rows with the same query and text; add up their draws and masses."""
     of_first = pc.ScalarAggregateOptions(skip_nulls=False)
     scores = _score_names(scorers)
     sums = [("count", "sum"), ("mass", "sum"), ("logprob", "max")]
@@ -172,7 +173,7 @@ def _distinct(tables: Sequence[pa.Table], scorers: int) -> pa.Table:
 def _split(
     table: pa.Table, query_ids: Sequence[str], missing: Mapping[str, int]
 ) -> Iterator[tuple[str, pa.Table]]:
-    """Yield the texts of each of these queries, the likeliest first."""
+    """Yield (query id, table of its texts) for each of these queries, the likeliest text first."""
     place = pc.index_in(table["query_id"], pa.array(query_ids, pa.string())).to_numpy()
     order = np.lexsort((-table["count"].to_numpy(), -table["mass"].to_numpy(), place))
     table = table.take(pa.array(order))
@@ -187,7 +188,7 @@ def _split(
 def shown_texts(
     arm: Arm, greedy: Arm | None, scorers: Sequence[str], count: int, redact: bool
 ) -> dict[str, Texts]:
-    """Return each question's greedy answer, and the texts that `chosen_texts` chooses."""
+    """Return the greedy answer and the chosen texts (see `chosen_texts`) of each question by id."""
     slugs = [slug(make_scorer(name)) for name in scorers]
     tallied = tallies(greedy, slugs) if greedy else ()
     answers = {query_id: text for query_id, rows in tallied for text in texts_in(rows.slice(0, 1))}
@@ -198,9 +199,10 @@ def shown_texts(
 
 
 def chosen_texts(rows: pa.Table, greedy: Text | None, count: int, redact: bool) -> Texts:
-    """Return the most frequent texts, then the others with the highest first score.
+    """Return the `count` most frequent texts, then the `count` others with the highest scores.
 
-    `count`: the number of texts of each of the two kinds.
+    Only the score by the first scorer is used. A text with the score 0 is shown only if it is
+    frequent.
     """
     counts, masses, scores = (rows[name].to_numpy() for name in ("count", "mass", *_score_names(1)))
     frequent = min(count, len(counts))
@@ -223,7 +225,7 @@ def withheld(text: Text, redact: bool) -> Text:
 
 
 def drawn_sureness(arm: Arm) -> dict[str, float]:
-    """Return the mean log-probability, at T = 1, of the arm's own draws of every query."""
+    """Return the mean log-probability, at temperature 1, of the arm's draws of each query by id."""
     return {
         query_id: evidence(completions, "mean_logprob")
         for query_id, completions in arm.drawn_by_query(arm.parts).items()
@@ -234,8 +236,8 @@ def drawn_sureness(arm: Arm) -> dict[str, float]:
 def leaking_words(question: Prompt) -> re.Pattern[str] | None:
     """Return a pattern for the words that reveal a question's answer; None without such words.
 
-    The words are the question's keywords or, if there are none, the content words of its answer
-    that the question lacks. A page marks these words; they do not affect scores.
+    The words are the keywords of the question. If it has no keywords, they are the content words
+    of the answer that are not in the question. A page marks these words; they do not affect scores.
     """
     words = question.keywords or answer_keywords(question.question, question.answer or "")
     parts = [re.sub(r"\s+", r"\\s+", re.escape(w.strip()).replace(r"\ ", " ")) for w in words]
@@ -244,16 +246,16 @@ def leaking_words(question: Prompt) -> re.Pattern[str] | None:
 
 
 def excerpt(pattern: re.Pattern[str] | None, text: str, most: int) -> str:
-    """Cut the beginning of a text longer than `most`, so that its first match comes early."""
+    """Return a text; if it is long and its first match is late, return it without its beginning."""
     match = pattern.search(text) if pattern and len(text) > most else None
     start = 0 if match is None else min(max(match.start() - most // 2, 0), len(text) - most)
     return f"…{text[start:]}" if start else text
 
 
 def pieces(pattern: re.Pattern[str] | None, text: str) -> list[str]:
-    """Split a text into pieces, every second of which leaks; joined, they are the text.
+    """Split a text into pieces; the second, the fourth and so on consist of words that leak.
 
-    Adjacent words that leak are one piece.
+    Adjacent words that leak form one piece. The pieces in their order form the text.
     """
     parts = [""]
     end = 0

@@ -1,9 +1,9 @@
 """The verdict on a model: a word, a number with its confidence, and an example of a leak.
 
-Terminal, page, notebook and Python show the same verdict. The verdict covers the statements that
-the run recorded as its headline before anything was drawn: by the first scorer, under the first
-decoding, for the original questions. The statements about a model and its control are valid
-simultaneously (`stats.excess_of_mean_and_worst`).
+Terminal, page, notebook and Python show the same verdict. The run recorded the statements of the
+verdict (its headline) before it drew anything. They are about the first scorer, the first decoding
+and the original questions. The statements about a model and its control are valid simultaneously
+(`stats.excess_of_mean_and_worst`).
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from leakbound.planning.before_drawing import unmatched
 from leakbound.presenting import sentences
 from leakbound.presenting.specification import how_drawn
 from leakbound.presenting.table import ends_of, interval
-from leakbound.presenting.templates import LATE, decision, quantity, say
+from leakbound.presenting.templates import decision, quantity, say
 from leakbound.presenting.view import ArmView, Row, View, read_view
 from leakbound.scorers import with_reading
 from leakbound.stats.about import Beyond
@@ -40,13 +40,14 @@ _WORST_ALONE = "at the worst question, not shown on average"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LeakingAnswer:
-    """An answer that leaks, with the greedy answer of its question.
+    """An answer that leaks, with the greedy answer to the same question.
 
     Attributes:
         question: the original question.
-        greedy, leak: the answers; None if they are withheld, or if there is no greedy answer.
+        greedy: the greedy answer; None if there is none, or if answers are withheld.
+        leak: the answer that leaks; None if answers are withheld.
         hidden: whether the greedy answer has a lower score than the leaking answer.
-        how_often: the number of draws of the question with this answer, in words.
+        how_often: the number of draws of the question with the leaking answer, in words.
     """
 
     question: str
@@ -61,27 +62,27 @@ class Verdict(Displayed):
     """The verdict of a run on one model.
 
     Attributes:
-        model: the model, by its label in the run, and its name.
-        kind: the kind of the verdict, which selects the verdict's marks on a page.
+        model: the label of the model in the run, and its name.
+        kind: the kind of the verdict, which selects the colour and the mark on a page.
         word: the verdict.
         where: whether the model leaks on average or at the worst question.
-        limit: the decision on the limit that the study named; empty without a limit.
-        number: the estimate that decides the verdict; None if not every question was drawn.
+        limit: the decision on the limit in the study; empty without a limit.
+        number: the estimate that decides the verdict; None if a question could not be sampled.
         of: the name of the quantity of `number`.
         proved: the lower bounds without sampling error; empty without a proof.
         seen: the number of draws that leak; empty if they are not counted.
-        example: one leaking answer; None if no answer leaks, or texts were not read.
+        example: one leaking answer; None if no answer leaks, or if texts were not requested.
         sure: the confidence, and the statements that the confidence covers, in words.
-        stressed: the leakage under the worst stress; empty if there was no stress.
-        decodings: the leakage under the most-leaking decoding; empty with a single decoding.
+        stressed: the leakage under the worst stress; empty without a stress.
+        decodings: the leakage under the decoding that leaks most; empty with a single decoding.
         control_questions: the excess over the control questions; empty without control questions.
         reads: the part of the outputs in which the model leaks, or to which all statements refer;
             empty without thoughts.
-        departures: the departures from the benchmark's defaults; empty without any.
-        warning: a contradiction within the run; empty without one.
-        certificate: the result in the run's certificate; empty without one.
+        departures: the departures from the benchmark's defaults; empty without departures.
+        warning: a contradiction within the run; empty without a contradiction.
+        certificate: the result in the run's certificate; empty without a certificate.
         outputs: the number of draws in each class, in words; `ledger` has the numbers.
-        ledger: the number of draws in each class; its keys are the classes.
+        ledger: the number of draws in each class, by class.
     """
 
     model: str
@@ -121,7 +122,10 @@ class Verdict(Displayed):
 
     @property
     def quoted(self) -> tuple[str, ...]:
-        """The question, greedy and leaking answer, one line each; empty without an example."""
+        """The question, its greedy answer and a leaking answer, one line each.
+
+        The result is empty without an example.
+        """
         if (example := self.example) is None:
             return ()
         often = example.how_often
@@ -134,7 +138,7 @@ class Verdict(Displayed):
         return (*lines, f"a sampled answer that leaks ({often}): {_short(example.leak)}")
 
     def to_dict(self) -> dict[str, Any]:
-        """Return every field and the headline as JSON; an empty `reads` is left out."""
+        """Return every field and the headline as JSON, without an empty `reads`."""
         fields = {name: value for name, value in asdict(self).items() if name != "reads" or value}
         if self.number is not None:
             names = ("value", "lower", "upper")
@@ -146,40 +150,41 @@ class Verdict(Displayed):
 
 
 def show(run: Run, *, texts: bool = False) -> Verdict:
-    """Return the verdict on the model that a run evaluated, by its first scorer and decoding.
+    """Return the verdict on the model of a run, by the first scorer and the first decoding.
 
-    Scorer and decoding were fixed before anything was drawn. The verdict is about the original
-    questions. All its statements about the model and its control are valid simultaneously at the
-    run's confidence: see `stats.excess_of_mean_and_worst`.
+    The scorer and the decoding were fixed before anything was drawn. The verdict is about the
+    original questions. All statements about the model and its control are valid simultaneously at
+    the run's confidence (see `stats.excess_of_mean_and_worst`).
 
     Args:
         run: a run with estimates, see `leakbound.bound`.
         texts: whether to show a leaking answer; it is withheld if the run is redacted.
 
     Returns:
-        The verdict: a word, the number that decides it, the confidence, and with `texts` one
-        leaking answer and the greedy answer.
+        The verdict: a word, the number that decides it, and the confidence. With `texts`, also one
+        leaking answer and the greedy answer to the same question.
 
     Raises:
-        InputError: the run has no estimates of its present completions, or has only greedy answers.
+        InputError: the run has no estimates of its current completions, or it has only greedy
+            answers.
         IncompleteError: the run is not finished.
     """
     shown = run_verdicts(run, texts=texts)
     if not shown:
         raise InputError(
-            f"`{run.path}` has only greedy answers, or no answer, so it has no verdict. Evaluate "
+            f"`{run.path}` has no sampled answers, so it has no verdict. Evaluate the model "
             "at a temperature above 0."
         )
     return shown[0]
 
 
 def run_verdicts(run: Run, *, texts: bool = False) -> tuple[Verdict, ...]:
-    """Return verdicts as `show` does; empty if a run has only greedy answers, or no answer."""
+    """Return the verdicts as `show` does, or an empty tuple if a run has no sampled answers."""
     return verdicts(read_view(run, redact=run.redacted, texts=texts))
 
 
 def verdicts(view: View) -> tuple[Verdict, ...]:
-    """Return one verdict per run of a view, about the statements recorded as its headline."""
+    """Return one verdict per run of a view, about the statements that the run recorded."""
     targets: dict[str, ArmView] = {}
     for model in view.targets if view.scorers else ():
         headline = model.run.record.headline
@@ -189,14 +194,14 @@ def verdicts(view: View) -> tuple[Verdict, ...]:
 
 
 def _first(view: View, run: Run) -> Scorer:
-    """Return the scorer of a run's headline, with any `of=`, or else the view's first scorer."""
+    """Return the scorer of a run's headline, with any `of=`; by default the view's first scorer."""
     named = run.record.headline.scorer if run.record.headline else ""
     names = ((scorer, (scorer.name, with_reading(scorer, None).name)) for scorer in view.scorers)
     return next((scorer for scorer, own in names if named in own), view.scorers[0])
 
 
 def certificate(run: Run) -> str:
-    """State in one line the result in a run's certificate; empty without a certificate."""
+    """Return the result in a run's certificate in one line, or "" without a certificate."""
     file = run.path / CERTIFICATE
     if not file.exists():
         return ""
@@ -248,7 +253,7 @@ def _verdict(view: View, model: ArmView, scorer: Scorer) -> Verdict:
 
 
 def _word(view: View, model: ArmView, scorer: Scorer) -> tuple[Kind, str, str, Row]:
-    """Return the verdict's kind, word and place, and the statement about the worst question."""
+    """Return the kind, `word` and `where` of a verdict, and the statement on the worst question."""
     beyond: Beyond | None = "control" if model.control else None
     mean = model.leakage(scorer, scope="mean", beyond=beyond)
     worst = model.leakage(scorer, scope="worst question", beyond=beyond)
@@ -271,10 +276,10 @@ def _word(view: View, model: ArmView, scorer: Scorer) -> tuple[Kind, str, str, R
 
 
 def _limit(model: ArmView, scorer: Scorer, questions: int) -> tuple[str, bool]:
-    """State the decision on the study's limit, and return whether every question is below it.
+    """Return the decision on the study's limit in words, and whether every question is below it.
 
     Each claim is decided at the run's confidence. "Every question is below" is valid at the same
-    confidence: if a question is above the limit, the decision on that question must be wrong.
+    confidence, because it is false only if the decision on some question above the limit is wrong.
     """
     claims = list(filter(None, model.per_question(scorer, quantity=CLAIMS)))
     if not claims:
@@ -287,7 +292,7 @@ def _limit(model: ArmView, scorer: Scorer, questions: int) -> tuple[str, bool]:
 
 
 def _seen(model: ArmView, scorer: Scorer) -> str:
-    """State the number of draws that leak; empty for a graded scorer, and for an explored arm."""
+    """Return the number of leaking draws in words; "" for a graded scorer or an explored arm."""
     if not scorer.binary or isinstance(model.arm.spec.draws, ExploredDraws):
         return ""
     rows = model.leakages(scorer)
@@ -300,7 +305,7 @@ def _seen(model: ArmView, scorer: Scorer) -> str:
 
 
 def _with_greedy(model: ArmView, scorer: Scorer, seen: str) -> str:
-    """State the number of draws and greedy answers that leak, for a binary scorer."""
+    """Return the numbers of leaking draws and greedy answers in words, for a binary scorer."""
     scores = [*model.greedy_scores(scorer).values()]
     if not scorer.binary or not scores:
         return seen
@@ -311,7 +316,10 @@ def _with_greedy(model: ArmView, scorer: Scorer, seen: str) -> str:
 
 
 def _example(view: View, model: ArmView, scorer: Scorer, row: Row) -> LeakingAnswer | None:
-    """Return the answer that leaks most often at the question of the verdict's number."""
+    """Return an answer that leaks at the question with the largest estimate, or None.
+
+    It is the answer with the highest score, and among several the most frequent.
+    """
     beyond = row.about.beyond if row is not None else None
 
     def most_of(question: Prompt) -> float:
@@ -339,7 +347,7 @@ def _example(view: View, model: ArmView, scorer: Scorer, row: Row) -> LeakingAns
 
 
 def _sure(view: View, model: ArmView, scorer: Scorer, row: Row) -> str:
-    """State the confidence, the questions, the draws, the decoding and the scorer."""
+    """Return the confidence, the questions, the draws, the decoding and the scorer in words."""
     both = "the verdict and the interval above, simultaneously"
     together = both if row and row.about.beyond else "the interval above"
     headline = model.run.record.headline
@@ -355,7 +363,7 @@ def _sure(view: View, model: ArmView, scorer: Scorer, row: Row) -> str:
         leaks=scorer.binary and scorer.name,
         scores=not scorer.binary and scorer.name,
         scorers=view.scorers if len(view.scorers) > 1 else None,
-        late=LATE if headline and not headline.prior else None,
+        late=headline and not headline.prior,
     )
 
 

@@ -1,6 +1,6 @@
-"""Views of runs for pages, consoles and charts: each arm, with lookups of its statements.
+"""Views of runs for pages, consoles and charts: each arm, with functions that find its statements.
 
-Views copy nothing: they read estimates and completions when these are shown.
+A view reads estimates and completions only when they are shown.
 """
 
 from __future__ import annotations
@@ -50,18 +50,18 @@ LESS_SURE = "model less confident than for the question"
 
 @dataclass(frozen=True, kw_only=True)
 class ArmView:
-    """An arm of a run under its label in a view, with lookups of the statements about it.
+    """An arm of a run under its label in a view, with functions that find its statements.
 
     Attributes:
-        label: the name of its model in the view.
-        run_label: the name of its run in the view.
+        label: the label of the arm's model in the view.
+        run_label: the label of the arm's run in the view.
         run: the run.
         key: the arm that the statements are about.
-        is_control: whether it is the control of another model of the view.
+        is_control: whether the model is the control of another model in the view.
         control: the label of the model's control; None without a control.
         redacted: which texts are withheld.
-        texts_each: the number of texts per question that are shown for their frequency, and the
-            number shown for their score; 0: no text is read.
+        texts_each: the number of the most frequent texts that are shown per question, and the
+            number of other texts that are shown for their scores (0: no text is read).
     """
 
     label: str
@@ -79,7 +79,10 @@ class ArmView:
     def where(
         self, scorer: Scorer, question: str | None = ALL, /, **wanted: Unpack[Fields]
     ) -> Estimates:
-        """Return statements about one question, or about all questions, filtered by `wanted`."""
+        """Return the statements about a question that match `wanted`.
+
+        With `ALL`, return statements about all questions together.
+        """
         name = scorer.name
         key = (name, question, *wanted.items())
         if key not in self._looked_up:
@@ -106,7 +109,7 @@ class ArmView:
     def by_parameter(
         self, scorer: Scorer, question: str | None, /, **wanted: Unpack[Fields]
     ) -> dict[float, EstimateRow]:
-        """Return the statements that `where` finds, by their x or k."""
+        """Return the statements that `where` finds, by their parameter (x or k)."""
         rows = self.where(scorer, question, **wanted)
         return {row.parameter: row for row in rows if row.parameter is not None}
 
@@ -125,13 +128,13 @@ class ArmView:
         return list(filter(None, rows))
 
     def greedy(self, scorer: Scorer) -> dict[str | None, EstimateRow]:
-        """Return the scores of the greedy answers, by question."""
+        """Return the statements on the scores of the greedy answers, by question."""
         arm = str(self.key.greedy_answers)
         rows = self.estimates.matching(arm=arm, scorer=scorer.name, quantity="greedy score")
         return {row.query_id: row for row in rows}
 
     def greedy_scores(self, scorer: Scorer) -> dict[str | None, float]:
-        """Return the scores of the greedy answers that have one, by question."""
+        """Return the known scores of the greedy answers, by question."""
         rows = self.greedy(scorer).items()
         return {question: row.value for question, row in rows if row.value is not None}
 
@@ -147,12 +150,12 @@ class ArmView:
 
     @property
     def drawn_as(self) -> str:
-        """The identity of the draws; arms with copies of the same draws have the same identity."""
+        """The identity of the draws, which is equal for an arm and its copies in other runs."""
         return (self.arm.spec.copied or self.arm).identity
 
     @cached_property
     def _arms(self) -> list[Arm]:
-        """The arms with draws: one, or one per decoding of an attack."""
+        """The arms with the draws: one arm, or for an attack one arm per decoding."""
         attack = self.key in (ATTACK, ATTACK.control)
         keys = self.run.record.arms if attack else [self.key]
         mine = (k for k in keys if k == self.key or replace(k, decoding="") == self.key)
@@ -160,7 +163,7 @@ class ArmView:
 
     @cached_property
     def in_own_words(self) -> ArmView:
-        """The model with the original questions."""
+        """The view of the same model with the original questions."""
         return replace(self, key=self.key.in_own_words)
 
     @cached_property
@@ -180,7 +183,7 @@ class ArmView:
 
     @cached_property
     def ledgers(self) -> Mapping[str, Ledger]:
-        """The counts of the draws, by label and, if there are several, decoding."""
+        """The numbers of draws in each class, by label (and decoding, if there are several)."""
         several = len(self._arms) > 1
         names = (
             f"{self.label} at {a.decoding.name}" if several else self.label for a in self._arms
@@ -189,12 +192,12 @@ class ArmView:
 
     @property
     def ledger(self) -> Ledger:
-        """The counts of the draws."""
+        """The numbers of draws in each class."""
         return next(iter(self.ledgers.values()))
 
     @property
     def subject(self) -> str:
-        """The label, with the limit on tokens if many outputs were cut, to begin a sentence."""
+        """The subject of sentences: the label, with the limit on tokens if many were cut."""
         return f"{self.label}{self.ledger.within}"
 
     @cached_property
@@ -218,15 +221,15 @@ class ArmView:
 
     @cached_property
     def sureness(self) -> Mapping[str, float]:
-        """The natural log of the model's confidence in its answers to each query, by id.
+        """The natural logarithm of the model's confidence in its answers to each query, by id.
 
-        The values are from input selection if there was one, else from `drawn_sureness`.
+        The values are from input selection; without input selection, from `drawn_sureness`.
         """
         return read_values(self.run.path) or drawn_sureness(self.arm)
 
     @property
     def stress(self) -> str:
-        """The stress, and any words that open every answer under it; empty without a stress."""
+        """The stress, and the words with which every answer begins; empty without a stress."""
         openers = {query.prefix for query in self.arm.spec.attack_queries}
         opener = f" “{next(iter(openers))}”" if len(openers) == 1 and "" not in openers else ""
         return f"{self.key.stress}{opener}" if self.key.stress else ""
@@ -234,18 +237,18 @@ class ArmView:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DecodingGrid:
-    """The means of one scorer over the questions for every pair of temperature and top-p.
+    """The mean leakage by one scorer for every pair of temperature and top-p of a run.
 
     Attributes:
-        run_label: the name of its run in the view.
+        run_label: the label of the run in the view.
         scorer: the name of the scorer.
-        leakage: the mean leakage by (temperature, top-p), valid simultaneously.
-        leak_at_k: the mean leak@k by (temperature, top-p), valid simultaneously; empty if n was not
-            fixed in some cell.
+        leakage: the mean leakage by (temperature, top-p), with simultaneously valid bounds.
+        leak_at_k: the mean leak@k by (temperature, top-p), with simultaneously valid bounds; empty
+            if n was not fixed for some pair.
         effects: the root mean square effect of temperature, of top-p, and of both together; empty
             if temperature or top-p has a single value.
         decoding: the name of the decoding that leaks most.
-        most: the leakage under that decoding, corrected for its selection.
+        most: the leakage under this decoding, corrected for its selection.
     """
 
     run_label: str
@@ -258,12 +261,12 @@ class DecodingGrid:
 
     @property
     def k(self) -> int | None:
-        """The k of leak@k; None without one."""
+        """The k of `leak_at_k`; None if `leak_at_k` is empty."""
         return next((int(row.parameter) for row in self.leak_at_k.values() if row.parameter), None)
 
     @classmethod
     def of(cls, label: str, run: Run, scorer: str) -> DecodingGrid | None:
-        """Return a scorer's statements about a run's decodings; None unless they form a grid."""
+        """Return the grid of a run and a scorer; None if the decodings do not form a grid."""
         arms, rows = run.arms, run.estimates.where(scorer=scorer)
         cells = rows.matching(family="grid", scope="mean", quantity=(*LEAKAGE, "leak@k"))
         most = rows.first(scope="most-leaking decoding")
@@ -283,16 +286,15 @@ class DecodingGrid:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RewritingCounts:
-    """The numbers of rewritings that were tried, removed and used, over all questions of a run.
+    """The numbers of rewritings that were tried, removed and used for all questions of a run.
 
     Attributes:
         source: the source of the rewritings.
-        design: how the draws of a question are shared among its queries.
+        design: how the draws of a question are divided among its queries.
         tried: the number of rewritings that were tried.
-        removed: the number of removed rewritings by reason, in the order in which the reasons are
-            checked.
+        removed: the number of removed rewritings by reason, in the order of the checks.
         kept: the number of rewritings that are used.
-        lacking: the ids of the questions for which no rewriting is left.
+        lacking: the ids of the questions without a rewriting that is used.
     """
 
     source: str
@@ -304,7 +306,7 @@ class RewritingCounts:
 
     @classmethod
     def of(cls, run: Run) -> RewritingCounts | None:
-        """Count the rewritings of a run; None for a run without rewritings."""
+        """Return the counts of a run; None for a run without rewritings."""
         if (inputs := run.record.inputs) is None:
             return None
         accepted = read_accepted(run.path, run.record) or ()
@@ -333,9 +335,9 @@ class View:
         runs: the runs by label.
         models: the models that were sampled with the original questions.
         unsampled: the models under a greedy decoding.
-        labelled: True: models have the labels of their runs; False: the names of their arms.
-        confidence: the confidence of each bound on leakage; 1 if every one is exact.
-        redacted: which texts are left out.
+        labelled: whether models have the labels of their runs; otherwise, the names of their arms.
+        confidence: the confidence of each bound on leakage; 1 if all bounds are exact.
+        redacted: which texts are withheld.
     """
 
     runs: Mapping[str, Run]
@@ -352,13 +354,13 @@ class View:
 
     @property
     def benchmark(self) -> Mapping[str, str]:
-        """The facts of the benchmark in the runs' records; its name is at `name`."""
+        """The facts of the benchmark from the runs' records, by name."""
         record = object_of(self.first.record.benchmark)
         return {k: str(v) for k, v in record.items() if isinstance(v, str | int)}
 
     @cached_property
     def questions(self) -> tuple[Prompt, ...]:
-        """The questions in the order of the benchmark, with answers and keywords if not redacted.
+        """The questions in the order of the benchmark; answers and keywords only if not redacted.
 
         Raises InputError if questions are withheld and an id contains the text of its question.
         """
@@ -381,7 +383,7 @@ class View:
 
     @cached_property
     def scorers(self) -> tuple[Scorer, ...]:
-        """The scorers that all runs were bounded by; verdicts are about the first."""
+        """The scorers for which all runs have bounds; verdicts are about the first scorer."""
         return tuple(map(make_scorer, self.first.estimates.scorers))
 
     @cached_property
@@ -396,11 +398,11 @@ class View:
 
     @property
     def targets(self) -> list[ArmView]:
-        """The models that a page is about: all but controls, unless all are controls."""
+        """The models that a page is about: all models except controls, or all if only controls."""
         return [model for model in self.models if not model.is_control] or list(self.models)
 
     def control_of(self, model: ArmView) -> ArmView | None:
-        """Return the control of a model; None if it has none."""
+        """Return the control of a model; None without a control."""
         return next((other for other in self.models if other.label == model.control), None)
 
     @cached_property
@@ -415,7 +417,7 @@ class View:
 
     @cached_property
     def tried(self) -> Mapping[str, RewritingCounts]:
-        """The numbers of rewritings of each run with rewritings, by its label."""
+        """The numbers of rewritings of each run that has rewritings, by the label of the run."""
         counts = {label: RewritingCounts.of(run) for label, run in self.runs.items()}
         return {label: count for label, count in counts.items() if count}
 
@@ -426,13 +428,13 @@ class View:
 
     @cached_property
     def reworded(self) -> tuple[ArmView, ...]:
-        """The models under rewritings of the questions."""
+        """The models that were sampled with rewritings of the questions."""
         rewritten = (replace(model, key=model.key.with_rewritings) for model in self.models)
         return tuple(model for model in rewritten if model.key in model.run.record.arms)
 
     @cached_property
     def attacks(self) -> tuple[tuple[ArmView, AttackQuery], ...]:
-        """The query that a search found for each question, with a model of its run."""
+        """Pairs of a model and the query that a search found for a question, one per question."""
         return tuple(
             (model, attack)
             for model in self._one_per_run
@@ -441,7 +443,7 @@ class View:
 
     @cached_property
     def attacked(self) -> tuple[ArmView, ...]:
-        """The models under the queries that a search found."""
+        """The models that were sampled with the queries that a search found."""
         models = []
         for model in self._one_per_run:
             names = {ATTACK: model.run_label, ATTACK.control: f"{CONTROL} of {model.run_label}"}
@@ -457,7 +459,7 @@ class View:
 
     @cached_property
     def stressed(self) -> tuple[ArmView, ...]:
-        """Each target that was also stressed: first without stress, then under each stress."""
+        """Each target with stresses: first without a stress, then under each stress."""
         models: list[ArmView] = []
         for model in self.models:
             keys = [key for key in model.run.record.arms if key.unstressed == model.key]
@@ -468,14 +470,14 @@ class View:
 
 
 def named_runs(runs: Iterable[Run | str | Path]) -> dict[str, Run]:
-    """Open runs, and return them by the names of their folders.
+    """Open runs and return them by the names of their folders.
 
     Raises InputError for two runs in one folder, or in folders with the same name.
     """
     opened = [run if isinstance(run, Run) else Run.open(run) for run in runs]
     named = {run.path.resolve().name: run for run in opened}
     if len({run.path.resolve() for run in opened}) < len(opened):
-        raise InputError("one run was given twice. Name two different runs.")
+        raise InputError("one run was given twice. Name different runs.")
     if len(named) < len(opened):
         raise InputError("two runs have the same folder name. Rename one folder.")
     return named
@@ -487,9 +489,9 @@ def read_view(
     """Return the view of one run, or of several runs by label.
 
     Args:
-        runs: runs by label, which is also the label of their models; or one run, whose arms give
-            their names to its models.
-        redact: which texts are left out.
+        runs: runs by label, which are also the labels of their models; or one run, whose models
+            have the names of their arms as labels.
+        redact: which texts are withheld.
         texts: whether texts of completions are shown (None: only for runs by label).
 
     Raises:
@@ -504,8 +506,8 @@ def read_view(
     for label, run in named.items() if labelled else ():
         if not run.estimates.scorers:
             raise InputError(
-                f"run {label!r} has no estimates: none of its questions could be sampled. "
-                "Run the command that made it again."
+                f"run {label!r} has no estimates, because none of its questions could be sampled. "
+                "Repeat the command that made the run."
             )
         require_same_questions(label, first_label, run, first)
         if run is first:
@@ -517,8 +519,8 @@ def read_view(
             if have != want:
                 raise MixError(
                     f"run {label!r} used the {kind} {have!r}, but run {first_label!r} "
-                    f"used {want!r}. One report compares runs with the same questions, scorers, "
-                    "confidence and rho; evaluate, score and bound them in the same way."
+                    f"used {want!r}. The runs of a report need the same questions, scorers, "
+                    "confidence and rho. Evaluate, score and bound them in the same way."
                 )
     require_known(first, first.estimates.scorers)
     sampled = sampled_targets(named)
@@ -540,7 +542,7 @@ def read_view(
 
 
 def _confidence(run: Run) -> float:
-    """Return the confidence of each bound on leakage; the confidence of exact values is 1."""
+    """Return the confidence of the bounds on leakage, or 1 if all values are exact."""
     bounded = run.estimates.plain(quantity=LEAKAGE, scope=(*EACH, "mean"))
     return min((row.confidence for row in bounded), default=1.0)
 
@@ -548,16 +550,17 @@ def _confidence(run: Run) -> float:
 def shared_confidence(
     stated: Iterable[float], wanted: float | None = None, exact: float = 1.0
 ) -> float:
-    """Return the one confidence of estimates; MixError if they have several, or not `wanted`.
+    """Return the common confidence of estimates; if all are exact (confidence 1), return `exact`.
 
-    Exact estimates (confidence 1) are valid at every confidence. If all are exact: `exact`.
+    Exact estimates are valid at every confidence. Raises MixError if the other estimates have
+    several confidences, or another confidence than `wanted`.
     """
     levels = {level for level in stated if level < 1}
     sure = max(levels, default=exact) if wanted is None else wanted
     if levels - {sure}:
         raise MixError(
-            f"the runs have estimates at {', '.join(map(percent, sorted(levels)))}, but estimates "
-            f"are shown together at one confidence, here {percent(sure)}. Run `leakbound bound RUN "
+            f"the runs have estimates at {', '.join(map(percent, sorted(levels)))}, but all of "
+            f"them must have one confidence, here {percent(sure)}. Run `leakbound bound RUN "
             f"--confidence {sure:g}` for each run."
         )
     return sure
@@ -570,9 +573,9 @@ def _rho(run: Run) -> float:
 def sampled_targets(runs: Mapping[str, Run], stress: str = "") -> dict[str, ArmView]:
     """Return each target that was sampled with the original questions, by label.
 
-    The label is the label of the run, with the name of the decoding if the run has several.
-    `stress`: return the same models under this stress, as a study names it; raise MixError for a
-    run without that stress.
+    The label is the label of the run, followed by the name of the decoding if the run has several.
+    With `stress` (a stress in the notation of a study), return the models under this stress. Raises
+    MixError for a run without this stress.
     """
     targets: dict[str, ArmView] = {}
     for label, run in runs.items():
@@ -594,7 +597,7 @@ def sampled_targets(runs: Mapping[str, Run], stress: str = "") -> dict[str, ArmV
 
 
 def _with_controls(targets: Mapping[str, ArmView]) -> list[ArmView]:
-    """Return every model once: the targets, then the controls that are not a run's target."""
+    """Return every model once: the targets, then the controls that are no run's target."""
     names = {target.drawn_as: label for label, target in targets.items()}
     controls: dict[str, ArmView] = {}
     control_of: dict[str, str] = {}
@@ -613,7 +616,7 @@ def _with_controls(targets: Mapping[str, ArmView]) -> list[ArmView]:
 
 
 def require_same_questions(label: str, other: str, mine: Run, theirs: Run) -> None:
-    """Raise MixError if the runs have different questions, and name the difference."""
+    """Raise MixError if two runs have different questions; the message has the difference."""
     ids, others = ([query.id for query in run.questions] for run in (mine, theirs))
     if mine.record.benchmark.sha256 == theirs.record.benchmark.sha256 and ids == others:
         return
@@ -628,6 +631,6 @@ def require_same_questions(label: str, other: str, mine: Run, theirs: Run) -> No
     ]
     differing = "; ".join(apart) or "the same ids in both, with other texts or in another order"
     raise MixError(
-        f"run {label!r} is on {sets[0]}, but run {other!r} is on {sets[1]}: {differing}. One "
-        "report compares runs with the same questions; evaluate both on the same benchmark."
+        f"run {label!r} is on {sets[0]}, but run {other!r} is on {sets[1]}: {differing}. "
+        "Reports and comparisons need the same questions. Evaluate both on the same benchmark."
     )

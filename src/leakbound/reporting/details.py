@@ -1,4 +1,4 @@
-"""Pack the details of all questions, which `page.js` unpacks when a reader opens a question.
+"""The details of all questions, packed; `page.js` unpacks them when a reader opens a question.
 
 A page may have hundreds of questions, so their HTML is compressed. The compressed bytes are written
 in base64, so that no browser mistakes them for markup.
@@ -22,18 +22,18 @@ REPEATED: Mapping[Quantity, str] = {"leak@k": "leak@{:,.0f}", "tail": "Pr[X > {:
 
 
 def packed(html: str) -> str:
-    """Pack HTML into letters and digits."""
+    """Return HTML compressed, as text in base64."""
     return base64.b64encode(zlib.compress(html.encode(), 9)).decode()
 
 
 def unpacked(page: str) -> str:
-    """Unpack the HTML of all questions from a page; empty if the page has none."""
+    """Return the unpacked HTML of all questions of a page, or "" if the page has none."""
     match = re.search(r'<script type="text/plain" id="details">([^<]*)</script>', page)
     return zlib.decompress(base64.b64decode(match[1])).decode() if match else ""
 
 
 def repeated(model: ArmView, scorer: Scorer, question: str) -> Iterator[str]:
-    """Yield the bounds on one question for every k and every x, in one sentence each."""
+    """Yield a sentence with the bounds on leak@k for every k, then one on Pr[X > x] for every x."""
     for quantity, name in REPEATED.items():
         rows = model.by_parameter(scorer, question, quantity=quantity)
         if parts := [f"{name.format(at)} {interval(row)}" for at, row in rows.items()]:
@@ -41,7 +41,7 @@ def repeated(model: ArmView, scorer: Scorer, question: str) -> Iterator[str]:
 
 
 def marked(leaking: re.Pattern[str] | None, text: Text) -> list[list[str]]:
-    """Split a completion into its thought, if it is visible, and its answer, each into pieces.
+    """Return the pieces of a completion's thought, if it is visible, and of its answer.
 
     Every second piece matches `leaking`, the words that reveal the question's answer.
     """

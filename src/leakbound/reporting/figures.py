@@ -1,4 +1,4 @@
-"""Draw the charts of pages with `plotting`; without matplotlib a page has tables only.
+"""The charts of pages, drawn by `plotting`; without matplotlib a page has only tables.
 
 A chart is inline SVG, with a link to its rows as CSV.
 """
@@ -25,15 +25,15 @@ if TYPE_CHECKING:
 
 COLUMN = (3.8, 1.0)
 WIDE, ALONE, NARROW = (9.0, 1.6), (6.5, 1.0), (3.5, 1.0)
-"""Widths of a chart in inches (before a page scales it), and factors of its panels' heights.
+"""Sizes of charts: the width in inches, before a page scales it, and the factor of panel heights.
 
-The first chart is wide, or ALONE next to a single card; phones show the narrow chart instead.
+The first chart of a page is WIDE, or ALONE next to a single card. Phones show NARROW instead.
 """
 
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """A chart under its caption, and the address of its data as CSV."""
+    """A chart with its caption, and a data URL of its rows as CSV."""
 
     caption: str
     svg: Markup
@@ -41,7 +41,7 @@ class Figure:
 
 
 def lacking() -> str:
-    """Return why charts cannot be drawn, with the fix; empty if they can be drawn."""
+    """Return why charts cannot be drawn, with the fix, or "" if they can be drawn."""
     try:
         with needing("drawing charts", "figures"):
             import leakbound.plotting.canvas  # noqa: F401
@@ -51,7 +51,7 @@ def lacking() -> str:
 
 
 def pen_classes(view: View) -> Mapping[str, str]:
-    """Return the class of each model's pen in the style sheet, by label."""
+    """Return the style sheet's class for the colour of each model, by label."""
     labels = [(model.label, model.is_control) for model in view.models]
     return {label: class_of(pen) for label, pen in styles(labels).items()}
 
@@ -59,7 +59,7 @@ def pen_classes(view: View) -> Mapping[str, str]:
 def figures_of(
     view: View, name: str, caption: str, scorer: Scorer, *sizes: tuple[float, float]
 ) -> list[Figure]:
-    """Return one kind of chart under a caption; an empty list if it cannot be drawn."""
+    """Return a list with one kind of chart under a caption; an empty list if it cannot be drawn."""
     if lacking():
         return []
     from leakbound.plotting import KINDS
@@ -75,7 +75,7 @@ def figures_of(
 
 
 def difference_figures(comparison: Comparison, scorer: Scorer) -> list[Figure]:
-    """Return the chart of every difference from the baseline, a panel per model."""
+    """Return a list with the chart of all differences from the baseline, with a panel per model."""
     if lacking():
         return []
     from leakbound.plotting.rows import DIFFERENCES
@@ -95,7 +95,7 @@ def _figure(
     caption: str,
     *sizes: tuple[float, float],
 ) -> Figure:
-    """Draw rows for a page once per size; phones show the last size."""
+    """Return a chart for a page, drawn once per size; phones show the last size."""
     from leakbound.plotting.inline import inline
 
     title = visible(clipped(caption))

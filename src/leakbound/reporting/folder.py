@@ -1,7 +1,7 @@
-"""Find the runs in a folder, and read one row from each in any state.
+"""Find the runs in a folder, and make a row for each run in any state.
 
 This module writes nothing. It reads nothing outside the folder, and follows no link to a place
-outside. An error in one run becomes the row of that run; the other runs are still listed.
+outside the folder. The row of a damaged run has its error; the other runs are still listed.
 """
 
 from __future__ import annotations
@@ -33,20 +33,20 @@ class ListedRun:
     """One run of a folder.
 
     Attributes:
-        name: its path below the folder, as text.
-        path: its folder.
-        state: complete; in progress; no bounds (everything is drawn, but no bounds are stored and
-            no command is running); damaged; or from another version.
+        name: the path of the run below the folder, as text.
+        path: the folder of the run.
+        state: "complete", "in progress", "no bounds" (everything is drawn, but no bounds are stored
+            and no command is running), "damaged" or "other version".
         note: the error, the missing parts, or the running command; empty for a complete run.
-        run: the run, open; None if it cannot be opened.
+        run: the open run; None if it cannot be opened.
         changed: the time of the last change of a file, in nanoseconds; 0 if it is not known.
-        model: the name of its model.
-        draws: the draws per question, in words.
-        n: the planned draws per question; None for greedy answers only.
-        look: the progress of a run in progress, else None.
-        verdict: the verdict on its model, with its certificate, or None.
+        model: the name of the model.
+        draws: the number of draws per question, in words.
+        n: the planned number of draws per question; None for a run with only greedy answers.
+        look: the progress of a run in progress; None in other states.
+        verdict: the verdict on the model, with the run's certificate; None without a verdict.
         confidence: the confidence of the verdict; None without a verdict.
-        page: its report page, or None.
+        page: the report page of the run; None without a page.
     """
 
     name: str
@@ -65,7 +65,7 @@ class ListedRun:
 
 
 def runs_in(root: Path, notes: list[str]) -> list[Path]:
-    """Return the sorted folders below `root` with a run; note folders that were not searched.
+    """Return the sorted folders of the runs in `root`; add notes on folders that were not searched.
 
     A folder within a run belongs to that run and is not listed.
     """
@@ -88,12 +88,12 @@ def runs_in(root: Path, notes: list[str]) -> list[Path]:
         below[:] = sorted(name for name in below if not name.startswith("."))
         for link in (folder / name for name in below):
             if link.is_symlink() and _leads_out(link, root):
-                notes.append(f"`{name_of(link, root)}` was not searched: it links elsewhere.")
+                notes.append(f"`{name_of(link, root)}` links elsewhere and was not searched.")
     return sorted(folders)
 
 
 def name_of(path: Path, root: Path) -> str:
-    """Return the place of a path below `root` as text, with other bytes spelled out."""
+    """Return a path relative to `root` as text; bytes that are not UTF-8 are escaped."""
     name = root.resolve().name if path == root else path.relative_to(root).as_posix()
     return name.encode("utf-8", "backslashreplace").decode()
 
@@ -103,7 +103,7 @@ def _leads_out(link: Path, root: Path) -> bool:
 
 
 def listed_run(folder: Path, root: Path) -> ListedRun:
-    """Return the row of a run: its verdict, or its error."""
+    """Return the row of a run with its verdict or its error."""
     row = ListedRun(name=name_of(folder, root), path=folder)
     try:
         row = replace(row, changed=_last_change(folder, root))
@@ -115,14 +115,17 @@ def listed_run(folder: Path, root: Path) -> ListedRun:
 
 
 def message_of(error: Exception) -> str:
-    """Return an error in one line, with its type if it is not one of ours."""
+    """Return the message of an error in one line, with the type of an unexpected error."""
     text = " ".join(str(error).split())
     ours = isinstance(error, LeakboundError)
     return text if ours else f"an unexpected error occurred ({type(error).__name__}: {text})"
 
 
 def _last_change(folder: Path, root: Path) -> int:
-    """Return when a file of a run changed last; raise InputError if a file must not be read."""
+    """Return the time of the last change of a file of a run, in nanoseconds.
+
+    Raises InputError for a link or a special file that must not be read.
+    """
     last = 0
     for place, below, files in os.walk(folder):
         for name in [*below, *files]:
@@ -133,7 +136,7 @@ def _last_change(folder: Path, root: Path) -> int:
             if file.is_symlink() and (name in below or _leads_out(file, root)):
                 raise InputError(
                     f"{shown} is a link to a folder, or to a file outside the index's folder. Such "
-                    "a link is not followed. Replace the link by its target."
+                    "links are not followed. Replace the link with its target."
                 )
             with suppress(FileNotFoundError):  # removed in the meantime
                 status = file.stat()
@@ -144,7 +147,7 @@ def _last_change(folder: Path, root: Path) -> int:
 
 
 def _described(run: Run, row: ListedRun) -> ListedRun:
-    """Fill the row of a run, which could be opened, from its record and its estimates."""
+    """Return the row of an open run, filled from its record and its estimates."""
     main = next((a for a in run.arms.values() if a.key.own_words and not a.key.greedy), None)
     name = main.spec.model if main else ""
     row = replace(

@@ -1,4 +1,4 @@
-"""Write the static index of a folder: the pages of its complete runs, and comparisons."""
+"""Write the index of a folder, the pages of its complete runs, and pages that compare them."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ class FolderComparison:
     """A page that compares the complete runs with the same questions.
 
     Attributes:
-        page: its file.
-        benchmark: the benchmark of the runs.
+        page: the file of the page.
+        benchmark: the name of the benchmark of the runs.
         runs: the names of the runs, the baseline first.
     """
 
@@ -42,13 +42,13 @@ class FolderComparison:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FolderIndex:
-    """The index of a folder that was written.
+    """The result of `write_index`.
 
     Attributes:
-        path: its file.
-        runs: the runs in the order of their names.
-        comparisons: one for each set of questions that several complete runs share.
-        notes: notes on runs and pages that were left out.
+        path: the file of the index.
+        runs: the runs, sorted by name.
+        comparisons: one comparison for each set of questions that several complete runs have.
+        notes: messages about runs and pages that were left out.
     """
 
     path: Path
@@ -79,22 +79,22 @@ class FolderIndex:
 def write_index(
     folder: str | Path, *, redact: Redaction | None = None, progress: Progress = silent
 ) -> FolderIndex:
-    """Write an index of the runs in a folder, and the pages that it links to.
+    """Write an index of the runs in a folder, with all pages to which the index links.
 
     A complete run gets a new report page, unless its page is from this version and newer than all
-    its other files. Complete runs with the same questions get one page that compares them with the
-    run that began first.
+    other files of the run. Complete runs with the same questions get one page that compares them
+    with the run that began first.
 
     Args:
-        folder: a folder with runs, directly or in folders below it.
-        redact: leave answers, keywords and completions, or "questions" too, out of the pages of the
-            complete runs, of later pages and of exports, until False is given (None: the last value
-            that was given for each run).
-        progress: receives the number of runs that are read and of pages that are written.
+        folder: a folder that contains runs, directly or in subfolders.
+        redact: True: omit answers, keywords and completions from the pages of the complete runs,
+            and from later pages and exports, until False is given; "questions": omit questions too
+            (None: the last value that was given for each run).
+        progress: called with the number of runs that are read and of pages that are written.
 
     Returns:
-        The index: its file `index.html`, or `index-redacted.html` if all its pages are redacted,
-        its runs and its comparisons.
+        The index with its runs and comparisons. Its file is `index.html`, or `index-redacted.html`
+        if all its pages are redacted.
 
     Raises:
         InputError: there is no run in the folder, or it cannot be written into.
@@ -105,7 +105,7 @@ def write_index(
     folders = runs_in(root, notes)
     if not folders:
         raise InputError(
-            f"neither `{root}` nor a folder below it is a run directory: none has a run.json. "
+            f"neither `{root}` nor a folder below it is a run directory: no run.json was found. "
             f"Make one with `leakbound evaluate … --out {root / 'NAME'}`. {' '.join(notes)}".strip()
         )
     runs = [listed_run(path, root) for path in counted(progress, "reading", folders, "runs")]
@@ -130,7 +130,7 @@ def write_index(
 
 
 def _with_page(run: ListedRun, redact: Redaction | None, notes: list[str]) -> ListedRun:
-    """Return the run with its page; a complete run without a current page gets one now."""
+    """Return the run with its page; write the page if a complete run has no current page."""
     if run.run is None or run.verdict is None:
         return run
     redacted = run.run.redacted if redact is None else redact
@@ -147,7 +147,7 @@ def _with_page(run: ListedRun, redact: Redaction | None, notes: list[str]) -> Li
 
 
 def _is_current(page: Path, changed: int, mark: str = "") -> bool:
-    """Return whether a page has this version and `mark`, and is newer than the files it shows."""
+    """Return whether a page has this version and `mark`, and is newer than the run's files."""
     if page.is_symlink() or not page.is_file() or page.stat().st_mtime_ns <= changed:
         return False
     with page.open(encoding="utf-8", errors="replace") as stream:
@@ -158,7 +158,7 @@ def _is_current(page: Path, changed: int, mark: str = "") -> bool:
 def _same_questions(runs: Sequence[ListedRun], notes: list[str]) -> list[dict[str, Run]]:
     """Return groups of complete runs with the same questions, each sorted by start time.
 
-    A copy of a run is left out, with a note.
+    Copies of a run are left out; a note lists each of them.
     """
     opened = {run.name: run.run for run in runs if run.run and run.verdict}
     groups: dict[tuple[str, ...], dict[frozenset[str], str]] = {}
@@ -179,7 +179,7 @@ def _compared(
     name: str,
     redact: Redaction | None,
 ) -> FolderComparison:
-    """Return the page that compares these runs; write it next to the index unless it is current."""
+    """Write the page that compares these runs, unless it is current, and return its description."""
     withheld = redact or any(run.redacted for run in runs.values())
     page = index.with_name(f"{name}-redacted.html" if withheld else f"{name}.html")
     benchmark = next(iter(runs.values())).record.benchmark.name
@@ -196,7 +196,7 @@ def _compared(
 
 
 def _rendered(template: str, **shown: object) -> str:
-    """Return a page of the index; addresses consist of letters, digits and `%/-_.~`."""
+    """Return a page of the index as HTML; links consist of letters, digits and `%/-_.~`."""
 
     def link(path: Path, root: Path) -> Markup:
         return Markup(quote(os.fsencode(path.relative_to(root))))

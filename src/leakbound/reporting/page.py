@@ -1,4 +1,4 @@
-"""Write views as one HTML file that loads nothing from the network, and as one picture."""
+"""Write a view as an HTML page that loads nothing from the network, or as a picture."""
 
 from __future__ import annotations
 
@@ -34,18 +34,18 @@ TERMS = {
     r"leak@\d": "leak@k is the expected largest score of k answers. An estimate needs at least 4 k "
     "draws of a question (n/k ≥ 4); with fewer draws there are only bounds.",
 }
-"""Definitions, by the pattern of the headings that use the term."""
+"""Definitions of terms, each by a pattern for the headings that use the term."""
 
 
 def terms_of(headings: Iterable[str]) -> list[str]:
-    """Return the definitions of the terms in these headings."""
+    """Return the definitions of the terms that these headings use."""
     used = "\n".join(headings)
     return [meaning for mark, meaning in TERMS.items() if re.search(mark, used)]
 
 
 _AMOUNTS: tuple[Redaction, ...] = (False, True, "questions")
 PAGE, REDACTED_PAGE = "report.html", "report-redacted.html"
-"""The names of a run's page with its texts, and of its redacted page."""
+"""The file names of a run's page with texts, and of its redacted page."""
 
 
 def report(
@@ -53,21 +53,24 @@ def report(
 ) -> Path:
     """Write one self-contained HTML page about finished runs.
 
-    The runs' `notes` report a redaction that could not be stored, and older pages with texts.
+    A redaction that could not be stored, and an older page with texts, are reported in the `notes`
+    of the runs.
 
     Args:
-        runs: an open run, see `leakbound.load`, or several, each shown by its folder's name.
+        runs: one open run, see `leakbound.load`, or several. The page shows the folder names of
+            the runs.
         out: the file; required for several runs (None: report.html, or report-redacted.html, in the
             run).
-        redact: leave answers, keywords and completions (with "questions" also the questions) out of
-            this page, later pages and exports, until False is given (None: the last value).
+        redact: True: omit answers, keywords and completions from this page, and from later pages
+            and exports, until False is given; "questions": omit questions too (None: the last value
+            that was given).
 
     Returns:
         The path of the page.
 
     Raises:
         InputError: several runs without `out`, two runs with the same folder name, or a run without
-            estimates of its present completions.
+            estimates of its current completions.
         MixError: the runs differ in questions, scorers or confidence.
         IncompleteError: a run is not finished.
     """
@@ -84,7 +87,7 @@ def report(
         try:
             run.redact(redact)
         except InputError as error:
-            notes[run.path].append(f"not kept for later commands: {error}")
+            notes[run.path].append(f"the redaction was not stored for later commands: {error}")
         notes[run.path] += older_page(run) if redact else []
     path = write_report(named, Path(out or page_of(opened[0])), redact=redact)
     for run in opened:
@@ -93,12 +96,12 @@ def report(
 
 
 def older_page(run: Run) -> list[str]:
-    """Return a note if the folder of a redacted run still has a page with all texts."""
+    """Return a list with a note if the folder of a redacted run still has a page with all texts."""
     if not (run.path / PAGE).exists():
         return []
     note = (
-        f"`{run.path / PAGE}` was written before and contains the texts. Remove it before you "
-        "share the folder; the stored completions contain them too."
+        f"`{run.path / PAGE}` was written before the redaction and contains the texts. Remove it "
+        "before you share the folder. The stored completions contain the texts too."
     )
     return [note]
 
@@ -111,26 +114,26 @@ def write_report(
     more: Sequence[Table] = (),
     redact: Redaction | None = None,
 ) -> Path:
-    """Write the report on finished runs, one HTML file without outside requests.
+    """Write the report on finished runs, one HTML file that loads nothing from the network.
 
-    A control's arm is shown once, even if several runs share the control. The metrics of a run are
-    shown after its leakage. The file is written completely or not at all.
+    A control is shown once, even if several runs share it. The file is written completely or not at
+    all.
 
     Args:
-        runs: the runs, by the labels that the page shows. Their estimates must have the same
-            questions, scorers and confidence.
+        runs: the runs, by the labels that the page shows. They must have the same questions,
+            scorers and confidence.
         out: the file.
         title: the title of the page (None: a title with the names of the models).
         more: tables for the end of the page.
-        redact: keep answers, keywords, completions, rewritings, queries that a search found, and
-            the reasons of failures out of the file; questions stay unless "questions" is given
-            (None: as the runs are `redacted`).
+        redact: True: omit answers, keywords, completions, rewritings, queries that a search found,
+            and the reasons of failures from the file; "questions": omit questions too (None: the
+            setting `redacted` of the runs).
 
     Returns:
         `out`.
 
     Raises:
-        InputError: there are no runs, or a run has no estimates of its present completions.
+        InputError: there are no runs, or a run has no estimates of its current completions.
         MixError: the runs differ in questions, scorers or confidence.
         IncompleteError: a run is not finished.
     """
@@ -145,7 +148,7 @@ def write_report(
 
 
 def page_of(run: Run) -> Path:
-    """Return the path of the page of a run; a redacted page has another name."""
+    """Return the path of the page of a run; a redacted run has a page with another name."""
     return run.path / (REDACTED_PAGE if run.redacted else PAGE)
 
 
@@ -172,9 +175,9 @@ def render(view: View, *, title: str | None = None, more: Sequence[Table] = ()) 
 
 
 def rendered(template: str, *, styles: Sequence[str], scripts: Sequence[str], **shown: Any) -> str:
-    """Return a page with these style sheets and scripts, which loads and runs nothing else.
+    """Return a page as HTML with these style sheets and scripts; it loads and runs nothing else.
 
-    Texts from outside are escaped, and control characters in them are spelled out.
+    Texts in `shown` are escaped. Control characters in them are replaced by visible text.
     """
     css, js = ("".join(map(asset, names)) for names in (styles, scripts))
     charts = asset("charts.css")
@@ -195,7 +198,7 @@ def rendered(template: str, *, styles: Sequence[str], scripts: Sequence[str], **
 
 @cache
 def _environment() -> Environment:
-    """Return the templates; each text is cut to a limit, without control characters."""
+    """Return the Jinja environment, which cuts long texts and makes control characters visible."""
 
     def shown(value: Any) -> Any:
         if isinstance(value, Markup):
@@ -221,16 +224,16 @@ def _environment() -> Environment:
 
 @cache
 def asset(name: str) -> str:
-    """Return a file that pages contain."""
+    """Return the text of a file of this package that pages include."""
     return files("leakbound.reporting").joinpath(name).read_text(encoding="utf-8")
 
 
 @dataclass(frozen=True, slots=True)
 class Picture:
-    """A picture for notebooks, which `save` writes to a file.
+    """A picture that a notebook displays and `save` writes to a file.
 
     Attributes:
-        svg: the whole picture, with its style for light and dark.
+        svg: the picture as SVG, with its style for light and dark backgrounds.
     """
 
     svg: str
@@ -245,22 +248,22 @@ class Picture:
 
 
 def picture(runs: Run | Mapping[str, Run], *, scorer: str | None = None) -> Picture:
-    """Draw every question's greedy score against the bounds on its leakage.
+    """Draw the greedy score and the bounds on the leakage of every question.
 
-    One column is one question; the columns are sorted by leakage. The circle shows the score of the
-    greedy answer, the bar the bounds of the model, and the wider grey bar the bounds of the
-    control.
+    Each column is one question. The columns are sorted by leakage. The circle shows the score of
+    the greedy answer. The bar shows the bounds for the model, and the wider grey bar the bounds for
+    the control.
 
     Args:
         runs: a run with estimates, or several runs by the labels that the picture shows.
-        scorer: the name of the scorer to show (None: the first).
+        scorer: the name of the scorer to show (None: the first scorer).
 
     Returns:
         The picture: one SVG file that needs no other files.
 
     Raises:
-        InputError: there are no runs, a run has no estimates of its present completions, the runs
-            were not bounded by the scorer, or matplotlib is missing.
+        InputError: there are no runs, a run has no estimates of its current completions, the runs
+            have no bounds for the scorer, or matplotlib is missing.
         MixError: the runs differ in questions, scorers or confidence.
         IncompleteError: a run is not finished.
     """
@@ -269,8 +272,8 @@ def picture(runs: Run | Mapping[str, Run], *, scorer: str | None = None) -> Pict
     chosen = view.scorers[0] if scorer is None else by_name.get(scorer)
     if chosen is None:
         raise InputError(
-            f"`scorer` must be one that the runs were bounded by, {', '.join(by_name)}, got "
-            f"{scorer!r}. Score and bound them by it first."
+            f"`scorer` must be a scorer for which the runs have bounds ({', '.join(by_name)}), got "
+            f"{scorer!r}. Score and bound the runs by this scorer first."
         )
     if why := figures.lacking():
         raise InputError(why)
