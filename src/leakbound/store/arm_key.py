@@ -28,10 +28,10 @@ class ArmKey:
         model: the model under evaluation (`target`), or its `control`.
         kind: the kind of query: `own words` for the original questions, `rewritings` for the
             questions with their rewritings, or `attack` for the worst queries that a search found.
-            The draws of a `search` or a `selection` only choose queries: such arms are in separate
-            runs and are never bounded.
+            The draws of a `search` or a `selection` only choose queries. Such arms are in separate
+            runs, and have no bounds.
         decoding: the name of the decoding if the run has several decodings; otherwise empty.
-        greedy: whether it is the arm of the greedy answers.
+        greedy: whether the arm has the greedy answers.
         round: the round of a search, from 1 on; 0 for other arms.
         stress: the name of the change of the model or of its prompts; empty without stress.
     """
@@ -77,7 +77,7 @@ class ArmKey:
 
     @property
     def is_control(self) -> bool:
-        """True if the arm is the control's."""
+        """True if the arm's model is the control."""
         return self.model == "control"
 
     @property
@@ -92,17 +92,17 @@ class ArmKey:
 
     @property
     def with_rewritings(self) -> ArmKey:
-        """The key of the arm with the same model and decoding that has questions and rewritings."""
+        """The key of the arm of the same model and decoding, with questions and rewritings."""
         return replace(self, kind="rewritings")
 
     @property
     def in_own_words(self) -> ArmKey:
-        """The key of the arm with the same model and decoding that has only the questions."""
+        """The key of the arm of the same model and decoding, with the original questions only."""
         return replace(self, kind="own words")
 
     @property
     def greedy_answers(self) -> ArmKey:
-        """The key of the arm with the same model's greedy answers."""
+        """The key of the arm with the greedy answers of the same model."""
         return ArmKey(self.model, greedy=True)
 
     def stressed(self, spec: str) -> ArmKey:
