@@ -1,4 +1,4 @@
-"""Prompts and completions as one tree of slots, one per token."""
+"""Prompts and completions as one tree of slots, with one slot per token."""
 
 from __future__ import annotations
 
@@ -37,11 +37,11 @@ class ByPrompt:
 
 
 class PrefixTree:
-    """Tokens in slots, each the child of the slot before it; slot 0 is the root, slot 1 padding.
+    """A tree of slots, one per token: slot 0 is the root, and slot 1 is padding.
 
-    A slot is in use while it is a handle (a prefix that is not released) or has a child in use.
-    `length` is the number of tokens up to and including a slot, `prompt` the slot of the last token
-    of its prompt.
+    The parent of a slot is the slot of the token before it. A slot is in use while it is a handle
+    (a prefix that is not released) or has a child in use. `length` is the number of tokens up to
+    and including a slot. `prompt` is the slot of the last token of its prompt.
     """
 
     def __init__(self) -> None:

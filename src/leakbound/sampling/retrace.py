@@ -1,12 +1,12 @@
 """Test whether stored outputs are the draws that their keys determine, within the margin.
 
 The uniform random numbers of the draws on a prefix depend only on the key of the prefix and on the
-number of draws. So if the stored number of draws on a prefix is right, the uniforms that chose
-among its next tokens are known. Different rounding in another batch may change the token that a
-draw picks, and so all later tokens of this draw, although the uniforms of each prefix stay the
-same. Therefore the outputs are not simply drawn again and compared. Instead the forest grows as in
-sampling, and at every prefix the stored split of the draws over next tokens is used if `may_split`
-allows it. Otherwise, these uniforms cannot have drawn the stored outputs.
+number of draws. So if the stored number of draws on a prefix is correct, the uniforms that selected
+its next tokens are known. Different rounding in another batch may change the token that a draw
+picks, and so all later tokens of this draw, although the uniforms of each prefix stay the same.
+Therefore the outputs are not simply drawn again and compared. Instead, the forest is sampled again,
+and at every prefix the stored split of the draws over next tokens is used if `may_split` allows it.
+Otherwise, these uniforms cannot have drawn the stored outputs.
 
 Inverse-CDF sampling divides [0, 1) into one interval per token, as long as the
 token's probability. A draw picks the token whose interval contains its uniform
@@ -65,8 +65,8 @@ def may_split(
 ) -> bool:
     """Return whether draws with these uniforms may have these counts, within the margin.
 
-    A split is allowed unless it is impossible: a draw may have any token whose interval may contain
-    the uniform of the draw.
+    A draw may have any token whose interval may contain the uniform of the draw. The counts are
+    refused only if no such assignment of tokens to draws has these counts.
 
     Args:
         logits: the untruncated T = 1 logits, [1, vocabulary].
@@ -182,7 +182,7 @@ class Retraced:
 
 
 class Retracer(Forest):
-    """A forest that follows stored outputs, as the module docstring describes."""
+    """A forest that is sampled along stored outputs, as the module docstring describes."""
 
     def retrace(
         self, roots: Sequence[Root], stored: Mapping[str, StoredOutputs]

@@ -75,8 +75,9 @@ class OutputRequest:
         most: the largest number of tokens per output.
         stop: strings that end an output and are not part of it.
         ignored: names of further fields that contain no part of an output.
-        strict: whether outputs are counted as draws. Outputs of judges are not: then unknown
-            fields, length and finish reason do not matter, and a reply without text is invalid.
+        strict: whether outputs are counted as draws. False for judges and rewriters: unknown
+            fields, length and finish reason then do not matter, and a reply without text is
+            invalid.
     """
 
     choices: int
@@ -199,7 +200,7 @@ class _Fields:
         self.marks.add("error")
 
     def content(self, content: Any) -> str:
-        """Return the text of a `content`; its other parts are read like fields of the choice."""
+        """Return the text in `content`; read its other parts like fields of the choice."""
         texts = []
         for part in content if isinstance(content, list) else [content]:
             if isinstance(part, Mapping):
