@@ -167,7 +167,7 @@ def test_failed_requests_have_no_reply_and_are_sent_again(tmp_path: Path) -> Non
     with judge_server(rule) as served:
         chat = opened(served.url, tmp_path)
         requests = [asks("one"), asks("bad"), asks("two")]
-        with pytest.raises(IncompleteError, match=r"1 of 3 requests without a reply.*500"):
+        with pytest.raises(IncompleteError, match=r"did not reply to 1 of 3 requests.*500"):
             chat.chat(requests, GREEDY, 0)
         assert served.texts.count("bad") == QUICK.attempts
         broken.clear()

@@ -62,7 +62,7 @@ class RowBudget:
 
     @classmethod
     def of(cls, device: torch.device) -> RowBudget:
-        """Return the limits for a device; on a GPU, 1,024 rows took as long as 64 rows."""
+        """Return the limits for a device; on a GPU, 1,024 rows were as fast as 64 rows."""
         cache = memory_for_keys(device)
         if device.type == "cuda":
             stored = "at most 16384 are kept, in an eighth of the GPU's memory"
@@ -83,7 +83,7 @@ class RowBudget:
 
 
 class TransformersEngine:
-    """Draws completions with transformers; see `Generate` and `Explores` for the contracts.
+    """Draw completions with transformers; see `Generate` and `Explores` for the contracts.
 
     `rows` is part of the fingerprint, because results are rounded differently in batches of other
     shapes. Up to four times as many prefixes are stored if they fit into memory.

@@ -380,7 +380,7 @@ class Prompting:
         Returns:
             At most one note on the system message and one on thinking.
         """
-        unused = "the system message has no effect in plain prompts, and in templates that omit it"
+        unused = "the system message is not used, because the prompts or the template omit it"
         return [*([unused] * self._omits_system(tokenizer)), *self._thinking_notes(tokenizer)]
 
     def _omits_system(self, tokenizer: Tokenizer) -> bool:

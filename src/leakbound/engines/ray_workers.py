@@ -70,7 +70,7 @@ class RayWorkers:
         most: the maximum number of simultaneous workers (None: all that fit).
         gpus: GPUs per worker; with 0.5, two workers share a GPU (None: 1 if the cluster has GPUs,
             else 0).
-        threads: CPU threads per worker. One process with the same number of threads gives the same
+        threads: CPU threads per worker. One process with the same number of threads draws the same
             completions.
 
     Raises:

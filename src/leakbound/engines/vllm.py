@@ -349,7 +349,7 @@ class VllmEngine:
 def _seed_of(draws: Draws, query: Query, chunk: int) -> int:
     """Return the first of the consecutive seeds of a chunk's draws.
 
-    Sample i of a call takes this seed plus i. The seed is a digest, because chunks with consecutive
+    Sample i of a call uses this seed plus i. The seed is a digest, because chunks with consecutive
     seeds would share draws. Two chunks of n draws overlap with probability below n / 2**61.
     """
     named = json.dumps([draws.seed, draws.purpose, query.id, chunk]).encode()

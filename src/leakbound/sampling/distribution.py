@@ -408,10 +408,11 @@ def _doubt(
     A weight changes by a factor within e^(±margin / 2T), so two tokens can change places only if
     their ratio is within `factor`. In the worst case for a token, every token that may precede it
     does precede it and has its largest possible weight, while the other tokens have their smallest
-    possible weights. The best case is the reverse. The token is in the nucleus if the mass before it is
-    below top_p times the total mass: (1 − p) · before < p · (itself and after). Both conditions are
-    monotone in the token's weight, so the tokens that are certainly kept, and those that may be
-    kept, are leading tokens. `whole` is the mass of all tokens, used if there is no top-k.
+    possible weights. The best case is the reverse. The token is in the nucleus if the mass before
+    it is below top_p times the total mass: (1 − p) · before < p · (itself and after). Both
+    conditions are monotone in the token's weight, so the tokens that are certainly kept are leading
+    tokens, and so are the tokens that may be kept. `whole` is the mass of all tokens, used if there
+    is no top-k.
     """
     factor = ratio(margin / decoding.temperature)
     width = mass.shape[1]

@@ -315,7 +315,7 @@ class Explorer:
         return begun
 
     def _pilot(self, searches: Sequence[Exploring]) -> dict[int, int]:
-        """Make pilot draws; return the number of draws that each search's remaining effort allows."""
+        """Make pilot draws; return the number of draws that each search's effort still allows."""
         drawn = dict.fromkeys((search.number for search in searches), 0)
         growing, purpose = list(searches), f"{self._effort.purpose}:pilot"
         for chunk, size in enumerate(_PILOT):

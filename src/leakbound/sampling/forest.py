@@ -16,10 +16,10 @@ the logits of this tree become unusable, all of these queries fail.
 
 Scheduling: a row is a live prefix. Queries advance in the order of admission, and all rows of a
 query advance together. A query waits while its children would not fit into storage together with
-the stored prefixes; the oldest query never waits. So at most `live` prefixes are stored, plus those of
-the query with the most prefixes. New prompts are prefilled while fewer than `rows` prefixes are
-live. If other prefixes are live, prefilling stops when the model reports that it is full. As many
-prompts are prefilled together as are expected to fill the rows.
+the stored prefixes; the oldest query never waits. So at most `live` prefixes are stored, plus the
+prefixes of the query with the most prefixes. New prompts are prefilled while fewer than `rows`
+prefixes are live. If other prefixes are live, prefilling stops when the model reports that it is
+full. The number of prompts that are prefilled together is expected to fill the rows.
 """
 
 from __future__ import annotations

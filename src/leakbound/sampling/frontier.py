@@ -75,7 +75,7 @@ class Frontier:
     Attributes:
         query: the number of each row's query, [n].
         parent: the handle of the prefix without its last token, [n].
-        lent: whether the caller keeps the parent's handle, [n].
+        lent: whether the caller, not the forest, releases the parent's handle, [n].
         path: the prefix's number in `Paths`, [n].
         depth: the number of the prefix's tokens, [n].
         digest: the digest of the prefix's ids, [n, 2].

@@ -3,8 +3,7 @@
 A *lead* is an output that leaks, for example the true answer, an answer of another model, or a
 draw. Leads are teacher-forced first, up to the token from which every continuation has the same
 score. At each prefix of a lead, the likeliest other next tokens begin prefixes that leave the lead.
-Then such prefixes are expanded, in descending order of their worth. The worth of a prefix is m f
-/ k, where
+Then such prefixes are expanded, in descending order of their worth. The worth is m f / k, where
 
 - m is the mass of the prefix,
 - f is the fraction of the mass at the corresponding prefix of its lead that is known to leak,

@@ -60,8 +60,8 @@ class Candidate:
         place: the index of the prefix in the brood.
         path: the generated ids of the prefix.
         floor: a lower bound of its log-probability for any logits within the margin.
-        lead: the lead (see the module `prove`) that the prefix followed and left; None: the prefix
-            followed no lead.
+        lead: the lead (see the module `prove`) from which the prefix branched; None: the prefix
+            branched from no lead.
         at: the number of the lead's tokens that the prefix repeated or skipped.
         left: the value of `at` at the last token that the prefix shares with the lead.
         scores: the range of possible final scores; the parent's range until the prefix's own range
@@ -321,7 +321,7 @@ class BestFirstSearch(Search):
         self._waiting = []
 
     def _settle_texts(self, prefixes: Sequence[Candidate]) -> list[Candidate]:
-        """Compute score ranges of prefixes; convert settled prefixes to nodes, return the others."""
+        """Compute score ranges; convert settled prefixes to nodes, and return other prefixes."""
         self._settle(prefixes)
         for prefix in prefixes:
             prefix.share = 1.0

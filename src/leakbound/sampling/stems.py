@@ -92,7 +92,7 @@ class Root:
         query_id: the id of its query, which is part of the key of the draws.
         token_ids: the prompt.
         starts: stems from which draws continue instead of from the prompt; empty: draws begin after
-            the prompt. The caller keeps the stems' handles: the forest neither takes them over nor
+            the prompt. The caller releases the stems' handles; the forest neither reuses nor
             releases them.
     """
 

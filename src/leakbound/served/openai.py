@@ -461,7 +461,7 @@ class ServedEngine:
 
 
 def _thought(output: Output) -> Output:
-    """Convert an output whose prompt opened a thought; all its text is thought if none follows."""
+    """Convert an output whose prompt opened a thought; an unclosed thought has all of the text."""
     if output.refused or output.thought is not None or not visible(output.answer):
         return output
     return replace(output, thought=output.answer.strip(), answer="")

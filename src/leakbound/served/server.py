@@ -44,7 +44,7 @@ T = TypeVar("T")
 
 
 class NoReplyError(Exception):
-    """The server gave no usable reply."""
+    """The server sent no usable reply."""
 
 
 class RefusedError(NoReplyError):

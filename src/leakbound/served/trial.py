@@ -24,9 +24,9 @@ A correct server fails a trial with probability at most `FALSE_ALARM`:
   condition.
 
 Each case must be observed twice: (2e-7)^2 + (1.3e-8)^2 + 2 (3e-4)^2 < 2e-7. A
-model that gives one reply to every prompt violates the first condition and
-cannot be distinguished from a faulty server. For such a model, `?probe=off`
-skips the trial, and the results state this.
+model that replies to every prompt with the same text violates the first
+condition, and cannot be distinguished from a faulty server. For such a model,
+`?probe=off` skips the trial, and the results state this.
 """
 
 from __future__ import annotations
@@ -88,8 +88,8 @@ class Fault:
 def require_draws(server: Server, form: RequestFormat, name: str) -> RequestFormat:
     """Return the format after a trial of the server of `name`; raise ModelError if the trial fails.
 
-    If the server returned empty outputs, the trial is repeated with one output per request, and so
-    are all later requests. Only then does the token count show whether an output is empty.
+    If the server returned empty outputs, the trial is repeated with one output per request, and all
+    later requests are for one output. Only then the token count shows whether an output is empty.
     """
     outputs = _outputs_of_trial(server, form, name)
     bare = [output for output in outputs if _compared(output) is None]

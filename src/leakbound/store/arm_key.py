@@ -22,7 +22,7 @@ class ArmKey:
     """A model, a kind of query and a decoding: the key of an arm within its run.
 
     The text of the key is the name of the arm's folder and its value in tables. The text is part of
-    the key of the arm's random numbers, so another text would give other draws.
+    the key of the arm's random numbers, so another text would lead to other draws.
 
     Attributes:
         model: the model under evaluation (`target`), or its `control`.
@@ -48,7 +48,7 @@ class ArmKey:
         odd = any(c in "/\\:" or not c.isprintable() for c in text) or "" in text.split(" ")
         if odd or len(text) > _LONGEST:
             raise InputError(
-                f"{text[:_LONGEST]!r} is not the name of an arm: no folder can have this name."
+                f"{text[:_LONGEST]!r} is not the name of an arm, because folders cannot have it."
             )
 
     def __str__(self) -> str:
@@ -71,7 +71,7 @@ class ArmKey:
         if key is None or str(key) != name:
             raise InputError(
                 f"{name[:_LONGEST]!r} is not the name of an arm. Arms have names such as `target`, "
-                "`control` and `greedy`: see the folders in `arms`."
+                "`control` and `greedy`. See the folders in `arms`."
             )
         return key
 

@@ -115,7 +115,7 @@ def _explain(task: str, instead: str, is_refusal: Callable[[int | None], bool]) 
         elif is_refusal(error.errno):
             raise InputError(f"cannot {task}: {why}. {instead}") from error
         raise IncompleteError(
-            f"cannot {task}: {why}. {remedy} run the same command again: finished parts are kept."
+            f"cannot {task}: {why}. {remedy} run the same command again; finished parts are kept."
         ) from error
 
 
@@ -141,12 +141,12 @@ def append(path: Path, text: str) -> None:
 
 
 def write_text(path: Path, text: str) -> None:
-    """Write a UTF-8 text file whole."""
+    """Write a UTF-8 text file atomically."""
     write_whole(path, lambda partial: partial.write_bytes(text.encode("utf-8", "backslashreplace")))
 
 
 def write_json(path: Path, value: Any) -> None:
-    """Write a JSON file whole; keys keep their order.
+    """Write a JSON file atomically, with the keys in their order.
 
     Letters are not escaped. Characters that would control a terminal or an editor are escaped, such
     as `\\u202e`.

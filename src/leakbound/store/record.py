@@ -350,7 +350,7 @@ def read_record(run: Path) -> RunRecord:
     if isinstance(values, dict) and (number := values.get("format", FORMAT)) != FORMAT:
         reader, use = READERS.get(str(number)), "the version that made the run"
         if reader:
-            use = f"commit {reader}, the last version that reads format {number}"
+            use = f"commit {reader}, the last version for format {number}"
         raise OtherVersionError(
             f"`{file}` has format {number!r} of leakbound {values.get('version')}, but this "
             f"version reads format {FORMAT}. Use {use}, or make the run again."

@@ -321,7 +321,7 @@ def _feed_numbers(total: hashlib._Hash, cells: pa.Array) -> None:
 
 
 def missing(table: pa.Table, decoding: Decoding) -> pa.ChunkedArray:
-    """Return, for each stored completion, whether its answer is missing, see `is_missing`."""
+    """Return a mask of the stored completions whose answer is missing, see `is_missing`."""
     if decoding.filter == "missing":
         return table["unanswered"]
     return pc.and_(table["unanswered"], pc.not_equal(table["counted"], "filtered"))
