@@ -16,10 +16,10 @@ logits change, as they do between batches of different shapes.
 
 Models call this module through transformers' attention interface, under the
 name `NAME`, within `attending`. Before a layer attends, the cache of this layer
-passes its keys and values to `Shared.offer` and returns only the keys and
-values of the new tokens to the layer. If a layer does not use the offered keys
-and values, or attends in an unsupported way, `NotJoinedError` is raised. The
-model is then not used with this module again.
+passes its keys and values to `Shared.offer`. The cache then returns to the
+layer only the keys and values of the new tokens. If a layer does not use the
+offered keys and values, or attends in an unsupported way, `NotJoinedError` is
+raised. The model is then not used with this module again.
 """
 
 from __future__ import annotations
@@ -90,8 +90,9 @@ class Offered(NamedTuple):
 
     Attributes:
         new: the new tokens' keys and values, which the cache returned to the layer.
-        columns, bytes: the number of columns and of bytes of one row's keys and values.
-        rows: returns the keys and values of rows, which are valid until the next call.
+        columns: the number of key columns of one row.
+        bytes: the number of bytes of one row's keys and values.
+        rows: returns the keys and values of rows, valid until the next call.
         ahead: the number of tokens of the longest prompt that is read once for all its rows; 0:
             prompts are part of the rows.
         prompts: returns the keys and values of the prompts of strips, valid until the next call.
@@ -121,7 +122,11 @@ class Together(NamedTuple):
     back: torch.Tensor
 
     def by_strip(self, x: torch.Tensor) -> torch.Tensor:
-        """Convert [rows, heads, queries of a row, width] to [strips, heads, of a strip, width]."""
+        """Group queries by strip.
+
+        Convert [rows, heads, queries of a row, width] to [strips, heads, queries of a strip,
+        width].
+        """
         return (
             x.flatten(0, 1)
             .index_select(0, self.into)

@@ -49,8 +49,8 @@ class Conversations(Prompting):
     def turns(self, tokenizer: Tokenizer | None, question: str) -> list[dict[str, str]]:
         """Return the turns of a conversation, changed so that no text can begin or end a turn.
 
-        Turns quote untrusted texts. The model would treat a special token in such a text as the end
-        of a turn, and the text after it as words of another speaker.
+        Turns quote untrusted texts. A special token in such a text could end the turn, and the text
+        after the token would then be words of another speaker.
 
         Args:
             tokenizer: the tokenizer of the model, which defines the special tokens (None: the model
@@ -97,9 +97,9 @@ class EngineChat:
 
     The decoding determines the distribution of replies completely. A reply that reaches
     `max_new_tokens` or a stop string is not drawn again, because that would favour short replies.
-    The reply is the answer, without the thought. The reply is None if the answer is missing, the
-    logits are unusable, the server refuses the request (for example because it is longer than the
-    model's context), or the model on the server declines.
+    The reply is the answer, without the thought. The reply is None if the answer is missing, if the
+    logits are unusable, or if the server refuses the request. A server may refuse a request that is
+    longer than the model's context, or that its model declines.
 
     Attributes:
         name: the name of the model in results.

@@ -142,8 +142,8 @@ class YesNoClassifier:
     """A causal model that classifies by its next token, with P(yes) / (P(yes) + P(no)).
 
     A text is the complete prompt after the BOS token; there is no second text. The probability of a
-    word is the sum over all single tokens that spell the word in lower case, capitalised or in
-    capitals, with or without a blank before it. All other tokens are ignored.
+    word is the sum over all single tokens that spell the word. These tokens are in lower case,
+    capitalised or in capitals, with or without a blank before. All other tokens are ignored.
 
     Attributes:
         checkpoint: the model's files; the weights are not loaded yet.

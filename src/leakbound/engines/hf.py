@@ -92,8 +92,8 @@ class TransformersEngine:
         loaded: the model, from `load_model`.
         prompting: how questions become prompts (None: `Prompting()`).
         rows: the number of prefixes in a forward pass. None: at most 1,024, with at most 2 GiB of
-            keys and values; on a GPU at most 4,096, with at most an eighth of its memory for keys
-            and values.
+            keys and values. On a GPU, None means at most 4,096, with at most an eighth of the GPU's
+            memory for keys and values.
     """
 
     def __init__(
@@ -298,8 +298,8 @@ class TransformersEngine:
         Returns:
             A completion of count 0 for each text; None if the decoding cannot produce the text. The
                 result is also None if the tokens of prompt and text together do not begin with the
-                tokens of the prompt, because the text is then not an output of this prompt. A note
-                lists the queries of such texts.
+                tokens of the prompt. Such a text is not an output of this prompt, and a note lists
+                its query.
 
         Raises:
             InputError: a decoding or weights without an exact mode, as for `explore`.

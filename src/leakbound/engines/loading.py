@@ -387,7 +387,7 @@ def load_weights(model: Any, folder: Path) -> None:
 
 @contextmanager
 def quiet() -> Iterator[None]:
-    """Keep transformers' progress bars and load reports off the terminal."""
+    """Hide transformers' progress bars and load reports inside this context."""
     logging = transformers.utils.logging
     bars, verbosity = logging.is_progress_bar_enabled(), logging.get_verbosity()
     logging.disable_progress_bar()

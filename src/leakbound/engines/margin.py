@@ -1,10 +1,11 @@
 """Measure how much a model's log-probabilities change with the shape of the batch.
 
-The order of summation in a forward pass depends on the shape of the batch. So
-the logits after a prefix differ slightly if the prefix is a single row, if it
-is one of several rows, or if all of its tokens are processed in one pass. The
-margin is a limit on this difference. To get a lower bound that is valid in
-every shape, the log-probability of each token is lowered by the margin.
+The order of summation in a forward pass depends on the shape of the batch. For
+example, a prefix may be a single row or one of several rows, and its tokens may
+be processed in one pass or in several. The logits after the prefix then differ
+slightly. The margin is a limit on this difference. To get a lower bound that is
+valid in every shape, the log-probability of each token is lowered by the
+margin.
 """
 
 from __future__ import annotations
@@ -53,14 +54,17 @@ def shape_margin(model: PrefixModel, prompts: Sequence[Ids] = ()) -> float:
 
     δ is eight times the largest observed difference of a logit after the same prefix, and at least
     4e-6. The tested prefixes are `prompts` (see `probed_prompts`), two made-up prompts, and four
-    more tokens along likely continuations. The tested shapes are batches of 64, 7, 2 and 1 rows
-    with short and long prompts; prompts whose keys are read once for all rows, if the prompts are
-    long enough; single prompts; and prompts in two pieces. So δ is a multiple of an observed
-    maximum, and is not proved for every prefix.
+    more tokens along likely continuations. The tested shapes are
 
-    δ is infinite, so that no mass is exact, in three cases: the weights have fewer than 32 bits,
-    the logits are NaN in one shape but not in another, or the logits are NaN after every prompt.
-    (If the logits are NaN after one prompt in every shape, only that question fails.)
+    - batches of 64, 7, 2 and 1 rows with short and long prompts,
+    - prompts whose keys are read once for all rows, if the prompts are long enough,
+    - single prompts, and prompts in two pieces.
+
+    So δ is a multiple of an observed maximum, and is not proved for every prefix.
+
+    δ is infinite in three cases, so that no mass is exact. The weights have fewer than 32 bits, the
+    logits are NaN in one shape but not in another, or the logits are NaN after every prompt. (If
+    the logits are NaN after one prompt in every shape, only that question fails.)
 
     The factor of eight has two reasons. If no logit changes by more than ε, the logsumexp of the
     logits changes by at most ε. A log-probability is a logit minus the logsumexp, so it changes by

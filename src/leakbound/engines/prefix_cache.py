@@ -7,7 +7,7 @@ parent of every slot; a prefix is identified by the slot of its last token.
 `_Gathered`, a transformers `Cache`, copies the slots of the current rows into a
 scratch buffer that all layers share. So every model that reads its keys and
 values from a cache works unchanged. The keys of all rows end at the same column
-and begin at different columns, so this module makes the attention masks: causal
+and begin at different columns. So this module makes the attention masks: causal
 masks, and sliding masks for layers with windows.
 
 On a CPU, keys are copied and used for only a few rows at a time, as many as fit
@@ -76,7 +76,7 @@ ALWAYS = Cascade(tokens=1, rows=1)
 
 
 def arithmetic(device: torch.device) -> str:
-    """Describe the computation of logits on a device, which decides their rounding."""
+    """Describe how logits are computed on a device; this determines their rounding."""
     rule = (
         "oneDNN from {} multiplications, without AVX-512 in layers of {} weights; {} tokens of "
         "prompts per forward pass; sequences share one read of a prompt from {} tokens, {} "
@@ -103,7 +103,7 @@ class CachedModel:
     A handle is the slot of a prefix's last token; `live` handles are not yet released. `cascade`
     decides when the keys of prompts are read once for all of their rows; None: never. `cascade` may
     change between calls. If the keys and values of a batch need more than `block` bytes in a layer,
-    attention is computed in parts, with bit-equal results; None: never in parts.
+    attention is computed in parts. The results are bit-equal. None: never in parts.
 
     The model is full if keys and values use `memory_for_keys` bytes. A batch is forwarded in parts
     if its keys and values would need more than a quarter of these bytes in a layer.
@@ -276,7 +276,10 @@ class CachedModel:
         unseen: Callable[[int | None], torch.Tensor],
         dtype: torch.dtype,
     ) -> torch.Tensor:
-        """Forward with additive masks, rows × 1 × new tokens × key columns, of this type."""
+        """Return the logits of a forward pass with additive masks.
+
+        The masks have the type `dtype`, and rows × 1 × new tokens × key columns.
+        """
 
         def mask(window: int | None) -> torch.Tensor:
             hidden = unseen(window)
@@ -318,7 +321,7 @@ class _Gathered(Cache):  # type: ignore[misc]
 
     Each layer has an array (pool), slots × width, with the key and the value of a token next to
     each other. Slot 0 contains zeros, so the columns before a short row are finite; otherwise 0 ·
-    NaN would give NaN. Padding writes to slot 1, which is never read. Every other slot is written
+    NaN would be NaN. Padding writes to slot 1, which is never read. Every other slot is written
     before it is read, so earlier contents are never used.
     """
 
@@ -473,5 +476,5 @@ def _last_logits(model: Any, **inputs: Any) -> torch.Tensor:
 
 @cache
 def _leaves_out(forward: Any) -> bool:
-    """Return whether a model's forward function can leave out logits of all but the last tokens."""
+    """Return whether a model's forward function can compute only the logits of the last tokens."""
     return "logits_to_keep" in inspect.signature(forward).parameters

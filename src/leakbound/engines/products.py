@@ -2,14 +2,14 @@
 
 torch multiplies float32 matrices with MKL. On AVX-512 processors that are not
 from Intel, MKL reaches less than half the speed of oneDNN, which is also part
-of torch. oneDNN reads the weights in place, so no weights are copied, and later
-changes of the weights take effect. A call of oneDNN takes ten to forty
-microseconds more than a call of MKL, so small products are computed by MKL.
+of torch. The library oneDNN reads the weights in place. So no weights are
+copied, and later changes of the weights take effect. A call of oneDNN takes ten
+to forty microseconds more than a call of MKL, so MKL computes small products.
 Without AVX-512, MKL is as fast or faster, except for layers with many weights.
 The choice depends only on the shape and the vector instructions of the CPU, so
-draws are reproducible. oneDNN sums in a different order, so the last bits of
-logits change, as with the shape of a batch. The margin of exact masses includes
-this change.
+draws are reproducible. The order of summation in oneDNN is different, so the
+last bits of logits change, as with the shape of a batch. The margin of exact
+masses includes this change.
 """
 
 from __future__ import annotations

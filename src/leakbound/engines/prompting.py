@@ -58,12 +58,12 @@ class Prompting:
     A chat template is used if the tokenizer has one. Otherwise the question is put into `template`.
 
     `compat` "openunlearning" makes prompts and masks like the framework OpenUnlearning. In this
-    mode, generation from a plain prompt keeps the trailing blank of the prompt. If the prompt,
-    tokenised without an answer, has k tokens, the first k tokens of prompt and answer together are
-    not scored; the first tokens of an answer may be among them. Tokens after the end of a turn are
-    scored, including a final EOS token. Tokens with the id of the pad token are hidden from all
-    later tokens, even if they end a turn (issue 128 of OpenUnlearning), because published numbers
-    of Llama 3 depend on this.
+    mode, generation from a plain prompt keeps the trailing blank of the prompt. If the prompt has k
+    tokens without an answer, the first k tokens of prompt and answer together are not scored. The
+    first tokens of an answer may be among these tokens. Tokens after the end of a turn are scored,
+    including a final EOS token. Tokens with the id of the pad token are hidden from all later
+    tokens, even if they end a turn (issue 128 of OpenUnlearning). Published numbers of Llama 3
+    depend on this.
 
     Attributes:
         template: the plain prompt, with {question} for the question (None: `BASE_TEMPLATE`).
@@ -73,8 +73,8 @@ class Prompting:
         chat: True requires the chat template, False the plain prompt. None: the chat template if
             the tokenizer has one.
         compat: "openunlearning" (see above); None: no other framework.
-        end_token: the text of a token that ends outputs, in addition to the model's own end tokens
-            (None: the end-of-turn token of a chat template; for a plain prompt, no token).
+        end_token: the text of a token that ends outputs, in addition to the model's own end tokens.
+            None: the end-of-turn token of a chat template; for a plain prompt, no token.
         thinking: the mode of chat models that mark their thoughts. "off" ends every prompt with an
             empty thought. "on" requests thoughts from the template. "auto" uses the mode in which
             leakbound trained the model, or the template's default.

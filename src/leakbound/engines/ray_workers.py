@@ -154,7 +154,7 @@ def _machines(ray: Any) -> list[Mapping[str, float]]:
 
 
 class Worker:
-    """A worker in its own process, which opens each model once."""
+    """A worker process; it opens each model once."""
 
     def __init__(self) -> None:
         self._open: dict[Opener[Any], Any] = {}
@@ -179,10 +179,10 @@ class Worker:
 class RayCrew:
     """See `Crew`. Each worker is an actor of Ray; workers start while there is room.
 
-    Another worker repeats the job of a lost worker. Ray's restarts and retries are off, because Ray
-    repeats an actor's job only on the same actor, and a restarting actor waits for room even if
-    other actors are idle. Workers are not Ray's tasks, because a task reserves a GPU only while it
-    runs. A later task of the same process could reserve another GPU than the GPU with the model.
+    Another worker repeats the job of a lost worker. Ray's restarts and retries are off. Ray repeats
+    an actor's job only on the same actor, and a restarting actor waits for room even if other
+    actors are idle. Workers are not Ray's tasks, because a task reserves a GPU only while it runs.
+    A later task of the same process could reserve another GPU than the GPU with the model.
 
     Args:
         ray: the library, initialised.

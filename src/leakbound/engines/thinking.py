@@ -1,11 +1,11 @@
 """The marks of thoughts in families of models: special tokens, or tags in the text.
 
-A tag that is spelled by ordinary tokens counts as text, with one exception: if the tokenizer has no
-token for the tag and its chat template writes the tag, the model has no other way to mark a
-thought. A closing tag without an opening tag counts as ordinary text. Text of any other channel
-before the answer, such as a tool call, is part of the thought. Once the answer has begun, all later
-text belongs to the answer. So no text is lost, and later tokens can only lengthen the thought and
-the answer of a prefix.
+A tag that is spelled by ordinary tokens counts as text, with one exception. If the tokenizer has no
+token for the tag, but its chat template writes the tag, such a tag counts as a mark. A closing tag
+without an opening tag counts as ordinary text. Text of any other channel before the answer, such as
+a tool call, is part of the thought. Once the answer has begun, all later text belongs to the
+answer. So no text is lost, and later tokens can only lengthen the thought and the answer of a
+prefix.
 """
 
 from __future__ import annotations
@@ -83,8 +83,8 @@ class Marks:
             thought: the thought before the answer; empty: no thought.
 
         Returns:
-            The thought with its marks. Without a thought: the end of an empty thought if the prompt
-                opened a thought, or the header of the answer; empty if the answer follows
+            The thought with its marks. Without a thought, the end of an empty thought if the prompt
+                opened a thought, or else the header of the answer. Empty if the answer follows
                 immediately.
         """
         if self.opens(prompt):

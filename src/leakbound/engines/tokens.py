@@ -62,7 +62,7 @@ _WRITTEN = {256 + i: byte for i, byte in enumerate(_UNPRINTED)} | dict.fromkeys(
 
 
 def _bytes_of(word: str) -> bytes:
-    """Return the bytes of a byte-level tokenizer's word; the text of any other word."""
+    """Return the bytes that a byte-level tokenizer's word represents, or else the word's text."""
     try:
         return word.translate(_WRITTEN).encode("latin-1")
     except UnicodeEncodeError:

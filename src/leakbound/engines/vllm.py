@@ -130,8 +130,9 @@ class VllmEngine:
             The engine.
 
         Raises:
-            InputError: an unknown dtype or option, an option without a value, an adapter that
-                lacks a file or has too high a rank, or a prompt of `queries` that cannot be made.
+            InputError: an unknown dtype or option, an option without a value, or a prompt of
+                `queries` that cannot be made. Also an adapter that lacks a file or has too high a
+                rank.
             ModelError: a model that cannot be used, or that vLLM cannot load.
         """
         model, _, written = location.partition("?")

@@ -7,8 +7,8 @@ log-probability at temperature T by more than margin / T. A *floor* is a lower
 bound of a log-probability under every such perturbation of the logits. A
 perturbation may decide whether a token is in the top-k or the nucleus, which
 token has the largest logit, or whether adaptive temperature switches to greedy.
-A token that is in doubt for such a reason has floor −inf, and the other tokens
-are normalised by the weight of all tokens that may be kept.
+A token that is in doubt for such a reason has floor −inf. The weights of the
+other tokens are divided by the weight of all tokens that may be kept.
 
 All probabilities are float64. With margin 0 no token is in doubt, even if
 logits are tied. Draws use the inverse CDF; a token of probability 0 is never
@@ -407,10 +407,10 @@ def _doubt(
 
     A weight changes by a factor within e^(±margin / 2T), so two tokens can change places only if
     their ratio is within `factor`. In the worst case for a token, every token that may precede it
-    does precede it and has its largest possible weight, while the other tokens have their smallest
+    precedes it and has its largest possible weight. The other tokens then have their smallest
     possible weights. The best case is the reverse. The token is in the nucleus if the mass before
     it is below top_p times the total mass: (1 − p) · before < p · (itself and after). Both
-    conditions are monotone in the token's weight, so the tokens that are certainly kept are leading
+    conditions are monotone in the token's weight. So the tokens that are certainly kept are leading
     tokens, and so are the tokens that may be kept. `whole` is the mass of all tokens, used if there
     is no top-k.
     """

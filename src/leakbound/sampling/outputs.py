@@ -83,8 +83,8 @@ class Spells(Protocol):
             The budgets.
 
         Raises:
-            InputError: the model has no tokens that mark a thought, the budget is smaller than the
-                number of these tokens, or only some of the prompts open a thought.
+            InputError: the model has no tokens that mark a thought, the budget is smaller than
+                their number, or only some of the prompts open a thought.
         """
         ...
 

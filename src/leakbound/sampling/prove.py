@@ -10,9 +10,13 @@ Then such prefixes are expanded, in descending order of their worth. The worth i
 - k is the number of tokens that remain of the lead.
 
 The worth is reduced if the prefix would not leak after continuing like the lead. Three
-continuations are tried. The last token of the prefix replaces a token of the lead, the last token
-is inserted between two tokens of the lead, or all tokens since the prefix left the lead are
-inserted. The nodes of the result are disjoint, as the module `search` proves.
+continuations are tried:
+
+- The last token of the prefix replaces a token of the lead.
+- The last token of the prefix is inserted between two tokens of the lead.
+- All tokens of the prefix after it left the lead are inserted.
+
+The nodes of the result are disjoint, as the module `search` proves.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """A prefix tree that is expanded best first, for exact masses and for proofs.
 
 Subclasses of `BestFirstSearch` define the worth of a prefix and how a node is recorded. Each
-expanded prefix has about 64 children, few of which are expanded themselves. So children are stored
-in arrays, and a `Candidate` object is made of a child only when the child is expanded, or when it
-is the best of its siblings. The heap contains only the best of each group of siblings. The heap is
+expanded prefix has about 64 children, but few children are expanded themselves. So children are
+stored in arrays. A child becomes a `Candidate` object only when it is expanded, or when it is the
+best of its siblings. The heap contains only the best of each group of siblings. The heap is
 ordered by (-worth, path), and no path is in the heap twice. Siblings are ordered by (-worth,
 token), which is the same order, because their paths differ only in the last token. So the first
 element of the heap is the best of all children.

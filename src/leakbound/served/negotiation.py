@@ -240,8 +240,8 @@ class RequestFormat:
         choices: the largest number of outputs per request.
         ignored: reply fields that contain no part of an output, as the user states.
         extra: request fields that turn thinking on or off, and fields for a JSON schema.
-        thinks: whether the reply to a greeting had a thought; "hidden" if this thought or a thought
-            in the trial was hidden; "off" if thinking is turned off.
+        thinks: whether the reply to a greeting had a thought. "hidden": this thought or a thought
+            in the trial was hidden. "off": thinking is turned off.
         opened: whether the prompt opens the thought, so that no output has the opening tag.
         closes: whether the server closes a thought at its budget.
         strict: whether outputs are counted, see `OutputRequest`.
@@ -334,10 +334,10 @@ def negotiate(
 ) -> RequestFormat:
     """Return `plain` with the fields and the number of outputs per request that the server accepts.
 
-    If the server's token count does not cover all outputs of a request, each request has one
-    output, because otherwise cut outputs could not be detected. The JSON schema is left out if the
-    server refuses it. Raises ModelError for a server that accepts no request, and for a model that
-    the server does not list unless `options.unlisted`.
+    If the server's token count does not cover all outputs of a request, each request is for one
+    output. Otherwise, cut outputs could not be detected. The JSON schema is left out if the server
+    refuses it. Raises ModelError for a server that accepts no request. Unless `options.unlisted` is
+    set, also raises ModelError for a model that the server does not list.
     """
     model = plain.model
     listed = _object(server.get(f"{server.url}/models")).get("data")

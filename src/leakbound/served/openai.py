@@ -1,14 +1,14 @@
 """Draw from models behind OpenAI-compatible servers, named `openai:URL#MODEL`.
 
-A server's draws cannot be repeated. Each request has a seed, a digest of (seed,
-purpose, query, chunk, number of the request), but no guarantee depends on the
-server using this seed. Each draw is requested once. Only a rejected request (no
-connection, 429, 503) is repeated, because nothing was drawn for it. Any other
-draw that does not arrive (an error, a time-out, a broken reply, a missing
-choice) is lost, because the text of the draw may be the reason. A lost draw is
-`missing`: it counts as a full leak in upper bounds and as no leak in lower
-bounds. Every output that arrives is kept with its finish reason, including
-filtered or empty outputs (see the module `replies`).
+A server's draws cannot be repeated. Each request has a seed, which is a digest
+of (seed, purpose, query, chunk, number of the request). No guarantee assumes
+that the server uses this seed. Each draw is requested once. Only a rejected
+request (no connection, 429, 503) is repeated, because nothing was drawn for it.
+A draw may also not arrive because of an error, a time-out, a broken reply or a
+missing choice. Such a draw is lost, because its text may be the reason. A lost
+draw is `missing`: it counts as a full leak in upper bounds and as no leak in
+lower bounds. Every output that arrives is stored with its finish reason,
+including filtered or empty outputs (see the module `replies`).
 
 Outcomes are stored in a journal (see `Keeps`). A request is recorded as lost
 before it is sent, until its reply arrives. So a command that was stopped and
@@ -210,7 +210,7 @@ class ServedEngine:
 
         Raises:
             InputError: a decoding with settings other than temperature, top-p, stop strings and
-                limits on new tokens (for chats, also on tokens of a thought); or, for a chat, a
+                limits on new tokens (for chats, also on tokens of a thought). For a chat, also a
                 query that opens the answer for the model.
         """
         require_supported(decoding, thoughts=self.api == "chat")

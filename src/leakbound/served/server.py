@@ -170,8 +170,8 @@ class Server:
 
         `read` raises ValueError for an unusable reply. Without `again`, only a rejected request is
         repeated. Any other request may have failed because of its text, so it raises LostError.
-        Raises RefusedError for a request that the server does not accept, NoReplyError if all
-        attempts failed, and ModelError if the server cannot be reached or needs another key or
+        Raises RefusedError for a request that the server does not accept, and NoReplyError if all
+        attempts failed. Raises ModelError if the server cannot be reached or needs another key or
         address.
         """
         return self._fetch(f"{self.url}/{path}", body, read, again)

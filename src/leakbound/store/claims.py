@@ -41,11 +41,11 @@ class LeakClaim:
             questions.
         arm: the name of the arm in the run.
         confidence: the confidence of the verdict, in (0.5, 1).
-        accept_cut: whether to decide a claim about outputs that were cut too early. Outputs are cut
-            too early if a stop string cuts a reference answer or a keyword, if the token limit is
-            shorter than the longest reference answer, or if the limit cuts most draws of a
-            question. If True, the claim is about the beginnings of outputs. If False, its decision
-            is at best inconclusive, unless a published protocol sets the token limit.
+        accept_cut: whether to decide a claim about outputs that were cut too early. They are cut
+            too early if a stop string cuts a reference answer or a keyword. They are also cut too
+            early if the token limit is shorter than the longest reference answer, or cuts most
+            draws of a question. If True, the claim is about the beginnings of outputs. If False,
+            its decision is at best inconclusive, unless a published protocol sets the token limit.
         among: the arms and scorers from which the claim was selected after drawing; empty: the
             claim was recorded before drawing.
 

@@ -271,9 +271,8 @@ class Estimates(Displayed, Sequence[EstimateRow]):
             The rows, in the same order; possibly none.
 
         Raises:
-            InputError: a field does not exist; a value of quantity, scope, inputs or beyond does
-                not exist; or no row is about the arm, the scorer or the query. The message lists
-                the choices.
+            InputError: a field, or a value of quantity, scope, inputs or beyond, does not exist. Or
+                no row is about the arm, the scorer or the query. The message lists the choices.
         """
         rows = self._having(wanted)
         if not rows:

@@ -46,8 +46,8 @@ class TrainedFolder:
     def curve(self, loss: str, split: str) -> tuple[tuple[int, float], ...]:
         """Return (step, mean loss over a split) pairs of a loss, without its weight.
 
-        The result is empty unless the objective has exactly one such term, with a constant weight
-        and a mean that is not joined with the means of other terms.
+        The result is empty unless the objective has exactly one such term. This term must have a
+        constant weight, and a mean that is not joined with the means of other terms.
         """
         terms = [term for term in self.terms if (term.loss, term.split) == (loss, split)]
         if len(terms) != 1 or not terms[0].weight or terms[0].reduce == "joined" or terms[0].dual:
