@@ -614,7 +614,7 @@ def require_room(
     if limit is not None and length + room > limit:
         remedies = ["Shorten the prompt", "lower --max-new-tokens", *([larger] if larger else [])]
         raise InputError(
-            f"query {query.id!r} has {length} prompt tokens. With {room} new tokens, its length "
+            f"query {query.id!r} has {length} prompt tokens. With {room} new tokens, the length "
             f"exceeds the model's context of {limit} tokens. "
             f"{', '.join(remedies[:-1])}, or {remedies[-1]}."
         )
