@@ -214,7 +214,7 @@ def test_forged_looks_are_refused(finished: Run, tmp_path: Path, field: str, val
     record = json.loads(file.read_text())
     record["looks"][0]["p1"][field] = value
     write_sealed(file, record)
-    says = r"'target'.*'p1'.*Use another --out|part-00001.parquet` belongs to another run"
+    says = r"'target'.*'p1'.*Name another --out|part-00001.parquet` belongs to another run"
     with pytest.raises(InputError, match=says):
         until(tmp_path / "r")
 
