@@ -364,7 +364,7 @@ def test_engines_without_a_name_are_required(data: Path, tmp_path: Path, opened:
     task = load_benchmark("tofu:forget10", data=data)
     sample(engine(), task, out=tmp_path / "r", n=4, control=engine("c"))
     like = ("evaluate", "m", *SAMPLE, "--like", tmp_path / "r", "--out", tmp_path / "s")
-    refused(command(*like), "is a SpyEngine")
+    refused(command(*like), "is a Python object, SpyEngine")
     done(*like, "--control", "c")
     sample(engine(), replace(task, loaded=None), out=tmp_path / "t", n=4)
     like = ("evaluate", "m", *SAMPLE, "--like", tmp_path / "t", "--out", tmp_path / "u")
