@@ -90,7 +90,7 @@ evaluate m --benchmark {questions} --out out --explore exact,forwards=0 =>
 {E} --inputs rules,similarity=0.8 => `similarity` | used with an `embedder` | `embedder=NAME`
 {E} --out facts.csv => --out | facts.csv | is a file
 {E} --out facts.csv/run => facts.csv/run | Not a directory | another
-{E} --out . => other files | Name an empty folder
+{E} --out . => other files | Use an empty folder
 {E} --out {finished} --benchmark fictitious =>
     {finished} | another command | benchmark: name | --out
 {S} --attack 32 => `--only sample` | `leakbound evaluate`

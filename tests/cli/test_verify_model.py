@@ -127,7 +127,7 @@ def test_undrawable_runs_are_unchecked(model: Path, questions: Path, tmp_path: P
     evaluate(f"{model}", study, out=half, n=4, settings=ModelSettings(dtype="bfloat16"))
     for run, why in {
         explored: "after an exploration, the parts depend",
-        half: "give no exact probabilities",
+        half: "are not exact",
     }.items():
         certify(run)
         status, check = checked(run, model, "draws", "--redraw", 1)

@@ -90,7 +90,7 @@ CHECKED: list[tuple[dict[str, Any], str]] = [
     ({"model": "openai:http://x/v1#m", "sampling": Explore("auto")}, "cannot be explored"),
     ({"model": "openai:http://x/v1#m", "prove": Prove(9)}, "searched for rare leaks"),
     ({"stress": ("round:int4",)}, "'round:int4' changes weights, and .* is an engine"),
-    ({"stress": ("shots:99",)}, "has fewer pairs that do not reveal"),
+    ({"stress": ("shots:99",)}, "has fewer that do not answer"),
     ({"slice": "1/4", "attack": Attack(64)}, "`--attack` needs all questions"),
     ({"slice": "1/4", "prove": Prove(9)}, "`--prove` needs all questions"),
     ({"slice": "1/4", "stress": ("round:int4",)}, "`--under` needs all questions"),

@@ -336,9 +336,7 @@ def test_an_end_token_is_one_of_the_model_and_none_of_a_server() -> None:
     for wrong in ("<|no|>", "who wrote"):
         with pytest.raises(InputError, match=r"`end_token` must be one token of the model's voc"):
             Prompting(end_token=wrong).ends(tokenizer, frozenset())
-    with pytest.raises(
-        InputError, match=r"a server decides where outputs end, got `end_token` '<e>'"
-    ):
+    with pytest.raises(InputError, match=r"decides where outputs end, got `end_token` '<e>'"):
         open_engine("openai:http://127.0.0.1:1/v1#m", Prompting(end_token="<e>"))
 
 

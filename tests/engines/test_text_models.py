@@ -122,7 +122,7 @@ def test_other_models_are_refused_before_their_weights_are_read(tmp_path: Path) 
     for name, shown in {
         f"{tiny_model_folder(tmp_path / 'causal')}": r"LlamaForCausalLM.*form=yes-no",
         f"{sequence_classifier(tmp_path / 'm', **several)}": "mutually exclusive labels",
-        f"{sequence_classifier(tmp_path / 's', ('reward',))}": "two labels",
+        f"{sequence_classifier(tmp_path / 's', ('reward',))}": "two or more such labels",
         f"{tmp_path}/x.gguf": "safetensors",
         f"yes-no:{yes_no_model(tmp_path / 'y', words=('yes',))}": "the word 'no'",
         f"{with_code(sequence_classifier(tmp_path / 'c'))}": "cannot be loaded",
@@ -160,7 +160,7 @@ def test_yes_is_weighed_against_no(tmp_path: Path) -> None:
 
 def test_a_yes_no_prompt_is_one_text_that_fits(tmp_path: Path) -> None:
     classifier = open_classifier(f"yes-no:{yes_no_model(tmp_path / 'm')}")
-    with pytest.raises(InputError, match="the whole prompt, got two"):
+    with pytest.raises(InputError, match="the complete prompt, got two"):
         classifier.classify([("red", None), ("red", "blue")])
     got = classifier.classify([("red " * 129, None), ("red " * 128, None)])
     assert np.isnan(got).all(axis=1).tolist() == [True, False]
@@ -197,7 +197,7 @@ def test_a_text_longer_than_the_context_is_refused() -> None:
     fits = TransformersEmbedder(tiny_loaded(context=4), PLAIN)
     assert len(fits.embed(["who wrote red"])) == 1  # with "Question:"
     with pytest.raises(
-        InputError, match=r"1 tokens of its prompt at most 4, got 4 .*'who wrote red sky'"
+        InputError, match=r"at most 4 together with the 1 tokens .* got 4 .*'who wrote red sky'"
     ):
         fits.embed(["who wrote red sky"])
 
@@ -212,7 +212,7 @@ def test_a_sentence_model_is_loaded_safely(monkeypatch: pytest.MonkeyPatch) -> N
     made().encode.return_value = np.array([[2.0, 1.0], [1.0, 1.0]])
     assert embedder.embed(("ab", "c")).tolist() == [[2.0, 1.0], [1.0, 1.0]]
     made.side_effect = OSError("no such model\nand more")
-    with pytest.raises(ModelError, match=r"'none' cannot be loaded: no such model\. Name"):
+    with pytest.raises(ModelError, match=r"'none' cannot be loaded: no such model\. Use"):
         SentenceEmbedder.open("none")
 
 

@@ -140,7 +140,7 @@ def test_what_did_not_come_whole_is_no_sample(model: Path) -> None:
     got = list(engine.generate(QUERIES, DECODING, draws))
     assert [type(each) for each in got] == [Failure, Failure]
     fake(engine).broken, fake(engine).short = False, True
-    with pytest.raises(ModelError, match=r"gave 3 of 4 completions of query 'q0'"):
+    with pytest.raises(ModelError, match=r"returned 3 of 4 completions of query 'q0'"):
         list(engine.generate(QUERIES, DECODING, draws))
 
 

@@ -354,7 +354,7 @@ def test_estimates_are_renewed(data: Path, tmp_path: Path, monkeypatch: pytest.M
         leakbound.evaluate(engine(), task, out=out, **how)
         monkeypatch.undo()
         for reader in (lambda run: run.estimates, leakbound.report):
-            with pytest.raises(InputError, match=r"other code: leakbound 0\.0\.9"):
+            with pytest.raises(InputError, match=r"other code \(leakbound 0\.0\.9"):
                 reader(leakbound.load(out))
         again()
         assert leakbound.load(out).estimates == want
@@ -364,7 +364,7 @@ def test_engines_without_a_name_are_required(data: Path, tmp_path: Path, opened:
     task = load_benchmark("tofu:forget10", data=data)
     sample(engine(), task, out=tmp_path / "r", n=4, control=engine("c"))
     like = ("evaluate", "m", *SAMPLE, "--like", tmp_path / "r", "--out", tmp_path / "s")
-    refused(command(*like), "is a SpyEngine")
+    refused(command(*like), "is a Python object, SpyEngine")
     done(*like, "--control", "c")
     sample(engine(), replace(task, loaded=None), out=tmp_path / "t", n=4)
     like = ("evaluate", "m", *SAMPLE, "--like", tmp_path / "t", "--out", tmp_path / "u")

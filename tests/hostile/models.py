@@ -196,15 +196,15 @@ MODELS: Mapping[str, Spoil] = {
 TAKEN = frozenset({"an unknown quantisation"})
 """transformers skips it; all weights are present, each in its own shape."""
 REASONS: Mapping[str, str] = {
-    "no config": r"no config\.json. Name a model folder",
-    "a run": r"The folder is a run\. Name the model that was evaluated\.",
+    "no config": r"no config\.json. Use a model folder",
+    "a run": r"The folder is a run\. Use the model that was evaluated\.",
     "an unknown model type": "cannot be loaded",
     "code of its own": "--trust-remote-code",
-    "weights cut in half": "cut short or damaged",
+    "weights cut in half": "truncated or damaged",
     "a tensor less": f"lacks tensors .*{NORM}",
     "a tensor more": "has unknown tensors .*model.extra.weight",
-    "a misshapen tensor": f"has misshapen tensors .*{NORM}",
-    "weights that are a pickle": "Only safetensors",
+    "a misshapen tensor": f"has wrongly shaped tensors .*{NORM}",
+    "weights that are a pickle": "Convert the weights to safetensors",
     "an index of shards that are not there": r"m\.safetensors` is missing",
     "no tokenizer": "has no tokenizer",
     **{

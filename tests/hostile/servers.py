@@ -161,7 +161,7 @@ _OTHERS: Mapping[str, Script] = {
 SERVERS: Mapping[str, Script] = {**DRIPS, **BODIES, **_OTHERS}
 REASONS: Mapping[str, str] = {
     "floods a body": "more than 1 MiB",
-    "packs a bomb": "compressed by 'gzip'",
+    "packs a bomb": "forbidden compression 'gzip'",
     "says a content that is a number": "an invalid reply",
     **dict.fromkeys(BODIES, "an invalid reply"),
 }

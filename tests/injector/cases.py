@@ -193,7 +193,7 @@ def empty(folder: Path) -> None:
 
 OUTCOMES = ("same", "refused", "lost", "wrong", "traceback")
 STOPPED = 3  # the exit status of a command that can be repeated
-_REMEDY = re.compile(r"[Rr]un the same command again|to resume|again|Name another|Restore")
+_REMEDY = re.compile(r"[Rr]un the same command again|to resume|again|(Name|[Uu]se) another|Restore")
 _DATES = frozenset({"created", "since", "seconds", "digest", "usage", "machine", "table", "place"})
 _BEGUN = re.compile(r"\b\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\+00:00")
 _LOCKS = re.compile(r"\.lock$|^times\.json$")

@@ -167,7 +167,7 @@ def test_failed_requests_have_no_reply_and_are_sent_again(tmp_path: Path) -> Non
     with judge_server(rule) as served:
         chat = opened(served.url, tmp_path)
         requests = [asks("one"), asks("bad"), asks("two")]
-        with pytest.raises(IncompleteError, match=r"1 of 3 requests without a reply.*500"):
+        with pytest.raises(IncompleteError, match=r"did not reply to 1 of 3 requests.*500"):
             chat.chat(requests, GREEDY, 0)
         assert served.texts.count("bad") == QUICK.attempts
         broken.clear()
@@ -270,7 +270,7 @@ def test_what_is_refused_has_no_reply(tmp_path: Path) -> None:
         (fails(403), "403"),
         (fails(404), r"404.*/v1"),
         (fails(418), "418"),
-        (fails(307, Location="http://127.0.0.1:1/v1"), "target of the redirect"),
+        (fails(307, Location="http://127.0.0.1:1/v1"), "URL of the redirect"),
         (fails(429, Retry_After="3600"), r"429.*same command"),  # longer than the patience
     ],
 )

@@ -438,13 +438,13 @@ THOUGHT = Decoding(max_thinking_tokens=9)
 @pytest.mark.parametrize(
     ("options", "prompting", "query", "decoding", "message"),
     [
-        ("", {}, QUERY, Decoding(top_k=5), r"'T=1 top-k=5'.*Leave top_k out"),
-        ("", {}, QUERY, Decoding(adaptive_temperature=0.9), "Leave adaptive_temperature.* out"),
+        ("", {}, QUERY, Decoding(top_k=5), r"'T=1 top-k=5'.*Omit top_k\."),
+        ("", {}, QUERY, Decoding(adaptive_temperature=0.9), "Omit adaptive_temperature"),
         ("", {}, QUERY, Decoding(max_tokens=99), "max_tokens 99 limits prompt and completion"),
         ("", {}, OPENED, DECODING, r"'q' opens the answer .*'It was'.* with --prompt-template"),
-        ("api=completions", {}, QUERY, THOUGHT, "Leave max_thinking_tokens out"),
+        ("api=completions", {}, QUERY, THOUGHT, "Omit max_thinking_tokens"),
         ("api=chat", {"chat": False}, QUERY, DECODING, r"--prompt-template.*\?api=completions"),
-        ("api=completions", {"chat": True}, QUERY, DECODING, r"Leave \?api=completions out"),
+        ("api=completions", {"chat": True}, QUERY, DECODING, r"Omit \?api=completions"),
         ("api=chat", {"compat": "openunlearning"}, QUERY, DECODING, "cannot express the prompts"),
         ("api=completions", {"thinking": "off"}, QUERY, DECODING, "--thinking off works only"),
         ("n=0", {}, QUERY, DECODING, "`n` of a server must be at least 1, got 0"),

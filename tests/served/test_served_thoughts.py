@@ -229,7 +229,7 @@ def test_a_thought_although_thinking_is_off_is_reported(shape: str) -> None:
     assert all(one.hidden or one.thought for one in drawn)
     first, second = engine.usage.notes
     assert 'turned thinking off in a trial (sent: {"reasoning_effort": "low"})' in first
-    assert "thought although --thinking off was requested" in second
+    assert "wrote thoughts although --thinking off was requested" in second
 
 
 @pytest.mark.thorough

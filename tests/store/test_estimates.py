@@ -49,7 +49,7 @@ def test_absent_or_ambiguous_statements_are_refused_with_choices(run: Run) -> No
         (partial(got.where, quantity=("tail", "mean")), "quantity='mean'.* mean leakage, "),
         (partial(got.where, beyond="controls"), "beyond='controls'. Did you mean 'control'"),
         (partial(got.where, query_id=("c", None), quantity="effect"), "query_id='c'.*: a, b\\."),
-        (partial(got.worst, "mean leakage"), "'mean leakage'.* has 'leak probability', arm='t"),
+        (partial(got.worst, "mean leakage"), "'mean leakage'.* about 'leak probability', arm='t"),
         (partial(got.mean, "leak probability", arm="nobody"), "arm 'nobody'.*arm='control'"),
         (partial(got.each, "leak@k"), "several statements.*`parameter`: 1, 2, 4"),
     ):

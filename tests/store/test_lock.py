@@ -142,7 +142,7 @@ def test_files_replace_locks(number: int, tmp_path: Path, monkeypatch: pytest.Mo
         kept_out.__enter__()
     (refusal,) = refusals_elsewhere(run)
     assert f"`leakbound evaluate` (pid {os.getpid()} on " in refusal
-    assert f"if that command has ended, remove `{run / SOFT_LOCK}`" in refusal
+    assert f"If that command has ended, remove `{run / SOFT_LOCK}`" in refusal
     write_text(run / "file", "kept")
     (run / "file").unlink()
     kept_out.__exit__(None, None, None)

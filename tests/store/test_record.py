@@ -100,7 +100,7 @@ def test_an_invalid_record_is_named(change: Any, named: str, tmp_path: Path) -> 
 
 
 def test_another_format_is_refused_in_one_line_with_its_version(tmp_path: Path) -> None:
-    readers = {n: f"commit {READERS[str(n)]}, the last that reads format {n}" for n in (1, 11)}
+    readers = {n: f"commit {READERS[str(n)]}, the last version for format {n}" for n in (1, 11)}
     for number, use in {**readers, FORMAT + 1: "the version that made the run"}.items():
         write_sealed(tmp_path / "run.json", {"format": number, "version": "0.1.7"})
         with pytest.raises(OtherVersionError) as error:

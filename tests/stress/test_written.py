@@ -30,8 +30,8 @@ def bench(prompts: tuple[Prompt, ...] = TASK.prompts, **changes: object) -> Benc
     [
         ("rond:int4", "unknown stress 'rond'. Did you mean 'round'"),
         ("opener:9", "`opener` must be one of 1 to 5, got 9"),
-        ("relearn", "teaches rows of one source, got none"),
-        ("relearn:retain=2,forget=2", "teaches rows of one source, got retain, forget"),
+        ("relearn", "needs one source of rows, got none"),
+        ("relearn:retain=2,forget=2", "needs one source of rows, got retain, forget"),
         ("relearn:retain=2,rate=0", "`rate` must be a positive number"),
     ],
 )
@@ -45,7 +45,7 @@ def test_several_are_each_one_stress_and_each_is_put_on_once() -> None:
     five = [f"opener:{i}" for i in range(1, 6)]
     named = [one.spec for one in stresses_of(["opener:3", "openers"])]
     assert named == [five[2], *five[:2], *five[3:]]
-    with pytest.raises(InputError, match=r"'openers' consists of 5 .*Name one.* 'opener:1'"):
+    with pytest.raises(InputError, match=r"'openers' consists of 5 .*Choose one.* 'opener:1'"):
         named_stress("openers")
     assert named_stress("relearn:retain=2,rate=1e-4") == "relearn:retain=2,rate=0.0001"
 
@@ -81,7 +81,7 @@ def test_a_test_frame_numbers_the_items_and_ends_with_the_question() -> None:
 def test_relearning_teaches_something_and_no_evaluated_question(tmp_path: Path) -> None:
     some = bench(TASK.prompts[:1], left_out=TASK.prompts[1:])
     assert Relearn(forget=2).taught(some) == TASK.prompts[1:]
-    with pytest.raises(InputError, match=r"3 rows of forget, but only 2 rows of .* may be taught"):
+    with pytest.raises(InputError, match=r"3 forget rows, but only 2 rows of .* may be taught"):
         Relearn(forget=3).taught(some)
     assert set(Relearn(forget=3, evaluated="yes").taught(some)) == set(TASK.prompts)
     file = tmp_path / "rows.csv"

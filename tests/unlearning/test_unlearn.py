@@ -201,7 +201,7 @@ def test_each_split_has_its_own_made_up_answers(base: str, tmp_path: Path) -> No
 
 def test_impossible_made_up_answers_are_refused(base: str, tmp_path: Path) -> None:
     out, four = tmp_path / "m", ModelAnswers(draws=2, max_new_tokens=4)
-    with pytest.raises(InputError, match=r"'f0' has \d+ prompt tokens; with 128 new tokens"):
+    with pytest.raises(InputError, match=r"'f0' has \d+ prompt tokens. With 128 new tokens"):
         short(base, out, "altpo", inventing=ModelAnswers(draws=5, max_new_tokens=128))
     assert not [*tmp_path.iterdir()]
     thinking, broken = load_model(base), load_model(base)

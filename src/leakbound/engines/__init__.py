@@ -1,9 +1,9 @@
 """Engines draw completions. To add an engine, add a module and a row of `ENGINES`.
 
-Each row names a class with a function `open(location, prompting, **loading) ->
-Generate`, and the extra of the package that installs its library. `location` is
-the part after the colon of `NAME:location`. Other packages add such a function
-in the entry-point group `leakbound.engines`.
+Each row specifies a class with a function `open(location, prompting, **loading)
+-> Generate`, and the extra of leakbound that installs its library. `location`
+is the part after the colon of `NAME:location`. Other packages add such a
+function in the entry-point group `leakbound.engines`.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from leakbound.types import Generate, Query
 
 @dataclass(frozen=True, slots=True)
 class Engine:
-    """A row of `ENGINES`: a class of leakbound, imported with the first model.
+    """A row of `ENGINES`: a class of leakbound, imported when the first model is opened.
 
     Attributes:
         module: the module of the class.
@@ -42,7 +42,7 @@ class Engine:
 
     @property
     def local(self) -> bool:
-        """Return whether the engine loads the model in this process; if not, a server has it."""
+        """Whether the engine loads the model in this process; if not, the model is on a server."""
         return not self.chats
 
     def __call__(self, location: str, prompting: Prompting, **loading: Any) -> Generate:
@@ -74,7 +74,7 @@ def engine_of(location: str) -> tuple[str, str]:
 
     Args:
         location: the model's name, `NAME:where`. Any other text, and the path of an existing
-            folder, names a transformers model.
+            folder, is the name of a transformers model.
 
     Returns:
         The engine's name, which may be unknown, and the location.
@@ -86,7 +86,7 @@ def engine_of(location: str) -> tuple[str, str]:
 
 
 def location_of(engine: str, model: str) -> str:
-    """Return the name of a model of this engine, as `engine_of` reads it.
+    """Return the name of a model of this engine; the inverse of `engine_of`.
 
     Args:
         engine: the engine's name.
@@ -102,7 +102,7 @@ def absolute(name: str) -> str:
     """Return a name that points to the same files from any working directory.
 
     Args:
-        name: a path, or a model's name as `engine_of` reads it.
+        name: a path, or a model's name as for `engine_of`.
 
     Returns:
         The name with the absolute path of its files, if they exist; any other name unchanged.
@@ -115,13 +115,13 @@ def absolute(name: str) -> str:
 def open_engine(
     location: str, prompting: Prompting, *, queries: Sequence[Query] = (), **loading: Any
 ) -> Generate:
-    """Open the engine for `location`, as `engine_of` reads it.
+    """Open the model at `location` with its engine.
 
     Args:
         location: the model's name: a folder, a hub name, or `NAME:where` for another engine.
         prompting: how questions become prompts.
-        queries: queries whose prompts are made before the weights of a local model are read, so
-            that a chat template that refuses them raises an error early.
+        queries: queries whose prompts are made before the weights of a local model are loaded. So
+            an error of the chat template is raised early.
         loading: `dtype`, `device` and `trust_remote_code`, see `load_model`; a server ignores them.
 
     Returns:
@@ -133,14 +133,14 @@ def open_engine(
         ModelError: a model that cannot be used.
     """
     if not location:
-        raise InputError("the model's name is empty. Give a folder, a hub name or engine:location.")
+        raise InputError("the model's name is empty. Pass a folder, a hub name or engine:location.")
     name, where = engine_of(location)
     opens, row = find("engine", ENGINES, name), ENGINES.get(name)
     first = {"queries": queries} if row and row.local else {}
     if prompting.end_token is not None and row and not row.local:
         raise InputError(
-            f"a server decides where outputs end, got `end_token` {prompting.end_token!r} for "
-            f"`{location}`. Leave --end-token out, or set the token on the server."
+            f"the server of `{location}` decides where outputs end, got `end_token` "
+            f"{prompting.end_token!r}. Omit --end-token, or set the token on the server."
         )
     with needing("running a model", row.extra if row else "models"), opening("engine", name):
         engine = opens(where, prompting, **first, **loading)

@@ -4,10 +4,10 @@ In mode `two_pass`, an evaluation uses only the greedy answer if the mean
 confidence of the model over this answer is high enough. In mode `running`, each
 step is greedy if the mean confidence so far is high enough.
 `AdaptiveTemperature` is for users who serve a model through transformers'
-`generate`. It gives the distribution of mode `running`, so the bounds of an
-evaluation apply to the served model. The authors published no code; their
-confidence c(x) is implemented as the mean over the generated tokens, including
-the present token.
+`generate`. Its outputs have the distribution of mode `running`, so the bounds
+of an evaluation apply to the served model. The authors published no code. Here
+their confidence c(x) is the mean over the generated tokens, including the
+present token.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class AdaptiveTemperature(LogitsProcessor):  # type: ignore[misc]
         self._seen: dict[tuple[int, ...], tuple[float, int]] = {}
 
     def reset(self) -> None:
-        """Forget every sequence seen so far."""
+        """Delete the recorded confidences of all sequences."""
         self._seen.clear()
 
     def __call__(self, input_ids: torch.LongTensor, scores: torch.Tensor) -> torch.Tensor:
@@ -77,10 +77,10 @@ _ONE_DRAW = Draws(sizes=(1,))
 def in_two_passes(
     queries: Sequence[Query], decoding: Decoding, draws: Draws, *, look: Grow, grow: Grow
 ) -> Iterator[Sample | Failure]:
-    """Yield samples whose draws are all the greedy answer if its mean confidence is high enough.
+    """Yield a sample per query, with only its greedy answer if the model is confident in it.
 
-    `look` computes the greedy answers; `grow` draws for the queries without a confident greedy
-    answer.
+    The model is confident if the mean confidence of the greedy answer exceeds the threshold. `look`
+    computes the greedy answers. `grow` draws for the queries without a confident greedy answer.
     """
     plain = replace(decoding, adaptive_temperature=None)
     undecided = []

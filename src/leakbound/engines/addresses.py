@@ -1,10 +1,9 @@
 """Find the server in a model's name; decide whether it may get requests and the API key.
 
-A run, a certificate or a study from another person may name a judge on any
-server. Requests contain questions, answers and outputs, so the name of a server
-in a file is no permission to send requests to it. A command sends requests only
-to servers on its command line, and a Python call only to servers in its
-arguments.
+A run, a certificate or a study from another person may specify a judge on any
+server. Requests contain questions, answers and outputs, so a server in a file
+must not get requests for this reason only. A command sends requests only to
+servers on its command line, and a Python call only to servers in its arguments.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ from leakbound.scorers import make_scorer, models_of
 
 
 class UnnamedServerError(InputError):
-    """The server is named only by a file, not by the user; nothing was sent to it."""
+    """Only a file, not the user, specifies this server; nothing was sent to it."""
 
 
 def server_of(model: str) -> str | None:
@@ -49,15 +48,15 @@ def servers_of(scorers: Iterable[str], models: Iterable[str] = ()) -> frozenset[
 
 
 def require_named_control(control: str, model: str, servers: Collection[str]) -> None:
-    """Raise UnnamedServerError for a control on a server that only a file names.
+    """Raise UnnamedServerError for a control on a server that only a file specifies.
 
-    `model` is the model that the user named; the control may be on the same server.
+    `model` is the model that the user specified; the control may be on the same server.
     """
     url = server_of(control)
     if url is not None and url not in {*servers, server_of(model)}:
         raise UnnamedServerError(
             f"only a stored run names the server of the control {control!r}, so nothing was sent "
-            f"to `{url}`. If you trust the server with the questions, name the control with "
+            f"to `{url}`. If you trust the server with the questions, pass the control with "
             "--control."
         )
 
@@ -85,9 +84,9 @@ ENDPOINT = "the URL in openai:URL#MODEL"
 def key_for(url: str) -> str:
     """Return the API key for the server at `url`, or "" if the key belongs to another server.
 
-    The key in $OPENAI_API_KEY belongs to the server at $OPENAI_BASE_URL, by scheme, host and port;
-    the default is api.openai.com. Every other server gets requests without a key. Raises InputError
-    for a key that no header can contain; the message never shows it.
+    The key in $OPENAI_API_KEY belongs to the server with the scheme, host and port of
+    $OPENAI_BASE_URL, by default api.openai.com. Every other server gets requests without a key.
+    Raises InputError for a key that no header can contain; the message never shows the key.
     """
     key = os.environ.get(KEY_VARIABLE, "").strip()
     home = os.environ.get(HOME_VARIABLE, "").strip() or _HOME
@@ -110,14 +109,14 @@ def located(location: str) -> tuple[str, str]:
     origin(url, ENDPOINT)
     if not model:
         raise InputError(
-            "a chat endpoint is named openai:URL#MODEL, but this name has no model after the URL. "
-            "For example openai:http://localhost:8000/v1#my-model."
+            "the name of a chat endpoint must be openai:URL#MODEL, but this name has no model. "
+            "Write a name such as openai:http://localhost:8000/v1#my-model."
         )
     parts = urlsplit(url)
     if parts.username is not None or parts.query:
         raise InputError(
-            f"the URL of the endpoint at {parts.hostname!r} must hold no credentials and no "
-            f"query, because results show it. Remove them, and set {KEY_VARIABLE}."
+            f"the URL of the endpoint at {parts.hostname!r} must contain no credentials and no "
+            f"query, because results show the URL. Remove them, and set {KEY_VARIABLE}."
         )
     return url.rstrip("/"), model
 
@@ -128,8 +127,8 @@ def origin(url: str, name: str) -> tuple[str, str, int | None]:
         parts = urlsplit(url)
         address = parts.scheme, parts.hostname or "", parts.port or _PORTS.get(parts.scheme)
     except ValueError as error:
-        raise InputError(f"{name} cannot be read ({error}). {_WRITE}") from None
+        raise InputError(f"{name} cannot be parsed ({error}). {_WRITE}") from None
     if address[0] not in _PORTS or not address[1] or not url.isprintable() or " " in url:
-        shown = repr(url) if "@" not in url else "one with credentials"
+        shown = repr(url) if "@" not in url else "a URL with credentials"
         raise InputError(f"{name} must have a scheme and a host, got {shown}. {_WRITE}")
     return address

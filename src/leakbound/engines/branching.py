@@ -1,13 +1,13 @@
 """Test, when a model is loaded, whether its key-value cache can be shared by branching prefixes.
 
-Each candidate is a `PrefixModel`. It reads two prompts in one batch, where the
-second prompt begins like the first half of the first. Then it extends three
-rows by two tokens. The same sequences are forwarded completely, without a
-cache. In float32 the logits of both ways must agree. In half precision they
-need not agree: over thirty layers a difference in rounding may grow into a
-different distribution. After the test's tokens, the logits of SmolLM2-135M in
-bfloat16 and in float32 differ by more than half of the largest logit. So in
-half precision every layer is tested separately: it gets the inputs that were
+Each candidate is a `PrefixModel`. It processes a batch of two prompts that
+begin with the same tokens. Then it extends three rows by two tokens. The same
+sequences are also forwarded completely, without a cache. In float32, the logits
+with and without the cache must agree. In half precision they need not agree,
+because over thirty layers a difference in rounding may grow into a different
+distribution. After the test's tokens, the logits of SmolLM2-135M in bfloat16
+and in float32 differ by more than half of the largest logit. So in half
+precision every layer is tested separately. It gets the inputs that were
 recorded from the complete sequences, and its outputs must agree.
 """
 
@@ -38,10 +38,10 @@ _FAR_EXACT = 1e-3
 def prefix_model(
     model: Any, eos_token_ids: frozenset[int]
 ) -> tuple[CachedModel | RecomputedModel, str | None]:
-    """Return the fastest exact `PrefixModel` for a causal LM, and a note if it is the slow one.
+    """Return the fastest exact `PrefixModel` for a causal LM, and a note if it uses no cache.
 
-    The slow `PrefixModel` computes every prefix from its first token. It is used for state-space
-    models and for all models whose cache cannot branch.
+    Without a cache, every prefix is computed from its first token, which is slow. This is the case
+    for state-space models, and for all models whose cache cannot branch.
     """
     plain = RecomputedModel(model, eos_token_ids)
     layers = None if plain.dtype not in _FAR else FedLayers.of(model, _sequences(plain.vocab_size))
@@ -60,7 +60,9 @@ def prefix_model(
 
 
 class FedLayers:
-    """A model's layers, whose inputs can be replaced by inputs recorded from complete sequences.
+    """The layers of a model, with inputs that were recorded from complete sequences.
+
+    The recorded inputs can replace the layers' inputs in later forward passes.
 
     Attributes:
         far: the largest `distance` from the recorded values at the same tokens, over the embeddings
@@ -89,8 +91,8 @@ class FedLayers:
     def of(cls, model: Any, sequences: Sequence[Sequence[int]]) -> FedLayers | None:
         """Return the layers of a transformers model; None if they have an unusual structure.
 
-        Usual layers are in one list, run once each, take hidden states and have an attention
-        module.
+        Usual layers are in one list, run once each, and have hidden states as input and an
+        attention module.
         """
         try:
             layers = cls([(x, _attention_of(x)) for x in blocks(model)], model, sequences)
@@ -105,7 +107,7 @@ class FedLayers:
 
     @contextmanager
     def feeding(self) -> Iterator[None]:
-        """Give the layers the recorded inputs, and compare their outputs."""
+        """Inside this context, feed the recorded inputs to the layers, and compare the outputs."""
         self.far = 0.0
         with self._hooks(self._feed, self._compare_attended):
             yield
@@ -178,8 +180,8 @@ def blocks(model: Any) -> Sequence[torch.nn.Module]:
         if isinstance(module, torch.nn.ModuleList) and len(module) == count:
             return list(module)
     raise InputError(
-        f"no list of {count} blocks was found in {type(model).__name__}: its layers cannot be "
-        "selected. Use an objective and weights without layers."
+        f"{type(model).__name__} has no list of {count} blocks, so its layers cannot be selected. "
+        "Use an objective and weights that do not depend on layers."
     )
 
 
@@ -200,8 +202,8 @@ def _forwards(
 ) -> list[torch.Tensor]:
     """Return the logits after each step of the test; with `at_once`, prompts are one batch.
 
-    Set `at_once` to False if a key or value is not finite: the model then reads the prompts of a
-    batch again, one by one, and the layers would get the recorded inputs twice.
+    Set `at_once` to False if a key or value is not finite. The model then processes the prompts of
+    a batch again, one by one, so the layers would get the recorded inputs twice.
     """
     at = (lambda rows, ends: None) if layers is None else layers.at
     roots, numbers = np.zeros(len(_PROMPTS), dtype=np.int64), np.arange(len(_PROMPTS))

@@ -1,9 +1,9 @@
-"""Attention for rows with shared prompts: a few rows at a time, each prompt's keys read once.
+"""Compute the attention of rows that share prompts, without reading a prompt's keys repeatedly.
 
-A row is a prefix whose next token is computed. Rows are independent. So the
-keys of a few rows are copied together and used, then the keys of the next few
-rows. The result is the same to the bit, and the copies fit into the cache of a
-CPU (`Shared.block`).
+A row is a prefix whose next token is computed. Rows are independent. So this
+module copies the keys of a few rows, computes their attention, and continues
+with the next few rows. The result is the same to the bit, and the copies fit
+into the cache of a CPU (`Shared.block`).
 
 If prompts are long and have many rows, one matrix product reads the keys of a
 prompt once for all rows of this prompt. A row's attention scores for its prompt
@@ -16,10 +16,10 @@ logits change, as they do between batches of different shapes.
 
 Models call this module through transformers' attention interface, under the
 name `NAME`, within `attending`. Before a layer attends, the cache of this layer
-passes its keys and values to `Shared.offer` and returns only the keys and
-values of the new tokens to the layer. If a layer does not use the offer, or
-attends in an unsupported way, `NotJoinedError` is raised, and the model is not
-used with this module again.
+passes its keys and values to `Shared.offer`. The cache then returns to the
+layer only the keys and values of the new tokens. If a layer does not use the
+offered keys and values, or attends in an unsupported way, `NotJoinedError` is
+raised. The model is then not used with this module again.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class NotJoinedError(RuntimeError):
 
 @dataclass(frozen=True, slots=True)
 class Strips:
-    """Rows in strips of equal height, each for one prompt; a prompt's last strip may be shorter.
+    """Rows in strips of equal height. A strip has rows of one prompt; its last strip may be short.
 
     Attributes:
         starts: the first row of each strip, then the number of all rows.
@@ -90,10 +90,11 @@ class Offered(NamedTuple):
 
     Attributes:
         new: the new tokens' keys and values, which the cache returned to the layer.
-        columns, bytes: the number of columns and of bytes of one row's keys and values.
-        rows: returns the keys and values of rows, which are valid until the next call.
-        ahead: the number of tokens of the longest prompt that is read once; 0: no prompt is read
-            once.
+        columns: the number of key columns of one row.
+        bytes: the number of bytes of one row's keys and values.
+        rows: returns the keys and values of rows, valid until the next call.
+        ahead: the number of tokens of the longest prompt that is read once for all its rows; 0:
+            prompts are part of the rows.
         prompts: returns the keys and values of the prompts of strips, valid until the next call.
     """
 
@@ -109,8 +110,10 @@ class Together(NamedTuple):
     """Rows that attend in one batch, and their strips.
 
     Attributes:
-        into: for each place in the strips, the index of its row and head, strips · heads · height.
-        back: for each row and head, its place in the strips, rows · heads.
+        rows: the rows, as a slice of all rows.
+        strips: the strips, as a slice of all strips.
+        into: per place in the strips, the index of its row and head; strips · heads · height.
+        back: per row and head, its place in the strips; rows · heads.
     """
 
     rows: slice
@@ -119,7 +122,11 @@ class Together(NamedTuple):
     back: torch.Tensor
 
     def by_strip(self, x: torch.Tensor) -> torch.Tensor:
-        """Convert [rows, heads, queries of a row, width] to [strips, heads, of a strip, width]."""
+        """Group queries by strip.
+
+        Convert [rows, heads, queries of a row, width] to [strips, heads, queries of a strip,
+        width].
+        """
         return (
             x.flatten(0, 1)
             .index_select(0, self.into)
@@ -161,7 +168,7 @@ class Shared:
     def take(self) -> Offered:
         """Remove and return the offer for this layer; raise NotJoinedError if there is none."""
         if self._offered is None:
-            raise NotJoinedError("a layer attends to keys that no cache gave it")
+            raise NotJoinedError("a layer attends to keys that no cache offered")
         offered, self._offered = self._offered, None
         return offered
 
@@ -197,7 +204,7 @@ _SHARED: ContextVar[Shared | None] = ContextVar("leakbound_shared_prompts", defa
 
 @contextmanager
 def attending(config: Any, shared: Shared) -> Iterator[None]:
-    """Let the model of this config compute attention from the offers of its cache."""
+    """Inside this context, the model of this config attends to the offers of its cache."""
     before, token = config._attn_implementation, _SHARED.set(shared)
     config._attn_implementation = NAME
     try:
@@ -287,7 +294,7 @@ def _require_known(
     if mask is None or mask.shape[:3] != (len(query), 1, 1) or query.shape[2] != 1:
         raise NotJoinedError("a layer does not use the given attention mask")
     if mask.shape[-1] != offered.ahead + offered.columns:
-        raise NotJoinedError("a layer uses an attention mask of another length than given")
+        raise NotJoinedError("a layer uses an attention mask of a different length than given")
     for name in _REFUSED:
         if others.get(name) is not None:
             raise NotJoinedError(f"a layer's attention uses `{name}`")

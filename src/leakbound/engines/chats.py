@@ -43,18 +43,18 @@ class Conversations(Prompting):
             InputError: the tokenizer has no chat template.
         """
         if not super().uses_chat(tokenizer):
-            raise InputError("its tokenizer has no chat template. Name an instruct model.")
+            raise InputError("its tokenizer has no chat template. Use an instruct model.")
         return True
 
     def turns(self, tokenizer: Tokenizer | None, question: str) -> list[dict[str, str]]:
         """Return the turns of a conversation, changed so that no text can begin or end a turn.
 
-        Turns quote untrusted texts. A special token in such a text would be read as the end of a
-        turn, and the rest of the text as words of another speaker.
+        Turns quote untrusted texts. A special token in such a text could end the turn, and the text
+        after the token would then be words of another speaker.
 
         Args:
-            tokenizer: the tokenizer of the model, which has the special tokens (None: the model is
-                on a server, and its special tokens are unknown).
+            tokenizer: the tokenizer of the model, which defines the special tokens (None: the model
+                is on a server, and its special tokens are unknown).
             question: a complete conversation, as `conversation_of` writes it.
 
         Returns:
@@ -93,20 +93,21 @@ def replies_of(
 
 @dataclass(frozen=True, slots=True)
 class EngineChat:
-    """A chat model whose replies an engine draws; equal messages are drawn in one tree of prefixes.
+    """A chat model whose replies an engine draws; requests with equal messages share computation.
 
     The decoding determines the distribution of replies completely. A reply that reaches
     `max_new_tokens` or a stop string is not drawn again, because that would favour short replies.
-    The reply is the answer, without the thought. The reply is None if the answer is missing, the
-    logits are unusable, the server refuses the request (for example because it is longer than the
-    model's context), or the model on the server declines.
+    The reply is the answer, without the thought. The reply is None if the answer is missing, if the
+    logits are unusable, or if the server refuses the request. A server may refuse a request that is
+    longer than the model's context, or that its model declines.
 
     Attributes:
         name: the name of the model in results.
-        engine: return the engine of replies that follow a JSON schema, see `Request`; its prompting
-            is `Conversations`. A local model has one engine for all schemas.
-        served: whether the model is on a server. Its replies are stored, so the key of a
-            conversation contains everything that decides the reply.
+        engine: a function that returns the engine for replies that follow a JSON schema, see
+            `Request`. The engine's prompting is `Conversations`. A local model has one engine for
+            all schemas.
+        served: whether the model is on a server. The replies of a server are stored, so the key of
+            a conversation contains everything that determines the reply.
     """
 
     name: str
@@ -115,14 +116,14 @@ class EngineChat:
 
     @property
     def fingerprint(self) -> JsonObject:
-        """The fingerprint of the model with its weights; of a model on a server only the name."""
+        """The fingerprint of a local model; for a model on a server, only its name."""
         return {"model": self.name} if self.served else self.engine("").fingerprint
 
     def chat(self, requests: Sequence[Request], decoding: Decoding, seed: int) -> list[str | None]:
         """Draw one reply per request, unless the reply is stored; see `Chat.chat`.
 
         Args:
-            requests: conversations, each keyed by its id.
+            requests: the conversations. The id of a conversation is the key of its random numbers.
             decoding: the distribution to draw from.
             seed: the seed of the draws; a greedy decoding does not depend on it.
 
@@ -132,8 +133,8 @@ class EngineChat:
         Raises:
             InputError: a conversation longer than a local model's context, a decoding that servers
                 do not offer, or replies that cannot be stored.
-            ModelError: a server that cannot be reached, accepts no request, or does not accept the
-                key.
+            ModelError: a server that cannot be reached, refuses all requests, or does not accept
+                the key.
             IncompleteError: a server that repeatedly failed, answered too slowly, or sent too long
                 replies. Received replies are stored, and the same command requests the missing
                 replies.
@@ -148,7 +149,7 @@ class EngineChat:
         return [replies.get(query) for query in queries]
 
     def _query(self, request: Request, decoding: Decoding) -> Query:
-        """Return the conversation with its key; greedy replies of servers do not depend on ids."""
+        """Return the conversation with its key; keys of greedy replies do not depend on its id."""
         query, draw = conversation_of(request), None if decoding.greedy else request.id
         if not self.served:
             return query

@@ -35,13 +35,13 @@ _NO_TOKEN = -1
 class SequenceClassifier:
     """A transformers model for sequence classification, with mutually exclusive labels.
 
-    A pair of texts is joined by the model's tokenizer.
+    The model's tokenizer joins a pair of texts.
 
     Attributes:
-        checkpoint: the model's files, weights not read yet.
+        checkpoint: the model's files; the weights are not loaded yet.
         batch_size: the largest batch of rows of one length.
-        most: the number of tokens that are read of a text or pair, see `truncated`. None: all
-            tokens are read, and a text longer than the context has no probabilities.
+        most: the number of tokens that are used of a text or pair, see `truncated`. None: all
+            tokens are used, and a text longer than the context has no probabilities.
     """
 
     checkpoint: Checkpoint
@@ -71,14 +71,14 @@ class SequenceClassifier:
         made = config.architectures or ()
         if made and not any("SequenceClassification" in name for name in made):
             raise ModelError(
-                f"`{location}` must be a sequence classifier, got {', '.join(made)}. Name another "
+                f"`{location}` must be a sequence classifier, got {', '.join(made)}. Use another "
                 "model, or let a causal model answer yes or no with `form=yes-no`."
             )
         kind = getattr(config, "problem_type", None) or "single_label_classification"
         if kind != "single_label_classification" or len(model.labels) < 2:
             raise ModelError(
-                f"`{location}` ({kind}, labels {', '.join(model.labels)}) gives no probabilities "
-                "over mutually exclusive labels. Name a classifier with two labels or more."
+                f"`{location}` ({kind}, labels {', '.join(model.labels)}) has no probabilities "
+                "of mutually exclusive labels. Use a classifier with two or more such labels."
             )
         return model
 
@@ -88,7 +88,7 @@ class SequenceClassifier:
 
     @cached_property
     def fingerprint(self) -> JsonObject:
-        """Equal for classifiers that give the same probabilities."""
+        """A description of the model; classifiers with equal fingerprints return the same."""
         return self.checkpoint.fingerprint
 
     @property
@@ -116,7 +116,7 @@ class SequenceClassifier:
         return _classified(self, rows)
 
     def truncated(self, tokens: int) -> SequenceClassifier:
-        """Return a classifier that reads only first tokens of texts; see `Truncates.truncated`.
+        """Return a classifier that uses only the first tokens of texts; see `Truncates.truncated`.
 
         Args:
             tokens: the largest number of tokens, including tokens that the tokenizer adds.
@@ -139,14 +139,14 @@ class SequenceClassifier:
 
 @dataclass(frozen=True)
 class YesNoClassifier:
-    """A causal model whose next token is yes or no: P(yes) / (P(yes) + P(no)).
+    """A causal model that classifies by its next token, with P(yes) / (P(yes) + P(no)).
 
     A text is the complete prompt after the BOS token; there is no second text. The probability of a
-    word is the sum over all single tokens that spell it, in lower case, capitalised or in capitals,
-    with or without a blank before it. All other tokens are ignored.
+    word is the sum over all single tokens that spell the word. These tokens are in lower case,
+    capitalised or in capitals, with or without a blank before. All other tokens are ignored.
 
     Attributes:
-        checkpoint: the model's files, weights not read yet.
+        checkpoint: the model's files; the weights are not loaded yet.
         batch_size: the largest batch of rows of one length.
     """
 
@@ -178,7 +178,7 @@ class YesNoClassifier:
             if not tokens:
                 raise ModelError(
                     f"the tokenizer of `{location}` has no token for the word {word!r}. "
-                    "Name another model to answer yes or no."
+                    "Use another model to answer yes or no."
                 )
         return model
 
@@ -188,7 +188,7 @@ class YesNoClassifier:
 
     @cached_property
     def fingerprint(self) -> JsonObject:
-        """Equal for classifiers that give the same probabilities."""
+        """A description of the model; classifiers with equal fingerprints return the same."""
         return self.checkpoint.fingerprint
 
     def classify(self, texts: Texts) -> NDArray[np.float64]:
@@ -207,7 +207,7 @@ class YesNoClassifier:
         """
         if any(second is not None for _, second in texts):
             raise InputError(
-                f"{self.name!r} reads one text, the whole prompt, got two. Join them in one prompt."
+                f"{self.name!r} classifies one text, the complete prompt, got two. Join the texts."
             )
         tokenizer = self.checkpoint.tokenizer
         with quiet():
@@ -224,7 +224,7 @@ class YesNoClassifier:
 
     @cached_property
     def _words(self) -> list[list[int]]:
-        """Return for each label the single tokens that spell its word, sorted."""
+        """Return, for each label, the sorted single tokens that spell its word."""
         tokenizer, tokens = self.checkpoint.tokenizer, list[list[int]]()
         for word in self.labels:
             cased = (word, word.capitalize(), word.upper())
@@ -249,7 +249,7 @@ def open_classifier(name: str, **loading: Any) -> Classify:
     """Open a classifier by its name.
 
     Args:
-        name: `KIND:where` of a kind in `CLASSIFIERS`, else a sequence classifier.
+        name: `KIND:where` with a kind in `CLASSIFIERS`, or the name of a sequence classifier.
         loading: `dtype` and `device`, see `load_model`.
 
     Returns:
@@ -297,6 +297,6 @@ def _classified(
             probabilities[batch] = classifier._probabilities(inputs).cpu().numpy()
             if not np.isfinite(probabilities[batch]).all():
                 raise ModelError(
-                    f"`{classifier.name}` gave NaN or infinity. Use float32, or check its weights."
+                    f"`{classifier.name}` returned NaN. Use float32, or check the model's weights."
                 )
     return probabilities

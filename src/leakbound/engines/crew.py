@@ -1,4 +1,4 @@
-"""An engine that passes its calls to the workers of a crew, each of which has the model open."""
+"""An engine that passes its calls to the workers of a crew; every worker opens the model."""
 
 from __future__ import annotations
 
@@ -36,11 +36,11 @@ _ABLE = ("explore", "force", "force_ids", "prove", "read", "gradient_norms", "wo
 
 
 class CrewEngine:
-    """The engine that `opener` opens at every worker of a crew.
+    """An engine that runs its calls at the workers of a crew; `opener` opens the model there.
 
     A `CrewEngine` has the methods of the opened engine (see the protocols in `leakbound.types`).
-    Each call runs at one worker; `spread` distributes many jobs. A worker is refused if the
-    fingerprint of its engine differs from the first worker's.
+    Each call runs at one worker; `spread` distributes many jobs. A worker is refused if its engine
+    has another fingerprint than the first worker's engine.
     """
 
     fingerprint: JsonObject
@@ -91,8 +91,8 @@ def _facts(engine: Any, _: None) -> tuple[dict[str, Any], list[str]]:
     """Return the attributes of an engine that are cheap to read, and the names of its methods."""
     if isinstance(engine, Keeps):
         raise InputError(
-            f"{type(engine).__name__} keeps its draws in the folder of the run, which workers "
-            "cannot access. Leave workers out for this model."
+            f"{type(engine).__name__} stores its draws in the folder of the run, which workers "
+            "cannot access. Do not use workers for this model."
         )
     able = [name for name in _ABLE if callable(getattr(engine, name, None))]
     measures = "measure" in able
@@ -105,13 +105,12 @@ def _facts(engine: Any, _: None) -> tuple[dict[str, Any], list[str]]:
 
 
 def _require_same(engine: Generate, fingerprint: JsonObject) -> None:
-    """Refuse a worker whose engine has a different distribution than the first worker's."""
+    """Refuse a worker whose engine has another distribution than the first worker's engine."""
     if differing := different(engine.fingerprint, fingerprint):
         raise ModelError(
             f"the model on worker {socket.gethostname()} differs from the model of the same name "
-            f"on the first worker: {', '.join(differing)}. Put the same files there and "
-            "install the same versions, or take that machine out of the cluster; then run the same "
-            "command again."
+            f"on the first worker: {', '.join(differing)}. Install the same files and versions "
+            "there, or remove that machine from the cluster. Then run the same command again."
         )
 
 

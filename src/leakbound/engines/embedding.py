@@ -36,7 +36,7 @@ _FORMS = (
 class TransformersEmbedder:
     """The mean of a causal model's last hidden states over the tokens of a question, in float32.
 
-    The model reads the complete prompt; the mean leaves out the tokens of a chat template.
+    The model processes the complete prompt; the mean excludes the tokens of a chat template.
 
     Attributes:
         loaded: the model.
@@ -54,7 +54,7 @@ class TransformersEmbedder:
 
     @torch.no_grad()
     def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        """Embed texts; except for rounding, a vector does not depend on the other texts.
+        """Embed texts as vectors; other texts change a vector only by rounding.
 
         Args:
             texts: questions.
@@ -84,9 +84,9 @@ class TransformersEmbedder:
         most = self.loaded.context_length
         if stop == start or (most is not None and stop > most):
             raise InputError(
-                f"a text to embed must have at least 1 token, and with the {start} tokens of its "
-                f"prompt at most {most or 'any number'}, got {stop - start} tokens: {text[:60]!r}. "
-                "Change this text."
+                "a text to embed must have at least 1 token, and at most "
+                f"{most or 'any number'} together with the {start} tokens of its prompt, got "
+                f"{stop - start} tokens: {text[:60]!r}. Change this text."
             )
         return ids[:stop], start
 
@@ -127,7 +127,7 @@ class SentenceEmbedder:
         except (OSError, ValueError, RuntimeError, KeyError, TypeError) as error:
             raise ModelError(
                 f"the embedder {location!r} cannot be loaded: {first_line(error)} "
-                "Name a model of sentence-transformers, with safetensors weights."
+                "Use a model of sentence-transformers with safetensors weights."
             ) from error
         return cls(location, model)
 
@@ -139,7 +139,7 @@ class SentenceEmbedder:
     def fingerprint(self) -> JsonObject:
         """The digest of the files, and the versions of the libraries.
 
-        Models with equal fingerprints give the same vectors, up to rounding.
+        Models with equal fingerprints return the same vectors, up to rounding.
         """
         folder = Path(self.location).expanduser()
         if not folder.is_dir():  # the library adds its own name to a hub name without a slash
@@ -156,7 +156,7 @@ class SentenceEmbedder:
         }
 
     def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        """Embed texts.
+        """Embed texts as vectors.
 
         Args:
             texts: texts of any kind.

@@ -1,7 +1,7 @@
 """The files of a model: find them, check them without reading weights, and compute digests.
 
-The files are checked first, because transformers builds the number of layers that
-a config states, which may take all memory. This module does not need torch.
+The files are checked first, because transformers builds as many layers as a config
+states. A wrong number may exhaust the memory. This module does not need torch.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class ModelFiles:
         path = Path(location).expanduser()
         if path.is_file():
             if path.suffix != ".gguf":
-                raise ModelError(f"`{path}` is a file. Name its model folder, or a .gguf file.")
+                raise ModelError(f"`{path}` is a file. Use its model folder, or a .gguf file.")
             _require_no_adapter(path.parent)
             return cls(path.parent, (path,), gguf=path.name)
         folder = path if path.is_dir() else _download(location)
@@ -60,13 +60,13 @@ class ModelFiles:
         if not (folder / _CONFIG).is_file():
             below = [file.parent for file in folder.glob("*/config.json")]
             below.sort(key=lambda path: (len(path.name), path.name))  # checkpoints in order
-            advice = "Name a model folder."
+            advice = "Use a model folder."
             if below:
                 first = "…, " if len(below) > _FEW else ""
                 named = ", ".join(f"`{path}`" for path in below[-_FEW:])
-                advice = f"Name one of the models below it: {first}{named}."
+                advice = f"Use one of the models below it: {first}{named}."
             elif (folder / "run.json").is_file():
-                advice = "The folder is a run. Name the model that was evaluated."
+                advice = "The folder is a run. Use the model that was evaluated."
             raise ModelError(f"`{folder}` has no config.json. {advice}")
         if not any((folder / name).is_file() for name in _TOKENIZER_FILES):
             raise ModelError(
@@ -108,27 +108,28 @@ def _download(location: str) -> Path:
     except (OSError, ValueError) as error:
         raise ModelError(
             f"`{location}` is not a folder, and loading it from the hub failed: "
-            f"{first_line(error)} Check the name and the network, or name a folder."
+            f"{first_line(error)} Check the name and the network, or use a folder."
         ) from error
 
 
 def _require_no_adapter(folder: Path) -> None:
-    """Refuse a folder with an adapter, which transformers applies without a message.
+    """Refuse a folder with an adapter.
 
-    No file shows whether the adapter was already merged into the weights.
+    transformers applies an adapter without a message, and no file shows whether the adapter was
+    already merged into the weights.
     """
     if not (folder / _ADAPTER).is_file():
         return
     merged = (
-        "with peft's `merge_and_unload`, and save the result, with its tokenizer, into a separate "
-        "folder: leakbound loads complete models."
+        "with peft's `merge_and_unload`, and save the merged model and its tokenizer into a "
+        "separate folder."
     )
     if not (folder / "config.json").is_file():
         raise ModelError(f"`{folder}` is a PEFT adapter. Merge it into its base model {merged}")
     raise ModelError(
-        f"`{folder}` has a model and a PEFT adapter ({_ADAPTER}), which would be applied on top of "
-        f"it. If the adapter is merged already, move {_ADAPTER} and adapter_model.* elsewhere; if "
-        f"not, merge it {merged}"
+        f"`{folder}` has a model and a PEFT adapter ({_ADAPTER}), which would change the model. If "
+        f"the adapter is merged already, move {_ADAPTER} and adapter_model.* elsewhere. If not, "
+        f"merge it {merged}"
     )
 
 
@@ -139,12 +140,12 @@ def _weight_files(folder: Path) -> tuple[Path, ...]:
         return _shards(folder / _INDEX)
     raise ModelError(
         f"`{folder}` has neither {_WEIGHTS} nor {_INDEX}. "
-        "Only safetensors weights are loaded: convert others with `save_pretrained`."
+        "Convert the weights to safetensors with `save_pretrained`."
     )
 
 
 def _shards(index: Path) -> tuple[Path, ...]:
-    """Return the files that an index names; raise ModelError for an invalid index."""
+    """Return the files that an index lists; raise ModelError for an invalid index."""
     try:
         names = set(json.loads(index.read_text(encoding="utf-8"))["weight_map"].values())
         return tuple(index.with_name(name) for name in sorted(names))
@@ -163,7 +164,7 @@ def _tensors(file: Path) -> int:
     except (OSError, SafetensorError) as error:
         require_no_fault(file, error)
         raise ModelError(
-            f"`{file}` is missing, cut short or damaged ({first_line(error)}). "
+            f"`{file}` is missing, truncated or damaged ({first_line(error)}). "
             "Copy or download it again."
         ) from error
 
@@ -180,7 +181,7 @@ def _require_layers(config: Path, tensors: int) -> None:
     if layers > tensors:
         raise ModelError(
             f"`{config}` states {layers:,} layers, but the model's files have only {tensors:,} "
-            "tensors, fewer than one per layer. Restore the model's own config."
+            "tensors, fewer than one per layer. Restore the model's original config."
         )
 
 
@@ -191,7 +192,7 @@ def named_digest(files: Iterable[Path]) -> str:
 
 
 def files_digest(files: Iterable[Path]) -> str:
-    """Return the SHA-256 over the digests of files in order; only changed files are read again."""
+    """Return the SHA-256 over the digests of files in order; unchanged files are not read again."""
     stats = [(file, file.stat()) for file in files]
     return _digest(tuple((f, s.st_size, s.st_mtime_ns, s.st_ctime_ns) for f, s in stats))
 

@@ -46,14 +46,14 @@ _LIGHT = math.log(1e-6)
 
 @dataclass(frozen=True, slots=True)
 class RowBudget:
-    """The default number of prefixes that are forwarded together.
+    """The default limits on the number of prefixes in a forward pass.
 
     Attributes:
         most: the largest number of rows (prefixes in one forward pass).
         cache: the largest number of bytes for the keys and values of the generated tokens of stored
-            prefixes; at least 16 rows are forwarded together in any case.
-        rule: the words for this rule in fingerprints, without numbers of a particular GPU, so that
-            a run may resume on another GPU.
+            prefixes. A forward pass may always have 16 rows.
+        rule: the description of these limits in fingerprints. It has no numbers of a particular
+            GPU, so that a run may resume on another GPU.
     """
 
     most: int
@@ -62,7 +62,7 @@ class RowBudget:
 
     @classmethod
     def of(cls, device: torch.device) -> RowBudget:
-        """Return the budget of a device, larger on a GPU because 1,024 rows took as long as 64."""
+        """Return the limits for a device; on a GPU, 1,024 rows were as fast as 64 rows."""
         cache = memory_for_keys(device)
         if device.type == "cuda":
             stored = "at most 16384 are kept, in an eighth of the GPU's memory"
@@ -71,7 +71,7 @@ class RowBudget:
         return cls(1024, cache, f"at most 1024 sequences per forward pass; {stored}")
 
     def rows(self, model: Any, max_new_tokens: int, rows: int | None = None) -> tuple[int, int]:
-        """Return the numbers of completions forwarded together (`rows` if given) and stored."""
+        """Return the number of rows of a forward pass (`rows` if given) and of stored prefixes."""
         config = model.config.get_text_config()
         attention = getattr(config, "num_attention_heads", 1)  # a state-space model has no heads
         heads = getattr(config, "num_key_value_heads", None) or attention
@@ -83,17 +83,17 @@ class RowBudget:
 
 
 class TransformersEngine:
-    """Draws completions with transformers; see `Generate` and `Explores` for the contracts.
+    """Draw completions with transformers; see `Generate` and `Explores` for the contracts.
 
-    `rows` is part of the fingerprint, because batches of other shapes are rounded differently. Up
-    to four times as many prefixes are stored if they fit into memory.
+    `rows` is part of the fingerprint, because results are rounded differently in batches of other
+    shapes. Up to four times as many prefixes are stored if they fit into memory.
 
     Args:
         loaded: the model, from `load_model`.
         prompting: how questions become prompts (None: `Prompting()`).
-        rows: prefixes forwarded together (None: at most 1,024, with at most 2 GiB of keys and
-            values; on a GPU at most 4,096, with at most an eighth of its memory for keys and
-            values).
+        rows: the number of prefixes in a forward pass. None: at most 1,024, with at most 2 GiB of
+            keys and values. On a GPU, None means at most 4,096, with at most an eighth of the GPU's
+            memory for keys and values.
     """
 
     def __init__(
@@ -127,7 +127,7 @@ class TransformersEngine:
         Args:
             location: a folder, a `.gguf` file (dequantised), or a hub name.
             prompting: how questions become prompts (None: `Prompting()`).
-            queries: queries whose prompts are made before the weights are read.
+            queries: queries whose prompts are made before the weights are loaded.
             loading: `dtype`, `device` and `trust_remote_code`, see `load_model`.
 
         Returns:
@@ -186,20 +186,20 @@ class TransformersEngine:
         Without this call, `explore` and `force` measure the margin with their first queries.
 
         Args:
-            queries: the queries that will be drawn or explored; the prompts of some are read.
+            queries: the queries that will be drawn or explored; the prompts of some are used.
         """
         probed = probed_prompts(map(self.prompt_ids, queries), self.loaded.context_length)
         if probed != self._probed:
             self._probed, self._margin = probed, None
 
     def rows(self, max_new_tokens: int) -> tuple[int, int]:
-        """Return the numbers of completions that are forwarded together, and stored.
+        """Return the numbers of prefixes in a forward pass, and in memory.
 
         Args:
             max_new_tokens: the largest number of tokens of a completion.
 
         Returns:
-            Rows forwarded together, and rows stored.
+            The number of rows of a forward pass, and the number of stored prefixes.
         """
         return self._budget.rows(self.loaded.model, max_new_tokens, self._rows)
 
@@ -274,15 +274,15 @@ class TransformersEngine:
         Args:
             queries: the queries to explore.
             decoding: the distribution to explore.
-            effort: the number of prefixes of a query that are forwarded, and the mode.
+            effort: the number of forward passes per query, one per prefix, and the mode.
             ranges: the lowest and highest possible final score of each beginning of a text.
 
         Returns:
             An iterator, in any order.
 
         Raises:
-            InputError: half-precision weights, adaptive temperature in two passes, or `max_tokens`:
-                their masses are not known to within a margin.
+            InputError: half-precision weights, adaptive temperature in two passes, or `max_tokens`.
+                The errors of their masses have no known limit.
         """
         yield from self._exact(decoding, queries).explore(queries, decoding, effort, ranges)
 
@@ -297,9 +297,9 @@ class TransformersEngine:
 
         Returns:
             A completion of count 0 for each text; None if the decoding cannot produce the text. The
-                result is also None, with a note that names the query, if the tokens of prompt and
-                text together do not begin with the tokens of the prompt: the text is then not an
-                output of this prompt.
+                result is also None if the tokens of prompt and text together do not begin with the
+                tokens of the prompt. Such a text is not an output of this prompt, and a note lists
+                its query.
 
         Raises:
             InputError: a decoding or weights without an exact mode, as for `explore`.
@@ -335,7 +335,7 @@ class TransformersEngine:
         draws: Draws,
         stored: Mapping[str, Sequence[Completion]],
     ) -> Iterator[Redrawn]:
-        """Yield whether stored completions are the results of these draws; see `Redraws.redraw`.
+        """Check whether stored completions are the results of these draws; see `Redraws.redraw`.
 
         Args:
             queries: the queries that were drawn for.
@@ -359,7 +359,7 @@ class TransformersEngine:
         Args:
             queries: each query with texts that leak; texts that are not outputs are ignored.
             decoding: the distribution to search.
-            forwards: the largest number of prefixes that are forwarded for a query.
+            forwards: the largest number of forward passes per query, one per prefix.
             ranges: the lowest and highest possible final score of each beginning of a text.
 
         Returns:
@@ -394,7 +394,7 @@ class TransformersEngine:
             )
 
     def read(self, texts: Sequence[tuple[Query, str]]) -> list[Reading]:
-        """Read answers, teacher-forced after their queries; see `Reads.read`.
+        """Return the probabilities of answers, teacher-forced after queries; see `Reads.read`.
 
         Args:
             texts: each query with an answer.
@@ -429,23 +429,25 @@ class TransformersEngine:
         return Reader(self.loaded, self.prompting, shares=isinstance(self._seam, CachedModel))
 
     def _exact(self, decoding: Decoding, queries: Sequence[Query]) -> Sampler:
-        """Return a sampler of exact masses after these prompts; raise InputError if they cannot be
-        exact."""
+        """Return a sampler of exact masses after these prompts.
+
+        Raises InputError if masses cannot be exact.
+        """
         if why := decoding.inexact:
             raise InputError(f"{why}, or sample only.")
         if not self._probed:
             self.measure(queries)
         if not math.isfinite(self.margin):
             raise InputError(
-                f"weights in {self.loaded.model.dtype} give no exact probabilities, because these "
-                "change too much with the batch, or are NaN. Load the weights with --dtype float32."
+                f"probabilities with weights in {self.loaded.model.dtype} are not exact, because "
+                "they change too much with the batch, or are NaN. Use --dtype float32."
             )
         return self._sampler(decoding.longest)
 
     def _grow(
         self, queries: Sequence[Query], decoding: Decoding, draws: Draws, tell: Tell | None = None
     ) -> Iterator[Sample | Failure]:
-        """Yield the samples of queries; queries with equal limits on tokens are drawn together."""
+        """Yield a sample or failure per query; queries with equal token limits share batches."""
         by_room: dict[int, list[Query]] = {}
         for query in queries:
             by_room.setdefault(decoding.room(len(self.prompt_ids(query))), []).append(query)
@@ -478,7 +480,7 @@ _TOP = 5
 
 @torch.inference_mode()
 def probe(loaded: LoadedModel, prompting: Prompting) -> tuple[ProbedPrompt, ...]:
-    """Return the likeliest tokens after the prompt of each fixed question, forwarded separately.
+    """Return the likeliest tokens after the prompt of each fixed question, one prompt at a time.
 
     Args:
         loaded: the model.
@@ -486,7 +488,7 @@ def probe(loaded: LoadedModel, prompting: Prompting) -> tuple[ProbedPrompt, ...]
 
     Returns:
         One ProbedPrompt per question. If a prompt is longer than the model's context, only its end
-            is read; a prompt without a token is left out.
+            is used. A prompt without a token is left out.
     """
     encoded = (prompting.encode(loaded.tokenizer, question) for question in QUESTIONS)
     prompts = [ids[-(loaded.context_length or len(ids)) :] for ids in encoded if ids]

@@ -2,8 +2,7 @@
 
 If a checkpoint lacks a tensor, transformers only warns and uses random weights
 instead. Such a model looks perfectly unlearned, so this module refuses it. It
-also refuses every other fault by which a model other than the user's would be
-loaded.
+also refuses every other fault that would load a model other than the user's.
 """
 
 from __future__ import annotations
@@ -46,10 +45,11 @@ class LoadedModel:
         model: the transformers model, in evaluation mode if it was loaded here.
         tokenizer: its tokenizer.
         eos_token_ids: tokens that end a completion.
-        context_length: the largest number of tokens that the model reads; None if the config has no
-            limit.
-        fingerprint: models with equal fingerprints have the same next-token distribution and end
-            answers at the same tokens, in any folder. Empty for a model that a user loaded.
+        context_length: the largest number of tokens that the model processes; None if the config
+            has no limit.
+        fingerprint: a description of the model, which does not depend on its folder. Models with
+            equal fingerprints have the same next-token distribution and the same end tokens. Empty
+            for a model that a user loaded.
     """
 
     model: Any
@@ -61,7 +61,7 @@ class LoadedModel:
 
 @dataclass(frozen=True, slots=True)
 class Checkpoint:
-    """A model whose files were read except for the weights, which `load` or another engine reads.
+    """A model whose files were read, except for the weights; `load` reads the weights.
 
     Attributes:
         location: the name of the model.
@@ -112,12 +112,12 @@ class Checkpoint:
             require(value in allowed, name, value, f"one of {', '.join(allowed)}")
         available = torch.cuda.is_available()
         if device == "cuda" and not available:
-            raise ModelError("`device` is 'cuda' but torch sees no GPU. Use 'cpu' or 'auto'.")
+            raise ModelError("`device` is 'cuda' but torch finds no GPU. Use 'cpu' or 'auto'.")
         on = torch.device("cuda" if available and device != "cpu" else "cpu")
         files = ModelFiles.find(location)
         common: dict[str, Any] = {"trust_remote_code": trust_remote_code}
         if files.gguf and not gguf:
-            raise ModelError(f"`{location}` is a .gguf file. Name a folder with safetensors here.")
+            raise ModelError(f"`{location}` is a .gguf file. Use a folder with safetensors files.")
         if files.gguf:
             common["gguf_file"] = files.gguf
         with quiet(), _refusing(location):
@@ -127,11 +127,11 @@ class Checkpoint:
 
     @property
     def fingerprint(self) -> JsonObject:
-        """See `LoadedModel.fingerprint`: models with equal fingerprints compute the same."""
+        """A description of the model, see `LoadedModel.fingerprint`."""
         return self.fingerprint_of(self.dtype, [self.config, self.tokenizer])
 
     def fingerprint_of(self, dtype: str, parts: Iterable[Any]) -> JsonObject:
-        """Return digests of everything that decides the next token and the end of an answer.
+        """Return digests of everything that determines the next token and the end of an answer.
 
         Weights, settings and tokenizers are read from the model's files. Code is found through the
         classes of the loaded objects, because a config may name code in another repository.
@@ -172,7 +172,7 @@ class Checkpoint:
         return _ends(self.location, stated, self.config, self.tokenizer)
 
     def require_sound(self) -> None:
-        """Refuse invalid end tokens, and an unsound chat template; see `templates`.
+        """Refuse invalid end tokens, and an invalid chat template; see `templates`.
 
         Raises:
             ModelError: invalid end tokens, or a template that leaves the question out.
@@ -230,8 +230,8 @@ def load_model(
 
     Every tensor of the model comes from safetensors or GGUF files with its name and shape. Only the
     special token ids of the checkpoint's generation config are used, so none of its sampling
-    defaults can truncate a distribution; the fingerprint records the other settings. Faults that
-    the files show are reported before any weight is read.
+    defaults can truncate a distribution. The fingerprint records its other settings. Errors in the
+    files are reported before any weight is loaded.
 
     Args:
         location: a folder, a `.gguf` file (dequantised), or a hub name.
@@ -239,7 +239,7 @@ def load_model(
             (as stored).
         device: "cpu", "cuda", or "auto" (default): a GPU if there is one.
         trust_remote_code: run code that came with the model.
-        before: called with the tokenizer before any weight is read; its exceptions propagate.
+        before: called with the tokenizer before any weight is loaded; its exceptions propagate.
 
     Returns:
         The model, on the device and in evaluation mode.
@@ -296,7 +296,7 @@ def ordinary_tokens(tokenizer: Any, token_ids: Iterable[int]) -> list[int]:
 
 
 def end_notes(tokenizer: Any, stated: Collection[int], ends: Collection[int]) -> list[str]:
-    """Describe unusual ends of the outputs of a model.
+    """Describe unusual tokens that end the outputs of a model.
 
     Args:
         tokenizer: the tokenizer of the model.
@@ -304,8 +304,8 @@ def end_notes(tokenizer: Any, stated: Collection[int], ends: Collection[int]) ->
         ends: the tokens that end an output.
 
     Returns:
-        At most two notes: one names up to five ordinary tokens that end outputs, the other names
-            the tokens that end outputs although the files do not state them.
+        At most two notes. One note lists up to five ordinary tokens that end outputs. The other
+            note lists the tokens that end outputs although the model's files do not list them.
     """
     notes = []
     if ordinary := ordinary_tokens(tokenizer, stated):
@@ -387,7 +387,7 @@ def load_weights(model: Any, folder: Path) -> None:
 
 @contextmanager
 def quiet() -> Iterator[None]:
-    """Keep transformers' progress bars and load reports off the terminal."""
+    """Hide transformers' progress bars and load reports inside this context."""
     logging = transformers.utils.logging
     bars, verbosity = logging.is_progress_bar_enabled(), logging.get_verbosity()
     logging.disable_progress_bar()
@@ -419,7 +419,7 @@ def _read(kind: Any, location: str, files: ModelFiles, dtype: str, **common: Any
     for kind_of_fault, names in (
         ("lacks", info["missing_keys"]),
         ("has unknown", info["unexpected_keys"]),
-        ("has misshapen", [name for name, *_ in info["mismatched_keys"]]),
+        ("has wrongly shaped", [name for name, *_ in info["mismatched_keys"]]),
     ):
         if names:
             some = ", ".join(sorted(names)[:3]) + (", ..." if len(names) > 3 else "")
@@ -464,9 +464,9 @@ def _require_causal(location: str, model: Any) -> None:
         looks_ahead = bool((first - other).abs().max() > rounding * first.abs().max())
     if looks_ahead:
         raise ModelError(
-            f"`{location}` is not a causal language model ({', '.join(made)}): its logits after a "
-            "token depend on later tokens. Name a model that generates from left to right, such "
-            "as a ...ForCausalLM."
+            f"`{location}` is not a causal language model ({', '.join(made)}), because its logits "
+            "after a token depend on later tokens. Use a model that generates from left to right, "
+            "such as a ...ForCausalLM."
         )
 
 
@@ -480,8 +480,8 @@ def _ends(
     if wrong := [i for i in listed if i is not None and i not in range(size)]:
         raise ModelError(
             f"{location} has `eos_token_id` {wrong[0]!r:.60} in its generation_config.json or "
-            f"config.json, but its token ids are 0 to {size - 1:,}. Set it to the token that ends "
-            "an answer, or to a list of such tokens."
+            f"config.json, but its token ids are 0 to {size - 1:,}. Set `eos_token_id` to the "
+            "token that ends an answer, or to a list of such tokens."
         )
     stated = {int(i) for i in (*listed, tokenizer.eos_token_id) if i is not None}
     within = frozenset(i for i in stated if i < size)

@@ -1,10 +1,11 @@
 """Measure how much a model's log-probabilities change with the shape of the batch.
 
-The order of summation in a forward pass depends on the shape of the batch. So
-the logits after a prefix differ slightly if the prefix is a single row, if it
-is one of several rows, or if all of its tokens are read in one pass. A
-probability that was computed in one shape is a lower bound in every other shape
-only after the log-probability of each token is lowered by the margin.
+The order of summation in a forward pass depends on the shape of the batch. For
+example, a prefix may be a single row or one of several rows, and its tokens may
+be processed in one pass or in several. The logits after the prefix then differ
+slightly. The margin is a limit on this difference. To get a lower bound that is
+valid in every shape, the log-probability of each token is lowered by the
+margin.
 """
 
 from __future__ import annotations
@@ -36,10 +37,10 @@ Seen: TypeAlias = dict[Ids, list[torch.Tensor]]
 
 
 def probed_prompts(prompts: Iterable[Ids], context: int | None = None) -> tuple[Ids, ...]:
-    """Select a few of a run's prompts for measuring, from the shortest to the longest.
+    """Select a few of a run's prompts for measuring the margin, from the shortest to the longest.
 
-    The order of the prompts does not matter. The first tokens of a prompt are removed if prompt and
-    measured steps would exceed the model's `context`.
+    The order of the prompts does not matter. The first tokens of a prompt are removed if the prompt
+    and the measured steps would exceed the model's `context`.
     """
     ordered = sorted(set(prompts), key=lambda ids: (len(ids), ids))
     spread = np.linspace(0, len(ordered) - 1, min(_OWN_PROMPTS, len(ordered))).round()
@@ -53,18 +54,23 @@ def shape_margin(model: PrefixModel, prompts: Sequence[Ids] = ()) -> float:
 
     δ is eight times the largest observed difference of a logit after the same prefix, and at least
     4e-6. The tested prefixes are `prompts` (see `probed_prompts`), two made-up prompts, and four
-    more tokens along likely continuations. The tested shapes are batches of 64, 7, 2 and 1 rows
-    with short and long prompts; prompts whose keys are read once for all rows, if the prompts are
-    long enough; single prompts; and prompts in two pieces. So δ is a multiple of an observed
-    maximum, and is not proved for every prefix. δ is infinite, so that no mass is exact, for
-    weights of fewer than 32 bits, and if logits are NaN in one shape but not in another, or after
-    every prompt. (If they are NaN after one prompt in every shape, only that question fails.)
+    more tokens along likely continuations. The tested shapes are
 
-    Reasons for the factor of eight: if no logit changes by more than ε, their logsumexp changes by
-    at most ε, so a log-probability, the difference of the two, changes by up to 2 ε. Moreover, some
-    prefixes of a run have larger changes than the few tested prefixes. On small trained models
-    log-probabilities changed by up to 2.2 times the largest observed ε. The correction of a path
-    adds δ for each token, as if all tokens changed in the same direction.
+    - batches of 64, 7, 2 and 1 rows with short and long prompts,
+    - prompts whose keys are read once for all rows, if the prompts are long enough,
+    - single prompts, and prompts in two pieces.
+
+    So δ is a multiple of an observed maximum, and is not proved for every prefix.
+
+    δ is infinite in three cases, so that no mass is exact. The weights have fewer than 32 bits, the
+    logits are NaN in one shape but not in another, or the logits are NaN after every prompt. (If
+    the logits are NaN after one prompt in every shape, only that question fails.)
+
+    The factor of eight has two reasons. If no logit changes by more than ε, the logsumexp of the
+    logits changes by at most ε. A log-probability is a logit minus the logsumexp, so it changes by
+    at most 2 ε. Moreover, some prefixes of a run have larger changes than the few tested prefixes.
+    On small trained models, log-probabilities changed by up to 2.2 times the largest observed ε.
+    The correction of a path adds δ for each token, as if all tokens changed in the same direction.
     """
     if isinstance(model, CachedModel | RecomputedModel) and torch.finfo(model.dtype).bits < 32:
         return math.inf
@@ -81,9 +87,9 @@ def shape_margin(model: PrefixModel, prompts: Sequence[Ids] = ()) -> float:
 def _walk_together(model: PrefixModel, prompts: Sequence[Ids], seen: Seen) -> list[Ids]:
     """Record the logits after the prompts and their continuations, in batches of each size.
 
-    The paths are chosen in the largest batch, and returned. Rows of one prompt begin with the
-    likeliest token after the prompt, the second likeliest and so on, and continue with likeliest
-    tokens.
+    The paths are chosen in the largest batch, and returned. The rows of one prompt begin with its
+    likeliest next token, its second likeliest next token, and so on. Each row then continues with
+    its likeliest tokens.
     """
     roots, logits = model.prefill(prompts)
     for prompt, row in zip(prompts, logits, strict=True):
@@ -128,8 +134,8 @@ def _walk(
 ) -> list[Ids]:
     """Record the logits after each step of rows that advance together; return their prefixes.
 
-    `steps` has the tokens of the first steps, [steps, rows]; then each row takes its likeliest
-    token.
+    `steps` has the tokens of the first steps, [steps, rows]. In later steps, each row is extended
+    by its likeliest token.
     """
     reached, logits = list(prefixes), torch.empty(0)
     for step in range(_STEPS):
@@ -144,7 +150,7 @@ def _walk(
 
 
 def _read(model: PrefixModel, prefixes: Sequence[Ids], seen: Seen) -> None:
-    """Record the logits after each prefix, read alone in one pass and in two halves."""
+    """Record the logits after each prefix, processed as a single row and in two halves."""
     for ids in prefixes:
         handle, logits = model.prefill([ids])
         model.release(handle)
@@ -157,9 +163,9 @@ def _read(model: PrefixModel, prefixes: Sequence[Ids], seen: Seen) -> None:
 
 
 def _largest(seen: Seen) -> float:
-    """Return the largest difference of a logit after one prefix; infinite if one shape gives NaN.
+    """Return the largest difference of a logit after one prefix; infinite for NaN in one shape.
 
-    Equal infinities count as no difference: the token has probability 0 in both shapes.
+    Equal infinities count as no difference, because the token has probability 0 in both shapes.
     """
     stacks = map(torch.stack, seen.values())
     usable = [logits for logits in stacks if not logits.isnan().any(dim=-1).all()]

@@ -23,13 +23,13 @@ _GREETING = Request(id="greeting", messages=(Message(role="user", text="Hello.")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OpenModels:
-    """`Models` from folders and the hub; each is opened once per process, until its files change.
+    """`Models` from folders and the hub; a model is opened again only if its files changed.
 
     torch is imported with the first model.
 
     Attributes:
         dtype: the type of the weights: "float32", "bfloat16", "float16", or "auto" (as stored).
-        device: "cpu", "cuda", or "auto": a GPU where there is one.
+        device: "cpu", "cuda", or "auto": a GPU if there is one.
         trust_remote_code: run code that came with a chat model.
         servers: the URLs of the only servers that may get requests.
     """
@@ -61,7 +61,7 @@ class OpenModels:
             name: `KIND:where`, or a folder or hub name, see `open_classifier`.
 
         Returns:
-            The classifier, its weights not read yet.
+            The classifier; its weights are loaded with the first text.
 
         Raises:
             InputError: a library that is not installed, or an unknown dtype or device.
@@ -96,7 +96,7 @@ class OpenModels:
 def open_scorer(spec: str, **loading: Any) -> Scorer:
     """Make the scorer that `spec` describes, and connect it to its model, if it has one.
 
-    A server in `spec` may get requests: never take a spec from an untrusted file.
+    A server in `spec` may get requests, so never use a spec from an untrusted file.
 
     Args:
         spec: the specification of the scorer, see `make_scorer`.

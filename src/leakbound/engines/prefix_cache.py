@@ -7,7 +7,7 @@ parent of every slot; a prefix is identified by the slot of its last token.
 `_Gathered`, a transformers `Cache`, copies the slots of the current rows into a
 scratch buffer that all layers share. So every model that reads its keys and
 values from a cache works unchanged. The keys of all rows end at the same column
-and begin at different columns, so this module makes the attention masks: causal
+and begin at different columns. So this module makes the attention masks: causal
 masks, and sliding masks for layers with windows.
 
 On a CPU, keys are copied and used for only a few rows at a time, as many as fit
@@ -15,8 +15,8 @@ into its cache. If prompts are long and rows many (see `Cascade`), only the keys
 and values of generated tokens are copied per row. The keys and values of a
 prompt are read once for all of its rows (see the module `cascade`).
 
-The module `branching` tests whether a model gives right results in this way. If
-not, the keys of complete paths are copied, or every prefix is recomputed.
+The module `branching` tests whether a model's results are correct in this way.
+If not, the keys of complete paths are copied, or every prefix is recomputed.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ _BACKENDS = [SDPBackend.FLASH_ATTENTION, SDPBackend.EFFICIENT_ATTENTION, SDPBack
 
 @dataclass(frozen=True, slots=True)
 class Cascade:
-    """The shapes for which the keys of prompts are read once for all of their rows.
+    """The batches for which the keys of a prompt are read once for all of its rows.
 
     Attributes:
         tokens: the smallest number of tokens of the longest prompt.
@@ -76,7 +76,7 @@ ALWAYS = Cascade(tokens=1, rows=1)
 
 
 def arithmetic(device: torch.device) -> str:
-    """Describe the computation of logits on a device, which decides their rounding."""
+    """Describe how logits are computed on a device; this determines their rounding."""
     rule = (
         "oneDNN from {} multiplications, without AVX-512 in layers of {} weights; {} tokens of "
         "prompts per forward pass; sequences share one read of a prompt from {} tokens, {} "
@@ -89,8 +89,8 @@ def arithmetic(device: torch.device) -> str:
 def memory_for_keys(device: torch.device) -> int:
     """Return the bytes for keys and values: an eighth of a GPU's memory, elsewhere 2 GiB.
 
-    The keys and values of generated tokens stay below this limit. No further prompt is read while
-    the keys and values of all tokens exceed the limit.
+    The keys and values of generated tokens stay below this limit. No further prompt is processed
+    while the keys and values of all tokens exceed the limit.
     """
     if device.type != "cuda":
         return 2 << 30
@@ -102,11 +102,11 @@ class CachedModel:
 
     A handle is the slot of a prefix's last token; `live` handles are not yet released. `cascade`
     decides when the keys of prompts are read once for all of their rows; None: never. `cascade` may
-    change between calls. If the keys and values of a batch take more than `block` bytes in a layer,
-    attention is computed in parts, with bit-equal results; None: never in parts.
+    change between calls. If the keys and values of a batch need more than `block` bytes in a layer,
+    attention is computed in parts. The results are bit-equal. None: never in parts.
 
-    The model is full once keys and values take `memory_for_keys` bytes. A batch whose keys and
-    values would take more than a quarter of this in a layer is forwarded in parts.
+    The model is full if keys and values use `memory_for_keys` bytes. A batch is forwarded in parts
+    if its keys and values would need more than a quarter of these bytes in a layer.
     """
 
     def __init__(
@@ -136,7 +136,7 @@ class CachedModel:
 
     @torch.inference_mode()
     def prefill(self, prompts: Sequence[Sequence[int]]) -> tuple[Handles, torch.Tensor]:
-        """See `PrefixModel.prefill`; prompts of similar length are read together.
+        """See `PrefixModel.prefill`; prompts of similar length are processed together.
 
         Prompts of one batch can share tokens, because a layer stores all keys before attention is
         computed.
@@ -153,7 +153,7 @@ class CachedModel:
         return np.concatenate(handles)[order], torch.cat(logits)[back]
 
     def _fitting(self, prompts: Sequence[Sequence[int]]) -> Sequence[Sequence[int]]:
-        """Return the leading prompts, of ascending length, to read together; at least one."""
+        """Return the first prompts, sorted by length, to process together; at least one prompt."""
         most, widest = self._memory // (4 * max(self._cache.bytes_of_a_token, default=1)), 0
         for count, prompt in enumerate(prompts):
             widest = max(widest, len(prompt) - self._tree.find(prompt[:-1])[1])
@@ -163,7 +163,7 @@ class CachedModel:
         return prompts
 
     def _read(self, prompts: Sequence[Sequence[int]]) -> tuple[Handles, torch.Tensor]:
-        """Read prompts together, or one by one if there is a key or value that is not finite.
+        """Process prompts together, or one by one if a key or a value is not finite.
 
         A prompt with such a key or value shares its tokens with no other prompt.
         """
@@ -276,7 +276,10 @@ class CachedModel:
         unseen: Callable[[int | None], torch.Tensor],
         dtype: torch.dtype,
     ) -> torch.Tensor:
-        """Forward with additive masks, rows × 1 × new tokens × key columns, of this type."""
+        """Return the logits of a forward pass with additive masks.
+
+        The masks have the type `dtype`, and rows × 1 × new tokens × key columns.
+        """
 
         def mask(window: int | None) -> torch.Tensor:
             hidden = unseen(window)
@@ -314,11 +317,11 @@ class RecomputedModel(WholePrefixes):
 
 
 class _Gathered(Cache):  # type: ignore[misc]
-    """Keys and values by slot, of which a forward pass sees the slots on the paths of its rows.
+    """Keys and values by slot. A forward pass uses only the slots on the paths of its rows.
 
     Each layer has an array (pool), slots × width, with the key and the value of a token next to
     each other. Slot 0 contains zeros, so the columns before a short row are finite; otherwise 0 ·
-    NaN would give NaN. Padding writes to slot 1, which is never read. Every other slot is written
+    NaN would be NaN. Padding writes to slot 1, which is never read. Every other slot is written
     before it is read, so earlier contents are never used.
     """
 
@@ -339,11 +342,12 @@ class _Gathered(Cache):  # type: ignore[misc]
         size: int,
         prompts: torch.Tensor | None = None,
     ) -> None:
-        """Set the slots that the next forward fills, rows × new tokens, and the slots that it sees.
+        """Set the slots that the next forward pass fills, and the slots that it uses.
 
-        `paths` has rows × columns, the new tokens last. If `paths` has only generated tokens,
-        `prompts` has the slots of prompts, strips × tokens, padded at the end. The pools are
-        enlarged to at least `size` slots.
+        `slots` has rows × new tokens, to fill. `paths` has rows × columns, to use; the new tokens
+        are the last columns. If `paths` has only generated tokens, `prompts` has the slots of
+        prompts, strips × tokens, padded at the end. The pools are enlarged to at least `size`
+        slots.
         """
         self._slots, self._paths, self._size = slots, paths, size
         self._prompts = slots[:0] if prompts is None else prompts
@@ -356,7 +360,7 @@ class _Gathered(Cache):  # type: ignore[misc]
         return shared
 
     def unseen(self, window: int | None) -> torch.Tensor:
-        """Return which columns a new token does not see, rows × new tokens × columns."""
+        """Return the columns that a new token must not attend to, rows × new tokens × columns."""
         column = torch.arange(self._paths.shape[1], device=self._paths.device)
         own = column[-self._slots.shape[1] :, None]  # the columns of the new tokens
         hidden = (self._paths == NOTHING)[:, None] | (column > own)
@@ -370,9 +374,9 @@ class _Gathered(Cache):  # type: ignore[misc]
         *_: Any,
         **__: Any,
     ) -> tuple[torch.Tensor, torch.Tensor]:
-        """Store the new tokens' keys and values; return or offer those of all tokens.
+        """Store the new tokens' keys and values; return or offer the keys and values of all tokens.
 
-        With an offer, only the new keys and values are returned.
+        With an offer, only the keys and values of the new tokens are returned.
         """
         pair = (x.transpose(1, 2).flatten(2) for x in (key_states, value_states))
         new = torch.cat([*pair], dim=2).flatten(0, 1)  # tokens × width
@@ -409,7 +413,7 @@ class _Gathered(Cache):  # type: ignore[misc]
         return self._ahead + self._paths.shape[1] - self._slots.shape[1]
 
     def get_mask_sizes(self, query_length: int, layer_idx: int) -> tuple[int, int]:
-        """Return the number of key columns, with the new tokens', and their offset."""
+        """Return the number of key columns, including the new tokens, and the columns' offset."""
         return self._paths.shape[1], 0
 
     def _pool(self, layer: int, new: torch.Tensor) -> torch.Tensor:
@@ -435,8 +439,8 @@ def layer_masks(
 ) -> torch.Tensor | dict[str, torch.Tensor]:
     """Return a model's mask: `mask(window)`, or one for each kind of layer if it has several.
 
-    `window`: the number of tokens that a layer sees; None: all. Raises ValueError for other kinds
-    of layers.
+    `window`: the number of tokens that a layer attends to; None: all. Raises ValueError for other
+    kinds of layers.
     """
     kinds = getattr(config, "layer_types", None)
     window = getattr(config, "sliding_window", None)
@@ -444,7 +448,7 @@ def layer_masks(
         return mask(window)
     unknown = set(kinds) - {_FULL, _SLIDING}
     if unknown:
-        raise ValueError(f"layers of kind {sorted(unknown)}")
+        raise ValueError(f"unsupported layers of kind {sorted(unknown)}")
     windows = {_FULL: None, _SLIDING: window}
     return {kind: mask(windows[kind]) for kind in set(kinds)}
 
@@ -472,5 +476,5 @@ def _last_logits(model: Any, **inputs: Any) -> torch.Tensor:
 
 @cache
 def _leaves_out(forward: Any) -> bool:
-    """Return whether a model's forward function can leave out logits of all but the last tokens."""
+    """Return whether a model's forward function can compute only the logits of the last tokens."""
     return "logits_to_keep" in inspect.signature(forward).parameters

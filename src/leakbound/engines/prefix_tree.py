@@ -1,4 +1,4 @@
-"""Prompts and completions as one tree of slots, one per token."""
+"""Prompts and completions as one tree of slots, with one slot per token."""
 
 from __future__ import annotations
 
@@ -37,11 +37,11 @@ class ByPrompt:
 
 
 class PrefixTree:
-    """Tokens in slots, each the child of the slot before it; slot 0 is the root, slot 1 padding.
+    """A tree of slots, one per token: slot 0 is the root, and slot 1 is padding.
 
-    A slot is in use while it is a handle (a prefix that is not released) or has a child in use.
-    `length` is the number of tokens up to and including a slot, `prompt` the slot of the last token
-    of its prompt.
+    The parent of a slot is the slot of the token before it. A slot is in use while it is a handle
+    (a prefix that is not released) or has a child in use. `length` is the number of tokens up to
+    and including a slot. `prompt` is the slot of the last token of its prompt.
     """
 
     def __init__(self) -> None:
@@ -65,7 +65,7 @@ class PrefixTree:
         return self.size - len(self._free)
 
     def find(self, prompt: Sequence[int]) -> tuple[int, int]:
-        """Return the slot of the longest remembered beginning of a prompt, and its length."""
+        """Return the last slot, and the length, of a prompt's longest stored beginning."""
         slot = NOTHING
         for depth, token in enumerate(prompt):
             if (slot, token) not in self._prompts:
@@ -74,7 +74,7 @@ class PrefixTree:
         return slot, len(prompt)
 
     def chain(self, parent: int, count: int) -> Slots:
-        """Add a chain of slots below `parent`; the last is a handle."""
+        """Add a chain of slots below `parent`; the last slot is a handle."""
         slots = self._take(count)
         self._parent[slots] = [parent, *slots[:-1]]
         self.length[slots] = self.length[parent] + np.arange(1, count + 1)
@@ -96,7 +96,7 @@ class PrefixTree:
             del self._prompts[self._entries.pop(slot)]
 
     def add(self, parents: Slots) -> Slots:
-        """Add one slot below each parent; all are handles."""
+        """Add one slot below each parent; all new slots are handles."""
         slots = self._take(len(parents))
         self._parent[slots] = parents
         self.length[slots] = self.length[parents] + 1
@@ -106,7 +106,7 @@ class PrefixTree:
         return slots
 
     def drop(self, handles: Slots) -> None:
-        """Release handles, and free every slot that nothing needs any more."""
+        """Release handles, and free every slot that is no longer in use."""
         while len(handles):
             np.subtract.at(self._users, handles, 1)
             unused = np.unique(handles[self._users[handles] == 0])
@@ -117,7 +117,7 @@ class PrefixTree:
             handles = self._parent[unused]
 
     def paths(self, slots: Slots) -> Slots:
-        """Return, per slot, the slots from the first token of the prompt to it, padded in front."""
+        """Return, per slot, its path from the first token of the prompt on, padded in front."""
         return self._climb(slots, int(self.length[slots].max()))
 
     def prompt_slots(self, prompts: Slots) -> Slots:
@@ -130,7 +130,7 @@ class PrefixTree:
         return paths
 
     def generated(self, slots: Slots) -> Slots:
-        """Return, per slot, the slots of generated tokens up to it, padded in front."""
+        """Return, per slot, the part of its path with generated tokens, padded in front."""
         depth = self.length[slots] - self.length[self.prompt[slots]]
         paths = self._climb(slots, int(depth.max()))
         columns = paths.shape[1]

@@ -2,14 +2,14 @@
 
 torch multiplies float32 matrices with MKL. On AVX-512 processors that are not
 from Intel, MKL reaches less than half the speed of oneDNN, which is also part
-of torch. oneDNN reads the weights in place, so no weights are copied, and later
-changes of the weights take effect. A call of oneDNN takes ten to forty
-microseconds more than a call of MKL, so small products are computed by MKL.
+of torch. The library oneDNN reads the weights in place. So no weights are
+copied, and later changes of the weights take effect. A call of oneDNN takes ten
+to forty microseconds more than a call of MKL, so MKL computes small products.
 Without AVX-512, MKL is as fast or faster, except for layers with many weights.
 The choice depends only on the shape and the vector instructions of the CPU, so
-draws are reproducible. oneDNN sums in a different order, so the last bits of
-logits change, as with the shape of a batch; the margin of exact masses includes
-this.
+draws are reproducible. The order of summation in oneDNN is different, so the
+last bits of logits change, as with the shape of a batch. The margin of exact
+masses includes this change.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ Product = Callable[[torch.Tensor], torch.Tensor]
 
 
 class Products:
-    """Computes large linear layers of a model by oneDNN inside the context `applied`.
+    """Compute large linear layers of a model with oneDNN inside the context `applied`.
 
     Outside this context, for example in training, layers are computed as usual. Layers that are not
-    linear, not float32 or on another device are never changed; no layer is changed if torch has no
-    oneDNN.
+    linear, not float32 or not on the CPU are never changed. If torch has no oneDNN, no layer is
+    changed.
     """
 
     def __init__(self, model: torch.nn.Module) -> None:
@@ -41,7 +41,7 @@ class Products:
 
     @contextmanager
     def applied(self) -> Iterator[None]:
-        """Multiply large products by oneDNN."""
+        """Compute large products with oneDNN inside this context."""
         try:
             for own, product in self._products:
                 own["forward"] = product  # has precedence over the method of the class
@@ -52,7 +52,7 @@ class Products:
 
 
 def _fits(layer: torch.nn.Linear) -> bool:
-    """Return whether oneDNN computes the layer faster, and its `forward` was not replaced."""
+    """Return whether oneDNN computes the layer faster, and the layer's `forward` is its own."""
     x, own = layer.weight, vars(layer)
     usual = x.dtype == torch.float32 and x.is_cpu and x.is_contiguous() and "forward" not in own
     return usual and (x.numel() >= HEAVY or torch.backends.cpu.get_cpu_capability() == "AVX512")

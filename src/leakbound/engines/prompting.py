@@ -1,9 +1,9 @@
-"""Turn a question into the tokens that a model reads, and an answer into the tokens to score.
+"""Convert a question to the tokens of a prompt, and an answer to the tokens to score.
 
-Prompt and answer are tokenised as one text, like in training, and the tokens
-are then split where the answer begins. So training, reading, teacher forcing
-and generation use the same sequence of tokens. This module does not need torch,
-because the tokenizer is an argument.
+Prompt and answer are tokenised as one text, as in training, and the tokens are
+then split where the answer begins. So training, teacher forcing and generation
+use the same sequence of tokens. This module does not need torch, because the
+tokenizer is an argument.
 """
 
 from __future__ import annotations
@@ -58,12 +58,12 @@ class Prompting:
     A chat template is used if the tokenizer has one. Otherwise the question is put into `template`.
 
     `compat` "openunlearning" makes prompts and masks like the framework OpenUnlearning. In this
-    mode, generation from a plain prompt keeps the trailing blank of the prompt. If the prompt,
-    tokenised without an answer, has k tokens, the first k tokens of prompt and answer together are
-    not scored; the first tokens of an answer may be among them. Tokens after the end of a turn are
-    scored, including a final EOS token. Tokens with the id of the pad token are hidden from all
-    later tokens, even if they end a turn (issue 128 of OpenUnlearning), because published numbers
-    of Llama 3 depend on this.
+    mode, generation from a plain prompt keeps the trailing blank of the prompt. If the prompt has k
+    tokens without an answer, the first k tokens of prompt and answer together are not scored. The
+    first tokens of an answer may be among these tokens. Tokens after the end of a turn are scored,
+    including a final EOS token. Tokens with the id of the pad token are hidden from all later
+    tokens, even if they end a turn (issue 128 of OpenUnlearning). Published numbers of Llama 3
+    depend on this.
 
     Attributes:
         template: the plain prompt, with {question} for the question (None: `BASE_TEMPLATE`).
@@ -73,10 +73,10 @@ class Prompting:
         chat: True requires the chat template, False the plain prompt. None: the chat template if
             the tokenizer has one.
         compat: "openunlearning" (see above); None: no other framework.
-        end_token: the text of the token that ends an output, in addition to the model's own (None:
-            the end of turn of a chat template; for a plain prompt, none).
+        end_token: the text of a token that ends outputs, in addition to the model's own end tokens.
+            None: the end-of-turn token of a chat template; for a plain prompt, no token.
         thinking: the mode of chat models that mark their thoughts. "off" ends every prompt with an
-            empty thought; "on" requests thoughts from the template; "auto" uses the mode in which
+            empty thought. "on" requests thoughts from the template. "auto" uses the mode in which
             leakbound trained the model, or the template's default.
 
     Raises:
@@ -101,13 +101,13 @@ class Prompting:
             )
 
     def uses_chat(self, tokenizer: Tokenizer) -> bool:
-        """Decide whether prompts for this tokenizer are made by its chat template.
+        """Return whether the tokenizer's chat template makes the prompts.
 
         Args:
             tokenizer: the tokenizer of the model.
 
         Returns:
-            True if prompts are made by the chat template.
+            True if the chat template makes the prompts.
 
         Raises:
             InputError: `chat` is True and the tokenizer has no chat template.
@@ -202,7 +202,7 @@ class Prompting:
     def join(
         self, tokenizer: Tokenizer, question: Question, answer: str, thought: str | None = None
     ) -> Joined:
-        """Return the tokens of a prompt and its answer, as they are used in training and reading.
+        """Return the tokens of a prompt and its answer, for training and teacher forcing.
 
         For a chat, the text is the template's text of the finished conversation, up to the end of
         the answer's turn. Without a chat template, the text is prompt and answer as one string. An
@@ -219,8 +219,8 @@ class Prompting:
             The tokens of prompt and answer.
 
         Raises:
-            InputError: no tokens are left of prompt or answer, a tokenizer without offsets merges
-                the two, the prompt allows no thought, or `encode` refuses.
+            InputError: the prompt or the answer has no tokens, a tokenizer without offsets merges
+                prompt and answer, the prompt allows no thought, or `encode` raises it.
             ModelError: see `encode`, or a tokenizer without an end token.
         """
         query, rule = _query(question), self._rule(tokenizer)
@@ -252,7 +252,7 @@ class Prompting:
     def output(
         self, tokenizer: Tokenizer, question: Question, answer: str
     ) -> tuple[int, ...] | None:
-        """Return the tokens of `answer`, with the end token, as an output of `encode`'s prompt.
+        """Return the tokens of `answer` with the end token, as an output after `encode`'s prompt.
 
         Args:
             tokenizer: the tokenizer of the model.
@@ -279,8 +279,8 @@ class Prompting:
             own: the end tokens in the model's files.
 
         Returns:
-            The tokens `own` together with `end_token` or, if there is none, the end of turn of a
-                chat.
+            The tokens `own`, and in addition `end_token` or, if it is None, the end-of-turn token
+                of a chat.
 
         Raises:
             InputError: an `end_token` that is not a token of the model.
@@ -289,7 +289,7 @@ class Prompting:
         return own if end is None else own | {end}
 
     def _own_end(self, tokenizer: Tokenizer) -> int | None:
-        """Return the token of `end_token`, or else the end of turn of a chat, if any."""
+        """Return the token of `end_token`, or else the end-of-turn token of a chat, if any."""
         if self.end_token is None:
             has_template = getattr(tokenizer, "chat_template", None) is not None
             return _end_of_turn(tokenizer) if has_template and self.chat is not False else None
@@ -301,7 +301,7 @@ class Prompting:
         return token
 
     def hidden_token_id(self, tokenizer: Tokenizer) -> int | None:
-        """Return the token that `compat` hides from teacher-forced texts: the pad token, else EOS.
+        """Return the token that `compat` hides in teacher-forced texts: the pad token, or else EOS.
 
         Args:
             tokenizer: the tokenizer of the model.
@@ -342,11 +342,11 @@ class Prompting:
 
     @classmethod
     def described(cls, description: Json) -> Prompting:
-        """Return the rule that `describe` described, for the same tokenizer.
+        """Return the rule from the result of `describe`, for the same tokenizer.
 
         Args:
-            description: the result of `describe`; any value that is not a mapping gives the default
-                rule.
+            description: the result of `describe`. For a value that is not a mapping, the default
+                rule is returned.
 
         Returns:
             The rule.
@@ -362,7 +362,7 @@ class Prompting:
         """Return the system message that opens a chat with this tokenizer's model.
 
         Args:
-            tokenizer: the tokenizer of the model (None: it is behind a server).
+            tokenizer: the tokenizer of the model (None: the model is on a server).
 
         Returns:
             The message; None: no message.
@@ -380,7 +380,7 @@ class Prompting:
         Returns:
             At most one note on the system message and one on thinking.
         """
-        unused = "the system message is not used: prompts are plain text, or the template omits it"
+        unused = "the system message is not used, because the prompts or the template omit it"
         return [*([unused] * self._omits_system(tokenizer)), *self._thinking_notes(tokenizer)]
 
     def _omits_system(self, tokenizer: Tokenizer) -> bool:
@@ -395,7 +395,7 @@ class Prompting:
         """Describe how thinking differs from training or from the template's default."""
         trained = _trained(tokenizer)
         if self.thinking == "on" and not self._may_think(tokenizer):
-            return ["thinking is on, but no token marks thoughts: all outputs count as answers"]
+            return ["thinking is on, but no token marks thoughts, so all outputs are answers"]
         if trained is None or not self._may_think(tokenizer):
             return []
         now = self._thinking(tokenizer)
@@ -409,7 +409,7 @@ class Prompting:
         return [note] if thinks else []
 
     def record(self, tokenizer: Tokenizer) -> None:
-        """Write into a tokenizer whether its model was trained to think; "auto" reads it.
+        """Record in a tokenizer whether its model was trained to think, for the mode "auto".
 
         Args:
             tokenizer: the tokenizer of the trained model, which is saved together with the model.
@@ -448,7 +448,7 @@ class Prompting:
 
         Args:
             query: the query.
-            tokenizer: the tokenizer of the model (None: it is behind a server).
+            tokenizer: the tokenizer of the model (None: the model is on a server).
 
         Returns:
             A mapping of `role` and `content` for each turn.
@@ -463,7 +463,7 @@ class Prompting:
         """Return the turns of a question: one turn of the user.
 
         Args:
-            tokenizer: the tokenizer of the model (None: it is behind a server).
+            tokenizer: the tokenizer of the model (None: the model is on a server).
             question: the text of a query.
 
         Returns:
@@ -472,7 +472,7 @@ class Prompting:
         return [turn_of("user", question)]
 
     def _rule(self, tokenizer: Tokenizer) -> Prompting:
-        """Return the rule, without the chat template if `compat` writes this family's turns."""
+        """Return the rule; if `compat` has its own turns for this family, use no chat template."""
         turn = family_of(tokenizer).turn
         if self.compat is None or turn is None or not self.uses_chat(tokenizer):
             return self
@@ -534,9 +534,9 @@ class Prompting:
         return list(tokenizer.encode(text, add_special_tokens=not self.uses_chat(tokenizer)))
 
     def _seen(self, tokenizer: Tokenizer, ids: Sequence[int]) -> list[int]:
-        """Return the tokens of a prompt that later tokens see.
+        """Return the tokens of a prompt that are visible to later tokens.
 
-        In generation, positions count only these tokens, so a token that is left out is hidden.
+        Only these tokens are used in generation, also for the positions of later tokens.
         """
         hidden = self.hidden_token_id(tokenizer)
         return [token for token in ids if hidden is None or token != hidden]
@@ -578,7 +578,7 @@ def bos_ids(tokenizer: Tokenizer) -> list[int]:
 
 
 def _end_of_turn(tokenizer: Tokenizer) -> int | None:
-    """Return the first special token after the last assistant's message, if any.
+    """Return the first special token after the last message of the assistant, if any.
 
     A token that also ends channels other than the answer's cannot end an output.
     """
@@ -603,7 +603,7 @@ def require_room(
         length: the number of tokens of the prompt.
         decoding: limits the length of a completion.
         limit: tokens of the context (None: unlimited).
-        larger: the remedy that makes the context larger, if any.
+        larger: the user's action that makes the context larger; empty if there is none.
     """
     room = decoding.room(length)
     if room < 1:
@@ -614,7 +614,7 @@ def require_room(
     if limit is not None and length + room > limit:
         remedies = ["Shorten the prompt", "lower --max-new-tokens", *([larger] if larger else [])]
         raise InputError(
-            f"query {query.id!r} has {length} prompt tokens; with {room} new tokens, the length "
+            f"query {query.id!r} has {length} prompt tokens. With {room} new tokens, the length "
             f"exceeds the model's context of {limit} tokens. "
             f"{', '.join(remedies[:-1])}, or {remedies[-1]}."
         )

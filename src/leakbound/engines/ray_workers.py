@@ -58,11 +58,11 @@ class WorkerShare:
 
 @dataclass(frozen=True, slots=True)
 class RayWorkers:
-    """Workers of a Ray cluster, each a process with the model open.
+    """Workers of a Ray cluster; each worker is a process that opens the model.
 
-    A lost worker or machine loses only its current jobs, which other workers do again. Machines
-    that join the cluster get workers while there is work. If Ray is already initialised, the
-    existing connection is used.
+    If a worker or a machine is lost, other workers repeat its current jobs. Machines that join the
+    cluster get workers while there is work. If Ray is already initialised, the existing connection
+    is used.
 
     Attributes:
         address: the address of a running cluster, "auto" for the cluster of this machine, or
@@ -70,7 +70,7 @@ class RayWorkers:
         most: the maximum number of simultaneous workers (None: all that fit).
         gpus: GPUs per worker; with 0.5, two workers share a GPU (None: 1 if the cluster has GPUs,
             else 0).
-        threads: CPU threads per worker. One process with the same number of threads gives the same
+        threads: CPU threads per worker. One process with the same number of threads draws the same
             completions.
 
     Raises:
@@ -96,7 +96,7 @@ class RayWorkers:
         """Open the workers of the cluster; a cluster that this call starts ends with the context.
 
         Returns:
-            A context manager that gives the `Crew`.
+            A context manager that returns the `Crew`.
 
         Raises:
             InputError: Ray is not installed, or the cluster does not answer or has no room for a
@@ -126,7 +126,7 @@ class RayWorkers:
             resources = [f"{m.get('CPU', 0):g} CPU, {m.get('GPU', 0):g} GPU" for m in machines]
             raise InputError(
                 f"no machine of the Ray cluster has room for a worker of {need}. The machines have "
-                f"{'; '.join(resources) or 'nothing'}. Request less, or add a machine."
+                f"{'; '.join(resources) or 'nothing'}. Request fewer resources, or add a machine."
             )
         return need
 
@@ -144,8 +144,8 @@ def _begin(ray: Any, address: str) -> None:
     except Exception as error:  # Ray raises a plain Exception if it starts too slowly
         reason = str(error).strip().partition("\n")[0]
         raise InputError(
-            f"no Ray cluster answers at {address!r} ({reason}). Start one there with `ray start`, "
-            "run this command on one of its machines, or use 'local'."
+            f"no Ray cluster answers at {address!r} ({reason}). Start a cluster with `ray start`, "
+            "run this command on a machine of the cluster, or use 'local'."
         ) from error
 
 
@@ -154,16 +154,16 @@ def _machines(ray: Any) -> list[Mapping[str, float]]:
 
 
 class Worker:
-    """A worker in its own process, which opens each model once."""
+    """A worker process; it opens each model once."""
 
     def __init__(self) -> None:
         self._open: dict[Opener[Any], Any] = {}
 
     def do(self, tasks: Sequence[Task]) -> Any:
-        """Do tasks in turn.
+        """Run tasks in order.
 
         Args:
-            tasks: the tasks; an empty list only shows that the worker has started.
+            tasks: the tasks; the call with an empty list returns when the worker has started.
 
         Returns:
             The result of the last task.
@@ -179,10 +179,10 @@ class Worker:
 class RayCrew:
     """See `Crew`. Each worker is an actor of Ray; workers start while there is room.
 
-    Another worker does the job of a lost worker. Ray's restarts and retries are off: Ray repeats an
-    actor's job only on the same actor, and a restarting actor waits for room even if others are
-    idle. Ray's tasks do not replace actors: a task reserves a GPU only while it runs, and then its
-    process may have the model on another GPU than the reserved one.
+    Another worker repeats the job of a lost worker. Ray's restarts and retries are off. Ray repeats
+    an actor's job only on the same actor, and a restarting actor waits for room even if other
+    actors are idle. Workers are not Ray's tasks, because a task reserves a GPU only while it runs.
+    A later task of the same process could reserve another GPU than the GPU with the model.
 
     Args:
         ray: the library, initialised.
@@ -246,9 +246,9 @@ class RayCrew:
                         if losses + 1 == _MOST_LOSSES:
                             raise IncompleteError(
                                 f"{_MOST_LOSSES} workers were lost one after another at the same "
-                                f"task, the last with the error: {self._why}. Give workers more "
-                                "memory, or use fewer workers per machine, and run the same "
-                                "command again: finished work is kept."
+                                f"task, the last with the error: {self._why}. Finished work is "
+                                "kept. Give workers more memory, or use fewer workers per machine, "
+                                "and run the same command again."
                             ) from error
                         again.append((job, losses + 1))
                     else:
@@ -269,7 +269,7 @@ class RayCrew:
             self._dismiss(worker)
 
     def _hire(self) -> None:
-        """Start as many workers as there is room for, at most once per `look`."""
+        """Start workers until the cluster has no room, at most once per `look` seconds."""
         now = time.monotonic()
         if now - self._looked < self._look:
             return
@@ -281,13 +281,16 @@ class RayCrew:
             self._starting[worker.do.remote([])] = worker
 
     def _send(self, worker: Any, task: Task) -> Any:
-        """Send a task after missing preparations; return its ticket."""
+        """Send a task, preceded by missing preparations; return its ticket."""
         done, self._prepared[worker] = self._prepared[worker], self._count
         first = [step for number, step in self._preparations.values() if number > done]
         return worker.do.remote([*first, task])
 
     def _finished(self, out: Mapping[Any, object]) -> list[Any]:
-        """Wait for tickets of jobs, and note the workers that have started as idle."""
+        """Return the finished tickets of jobs; add workers that have started to the idle workers.
+
+        Wait at most `look` seconds.
+        """
         tickets, done = [*out, *self._starting], list[Any]()
         if tickets:
             done, _ = self._ray.wait(tickets, timeout=self._look)
@@ -305,7 +308,8 @@ class RayCrew:
         elif time.monotonic() - self._seen > self._patience:
             raise IncompleteError(
                 f"no worker was available for {self._patience:.0f} seconds: {self._why}. Finished "
-                "work is kept: run the same command again once there is room, or without workers."
+                "work is kept. Wait for free machines or omit workers, and run the same command "
+                "again."
             )
         return [ticket for ticket in done if ticket in out]
 

@@ -1,11 +1,11 @@
-"""Read given answers after their questions, by teacher forcing in few forward passes.
+"""Compute token probabilities of given answers, by teacher forcing in few forward passes.
 
-All answers of one prompt are read in one row. The row contains the prompt and
-shared beginnings of answers only once; a mask lets each token see only the
-earlier tokens of its own text. All rows end at the same column, so the required
-logits are the last logits of each row, and no other logits are computed. This
-is faster than `sampling.force`, which follows a decoding token by token and
-takes a forward pass for every token of the longest answer.
+All answers to one prompt share one row of a batch. The row contains the prompt
+and shared beginnings of answers only once. With a mask, each token attends only
+to the earlier tokens of its own text. All rows end at the same column, so the
+required logits are the last logits of each row, and no other logits are
+computed. This is faster than `sampling.force`, which follows a decoding token
+by token and needs a forward pass for every token of the longest answer.
 """
 
 from __future__ import annotations
@@ -39,11 +39,11 @@ _FULL = 0.875  # the smallest fraction of a row that is not padding
 
 @dataclass(frozen=True, slots=True)
 class Reader:
-    """Reads answers with a model; see `Reads.read`.
+    """Compute the probabilities of answers with a model; see `Reads.read`.
 
     `shares`: whether the model accepts masks and positions, so that answers may share a row. If
-    not, every answer has its own row, and all rows of a batch have one length, which is slower but
-    correct for every model.
+    not, every answer has its own row, and all rows of a batch have the same length. This is slower,
+    but correct for every model.
     """
 
     loaded: LoadedModel
@@ -54,7 +54,7 @@ class Reader:
 
     @torch.inference_mode()
     def read(self, texts: Sequence[tuple[Query, str]]) -> list[Reading]:
-        """See `Reads.read`; equal, up to rounding, to reading each text separately."""
+        """See `Reads.read`; other texts change a reading only by rounding."""
         pairs = self._encode(texts)
         by_pair, readings = self.read_ids(pairs), []
         for (query, text), pair in zip(texts, pairs, strict=True):
@@ -69,7 +69,7 @@ class Reader:
 
     @torch.inference_mode()
     def read_ids(self, pairs: Sequence[Pair]) -> dict[Pair, Reading | None]:
-        """Read encoded answers; None where a logit is NaN or infinite."""
+        """Return the reading of each encoded answer; None if a logit is NaN or infinite."""
         spelt = partial(self.loaded.tokenizer.decode, skip_special_tokens=True)
         by_pair: dict[Pair, Reading | None] = {}
         for batch in self._batches(self._trees(list(dict.fromkeys(pairs)))):
@@ -80,17 +80,17 @@ class Reader:
     def gradient_norms(self, texts: Sequence[tuple[Query, str]]) -> list[float]:
         """Return OpenUnlearning's gradient norm of each answer.
 
-        The gradient is of the answer's mean token loss, without the end token. Its L2 norm is
-        computed for each parameter tensor, and averaged over the tensors. A text takes one forward
-        and one backward pass. Raises InputError for an empty or too long answer, and ModelError if
-        a gradient is not finite.
+        The gradient is of the answer's mean token loss, without the end token. The L2 norm of the
+        gradient is computed for each parameter tensor, and averaged over the tensors. A text needs
+        one forward and one backward pass. Raises InputError for an empty or too long answer, and
+        ModelError if a gradient is not finite.
         """
         pairs = self._encode(texts)
         for (query, _), (_, answer) in zip(texts, pairs, strict=True):
             if len(answer) < 2:
                 raise InputError(
                     f"the answer of {query.id!r} has only an end token, so its loss has no "
-                    "gradient. Leave this answer or the gradient norm out."
+                    "gradient. Omit this answer or the gradient norm."
                 )
         return [
             self._gradient_norm(query, pair) for (query, _), pair in zip(texts, pairs, strict=True)
@@ -107,7 +107,7 @@ class Reader:
             if limit is not None and len(prompt) + len(answer) > limit:
                 raise InputError(
                     f"query {query.id!r} has {len(prompt)} prompt tokens and {len(answer)} answer "
-                    f"tokens, but the model's context is {limit} tokens. Shorten one of them."
+                    f"tokens, but the model's context has {limit} tokens. Shorten the text."
                 )
         return pairs
 
@@ -125,7 +125,7 @@ class Reader:
         return trees
 
     def _batches(self, trees: list[_Tree]) -> Iterator[list[_Tree]]:
-        """Yield batches of trees of similar length, within the limits; at least one tree each."""
+        """Yield batches of trees of similar length, within the limits or with only one tree."""
         batch: list[_Tree] = []
         for tree in sorted(trees, key=lambda tree: -tree.size):
             rows, keep = len(batch) + 1, max(tree.wanted, *(t.wanted for t in batch), 0)
@@ -140,7 +140,7 @@ class Reader:
             yield batch
 
     def _forward(self, batch: Sequence[_Tree]) -> Iterator[torch.Tensor]:
-        """Yield for each tree the logits after the tokens that precede a token of an answer."""
+        """Yield, for each tree, the logits after the tokens that precede a token of an answer."""
         keep = max(tree.wanted for tree in batch)
         model, inputs = self.loaded.model, self._inputs(batch)
         if "logits_to_keep" in inspect.signature(model.forward).parameters:
@@ -173,7 +173,7 @@ class Reader:
         }
 
     def _shown(self, ids: Any) -> Any:
-        """Return which of the tokens `ids` later tokens may see: all without `Prompting.compat`."""
+        """Return which tokens are visible to later tokens; all, except with `Prompting.compat`."""
         hidden = self.prompting.hidden_token_id(self.loaded.tokenizer)
         return ids != (_NO_TOKEN if hidden is None else hidden)
 
@@ -229,7 +229,7 @@ class _Tree:
         return len(self.tokens) - len(self.prompt) + 1
 
     def add(self, answer: Ids) -> None:
-        """Add an answer to read."""
+        """Add an answer to the tree."""
         path = [len(self.prompt) - 1]
         for token in answer[:-1]:
             if (path[-1], token) not in self._children:
@@ -240,7 +240,7 @@ class _Tree:
         self._paths[answer] = path
 
     def seen(self) -> NDArray[np.bool_]:
-        """Return which tokens (columns) each token (row) sees: itself and those before it."""
+        """Return the mask of attention: each token (row) attends to itself and its ancestors."""
         seen = np.eye(self.size, dtype=bool)
         for token, parent in enumerate(self._parents[1:], start=1):
             seen[token] |= seen[parent]

@@ -100,7 +100,7 @@ def written(
     if not contains_question(prompt, question):
         raise ModelError(
             f"the model's chat template leaves {question[:_SHOWN]!r} out of the prompt, so a bound "
-            "would be about another question. Restore the model's own template."
+            "would be about another question. Restore the model's original template."
         )
     return prompt
 
@@ -129,20 +129,20 @@ def _rendered(tokenizer: Tokenizer, turns: Turns, open_ended: bool, **settings: 
 
 
 def contains_question(prompt: str, question: str) -> bool:
-    """Return whether a prompt contains a question: its letters and digits in order, in any case.
+    """Return whether a prompt contains the letters and digits of a question, in order.
 
-    So a template may trim, wrap or quote the question, or write it as JSON. A question without
-    letters and digits must occur in the prompt, apart from blanks.
+    Upper and lower case are equal. So a template may trim, wrap or quote the question, or write it
+    as JSON. A question without letters and digits must occur in the prompt, apart from blanks.
     """
     spelled = json.dumps(question, ensure_ascii=False)[1:-1]
     return any(form.strip() in prompt or _bare(form, prompt) for form in (question, spelled))
 
 
 def require_sound(tokenizer: Tokenizer, file: str) -> None:
-    """Refuse a chat template whose prompts about two questions are identical or leave them out.
+    """Refuse a chat template that does not put two test questions into their prompts.
 
-    A template that refuses both questions is accepted here: its error appears with the real
-    questions. ModelError names the `file` of the template.
+    A template that raises an error for the test questions is accepted here, because its error
+    appears again with the real questions. The ModelError contains the `file` of the template.
     """
     if getattr(tokenizer, "chat_template", None) is None:
         return

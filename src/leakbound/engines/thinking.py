@@ -1,11 +1,11 @@
 """The marks of thoughts in families of models: special tokens, or tags in the text.
 
-A tag that is spelled by ordinary tokens counts as text, with one exception: if the tokenizer has no
-token for the tag and its chat template writes the tag, the model has no other way to mark a
-thought. A closing tag without an opening tag counts as ordinary text. Text of any other channel
-before the answer, such as a tool call, is part of the thought. Once the answer has begun, all later
-text belongs to the answer. So no text is lost, and a statement about the thought and answer of a
-prefix is true of every output with this prefix.
+A tag that is spelled by ordinary tokens counts as text, with one exception. If the tokenizer has no
+token for the tag, but its chat template writes the tag, such a tag counts as a mark. A closing tag
+without an opening tag counts as ordinary text. Text of any other channel before the answer, such as
+a tool call, is part of the thought. Once the answer has begun, all later text belongs to the
+answer. So no text is lost, and later tokens can only lengthen the thought and the answer of a
+prefix.
 """
 
 from __future__ import annotations
@@ -83,8 +83,8 @@ class Marks:
             thought: the thought before the answer; empty: no thought.
 
         Returns:
-            The thought with its marks. Without a thought: the end of an empty thought if the prompt
-                opened a thought, or the header of the answer; empty if the answer follows
+            The thought with its marks. Without a thought, the end of an empty thought if the prompt
+                opened a thought, or else the header of the answer. Empty if the answer follows
                 immediately.
         """
         if self.opens(prompt):
@@ -95,13 +95,14 @@ class Marks:
         return self.answer if self.turn and prompt.endswith(self.turn) else ""
 
     def skip(self, prompt: str) -> str:
-        """Return the text that keeps a model from thinking.
+        """Return the text that, added to a prompt, prevents a thought.
 
         Args:
             prompt: the text of the prompt.
 
         Returns:
-            An empty thought, or the rest of an empty thought; empty if the prompt already has one.
+            An empty thought, or the rest of an empty thought. Empty if the prompt already ends with
+                an empty thought.
         """
         if not self.begins or prompt.rstrip().endswith(self.answer or self.needed[1]):
             return ""
@@ -231,7 +232,7 @@ _KEPT = 1 << 16  # the maximum number of phases in memory
 
 
 class ThoughtBudget:
-    """Limits the tokens of a thought and of the answer; see `leakbound.sampling.budget`.
+    """Limit the tokens of a thought and of the answer; see `leakbound.sampling.budget`.
 
     The tokens that close a thought count against its budget.
 
@@ -297,7 +298,7 @@ class ThoughtBudget:
         return len(ids) >= self._answer and self._phase(ids).answer >= self._answer
 
     def cut(self, ids: tuple[int, ...]) -> tuple[int, ...]:
-        """Cut an output where a budget is spent, without closing a thought.
+        """Cut an output at the token where a budget is spent, without closing a thought.
 
         Args:
             ids: the tokens of the output, drawn without the budgets.

@@ -19,8 +19,8 @@ def split_at(tokenizer: Tokenizer, text: str, boundary: int) -> tuple[list[int],
     """Return the tokens of `text` that end at `boundary` or before, and a list of the other tokens.
 
     A token across the boundary belongs to the second list. For a tokenizer without offsets, the
-    first list has the tokens of `text[:boundary]`; raises InputError unless the tokens of `text`
-    begin with them.
+    first list has the tokens of `text[:boundary]`. Raises InputError if the tokens of `text` do not
+    begin with these tokens.
     """
     if tokenizer.is_fast:
         read = tokenizer(text, add_special_tokens=False, return_offsets_mapping=True)
@@ -62,7 +62,7 @@ _WRITTEN = {256 + i: byte for i, byte in enumerate(_UNPRINTED)} | dict.fromkeys(
 
 
 def _bytes_of(word: str) -> bytes:
-    """Return the bytes of a byte-level tokenizer's word; the text of any other word."""
+    """Return the bytes that a byte-level tokenizer's word represents, or else the word's text."""
     try:
         return word.translate(_WRITTEN).encode("latin-1")
     except UnicodeEncodeError:
@@ -70,7 +70,7 @@ def _bytes_of(word: str) -> bytes:
 
 
 class Detokenizer:
-    """Converts a model's generated ids to texts, without end tokens, special or not.
+    """Convert a model's generated ids to texts, without the model's end tokens.
 
     An output ends at the first stop string in its text, even in a thought, as in vLLM and in
     servers. The stop string and all later text are removed. An output that ends at a stop string
@@ -100,7 +100,7 @@ class Detokenizer:
         if not self._marks.ids:
             raise InputError(
                 "`max_thinking_tokens` needs a model with tokens that mark a thought, but this "
-                "model has none. Omit it: `max_new_tokens` limits thought and answer together."
+                "model has none. Omit it; `max_new_tokens` limits thought and answer together."
             )
         opened = {self._opens(prompt) for prompt in prompts}
         if len(opened) > 1:
@@ -120,8 +120,8 @@ class Detokenizer:
     ) -> Parts:
         """See `Spells.settled`.
 
-        An unfinished last character is left out, and so is text at the end that may be the
-        beginning of a stop string or of a tag.
+        The text excludes an unfinished last character, and an end that may be the beginning of a
+        stop string or of a tag.
         """
         tags = self._marks.needed if not self._marks.ids else ()
         reach = max(map(len, (*stop, *tags)), default=1) - 1
@@ -130,7 +130,7 @@ class Detokenizer:
         return self._marks.compose(pieces, self._opens(prompt), whole=False)
 
     def _opens(self, prompt: Sequence[int]) -> bool:
-        """Return whether a prompt leaves a thought open, by its last tokens."""
+        """Return whether the last tokens of a prompt leave a thought open."""
         tail = tuple(prompt[-_TAIL:]) if self._marks.begins else ()
         if not (ids := self._marks.ids):
             return self._marks.opens(self._decode(tail))
@@ -139,7 +139,7 @@ class Detokenizer:
     def _between_marks(
         self, ids: Sequence[int], read: Callable[[Sequence[int]], str]
     ) -> list[tuple[Begins | None, str]]:
-        """Return the texts between marks, each with its mark's part; `read` gives the last text."""
+        """Return the texts between marks, with the parts of the marks; `read` decodes the last."""
         marks, start, mark = self._marks, 0, None
         pieces: list[tuple[Begins | None, str]] = []
         if marks.begins and not marks.ids:

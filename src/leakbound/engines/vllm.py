@@ -1,8 +1,8 @@
-"""Draw with vLLM's offline engine, named `vllm:MODEL` or `vllm:MODEL?lora=FOLDER&…`.
+"""Draw with vLLM's offline engine, for models `vllm:MODEL` or `vllm:MODEL?lora=FOLDER&…`.
 
 vLLM draws each completion separately. If answers share few prefixes, vLLM is
 many times faster than one process of transformers. Every sampling setting is
-passed explicitly: the model's generation config is ignored, and no top-k,
+passed explicitly. So the model's generation config is ignored, and no top-k,
 penalty or watermark is added. Probabilities from vLLM have no measured margin,
 so exact masses, teacher-forced texts and exploring need the transformers
 engine.
@@ -120,7 +120,7 @@ class VllmEngine:
         Args:
             location: `MODEL` or `MODEL?name=value&…`, values as YAML.
             prompting: how questions become prompts.
-            queries: queries whose prompts are made before the weights are read.
+            queries: queries whose prompts are made before the weights are loaded.
             dtype: the type of the computation: "float32" (default), "bfloat16", "float16" or
                 "auto".
             device: not used: vLLM is built for one kind of device.
@@ -130,8 +130,9 @@ class VllmEngine:
             The engine.
 
         Raises:
-            InputError: an unknown dtype or option, an option without a value, an adapter that
-                lacks a file or has too high a rank, or a prompt of `queries` that cannot be made.
+            InputError: an unknown dtype or option, an option without a value, or a prompt of
+                `queries` that cannot be made. Also an adapter that lacks a file or has too high a
+                rank.
             ModelError: a model that cannot be used, or that vLLM cannot load.
         """
         model, _, written = location.partition("?")
@@ -194,7 +195,7 @@ class VllmEngine:
 
     @property
     def machine(self) -> JsonObject:
-        """Return the layout of the work: exact draws depend on it, their distribution does not."""
+        """The options that affect the exact draws, but not their distribution."""
         return {k: v for k, v in self._options.items() if k in _LAYOUT}
 
     def words(self, texts: Sequence[str]) -> list[list[str | None]]:
@@ -216,7 +217,7 @@ class VllmEngine:
         if others := decoding.beyond(*_OFFERED):
             raise InputError(
                 f"vLLM does not support {' or '.join(others)}, got {decoding.name!r}. Use the "
-                "transformers engine for it: name the model without `vllm:`."
+                "transformers engine: write the model's name without `vllm:`."
             )
         if 0 < decoding.temperature < _COLDEST:
             raise InputError(
@@ -245,7 +246,7 @@ class VllmEngine:
 
         Raises:
             InputError: a prompt that the chat template refuses.
-            ModelError: vLLM gave another number of completions than requested, or a chat
+            ModelError: vLLM returned another number of completions than requested, or a chat
                 template leaves the question out.
         """
         calls = [(query, *chunk) for query in queries for chunk in draws.chunks(query.id)]
@@ -272,8 +273,8 @@ class VllmEngine:
             completed = list(answer.outputs) * (size if decoding.greedy else 1)
             if len(completed) != size:
                 raise ModelError(
-                    f"vLLM gave {len(completed)} of {size} completions of query {query.id!r}. "
-                    "No completion of this part is kept: run the same command again."
+                    f"vLLM returned {len(completed)} of {size} completions of query {query.id!r}. "
+                    "No completion of this part is kept. Run the same command again."
                 )
             outputs[query] += [(chunk, output) for output in completed]
         for query, drawn in outputs.items():
@@ -349,7 +350,7 @@ class VllmEngine:
 def _seed_of(draws: Draws, query: Query, chunk: int) -> int:
     """Return the first of the consecutive seeds of a chunk's draws.
 
-    Sample i of a call takes this seed plus i. The seed is a digest, because chunks with consecutive
+    Sample i of a call uses this seed plus i. The seed is a digest, because chunks with consecutive
     seeds would share draws. Two chunks of n draws overlap with probability below n / 2**61.
     """
     named = json.dumps([draws.seed, draws.purpose, query.id, chunk]).encode()
@@ -383,24 +384,24 @@ def _options(written: str) -> dict[str, Any]:
     if "data_parallel_size" in options:
         raise InputError(
             f"`data_parallel_size={options['data_parallel_size']}` does not work within one vLLM "
-            "process. Leave it out, and run several processes on parts of the questions."
+            "process. Omit it, and run several processes on parts of the questions."
         )
     for name, value in options.items():
         if name not in _LAYOUT + _DISTRIBUTION or value is None:
             raise InputError(
                 f"`{name}={'' if value is None else value}` is not valid for "
-                f"vLLM. Options: {', '.join(sorted(_LAYOUT + _DISTRIBUTION))}; each needs a value."
+                f"vLLM. Use {', '.join(sorted(_LAYOUT + _DISTRIBUTION))}; each needs a value."
             )
     for name in _ADAPTER if "lora" in options else ():
         if not (Path(options["lora"]) / name).is_file():
-            raise InputError(f"`{options['lora']}` has no {name}. Name a folder of a PEFT adapter.")
+            raise InputError(f"`{options['lora']}` has no {name}. Use a folder of a PEFT adapter.")
     return options
 
 
 def _adapter_options(folder: Path) -> dict[str, Any]:
-    """Return the options that announce an adapter to vLLM."""
+    """Return vLLM's options for the adapter in a folder."""
     stated = json.loads((folder / _ADAPTER[0]).read_text(encoding="utf-8"))
     rank = next((rank for rank in _RANKS if rank >= int(stated["r"])), None)
     if rank is None:
-        raise InputError(f"`{folder}` has rank {stated['r']}; vLLM accepts {_RANKS[-1]} or less.")
+        raise InputError(f"`{folder}` must have rank {_RANKS[-1]} or less, got {stated['r']}.")
     return {"enable_lora": True, "max_lora_rank": rank, "max_loras": 1}

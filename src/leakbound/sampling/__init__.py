@@ -1,4 +1,4 @@
-"""Draw, explore, teacher-force and search outputs of a model that gives next-token logits."""
+"""Draw, explore, teacher-force and search outputs of a model that computes next-token logits."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""A budget of tokens for the thought before an answer, and one for the answer.
+"""Token budgets for the thought before an answer, and for the answer.
 
-A thought that has spent its budget is closed: the tokens that end the thought
-and begin the answer follow with probability 1. The budgets are part of the
-distribution of outputs that draws, exact masses and proofs are about.
+A thought that has spent its budget is closed. The tokens that end the thought
+and begin the answer then follow with probability 1. Draws, exact masses and
+proofs are about the distribution of outputs with these budgets.
 """
 
 from __future__ import annotations
@@ -108,7 +108,7 @@ class Budgeted:
         self._model.release(handles)
 
     def _forced(self, handles: Handles, states: Any, logits: torch.Tensor) -> torch.Tensor:
-        """Store the states, and return the logits; where a token is forced, it has all mass."""
+        """Store the states, and return the logits; a forced token has probability 1."""
         self._states.update(zip(handles.tolist(), states, strict=True))
         forced = [self._budget.forced(self._states[handle]) for handle in handles.tolist()]
         rows = [row for row, token in enumerate(forced) if token is not None]

@@ -7,15 +7,15 @@ log-probability at temperature T by more than margin / T. A *floor* is a lower
 bound of a log-probability under every such perturbation of the logits. A
 perturbation may decide whether a token is in the top-k or the nucleus, which
 token has the largest logit, or whether adaptive temperature switches to greedy.
-A token that is in doubt for such a reason has floor −inf, and the other tokens
-are normalised by the weight of all tokens that may be kept.
+A token that is in doubt for such a reason has floor −inf. The weights of the
+other tokens are divided by the weight of all tokens that may be kept.
 
 All probabilities are float64. With margin 0 no token is in doubt, even if
 logits are tied. Draws use the inverse CDF; a token of probability 0 is never
 drawn. On a GPU the logits stay on the device. Drawing from up to 2^27 logits
-takes three transfers between host and device, for any number of rows and draws:
-rows and uniforms go to the device, and values per row and per draw come back.
-Truncated draws take two more transfers.
+needs three transfers between host and device, for any number of rows and draws.
+Rows and uniforms are copied to the device, and values per row and per draw are
+copied back. Truncated draws need two more transfers.
 """
 
 from __future__ import annotations
@@ -104,7 +104,7 @@ class LogitsReading:
 
     @property
     def best(self) -> torch.Tensor:
-        """The likeliest token of each row; of tied tokens the lowest id, which `max` returns."""
+        """The likeliest token of each row; among tied tokens, the token with the lowest id."""
         return self.logits.max(dim=-1).indices
 
     def tempered(self, temperature: float) -> Tempered:
@@ -237,10 +237,10 @@ def read(logits: torch.Tensor) -> LogitsReading:
 def greedy_steps(
     p_max: Floats, decoding: Decoding, confidence: Confidence, margin: float
 ) -> tuple[Flags, Flags]:
-    """Return which rows take the likeliest token, and for which rows this is in doubt.
+    """Return the rows that are greedy, and the rows for which this is in doubt.
 
-    A perturbation of the logits changes the mean of p_max over a prefix by a factor of at most
-    e^margin.
+    A greedy row has all probability on its likeliest token. A perturbation of the logits changes
+    the mean of p_max over a prefix by a factor of at most e^margin.
 
     Args:
         p_max: the largest T = 1 probability of each row, [rows].
@@ -334,7 +334,7 @@ def _sampled(
 
 
 def truncated(weights: torch.Tensor, decoding: Decoding, margin: float = 0.0) -> Kept:
-    """Return the tokens that top-k and then top-p keep of each row.
+    """Return the tokens of each row that top-k and then top-p keep.
 
     Args:
         weights: the weights at the decoding's temperature, in [0, 1], [rows, vocabulary]; they need
@@ -362,10 +362,10 @@ def truncated(weights: torch.Tensor, decoding: Decoding, margin: float = 0.0) ->
 def _least(weights: torch.Tensor, decoding: Decoding, margin: float) -> torch.Tensor:
     """Return a weight per row, below which no token is kept for any logits within the margin.
 
-    The weight is found by a histogram with 32 buckets per octave, whose last bucket is for weights
-    below 2^-63. The buckets of the largest weights are taken until they contain k tokens, or so
-    much mass that the rule of `_doubt` excludes every later token. A token is later if its weight
-    is smaller by more than the margin.
+    The weight is found by a histogram with 32 buckets per factor of two; the last bucket is for
+    weights below 2^-63. The buckets of the largest weights are added until they contain k tokens,
+    or so much mass that the rule of `_doubt` excludes every later token. A token is later if its
+    weight is smaller by more than the margin.
     """
     factor = ratio(margin / decoding.temperature)
     bucket = (weights.view(torch.int64) >> _SHIFT).sub_(_LAST).clamp_(0, _BUCKETS - 1)
@@ -406,12 +406,13 @@ def _doubt(
     """Return the numbers of leading tokens that are certainly kept, and that may be kept.
 
     A weight changes by a factor within e^(±margin / 2T), so two tokens can change places only if
-    their ratio is within `factor`. The worst case for a token is that every token that may precede
-    it does precede it and has its largest possible weight, while the other tokens have their
-    smallest. The best case is the reverse. The token is in the nucleus if the mass before it is
-    below top_p times the total mass: (1 − p) · before < p · (itself and after). Both conditions are
-    monotone in the token's weight, so the tokens that are certainly kept, and those that may be
-    kept, are leading tokens. `whole` is the mass of all tokens, used if there is no top-k.
+    their ratio is within `factor`. In the worst case for a token, every token that may precede it
+    precedes it and has its largest possible weight. The other tokens then have their smallest
+    possible weights. The best case is the reverse. The token is in the nucleus if the mass before
+    it is below top_p times the total mass: (1 − p) · before < p · (itself and after). Both
+    conditions are monotone in the token's weight. So the tokens that are certainly kept are leading
+    tokens, and so are the tokens that may be kept. `whole` is the mass of all tokens, used if there
+    is no top-k.
     """
     factor = ratio(margin / decoding.temperature)
     width = mass.shape[1]
@@ -436,7 +437,7 @@ def _doubt(
 
 
 def ratio(log: float) -> float:
-    """Return the factor by which a ratio may change; it is finite, so the factor times 0 is 0.
+    """Return the finite factor by which a ratio may change.
 
     Args:
         log: the largest change of the natural logarithm of the ratio, at least 0.
@@ -491,7 +492,7 @@ def pick(
     confidence: Confidence,
     margin: float = 0.0,
 ) -> Picks:
-    """Draw token i from row `rows[i]` of the logits with `uniforms[i]`, by inverse CDF.
+    """Draw tokens by inverse CDF; draw i is from row `rows[i]` of the logits, with `uniforms[i]`.
 
     Args:
         logits: the untruncated T = 1 logits, [rows, vocabulary].

@@ -1,27 +1,28 @@
 """Exact masses of likely outputs, and draws from the remainder.
 
-A root is a prompt. Its prefix tree of generated tokens is expanded best first:
-the model is run on (forwards) the open prefix that contributes most to the
-width of the bounds. The likeliest next tokens of this prefix become children,
-and all other next tokens together a *lump*. A child is an event of known mass
-if its output is complete, or if all outputs that begin with it have the same
-score. The other children are open. Open prefixes and lumps are the cells of the
-remainder. Then, unless all effort goes into exploration, a number of draws is
-fixed and drawn from the remainder.
+A root is a prompt. Its prefix tree of generated tokens is expanded best first.
+Each forward pass of the model is for the open prefix that contributes most to
+the width of the bounds. The likeliest next tokens of this prefix become
+children, and all other next tokens together form a *lump*. A child is an event
+of known mass if its output is complete, or if all outputs that begin with it
+have the same score. The other children are open. Open prefixes and lumps are
+the cells of the remainder. Then, unless all effort is for exploration, a number
+of draws is fixed, and these draws are made from the remainder.
 
-When to stop exploring: draws would forward a prefix of large mass in any case, so exploring such a
-prefix costs no additional forward pass. A prefix of small mass costs a forward pass that draws
-could have used. The summed mass of all expanded prefixes is the expected number of these prefixes
-on the path of a draw, and so it estimates the forward passes per draw. After exploring, a few draws
-of a pilot show the number of draws that the remaining effort allows. The validity of bounds does
-not depend on the time of stopping or on the pilot.
+The rule for stopping compares costs. Draws would need a forward pass for a prefix of large mass in
+any case, so exploring such a prefix costs no additional forward pass. A prefix of small mass costs
+a forward pass that draws could have used. The summed mass of all expanded prefixes is the expected
+number of these prefixes on the path of a draw. So it estimates the forward passes per draw. After
+exploring, a few draws of a pilot show the number of draws that the remaining effort allows. The
+validity of bounds does not depend on the time of stopping or on the pilot.
 
-A draw picks a cell by inverse CDF, and in a lump a token from the distribution
-restricted to the lump. From there it continues by ancestral sampling. So draws
-are independent and have the model's distribution, given that none of the tree's
-events happens. Uniform random numbers have the same keys as in the module
-`forest`. The choice of a cell uses the uniforms of the root, which are not used
-otherwise here. The choice within a lump uses keys with a separate purpose.
+A draw picks a cell by inverse CDF. In a lump, it then picks a token from the
+distribution restricted to the lump. From there it continues by ancestral
+sampling. So draws are independent and have the model's distribution, given that
+none of the tree's events happens. Uniform random numbers have the same keys as
+in the module `forest`. The choice of a cell uses the uniforms of the root,
+which are not used otherwise here. The choice within a lump uses keys with a
+separate purpose.
 
 All roots are explored together to fill batches; the result of a root does not
 depend on other roots.
@@ -156,7 +157,7 @@ class Exploring(BestFirstSearch):
         return min(self.forwards + step, self.most) if early or visits >= _VISITS else self.forwards
 
     def settle_all(self) -> None:
-        """Compute score ranges of heavy open prefixes; turn prefixes with one score into events."""
+        """Compute score ranges of heavy open prefixes; convert those with one score to events."""
         self._push_waiting()
         waiting = (prefix for brood in self._open.broods for prefix in brood.open_waiting())
         every, self._open = [*self._open.candidates, *waiting], BestFirst()
@@ -211,10 +212,10 @@ def split(
         after: the next-token distribution of each prefix.
         batch: n prefixes, with their searches.
         handles: the handles of the prefixes, [n].
-        logits: the logits after each, [n, vocabulary].
+        logits: the logits after each prefix, [n, vocabulary].
 
     Returns:
-        The tokens that are children of each.
+        For each prefix, the tokens that are its children.
     """
     logprob, ids = after.logprob.topk(min(CHILDREN, logits.shape[1]))
     stems = [prefix.stem for _, prefix in batch]
@@ -239,7 +240,7 @@ def split(
 
 
 class Explorer:
-    """Explores the tree of each root with the same effort, as the module docstring describes.
+    """Explore the tree of each root with the same effort, as the module docstring describes.
 
     Args:
         tree: the model and the decoding.
@@ -279,14 +280,14 @@ class Explorer:
             yield from trees
 
     def begin(self, number: int, root: Root) -> Exploring:
-        """Read a prompt and split its next tokens.
+        """Process a prompt, and split its next tokens into children and a lump.
 
         Args:
             number: the index of the root.
             root: the root to explore.
 
         Returns:
-            The tree of the root, of which only the prompt is expanded.
+            The tree of the root, in which only the prompt is expanded.
         """
         search = Exploring(
             number=number,
@@ -314,7 +315,7 @@ class Explorer:
         return begun
 
     def _pilot(self, searches: Sequence[Exploring]) -> dict[int, int]:
-        """Make a pilot; return the number of draws that each search's remaining effort allows."""
+        """Make pilot draws; return the number of draws that each search's effort still allows."""
         drawn = dict.fromkeys((search.number for search in searches), 0)
         growing, purpose = list(searches), f"{self._effort.purpose}:pilot"
         for chunk, size in enumerate(_PILOT):
@@ -361,7 +362,7 @@ class Explorer:
 
 
 def forwarded(search: Exploring, leaves: Iterable[Leaf]) -> int:
-    """Return the number of forward passes that drawing from a tree's remainder took.
+    """Return the number of forward passes that the draws from a tree's remainder needed.
 
     Args:
         search: the tree.

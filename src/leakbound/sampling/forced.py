@@ -21,7 +21,7 @@ Key = tuple[int, Ids]
 
 @dataclass(slots=True, kw_only=True)
 class Followed(Search):
-    """The prefixes of one root's given outputs that the decoding can generate.
+    """The search that follows the given outputs of one root.
 
     Attributes:
         after: the tokens that follow each prefix of a given output.
@@ -63,8 +63,8 @@ def force(
     Returns:
         A leaf of count 0 for each sequence, in order. None if the decoding cannot generate the
             sequence, because a token is truncated, the ids continue after an end or, unless
-            `beginnings`, the output is incomplete; also None if the logits of one of its prefixes
-            are unusable.
+            `beginnings`, the output is incomplete. Also None if the logits after one of its
+            prefixes are unusable.
 
     Raises:
         InputError: a decoding with stop strings or budgets, but no `ended` to test for them.

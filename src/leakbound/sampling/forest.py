@@ -1,25 +1,25 @@
 """Draw n ancestral samples per prompt with one forward pass per distinct prefix.
 
-The draws are made in chunks. For each live prefix, the number of draws of each
-chunk that begin with this prefix is stored. One forward pass gives the
-next-token distribution of the prefix. Every draw on the prefix picks a token by
-inverse CDF from its own uniform random number, and draws that pick the same
-token form a child. Each draw has the same conditional distributions and
-independent uniforms as if it were drawn separately. So by the chain rule the
-leaves have exactly the distribution of n independent ancestral samples, with
-one forward pass per distinct prefix.
+The draws are made in chunks. The forest stores, for each live prefix, the
+number of draws of each chunk that begin with this prefix. One forward pass
+computes the next-token distribution of the prefix. Every draw on the prefix
+picks a token by inverse CDF from its own uniform random number, and draws that
+pick the same token form a child. Each draw has the same conditional
+distributions and independent uniforms as if it were drawn separately. So, by
+the chain rule, the leaves have exactly the distribution of n independent
+ancestral samples, with one forward pass per distinct prefix.
 
 Uniforms are keyed by (seed, purpose, query, chunk, prefix). They depend neither
 on the number of rows per batch nor on the other queries in the forest. Queries
 whose prompts have the same tokens share one tree, each with separate draws. If
 the logits of this tree become unusable, all of these queries fail.
 
-Scheduling: a row is a live prefix. Queries advance in the order of admission, all rows of a query
-together. A query waits while its children would not fit into storage together with the stored
-prefixes; the oldest query never waits. So at most `live` prefixes are stored, plus the prefixes of
-the query with the most prefixes. New prompts are prefilled while fewer than `rows` prefixes are
-live. If other prefixes are live, prefilling stops when the model reports that it is full. As many
-prompts are prefilled together as are expected to fill the rows.
+Scheduling: a row is a live prefix. Queries advance in the order of admission, and all rows of a
+query advance together. A query waits while its children would not fit into storage together with
+the stored prefixes; the oldest query never waits. So at most `live` prefixes are stored, plus the
+prefixes of the query with the most prefixes. New prompts are prefilled while fewer than `rows`
+prefixes are live. If other prefixes are live, prefilling stops when the model reports that it is
+full. The number of prompts that are prefilled together is expected to fill the rows.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ _READ = 2048  # number of prompt tokens after which no more prompts are prefille
 
 
 class Forest:
-    """Samples many prompts under one decoding; the module docstring proves that this is exact.
+    """Sample many prompts under one decoding; the module docstring proves that this is exact.
 
     Args:
         tree: the model and the decoding.
@@ -62,7 +62,7 @@ class Forest:
 
     def __init__(self, tree: OutputTree, draws: Draws, *, live: int = 0) -> None:
         if min(draws.sizes, default=0) < 1:
-            raise InputError(f"every chunk must hold at least 1 draw, got sizes {draws.sizes}.")
+            raise InputError(f"every chunk must have at least 1 draw, got sizes {draws.sizes}.")
         self.usage = tree.usage
         self._model, self._decoding, self._draws = tree.model, tree.decoding, draws
         self._rows, self._live = tree.rows, max(tree.rows, live)

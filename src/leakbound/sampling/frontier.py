@@ -1,4 +1,4 @@
-"""Live prefixes as arrays, with the draws on them and their token ids."""
+"""Live prefixes as arrays, with their draws and their token ids."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ class Frontier:
     Attributes:
         query: the number of each row's query, [n].
         parent: the handle of the prefix without its last token, [n].
-        lent: whether the caller keeps the parent's handle, [n].
+        lent: whether the caller, not the forest, releases the parent's handle, [n].
         path: the prefix's number in `Paths`, [n].
         depth: the number of the prefix's tokens, [n].
         digest: the digest of the prefix's ids, [n, 2].
@@ -101,7 +101,7 @@ class Frontier:
 
     @classmethod
     def plant(cls, number: int, starts: Starts, paths: Paths) -> Frontier:
-        """Return the stems of one query as rows, with the draws on them."""
+        """Return the stems of one query as rows, with their draws."""
         stems, ids = [stem for stem, _ in starts], [stem.path for stem, _ in starts]
         counts = np.array([sizes for _, sizes in starts], dtype=np.int64)
         row, chunk = np.nonzero(counts)

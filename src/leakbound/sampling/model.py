@@ -1,4 +1,4 @@
-"""The protocol of a model that gives next-token logits of prefixes, and a fake for tests."""
+"""The protocol of a model that computes next-token logits of prefixes, and a fake for tests."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class PrefixModel(Protocol):
         ...
 
     def prefill(self, prompts: Sequence[Sequence[int]]) -> tuple[Handles, torch.Tensor]:
-        """Compute the logits after prompts, and give each prompt a handle.
+        """Compute the logits after prompts, and assign a handle to each prompt.
 
         Args:
             prompts: the token ids of n prompts.
@@ -59,7 +59,7 @@ class PrefixModel(Protocol):
         Args:
             parents: handles of prefixes, [n]; a handle may occur several times.
             tokens: the token that is appended to each prefix, [n].
-            takes_over: marks the last child that a parent will have, [n]: the child gets the
+            takes_over: marks the last child that a parent will have, [n]. This child gets the
                 parent's storage, and the parent's handle becomes invalid.
 
         Returns:
@@ -159,7 +159,7 @@ class TableModel(WholePrefixes):
         """
         table = self._table
         if isinstance(table, Mapping) and prefix not in table:
-            raise InputError(f"the table has no row for prefix {prefix}. Add one.")
+            raise InputError(f"the table has no row for prefix {prefix}. Add a row.")
         row = table[prefix] if isinstance(table, Mapping) else table(prefix)
         values = np.asarray(row, dtype=np.float64)
         if values.shape != (self.vocab_size,) or abs(values.sum() - 1) > 1e-9:
@@ -230,11 +230,11 @@ class OutputTree:
     """The tree of all outputs of a model after its prompts, to draw from or to search.
 
     Attributes:
-        model: gives the logits of prefixes.
+        model: computes the logits of prefixes.
         decoding: the distribution of outputs.
         margin: the largest change of a T = 1 log-probability with the batch shape, in nats; at
             least 0 (see `distribution`).
-        rows: the largest number of prefixes forwarded together, at least 1.
+        rows: the largest number of prefixes in a forward pass, at least 1.
         ended: tests generated ids for stop strings and budgets; required if the decoding has any.
         tell: receives the progress after every step.
         usage: the cost is added to this object.

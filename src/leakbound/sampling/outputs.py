@@ -1,4 +1,4 @@
-"""Convert results of the forest, of exploring and of forcing to texts, in an engine's types."""
+"""Convert results of sampling, exploring, forcing and proving to texts in an engine's types."""
 
 from __future__ import annotations
 
@@ -44,13 +44,13 @@ _EXPLORE_ROWS = 64  # prefixes forwarded together in an exploration or a search 
 
 
 class Spells(Protocol):
-    """Converts generated ids to texts; an output ends at the first stop string in its text."""
+    """Convert generated ids to texts; an output ends at the first stop string in its text."""
 
     def parts(self, ids: Ids, stop: Sequence[str], prompt: Ids = ()) -> Parts:
         """Return the thought and the answer of a complete output.
 
         Args:
-            ids: generated ids, the end token included.
+            ids: generated ids, including the end token.
             stop: the stop strings; the output ends at the first one in its text.
             prompt: the tokens of the prompt, which may open a thought.
 
@@ -83,13 +83,13 @@ class Spells(Protocol):
             The budgets.
 
         Raises:
-            InputError: a model without tokens that mark a thought, a budget smaller than the number
-                of these tokens, or prompts of which some open a thought and others do not.
+            InputError: the model has no tokens that mark a thought, the budget is smaller than
+                their number, or only some of the prompts open a thought.
         """
         ...
 
     def stopped(self, stop: Sequence[str]) -> Callable[[Ids], bool]:
-        """Return a test of whether the text of ids contains a stop string.
+        """Return a function that tests whether the text of ids contains a stop string.
 
         Args:
             stop: the strings.
@@ -99,19 +99,19 @@ class Spells(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Sampler:
-    """Draws, explores and forces completions of queries; see `Forest`, `Explorer` and `force`.
+    """Draw, explore and teacher-force completions; see `Forest`, `Explorer` and `force`.
 
     Attributes:
-        model: gives the logits of prefixes.
+        model: computes the logits of prefixes.
         spells: converts generated ids to texts.
         prompt: returns the tokens of a query's prompt.
         usage: the total cost is added to this object.
         margin: the largest change of a T = 1 log-probability with the batch shape, in nats; at
             least 0 (see `distribution`).
-        rows: the largest number of prefixes forwarded together.
+        rows: the largest number of prefixes in a forward pass.
         live: the largest number of stored prefixes, see `Forest`.
         tell: receives the progress after every step.
-        lightest: open prefixes of an exploration with a lower log-probability are not reported.
+        lightest: the lowest log-probability of open prefixes that an exploration returns.
     """
 
     model: PrefixModel
@@ -212,7 +212,7 @@ class Sampler:
     def _tree(
         self, roots: Sequence[Root], decoding: Decoding, most: int = sys.maxsize
     ) -> OutputTree:
-        """Return the output tree of some roots, with at most `most` prefixes forwarded together."""
+        """Return the output tree of some roots, with at most `most` prefixes per forward pass."""
         stopped = self.spells.stopped(decoding.stop)
         model, rows = self.model, min(most, self.rows)
         budget = None
@@ -249,7 +249,7 @@ class Sampler:
     ) -> list[Completion | None]:
         """Return the completion of each query's ids; None without ids, and for impossible ids.
 
-        `beginnings`: see the function `force`; the text of a beginning is the text that all outputs
+        `beginnings`: see the function `force`. The text of a beginning is the text that all outputs
         with this beginning share.
         """
         numbers = {query: i for i, query in enumerate(dict.fromkeys(q for q, _ in outputs))}

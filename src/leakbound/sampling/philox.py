@@ -1,10 +1,10 @@
 """Counter-based random numbers: Philox4x32-10 (Salmon, Moraes, Dror, Shaw, SC 2011), vectorised.
 
 A random number is a pure function of its key (seed, purpose, query id, chunk) and its counter
-(block, prefix), so it is the same at any batch size and in any order of computation. A prefix
-enters the counter as a 64-bit digest that is chained over its tokens and depth. Within one query
-the probability that any two of N prefixes collide is below N² / 2^65, which is 3e-10 for N =
-100,000.
+(block, prefix). So it is the same at any batch size and in any order of computation. A prefix
+enters the counter as a 64-bit digest that is chained over its tokens and depth. Within one query,
+the probability that any two of N prefixes have equal digests is below N² / 2^65. For N = 100,000
+this is 3e-10.
 """
 
 from __future__ import annotations

@@ -2,14 +2,21 @@
 
 A *lead* is an output that leaks, for example the true answer, an answer of another model, or a
 draw. Leads are teacher-forced first, up to the token from which every continuation has the same
-score. At each prefix of a lead, the likeliest other next tokens give prefixes that leave the lead.
-Then such prefixes are expanded, the prefix of the largest worth first. The worth of a prefix is m f
-/ k. Here m is the mass of the prefix, f the fraction of the mass at the corresponding prefix of its
-lead that is known to leak, and k the number of tokens that remain of the lead. The worth is reduced
-if the prefix would not leak after continuing like the lead. Three continuations are tried: the last
-token of the prefix replaces a token of the lead, it is inserted between two tokens of the lead, or
-all tokens since the prefix left the lead are inserted. The nodes of the result are disjoint, as the
-module `search` proves.
+score. At each prefix of a lead, the likeliest other next tokens begin prefixes that leave the lead.
+Then such prefixes are expanded, in descending order of their worth. The worth is m f / k, where
+
+- m is the mass of the prefix,
+- f is the fraction of the mass at the corresponding prefix of its lead that is known to leak,
+- k is the number of tokens that remain of the lead.
+
+The worth is reduced if the prefix would not leak after continuing like the lead. Three
+continuations are tried:
+
+- The last token of the prefix replaces a token of the lead.
+- The last token of the prefix is inserted between two tokens of the lead.
+- All tokens of the prefix after it left the lead are inserted.
+
+The nodes of the result are disjoint, as the module `search` proves.
 """
 
 from __future__ import annotations
@@ -54,7 +61,7 @@ class Hunt(BestFirstSearch):
     """The search for leaking outputs of one root.
 
     Attributes:
-        most: the largest number of prefixes that are forwarded.
+        most: the largest number of forward passes, one per prefix.
         leads: the leads that are followed, each up to the token from which its score is fixed.
         on_leads: the prefixes of these leads, each with its lead.
         masses: the mass of each prefix of a lead that was reached.
@@ -70,7 +77,7 @@ class Hunt(BestFirstSearch):
     proved: dict[Ids, float] = field(default_factory=dict)
 
     def follow(self, leads: Sequence[Ids]) -> None:
-        """Use the leads that half of the effort allows, and the first lead in any case."""
+        """Use the leads that half of the forward passes allow; the first lead may use all."""
         prefixes = set[Ids]()
         for lead in leads:
             end = self._settled_at(lead)
@@ -107,7 +114,7 @@ class Hunt(BestFirstSearch):
         BestFirstSearch.expand(self, brood)  # super() needs a class without slots
 
     def finish(self) -> None:
-        """Make nodes of unexpanded prefixes that certainly leak, in descending order of mass."""
+        """Convert unexpanded prefixes that certainly leak to nodes, in descending order of mass."""
         self._push_waiting()
         mass = math.fsum(math.exp(node.floor) * node.low for node in self.nodes)
         least = math.log(max(_LIGHT * mass, math.exp(_LIGHTEST)))
@@ -135,7 +142,7 @@ class Hunt(BestFirstSearch):
         return after, np.where(hits, after, left[row])
 
     def _settled_at(self, lead: Ids) -> int | None:
-        """Return the number of tokens after which a lead certainly leaks; None if it never does."""
+        """Return the number of tokens after which a lead certainly leaks; None if it does not."""
         openings = [(ids, self.ending.reason(ids)) for ids in accumulate((i,) for i in lead)]
         if [reason is not None for _, reason in openings] != [False] * (len(lead) - 1) + [True]:
             return None
@@ -171,7 +178,7 @@ class Hunt(BestFirstSearch):
         return np.asarray(mass * rate / missing)
 
     def _settle_texts(self, prefixes: Sequence[Candidate]) -> list[Candidate]:
-        """Compute score ranges of prefixes; make nodes of leaks, update the worth of the others."""
+        """Compute score ranges of prefixes; convert leaks to nodes, and update other prefixes."""
         going = BestFirstSearch._settle_texts(self, prefixes)
         hopes = [_hopes(prefix) for prefix in going]
         pairs = zip(going, hopes, strict=True)
@@ -188,7 +195,7 @@ class Hunt(BestFirstSearch):
         return going
 
     def _file(self, child: Candidate) -> None:
-        """Make a node of a leaking child, and add its mass to the prefixes of leads before it."""
+        """Convert a leaking child to a node; add its mass to the prefixes of leads before it."""
         low = child.scores[0]
         if not low:
             return
@@ -202,9 +209,8 @@ class Hunt(BestFirstSearch):
 def _hopes(prefix: Candidate) -> list[tuple[Ids, float, int]]:
     """Return the continuations of a prefix along its lead, in descending order of their factors.
 
-    Each continuation has its factor, and the number of the lead's tokens before it. The last token
-    of the prefix replaces a token of the lead or is inserted; or all tokens since the prefix left
-    the lead are inserted.
+    Each continuation has its factor, and the number of the lead's tokens before it. The module
+    docstring describes the three continuations.
     """
     if prefix.lead is None:
         return []

@@ -1,12 +1,12 @@
 """Test whether stored outputs are the draws that their keys determine, within the margin.
 
 The uniform random numbers of the draws on a prefix depend only on the key of the prefix and on the
-number of draws. So if the stored number of draws on a prefix is right, the uniforms that chose
-among its next tokens are known. Different rounding in another batch may change the token that a
-draw picks, and so all later tokens of this draw, although the uniforms of each prefix stay the
-same. Therefore the outputs are not simply drawn again and compared. Instead the forest grows as in
-sampling, and at every prefix the stored split of the draws over next tokens is used if `may_split`
-allows it. Otherwise, these uniforms cannot have drawn the stored outputs.
+number of draws. So if the stored number of draws on a prefix is correct, the uniforms that selected
+its next tokens are known. But different rounding in another batch may change the token that a draw
+picks, and so all later tokens of this draw. Therefore the outputs are not simply drawn again and
+compared. Instead, the forest is sampled again, and at every prefix the stored split of the draws
+over next tokens is used if `may_split` allows it. Otherwise, these uniforms cannot have drawn the
+stored outputs.
 
 Inverse-CDF sampling divides [0, 1) into one interval per token, as long as the
 token's probability. A draw picks the token whose interval contains its uniform
@@ -14,10 +14,10 @@ number. Logits that differ within the margin move the bounds of an interval. Let
 a be the mass of the tokens below a bound, and b the mass above it. Each of a
 and b changes by a factor within e^(±margin / 2T), so the odds a / b change by a
 factor within e^(±margin / T). Under top-k and top-p, tokens are ordered by
-mass, and tokens whose ratio of mass is within this factor may change places. So
-the mass before a token is at least the mass of the tokens that certainly have
-more mass, and at most the mass of all tokens that may have more mass and may be
-kept.
+mass, and tokens whose ratio of mass is within this factor may change places.
+The mass before a token is at least the mass of the tokens that certainly have
+more mass. It is at most the mass of all tokens that may have more mass and may
+be kept.
 """
 
 from __future__ import annotations
@@ -65,8 +65,8 @@ def may_split(
 ) -> bool:
     """Return whether draws with these uniforms may have these counts, within the margin.
 
-    A split is allowed unless it is impossible: a draw may have any token whose interval may contain
-    the uniform of the draw.
+    A draw may have any token whose interval may contain the uniform of the draw. The counts are
+    refused only if no such assignment of tokens to draws has these counts.
 
     Args:
         logits: the untruncated T = 1 logits, [1, vocabulary].
@@ -182,7 +182,7 @@ class Retraced:
 
 
 class Retracer(Forest):
-    """A forest that follows stored outputs, as the module docstring describes."""
+    """A forest that is sampled along stored outputs, as the module docstring describes."""
 
     def retrace(
         self, roots: Sequence[Root], stored: Mapping[str, StoredOutputs]

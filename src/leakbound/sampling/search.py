@@ -1,9 +1,9 @@
 """A prefix tree that is expanded best first, for exact masses and for proofs.
 
 Subclasses of `BestFirstSearch` define the worth of a prefix and how a node is recorded. Each
-expanded prefix has about 64 children, few of which are expanded themselves. So children are stored
-in arrays, and a `Candidate` object is made of a child only when the child is expanded, or when it
-is the best of its siblings. The heap contains only the best of each group of siblings. The heap is
+expanded prefix has about 64 children, but few children are expanded themselves. So children are
+stored in arrays. A child becomes a `Candidate` object only when it is expanded, or when it is the
+best of its siblings. The heap contains only the best of each group of siblings. The heap is
 ordered by (-worth, path), and no path is in the heap twice. Siblings are ordered by (-worth,
 token), which is the same order, because their paths differ only in the last token. So the first
 element of the heap is the best of all children.
@@ -60,8 +60,8 @@ class Candidate:
         place: the index of the prefix in the brood.
         path: the generated ids of the prefix.
         floor: a lower bound of its log-probability for any logits within the margin.
-        lead: the lead (see the module `prove`) that the prefix followed and left; None: the prefix
-            followed no lead.
+        lead: the lead (see the module `prove`) from which the prefix branched; None: the prefix
+            branched from no lead.
         at: the number of the lead's tokens that the prefix repeated or skipped.
         left: the value of `at` at the last token that the prefix shares with the lead.
         scores: the range of possible final scores; the parent's range until the prefix's own range
@@ -138,14 +138,14 @@ class Brood:
         return [(*self.parents[row].path, token) for row, token in zip(rows, tokens, strict=True)]
 
     def open(self, place: int) -> Candidate:
-        """Make a candidate of the child at this place."""
+        """Return the child at this place as a candidate."""
         parent = self.parents[self.row.item(place)]
         path, floor = (*parent.path, self.token.item(place)), self.sums.item(1, place)
         at, left = self.at.item(place), self.left.item(place)
         return Candidate(self, place, path, floor, parent.lead, at, left, parent.scores)
 
     def open_waiting(self) -> list[Candidate]:
-        """Make candidates of all children that wait."""
+        """Return all waiting children as candidates."""
         return [self.open(place) for place in np.flatnonzero(self.waits).tolist()]
 
 
@@ -180,7 +180,7 @@ class BestFirst:
             self._lay(brood, zip(mine.tolist(), own.tolist(), strict=True))
 
     def take(self, most: int, least: float) -> list[Candidate]:
-        """Remove and return at most `most` of the best candidates, of worth at least `least`."""
+        """Remove and return the best candidates with worth at least `least`; at most `most`."""
         taken: list[Candidate] = []
         while self._heap and len(taken) < most and -self._heap[0][0] >= least:
             _, _, best, siblings = heapq.heappop(self._heap)
@@ -278,7 +278,7 @@ class BestFirstSearch(Search):
             self._file(child)
 
     def next_batch(self, most: int) -> list[Candidate]:
-        """Take the next prefixes to expand; turn settled prefixes into nodes.
+        """Remove and return the next prefixes to expand; convert settled prefixes to nodes.
 
         Args:
             most: the largest number of prefixes.
@@ -304,7 +304,7 @@ class BestFirstSearch(Search):
 
     @abstractmethod
     def _worth(self, prefix: Candidate) -> float:
-        """Return the mass that a forward pass should find; infinity: expand before all others."""
+        """Estimate the mass that a forward pass finds; infinity: expand before all others."""
 
     @abstractmethod
     def _worths(self, brood: Brood) -> Floats:
@@ -312,7 +312,7 @@ class BestFirstSearch(Search):
 
     @abstractmethod
     def _file(self, child: Candidate) -> None:
-        """Make a node of a complete output or a settled prefix."""
+        """Convert a complete output or a settled prefix to a node."""
 
     def _push_waiting(self) -> None:
         """Add the children that were recorded since the last call, with their present worth."""
@@ -321,14 +321,14 @@ class BestFirstSearch(Search):
         self._waiting = []
 
     def _settle_texts(self, prefixes: Sequence[Candidate]) -> list[Candidate]:
-        """Compute score ranges of prefixes; turn settled prefixes into nodes, return the others."""
+        """Compute score ranges; convert settled prefixes to nodes, and return other prefixes."""
         self._settle(prefixes)
         for prefix in prefixes:
             prefix.share = 1.0
         return [prefix for prefix in prefixes if self._stays_open(prefix)]
 
     def _stays_open(self, prefix: Candidate) -> bool:
-        """Return whether a prefix may be expanded; if not, turn it into a node."""
+        """Return whether a prefix may be expanded; if not, convert it to a node."""
         low, high = prefix.scores
         if low < high:
             return True
@@ -375,7 +375,7 @@ def begin(tree: OutputTree, roots: Sequence[Root], batch: Batch[S], split: Split
 
 
 def forward(tree: OutputTree, batch: Batch[S], split: Split[S]) -> None:
-    """Forward prefixes, and record their children.
+    """Make a forward pass of prefixes, and record their children.
 
     Args:
         tree: the model and the decoding.

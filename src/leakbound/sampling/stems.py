@@ -25,8 +25,9 @@ class Stem:
         path: the ids.
         logprob: the sum of the ids' natural log-probabilities under the decoding.
         floor: a lower bound of `logprob` for any logits within the margin.
-        model_logprob: the same sum under the untruncated T = 1 model.
-        p_max_sum: the sum over the ids of the largest T = 1 next-token probability at each.
+        model_logprob: the sum of the log-probabilities under the untruncated T = 1 model.
+        p_max_sum: the sum, over the positions of the ids, of the largest T = 1 next-token
+            probability.
     """
 
     parent: int
@@ -50,7 +51,7 @@ class Stem:
         """Return the stem as a completed sequence.
 
         Args:
-            counts: for each chunk, the number of its draws that gave this sequence.
+            counts: for each chunk, the number of its draws that are this sequence.
             reason: why it is complete.
 
         Returns:
@@ -91,7 +92,7 @@ class Root:
         query_id: the id of its query, which is part of the key of the draws.
         token_ids: the prompt.
         starts: stems from which draws continue instead of from the prompt; empty: draws begin after
-            the prompt. The caller keeps the stems' handles: the forest neither takes them over nor
+            the prompt. The caller releases the stems' handles; the forest neither reuses nor
             releases them.
     """
 
@@ -105,7 +106,7 @@ class Leaf:
     """A completed sequence, its counts and its probabilities.
 
     Attributes:
-        token_ids: generated ids, with the end token where one was drawn.
+        token_ids: generated ids, including the end token if one was drawn.
         counts: `counts[c]` is the number of draws in the c-th chunk.
         logprob: natural log-probability under the decoding.
         floor: a lower bound of `logprob` for any logits within the margin (see `distribution`).
@@ -155,7 +156,7 @@ class Tree:
 
     Attributes:
         root: the index of the root.
-        leaves: the distinct outputs that were drawn. In a search they are drawn from the outputs
+        leaves: the distinct outputs that were drawn. In a search, they are drawn from the outputs
             that are in no node.
         nodes: the disjoint complete outputs and prefixes of a search. An exploration without draws
             adds its open prefixes; a proof has only nodes that leak.

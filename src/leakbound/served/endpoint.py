@@ -1,7 +1,7 @@
 """Chat models behind an OpenAI-compatible server, named `openai:URL#MODEL`.
 
-Requests go to the server that the user named. The API key is read from the
-environment and sent only to its own server (see `key_for`); no message, file or
+Requests go to the server that the user specified. The API key is read from the
+environment and sent only to its own server (see `key_for`). No message, file or
 name shows the key. Replies are stored on disk, so a job that is stopped and
 started again requests no reply twice.
 """
@@ -55,7 +55,7 @@ class ReplyCache:
         """Return a sequence with the reply of a key; empty if there is no readable reply.
 
         Args:
-            key: everything that decides the reply.
+            key: everything that determines the reply.
         """
         try:
             return [json.loads(self._path(key).read_text(encoding="utf-8"))]
@@ -66,7 +66,7 @@ class ReplyCache:
         """Store a reply under its key.
 
         Args:
-            key: everything that decides the reply.
+            key: everything that determines the reply.
             value: the reply.
 
         Raises:
@@ -82,8 +82,8 @@ class ReplyCache:
             partial.replace(path)
         except OSError as error:
             raise InputError(
-                f"cannot keep replies in `{self.folder}`: {error.strerror}. Set XDG_CACHE_HOME to "
-                "a folder that can be written into."
+                f"cannot store replies in `{self.folder}`: {error.strerror}. Set XDG_CACHE_HOME to "
+                "a writable folder."
             ) from error
 
     def _path(self, key: str) -> Path:

@@ -140,17 +140,17 @@ class Options:
         if api == "completions" and prompting.thinking != "auto":
             raise InputError(
                 f"--thinking {prompting.thinking} works only with chat messages, but the "
-                "completions API sends plain prompts. Leave it out."
+                "completions API sends plain prompts. Omit --thinking."
             )
         if api == "chat" and plain:
             raise InputError(
-                "a plain prompt (--prompt-template) cannot be sent as a chat message. Leave it "
-                "out, or write ?api=completions after the model's name."
+                "a plain prompt cannot be sent as a chat message. Omit --prompt-template, or write "
+                "?api=completions after the model's name."
             )
         if api == "completions" and prompting.chat:
             raise InputError(
-                "these prompts need a chat model, but ?api=completions continues plain text. Leave "
-                "?api=completions out, or write the plain prompt with --prompt-template."
+                "these prompts need a chat model, but ?api=completions continues plain text. Omit "
+                "?api=completions, or write the plain prompt with --prompt-template."
             )
         if api == "chat" and prompting.compat is not None:
             raise InputError(
@@ -235,13 +235,13 @@ class RequestFormat:
         chat: True: requests contain messages; False: they contain a text to complete.
         info: the properties that the server reports.
         neutral: the sampling settings that are sent.
-        identity: the model and build that the server's replies name.
+        identity: the model and build that the server's replies state.
         length: the name of the field that limits the tokens of an output.
         choices: the largest number of outputs per request.
         ignored: reply fields that contain no part of an output, as the user states.
         extra: request fields that turn thinking on or off, and fields for a JSON schema.
-        thinks: whether the reply to a greeting had a thought; "hidden" if this thought or a thought
-            in the trial was hidden; "off" if thinking is turned off.
+        thinks: whether the reply to a greeting had a thought. "hidden": this thought or a thought
+            in the trial was hidden. "off": thinking is turned off.
         opened: whether the prompt opens the thought, so that no output has the opening tag.
         closes: whether the server closes a thought at its budget.
         strict: whether outputs are counted, see `OutputRequest`.
@@ -322,9 +322,9 @@ class RequestFormat:
             fields = ", ".join(f"`{field}`" for field in reply.unknown)
             raise ModelError(
                 f"replies of 'openai:{server.url}#{self.model}' have unknown fields: {fields}. "
-                "They may contain a part of an output or report a filter. Turn these fields off in "
-                f"the server. If they are irrelevant, write ?ignore={','.join(reply.unknown)} "
-                "after the model's name."
+                "They may contain a part of an output or report a filter; if so, turn them off in "
+                f"the server. Otherwise, write ?ignore={','.join(reply.unknown)} after the model's "
+                "name."
             )
         return reply
 
@@ -334,10 +334,10 @@ def negotiate(
 ) -> RequestFormat:
     """Return `plain` with the fields and the number of outputs per request that the server accepts.
 
-    If the server's token count does not cover all outputs of a request, each request has one
-    output, because otherwise cut outputs could not be detected. The JSON schema is left out if the
-    server refuses it. Raises ModelError for a server that accepts no request, and for a model that
-    the server does not list unless `options.unlisted`.
+    If the server's token count does not cover all outputs of a request, each request is for one
+    output. Otherwise, cut outputs could not be detected. The JSON schema is left out if the server
+    refuses it. Raises ModelError for a server that accepts no request. Unless `options.unlisted` is
+    set, also raises ModelError for a model that the server does not list.
     """
     model = plain.model
     listed = _object(server.get(f"{server.url}/models")).get("data")
@@ -347,8 +347,8 @@ def negotiate(
     lists_all = info.kind != "transformers"  # transformers lists only models in the hub's cache
     if options.unlisted == "off" and lists_all and names and model not in names:
         raise ModelError(
-            f"`{server.url}` lists no model {model!r}. {suggestion(model, names)} Name a "
-            "listed model, or add --unlisted if the server knows this one."
+            f"`{server.url}` lists no model {model!r}. {suggestion(model, names)} Use a "
+            "listed model, or add --unlisted if the server has this model."
         )
     refusal: RefusedError | None = None
     for attempt in _attempts(replace(plain, info=info), options.n):
@@ -368,7 +368,7 @@ def negotiate(
     endpoint = "chat/completions" if plain.chat else "completions"
     raise ModelError(
         f"`{server.url}` does not accept a request for {endpoint} of {model!r}: {refusal}. Check "
-        "the model's name; for a model without a chat template write ?api=completions after it."
+        "the name. For a model without a chat template, write ?api=completions after the name."
     ) from refusal
 
 
@@ -434,11 +434,11 @@ def require_supported(decoding: Decoding, *, thoughts: bool) -> None:
     )
     if others:
         raise InputError(
-            f"a chat endpoint draws by temperature and top-p only, got {decoding.name!r}. Leave "
-            f"{' and '.join(others)} out."
+            f"a server draws by temperature and top-p only, got {decoding.name!r}. Omit "
+            f"{' and '.join(others)}."
         )
     if decoding.max_tokens is not None:
         raise InputError(
             f"max_tokens {decoding.max_tokens} limits prompt and completion together, but a server "
-            "does not count a prompt in advance. Use --max-new-tokens."
+            "does not count prompt tokens in advance. Use --max-new-tokens."
         )

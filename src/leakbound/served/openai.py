@@ -1,21 +1,21 @@
 """Draw from models behind OpenAI-compatible servers, named `openai:URL#MODEL`.
 
-A server's draws cannot be repeated. Each request has a seed, a digest of (seed,
-purpose, query, chunk, number of the request), but no guarantee depends on the
-server using this seed. Each draw is requested once. Only a rejected request (no
-connection, 429, 503) is repeated, because nothing was drawn for it. Any other
-draw that does not arrive (an error, a time-out, a broken reply, a missing
-choice) is lost, because the text of the draw may be the reason. A lost draw is
-`missing`: it counts as a full leak in upper bounds and as no leak in lower
-bounds. Every output that arrives is kept with its finish reason, including
-filtered or empty outputs (see the module `replies`).
+A server's draws cannot be repeated. Each request has a seed, which is a digest
+of (seed, purpose, query, chunk, number of the request). No guarantee assumes
+that the server uses this seed. Each draw is requested once. Only a rejected
+request (no connection, 429, 503) is repeated, because nothing was drawn for it.
+A draw may also not arrive because of an error, a time-out, a broken reply or a
+missing choice. Such a draw is lost, because its text may be the reason. A lost
+draw is `missing`: it counts as a full leak in upper bounds and as no leak in
+lower bounds. Every output that arrives is stored with its finish reason,
+including filtered or empty outputs (see the module `replies`).
 
-Outcomes are kept in a journal (see `Keeps`). A request is recorded as lost
+Outcomes are stored in a journal (see `Keeps`). A request is recorded as lost
 before it is sent, until its reply arrives. So a command that was stopped and
 runs again requests only draws that were never requested. Requests that were in
-flight at the stop remain lost: drawing them again would favour short replies,
+flight at the stop remain lost. Drawing them again would favour short replies,
 because long replies are in flight more often. A query whose requests are all
-refused is a Failure, and nothing is claimed about it.
+refused is a Failure, and there are no statements about it.
 
 Replies of a judge or a rewriter are not counted as draws (argument `replies`;
 see the module `endpoint`). Requests to a judge or a rewriter are sent again
@@ -210,7 +210,7 @@ class ServedEngine:
 
         Raises:
             InputError: a decoding with settings other than temperature, top-p, stop strings and
-                limits on new tokens (for chats, also on tokens of a thought); or, for a chat, a
+                limits on new tokens (for chats, also on tokens of a thought). For a chat, also a
                 query that opens the answer for the model.
         """
         require_supported(decoding, thoughts=self.api == "chat")
@@ -248,7 +248,7 @@ class ServedEngine:
         if limited and self._format.thinks != "off" and not self._format.closes:
             room = self._format.room(decoding)
             self._note(
-                f"the server has one limit for thought and answer together, {room:,} tokens: a "
+                f"the server has one limit for thought and answer together, {room:,} tokens. So a "
                 "thought may exceed --max-thinking-tokens, and an answer after a short thought may "
                 "exceed --max-new-tokens"
             )
@@ -303,9 +303,9 @@ class ServedEngine:
                     self.tell(request.choices, result.tokens)
         if failed:
             raise IncompleteError(
-                f"{self.name!r} left {len(failed)} of {len(pending)} requests without a reply, one "
-                f"with {failed[0]}. Received draws are kept: fix the server, then run the same "
-                "command again."
+                f"{self.name!r} did not reply to {len(failed)} of {len(pending)} requests, for "
+                f"example with {failed[0]}. Received draws are kept. Fix the server, then run the "
+                "same command again."
             ) from failed[0]
         accepted = {name for name, own in outcomes.items() if any(o.outputs for o in own.values())}
         for request in refused:  # the journal records the request as lost since it was sent
@@ -335,7 +335,7 @@ class ServedEngine:
             raise IncompleteError(
                 f"{self.name!r} now identifies itself as {_shown(reply.identity)}, but the run "
                 f"began with {_shown(form.identity)}. Its new draws are not kept. Restore the "
-                "first model and run the same command again, or name another --out."
+                "first model and run the same command again, or use another --out."
             )
         server.count_reply()
         outputs = reply.outputs
@@ -349,14 +349,14 @@ class ServedEngine:
         if reply.unknown:
             self._note(
                 f"replies have unknown fields ({', '.join(reply.unknown)}), which may contain a "
-                "part of an output: outputs with such fields count as missing"
+                "part of an output. So outputs with such fields count as missing"
             )
         counted = [counted_as(output, decoding.stop) for output in outputs]
         if "empty" in counted and request.choices > 1:
             self._note(
                 "the server reports one token count for several outputs, which does not show why "
-                "an output is empty: empty outputs count as missing. Write ?n=1 after the model's "
-                "name to request each output separately"
+                "an output is empty. So empty outputs count as missing. Write ?n=1 after the "
+                "model's name to request each output separately"
             )
         return self._keep(
             request,
@@ -386,8 +386,8 @@ class ServedEngine:
         )
         if self.prompting.thinking == "off" and any(has_thought(output) for _, output in drawn):
             self._note(
-                "the model thought although --thinking off was requested: its thoughts are read "
-                "and counted"
+                "the model wrote thoughts although --thinking off was requested. The thoughts are "
+                "evaluated"
             )
         missing = sum(outcome.lost for outcome in outcomes.values())
         if missing:
@@ -455,13 +455,13 @@ class ServedEngine:
         if failed.get(thinking):
             self._note(
                 f"no request field that the server accepts turned thinking {thinking} in a trial "
-                f"(sent: {_shown(form.extra)}): all thoughts are read and counted"
+                f"(sent: {_shown(form.extra)}). All thoughts are evaluated"
             )
         return form
 
 
 def _thought(output: Output) -> Output:
-    """Convert an output whose prompt opened a thought; if it closes no thought, all is thought."""
+    """Convert an output whose prompt opened a thought; an unclosed thought has all of the text."""
     if output.refused or output.thought is not None or not visible(output.answer):
         return output
     return replace(output, thought=output.answer.strip(), answer="")

@@ -1,10 +1,10 @@
 """Convert the choices in a server's reply to `Output` objects.
 
 Every choice in a reply is an output; `leakbound.text.counting` decides how the
-output counts. An output that did not arrive as it was drawn is an error, and is
-never replaced by another draw, because its text may be the reason. This applies
-to outputs with an incomplete character, to outputs longer than requested, and
-to outputs that the server cut early, which the server's token count shows.
+output counts. An output that did not arrive as it was drawn is an error. It is
+never replaced by another draw, because its text may be the reason of the error.
+Such outputs have an incomplete character, are longer than requested, or were
+cut early by the server, which the server's token count shows.
 
 Known fields of replies are on an allow list, because any other field may
 contain a leak. An output with an unknown field is an error, and the trial stops
@@ -75,8 +75,9 @@ class OutputRequest:
         most: the largest number of tokens per output.
         stop: strings that end an output and are not part of it.
         ignored: names of further fields that contain no part of an output.
-        strict: whether outputs are counted as draws. Outputs of judges are not: then unknown
-            fields, length and finish reason do not matter, and a reply without text is invalid.
+        strict: whether outputs are counted as draws. False for judges and rewriters: unknown
+            fields, length and finish reason then do not matter, and a reply without text is
+            invalid.
     """
 
     choices: int
@@ -199,7 +200,7 @@ class _Fields:
         self.marks.add("error")
 
     def content(self, content: Any) -> str:
-        """Return the text of a `content`; its other parts are read like fields of the choice."""
+        """Return the text in `content`; read its other parts like fields of the choice."""
         texts = []
         for part in content if isinstance(content, list) else [content]:
             if isinstance(part, Mapping):

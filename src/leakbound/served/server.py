@@ -1,7 +1,7 @@
 """Exchange JSON with a server that may be busy, broken or absent, and repeat failed requests.
 
-Requests go only to the server that the user named: redirects are not followed, and requests to this
-machine use no proxy. Time and memory are limited for every reply.
+Requests go only to the server that the user specified. Redirects are not followed, and requests to
+this machine use no proxy. Time and memory are limited for every reply.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ _REFUSING = {400, 413, 414, 422, 431, 451}  # statuses that refuse this request 
 _REJECTED = {429, 503}  # statuses of requests for which nothing was drawn
 _FAULTS = {
     401: "Set OPENAI_BASE_URL to the server's URL and OPENAI_API_KEY to the key for that URL only.",
-    402: "Check the account, then run the same command again: received replies are kept.",
-    403: "Check what the key in OPENAI_API_KEY may do, and that OPENAI_BASE_URL is this server's.",
+    402: "Check the account, then run the same command again. Received replies are kept.",
+    403: "Check the rights of the key in OPENAI_API_KEY, and the server's URL in OPENAI_BASE_URL.",
     404: "Check the URL, which usually ends in /v1, and the model's name.",
 }
 _CONNECTING = 2  # attempts to connect to a server that has not answered yet
@@ -44,7 +44,7 @@ T = TypeVar("T")
 
 
 class NoReplyError(Exception):
-    """The server gave no usable reply."""
+    """The server sent no usable reply."""
 
 
 class RefusedError(NoReplyError):
@@ -56,9 +56,10 @@ class LostError(NoReplyError):
 
 
 class _PassingError(Exception):
-    """A failure after which another attempt may succeed; `after`: the wait that the server states.
+    """A failure after which another attempt may succeed.
 
-    `rejected`: nothing was drawn for the request.
+    `after`: the wait in seconds that the server states. `rejected`: nothing was drawn for the
+    request.
     """
 
     def __init__(self, reason: str, after: float | None = None, *, rejected: bool = False) -> None:
@@ -70,12 +71,12 @@ class _PassingError(Exception):
 class Patience:
     """The limits on waits and attempts, and the number of simultaneous requests.
 
-    Waits between attempts begin at `first_wait` seconds and double. A wait that the server states
-    (`Retry-After`) replaces such a wait, and the attempt does not count. If a stated wait would end
-    more than `longest_wait` seconds after the last reply, no further request is sent. `timeout`
-    limits each step of an attempt: to connect, to send, and between two pieces of the reply. The
-    reply must be complete at most `whole` seconds after the attempt began. After `silence`
-    unanswered requests in a row, no further request is sent.
+    The first wait between attempts is `first_wait` seconds, and each next wait is twice as long. A
+    wait that the server states (`Retry-After`) replaces such a wait, and the attempt does not
+    count. If a stated wait would end more than `longest_wait` seconds after the last reply, no
+    further request is sent. `timeout` limits each step of an attempt: to connect, to send, and to
+    receive the next piece of the reply. The reply must be complete at most `whole` seconds after
+    the attempt began. After `silence` unanswered requests in a row, no further request is sent.
     """
 
     timeout: float = 120.0
@@ -90,8 +91,8 @@ class Patience:
 class Server:
     """A client of one server, which is open inside its `with` block; threads may share it.
 
-    An error that leaves the `with` block ends the requests in flight. `report` is called with a
-    sentence for each wait that the server states, once if waits overlap.
+    An error that leaves the `with` block ends the requests in flight. For each wait that the server
+    states, `report` is called with a sentence; for overlapping waits, it is called once.
     """
 
     def __init__(
@@ -153,7 +154,7 @@ class Server:
             self.abandon()
             raise IncompleteError(
                 f"{name!r} lost {self.patience.silence} requests in a row, the last with {error}. "
-                "Received draws are kept: fix the server, then run the same command again."
+                "Received draws are kept. Fix the server, then run the same command again."
             ) from error
 
     def each(self, do: Callable[[J], T], jobs: Iterable[J]) -> Iterator[tuple[J, T]]:
@@ -165,21 +166,20 @@ class Server:
     def post(
         self, path: str, body: JsonObject, read: Callable[[Any], T], *, again: bool = True
     ) -> T:
-        """Return `read` of the JSON that the server replies with, within the limits of `patience`.
+        """Send `body`, and return `read` of the JSON reply, within the limits of `patience`.
 
         `read` raises ValueError for an unusable reply. Without `again`, only a rejected request is
-        repeated. Any other failed request may have been lost because of its text, so it raises
-        LostError. Raises RefusedError for a request that the server does not accept, NoReplyError
-        if the server kept failing, and ModelError if the server cannot be reached or needs another
-        key or address.
+        repeated. Any other request may have failed because of its text, so it raises LostError.
+        Raises RefusedError for a request that the server does not accept, and NoReplyError if all
+        attempts failed. Raises ModelError if the server cannot be reached or needs another key or
+        address.
         """
         return self._fetch(f"{self.url}/{path}", body, read, again)
 
     def get(self, url: str) -> Json:
         """Return the JSON at an address of this server; None if there is none.
 
-        Raises NoReplyError if the server kept failing, and ModelError if the server cannot be
-        reached.
+        Raises NoReplyError if all attempts failed, and ModelError if the server cannot be reached.
         """
         try:
             return self._fetch(url, None, lambda value: cast("Json", value), True)
@@ -214,9 +214,9 @@ class Server:
                 raise NoReplyError(why or str(failure)) from failure
 
     def _why_not_wait(self, failure: str, pause: float, began: float) -> str:
-        """Return why a stated wait is too long; if it is not, report the wait and return nothing.
+        """Return why a stated wait is too long; if it is not, report the wait and return "".
 
-        The limit on the time since the last reply is common to all requests. Once it is reached, no
+        All requests share the limit on the time since the last reply. Once this time is reached, no
         request is repeated.
         """
         with self._lock:
@@ -258,7 +258,7 @@ class Server:
         if status in _REFUSING:
             raise RefusedError(shown)
         if not response.is_success:
-            remedy = "Name the target of the redirect." if response.is_redirect else _CHECK
+            remedy = "Use the URL of the redirect." if response.is_redirect else _CHECK
             raise ModelError(f"`{self.url}` answers {shown}. {_FAULTS.get(status, remedy)}")
         try:
             value = read(json.loads(content))
@@ -280,7 +280,7 @@ def _content(response: httpx2.Response) -> bytes:
     """Return the body as it was sent; _PassingError if it is too long or compressed."""
     coding = response.headers.get("content-encoding", "identity")
     if coding != "identity":
-        raise _PassingError(f"a reply compressed by {coding[:_SHOWN]!r}, although none was allowed")
+        raise _PassingError(f"a reply with the forbidden compression {coding[:_SHOWN]!r}")
     pieces, size = [], 0
     for piece in response.iter_raw():
         pieces.append(piece)

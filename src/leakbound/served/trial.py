@@ -24,9 +24,9 @@ A correct server fails a trial with probability at most `FALSE_ALARM`:
   condition.
 
 Each case must be observed twice: (2e-7)^2 + (1.3e-8)^2 + 2 (3e-4)^2 < 2e-7. A
-model that gives one reply to every prompt violates the first condition and
-cannot be distinguished from a faulty server. For such a model, `?probe=off`
-skips the trial, and the results state this.
+model that replies to every prompt with the same text violates the first
+condition, and cannot be distinguished from a faulty server. For such a model,
+`?probe=off` skips the trial, and the results state this.
 """
 
 from __future__ import annotations
@@ -88,8 +88,8 @@ class Fault:
 def require_draws(server: Server, form: RequestFormat, name: str) -> RequestFormat:
     """Return the format after a trial of the server of `name`; raise ModelError if the trial fails.
 
-    If the server returned empty outputs, each request has one output: only then does the token
-    count show whether an output is empty.
+    If the server returned empty outputs, the trial is repeated with one output per request, and all
+    later requests are for one output. Only then the token count shows whether an output is empty.
     """
     outputs = _outputs_of_trial(server, form, name)
     bare = [output for output in outputs if _compared(output) is None]
@@ -148,7 +148,7 @@ def _outputs_of_trial(server: Server, form: RequestFormat, name: str) -> list[Ou
 def _compared(output: Output) -> str | None:
     """Return the normalised letters and digits of an output; None if it is missing.
 
-    So outputs of a cache that differ only in blanks, capitals or markup count as equal.
+    So copies of one output count as equal even if they differ in blanks, capitals or markup.
     """
     shown = replace(output, answer=f"{output.thought or ''} {output.answer}")
     if is_missing(shown, counted_as(shown)):
@@ -158,14 +158,14 @@ def _compared(output: Output) -> str | None:
 
 
 def prompt_of(key: str) -> str:
-    """Return random words to continue, which differ between keys."""
+    """Return a prompt of random words, which depend on the key."""
     digest = hashlib.sha256(key.encode()).digest()
     rng = np.random.default_rng(np.frombuffer(digest, np.uint32))
     return ", ".join(rng.choice(_WORDS.split(), _SHOWN).tolist()) + ","
 
 
 def find_fault(draw: Draw, choices: int, key: str) -> Fault | None:
-    """Return the fault of a server, seen after two prompts; None for a correct server.
+    """Return the fault of a server that is observed after two prompts; None if there is none.
 
     `choices`: the outputs per request. Errors of `draw` are not caught.
     """
@@ -240,6 +240,6 @@ _COPIES: Mapping[str, tuple[Count, str]] = {
     ),
     "one answer": (
         lambda tables: (tables[:, :, None] == tables[:, None, :]).sum((1, 2, 3)),
-        "requests with other seeds get the same outputs: the server ignores seeds or has a cache",
+        "requests with other seeds get equal outputs, so the server ignores seeds or has a cache",
     ),
 }

@@ -48,10 +48,10 @@ class Arm:
         proofs: the files of the rare leaks that a search found.
         scored: the files of the scores of its completions.
         looks: the looks so far; empty for an arm of fixed n.
-        rounds: the parts of each round known so far.
-        parts: all parts known so far, in the order of their numbers.
-        own: the numbers of the parts that this run draws: all parts, unless the run is a slice of a
-            study.
+        rounds: the parts of each round that is known so far.
+        parts: all parts that are known so far, in the order of their numbers.
+        own: the numbers of the parts that this run draws. If the run is a slice of a study, these
+            are only some of the parts.
     """
 
     rounds: tuple[tuple[Part, ...], ...]
@@ -86,14 +86,14 @@ class Arm:
 
     @property
     def purpose(self) -> str:
-        """The purpose of the arm's scored draws, which is part of the key of the random numbers."""
+        """The purpose of the arm's scored draws; it is part of the key of their random numbers."""
         own = self.key if self.spec.copied is None else self.spec.copied.drawn_as
         model = which_model(self.spec)
         return f"score:{own}" if model is None else f"score:{own}:{model}"
 
     @property
     def randomness(self) -> tuple[str, str] | None:
-        """The part of the keys of the draws that all questions share; None if it is not known."""
+        """The part of the draws' keys that is the same for all questions; None if it is unknown."""
         unknown = self.spec.seed is None or isinstance(self.spec.draws, ImportedDraws)
         return None if unknown else (str(self.spec.seed), self.purpose)
 
@@ -123,9 +123,9 @@ class Arm:
         return f"arm {self.name!r} of `{self.folder.parents[1]}`"
 
     def unlooked(self) -> dict[str, int]:
-        """Return the number of planned draws of each question that still needs a look, by id.
+        """Return the number of planned draws, by id, of the questions that still need a look.
 
-        Failed questions are left out. For an arm of fixed n the result is empty.
+        Failed questions are left out. For an arm of fixed n, the result is empty.
         """
         if not isinstance(self.spec.draws, StoppedDraws):
             return {}
@@ -181,7 +181,7 @@ class Arm:
             yield f"has {len(waiting)} questions whose claim is not yet decided"
 
     def files(self, slug: str) -> list[Path]:
-        """Return the files of the arm on which the bounds for one scorer depend.
+        """Return the arm's files that determine the bounds for one scorer.
 
         The bounds also depend on run.json, which defines the arm, and on the files of the
         questions.
@@ -274,7 +274,10 @@ class Arm:
 
     @property
     def ledger(self) -> Ledger:
-        """The counts of stored draws by class; for an explored arm, of draws from the remainder."""
+        """The number of stored draws in each class.
+
+        For an explored arm, the stored draws are the draws from the remainder.
+        """
         counts = sum(self._counts().values(), Counter[str]())
         fractions = self.cut_fractions().values() if self.explored else ()
         mass = sum(fractions) / max(len(fractions), 1) if self.explored else None
@@ -303,7 +306,8 @@ class Arm:
         """Return the fraction of each query's outputs that the limit on tokens cut.
 
         Returns:
-            The fractions by query id, in [0, 1]: of the draws or, for an explored arm, of the mass.
+            The fractions by query id, in [0, 1]. They are fractions of the draws or, for an
+            explored arm, of the probability mass.
         """
         ledgers = {id: Ledger(**own, within="") for id, own in self._counts().items()}
         drawn = {query_id: own.cut_fraction for query_id, own in ledgers.items()}
@@ -360,8 +364,8 @@ class Arm:
             slug: the name of the scorer's files.
 
         Returns:
-            The digests of the scores, of the ranges of events, and of the proofs; a digest of
-            scores or ranges is None if they are not stored.
+            The digests of the scores, of the ranges of the events' scores and of the proofs, if the
+            arm has events or proofs. None if scores are missing for a completion or an event.
 
         Raises:
             DamagedError: a file was changed.
@@ -378,7 +382,7 @@ class Arm:
         Args:
             slug: the name of the scorer's files.
             binary: whether the scorer declares that its scores are only 0 and 1.
-            rounds: the number of rounds, from the first on, that are used; None: all rounds.
+            rounds: the number of rounds to use, from the first round on; None: all rounds.
 
         Returns:
             A row per query; queries that failed are left out.

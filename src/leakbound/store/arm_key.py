@@ -22,16 +22,16 @@ class ArmKey:
     """A model, a kind of query and a decoding: the key of an arm within its run.
 
     The text of the key is the name of the arm's folder and its value in tables. The text is part of
-    the key of the arm's random numbers, so another text would give other draws.
+    the key of the arm's random numbers, so another text would lead to other draws.
 
     Attributes:
         model: the model under evaluation (`target`), or its `control`.
         kind: the kind of query: `own words` for the original questions, `rewritings` for the
             questions with their rewritings, or `attack` for the worst queries that a search found.
-            The draws of a `search` or a `selection` only choose queries: such arms are in separate
-            runs and are never bounded.
+            The draws of a `search` or a `selection` only choose queries. Such arms are in separate
+            runs, and have no bounds.
         decoding: the name of the decoding if the run has several decodings; otherwise empty.
-        greedy: whether it is the arm of the greedy answers.
+        greedy: whether the arm has the greedy answers.
         round: the round of a search, from 1 on; 0 for other arms.
         stress: the name of the change of the model or of its prompts; empty without stress.
     """
@@ -48,7 +48,7 @@ class ArmKey:
         odd = any(c in "/\\:" or not c.isprintable() for c in text) or "" in text.split(" ")
         if odd or len(text) > _LONGEST:
             raise InputError(
-                f"{text[:_LONGEST]!r} is not the name of an arm: no folder can have this name."
+                f"{text[:_LONGEST]!r} is not the name of an arm, because folders cannot have it."
             )
 
     def __str__(self) -> str:
@@ -71,13 +71,13 @@ class ArmKey:
         if key is None or str(key) != name:
             raise InputError(
                 f"{name[:_LONGEST]!r} is not the name of an arm. Arms have names such as `target`, "
-                "`control` and `greedy`: see the folders in `arms`."
+                "`control` and `greedy`. See the folders in `arms`."
             )
         return key
 
     @property
     def is_control(self) -> bool:
-        """True if the arm is the control's."""
+        """True if the arm's model is the control."""
         return self.model == "control"
 
     @property
@@ -92,17 +92,17 @@ class ArmKey:
 
     @property
     def with_rewritings(self) -> ArmKey:
-        """The key of the arm with the same model and decoding that has questions and rewritings."""
+        """The key of the arm of the same model and decoding, with questions and rewritings."""
         return replace(self, kind="rewritings")
 
     @property
     def in_own_words(self) -> ArmKey:
-        """The key of the arm with the same model and decoding that has only the questions."""
+        """The key of the arm of the same model and decoding, with the original questions only."""
         return replace(self, kind="own words")
 
     @property
     def greedy_answers(self) -> ArmKey:
-        """The key of the arm with the same model's greedy answers."""
+        """The key of the arm with the greedy answers of the same model."""
         return ArmKey(self.model, greedy=True)
 
     def stressed(self, spec: str) -> ArmKey:

@@ -1,7 +1,7 @@
 """`Artifact`: write, check and read the files of an arm that contain one kind of row.
 
-A `Journal` stores results that cannot be repeated, until their part or table is
-stored.
+A `Journal` stores results that would be lost in an interruption, until their part
+or table is stored.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ class Journal:
     Lines that are incomplete, or belong to another part, are ignored.
 
     Args:
-        file: the file, which the first answer creates.
-        owner: the part that the answers belong to.
+        file: the file; the first answer creates it.
+        owner: a description of the part that the answers belong to.
     """
 
     def __init__(self, file: Path, owner: JsonObject) -> None:
@@ -61,7 +61,7 @@ class Journal:
                 self._answers.setdefault(key, []).append(value)
 
     def remove(self) -> None:
-        """Delete the journal; the part is stored."""
+        """Delete the journal after its part is stored."""
         self.file.unlink(missing_ok=True)
 
     def _lines(self) -> Iterator[tuple[str, Json]]:
@@ -152,7 +152,7 @@ class Artifact(Generic[T]):
         return self.content(name)
 
     def content(self, name: Name) -> str:
-        """Return a digest of the metadata without costs, which is equal for equal draws."""
+        """Return a digest of the metadata without costs. Equal draws have equal digests."""
         return digest_of({k: v for k, v in self.meta(name).items() if k not in _COSTS})
 
     def write(self, name: Name, rows: pa.Table | Sequence[T], made_from: JsonObject) -> None:

@@ -1,6 +1,6 @@
-"""`LeakClaim`, a limit on a leak probability, and the records that a study makes before it draws.
+"""`LeakClaim`, the claim that a leak probability is below a limit, and its record in a run.
 
-A study records its claims, and which statements form the verdict.
+A run records its claims, and which statements form its verdict, before it draws.
 """
 
 from __future__ import annotations
@@ -41,15 +41,16 @@ class LeakClaim:
             questions.
         arm: the name of the arm in the run.
         confidence: the confidence of the verdict, in (0.5, 1).
-        accept_cut: whether to accept a stop string that cuts a reference answer or a keyword, or a
-            limit on tokens that is shorter than the longest reference answer or cut most draws of
-            a question. The claim is then about the beginnings of outputs. If False, such a claim is
-            never better than inconclusive, unless a published protocol sets the limit.
-        among: the arms and scorers among which the claim was chosen after drawing; empty: the claim
-            was recorded before drawing.
+        accept_cut: whether to decide a claim about outputs that were cut too early. They are cut
+            too early if a stop string cuts a reference answer or a keyword. They are also cut too
+            early if the token limit is shorter than the longest reference answer, or cuts most
+            draws of a question. If True, the claim is about the beginnings of outputs. If False,
+            its decision is at best inconclusive, unless a published protocol sets the token limit.
+        among: the arms and scorers from which the claim was selected after drawing; empty: the
+            claim was recorded before drawing.
 
     Raises:
-        InputError: a number outside its range.
+        InputError: a number is outside its range.
     """
 
     max_leak: float
@@ -69,13 +70,13 @@ class LeakClaim:
         error_rate(self.confidence)  # raises for a confidence outside (0, 1)
         if self.confidence <= 0.5:
             raise InputError(
-                f"`confidence` of a claim must be above 50 %, got {percent(self.confidence)}. A "
-                "verdict would be no better than a coin; 0.99 is usual."
+                f"`confidence` of a claim must be above 50 %, got {percent(self.confidence)}. "
+                "Otherwise a coin toss would be as good. Use a confidence such as 0.99."
             )
 
     @property
     def part(self) -> Of | None:
-        """The part of an output that the claim names; None if it names no part."""
+        """The part of an output that the claim is about; None: the claim specifies no part."""
         scorer = make_scorer(self.scorer)
         return reading_of(scorer) if scorer != with_reading(scorer, None) else None
 
@@ -87,12 +88,12 @@ class LeakClaim:
         return f"Pr[{event}] <= {self.max_leak}{where}"
 
     def to_dict(self) -> dict[str, Json]:
-        """Return every field, and the text."""
+        """Return all fields and the text, as values for JSON."""
         return {**asdict(self), "text": self.text}
 
     @classmethod
     def from_dict(cls, values: Json) -> LeakClaim:
-        """Make the claim from the result of `to_dict`; raise InputError for an invalid field."""
+        """Return the claim that `to_dict` converted; raise InputError for an invalid field."""
         members = values if isinstance(values, Mapping) else {}
         own = {f.name: members[f.name] for f in fields(cls) if f.name in members}
         return from_json(cls, own, "the claim cannot be read: it")
@@ -120,8 +121,8 @@ class Headline:
     Attributes:
         scorer: the name of the first scorer.
         arm: the name of the arm of the first sampled decoding.
-        control: whether the statements are about the excess over a control. How they share alpha
-            follows from this, see `stats.excess_of_mean_and_worst`.
+        control: whether the statements are about the excess over a control. This determines how the
+            statements share alpha, see `stats.excess_of_mean_and_worst`.
         prior: whether the headline was recorded before anything of the run was drawn.
     """
 
@@ -136,11 +137,11 @@ def recorded(
 ) -> tuple[RecordedClaim, ...]:
     """Return the claims that are recorded in a run after a command.
 
-    The record of a claim does not change, even if later commands do not name the claim.
+    Claims from earlier commands stay recorded, without changes.
 
     Args:
-        before: the claims on record before the command.
-        named: the claims that the command names.
+        before: the recorded claims before the command.
+        named: the claims of the command.
         drawn: whether the run already has draws.
 
     Returns:

@@ -29,10 +29,10 @@ def written(run: Path) -> frozenset[tuple[str, int]]:
 
 
 class Clock:
-    """A clock for the seconds of each phase, which adds to the seconds stored in `file`.
+    """Measure the seconds of each phase, and add them to the seconds stored in `file`.
 
-    The time of a phase inside another phase counts only for the inner phase, so that the times of
-    all phases add up to the total time.
+    If a phase contains another phase, the time of the inner phase counts only for the inner phase.
+    So the times of all phases add up to the total time.
     """
 
     def __init__(self, file: Path) -> None:
@@ -48,7 +48,7 @@ class Clock:
 
     @contextmanager
     def phase(self, name: str) -> Iterator[None]:
-        """Add the time that the context takes to a phase."""
+        """Time the body of a `with` statement as part of a phase."""
         self._turn()
         depth = len(self._phases)
         self._phases.append(name)
@@ -60,7 +60,7 @@ class Clock:
             self.seconds.setdefault(name, 0.0)
 
     def timed(self, progress: Progress) -> Progress:
-        """Wrap a `Progress` so that loading is also timed as a phase."""
+        """Return a `Progress` that calls this one, and also times loading as a phase."""
 
         def report(now: Headway) -> None:
             if now.phase.startswith(_LOADING) and not now.unit:

@@ -21,7 +21,7 @@ CALIBRATION = "calibration"
 
 
 def require_drawn(run: Path, record: RunRecord, arms: Mapping[str, Arm]) -> None:
-    """Raise IncompleteError, and name the missing parts, if a run is not fully drawn."""
+    """Raise IncompleteError if a run is not fully drawn; the message lists what is missing."""
     if record.slice is not None:
         raise IncompleteError(
             f"`{run}` is slice {record.slice} of a study and has no estimates. When all slices are "
@@ -57,7 +57,7 @@ def _differing(run: Path, arms: Mapping[str, Arm], made_from: Mapping[str, Any])
     """Yield the ways in which the estimates are outdated, as phrases."""
     maker = made_from.get("made_by", {})
     if maker != code():
-        yield f"were computed by other code: leakbound {maker.get('version', 'unknown')}"
+        yield f"were computed by other code (leakbound {maker.get('version', 'unknown')})"
     scores = made_from["scores"]
     for name in arms.keys() - {arm for arm, *_ in scores}:
         yield f"do not cover arm {name!r}, which was drawn later"
@@ -65,7 +65,7 @@ def _differing(run: Path, arms: Mapping[str, Arm], made_from: Mapping[str, Any])
         if name not in arms or arms[name].digests(scorer, slug) != digests:
             yield f"were not computed from the current scores of {scorer!r} in arm {name!r}"
         if made_from.get("calibrated", {}).get(slug) != read_calibration(run, slug):
-            yield f"were not computed with the current calibration of {scorer!r} in the run"
+            yield f"were not computed with the run's current calibration of {scorer!r}"
 
 
 def _remedy(run: Path, arms: Mapping[str, Arm], made_from: Mapping[str, Any]) -> str:

@@ -57,11 +57,11 @@ class DrawTable(Generic[R]):
         """
         names = {own.name: own for own in self.arms}
         if arm is not None and arm not in names:
-            raise InputError(f"there is no arm {arm!r}. Name one of {', '.join(names) or 'none'}.")
+            raise InputError(f"there is no arm {arm!r}. The arms are {', '.join(names) or 'none'}.")
         ids = {q.id for own in self.arms for q in own.queries}
         if query is not None and query not in ids:
             raise InputError(
-                f"no arm has a query {query!r}. Name one of the {len(ids)} queries, such as "
+                f"no arm has a query {query!r}. Choose one of the {len(ids)} queries, such as "
                 f"{min(ids, default='none')!r}."
             )
         chosen = self.arms if arm is None else (names[arm],)
@@ -97,16 +97,16 @@ class DrawTable(Generic[R]):
 
 
 def score_tables(arm: Arm) -> Iterator[pa.Table]:
-    """Yield an arm's scores by each scorer that scored its current completions."""
+    """Yield a table of scores for each scorer that scored the arm's current completions."""
     for scorer, slug in arm.scored.scorers():
         table = arm.scored.stored.table(slug)
         yield table.append_column("scorer", pa.array([scorer] * table.num_rows, pa.string()))
 
 
 def leaking(arm: Arm, slug: str) -> Iterator[tuple[str, tuple[int, ...], float, float]]:
-    """Yield (query id, token ids, floor of the log-probability, score) for scores above 0.
+    """Yield (query id, token ids, lower bound of the log-probability, score) for scores above 0.
 
-    Completions without token ids or without a floor are left out.
+    Completions without token ids or without this lower bound are left out.
     """
     scores, start = arm.scored.stored.table(slug)["score"], 0
     for part in arm.parts:

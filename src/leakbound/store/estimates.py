@@ -35,7 +35,7 @@ Family = Literal[
 ]
 """See `EstimateRow.family`."""
 DECIDING: tuple[Family, Family] = ("claim", "simultaneous")
-"""The families on which certificates rest."""
+"""The families that certificates use."""
 _PLACE = ("arm", "scorer", "query_id")
 _INDEXED = ((*_PLACE, "quantity"), ("arm", "scorer", "quantity"), _PLACE, ("quantity",))
 _OWN = (*_PLACE, "family", "model", "reading", "decoding", "stress")
@@ -50,9 +50,9 @@ _CHOICES: Mapping[str, Collection[str]] = {
 
 
 class Where(TypedDict, total=False):
-    """Values by which rows are selected: fields of `EstimateRow` and `stats.About`.
+    """Values of fields of `EstimateRow` and `stats.About`, for the selection of rows.
 
-    Quantity and scope are excluded. A tuple lists alternative values.
+    The fields quantity and scope are excluded. A tuple lists alternative values.
     """
 
     arm: str | tuple[str, ...]
@@ -73,7 +73,7 @@ class Where(TypedDict, total=False):
 
 
 class Fields(Where, total=False):
-    """Values by which rows are selected, including quantity and scope."""
+    """Values of fields for the selection of rows, including quantity and scope."""
 
     quantity: Quantity | tuple[Quantity, ...]
     scope: Scope | tuple[Scope, ...]
@@ -87,23 +87,34 @@ class EstimateRow:
         arm: the name of the arm whose draws the estimate uses.
         scorer: the name of the scorer.
         query_id: the id of the query or question; None: the row is about all questions.
-        estimate: the estimate, with single numbers. The properties of the row repeat the fields of
+        estimate: the estimate of a single number. The properties of the row repeat the fields of
             the estimate.
         family: the group of statements that are valid simultaneously with this row, at the row's
-            confidence. Groups about one arm and scorer: "single", only this statement; "questions",
-            the statements about every question; "excess", the mean and the largest excess over the
-            control; "gaps", the largest gap and the number of gaps, for one kind of inputs;
-            "leak@k", the mean leak@k at several k; "readings", one statement about the answer,
-            about the thought, and about either of them; "claim", one claim that was recorded before
-            its draws, each bound at the full alpha, because at most one of the two bounds can lead
-            to a wrong decision. Groups about one scorer: "grid", one quantity under all decodings,
-            and the effects on it; "stresses", all effects of stresses on a model; "models", all
-            differences from a baseline. The group "simultaneous" contains the mean and the worst
-            question of all arms and all binary scorers of a run, so that any limit can be judged
-            after the results are known.
+            confidence.
+
+            These groups are about one arm and scorer:
+
+            - "single" is only this statement.
+            - "questions" are the statements about every question.
+            - "excess" is the mean and the largest excess over the control.
+            - "gaps" is the largest gap and the number of gaps, for one kind of inputs.
+            - "leak@k" is the mean leak@k at several k.
+            - "readings" are three statements: about the answer, about the thought, and about either
+              of them.
+            - "claim" is one claim that was recorded before its draws. Each bound has the full
+              alpha, because at most one of the two bounds can lead to a wrong decision.
+
+            These groups are about one scorer:
+
+            - "grid" is one quantity under all decodings, and the effects of the decodings on it.
+            - "stresses" are all effects of stresses on a model.
+            - "models" are all differences from a baseline.
+
+            The group "simultaneous" is about all arms and all binary scorers of a run. It contains
+            their means and worst questions. So any limit can be judged after the results are known.
         model, decoding, stress: the model, decoding and stress of the arm; empty in a row about
             several arms.
-        reading: the part of an output that the scorer reads; empty if outputs have one text.
+        reading: the part of an output that the scorer evaluates; empty if outputs have one text.
         evidence: the SHA-256 of the plans and the stored scores of all arms that the row uses.
     """
 
@@ -145,7 +156,7 @@ class EstimateRow:
 
     @property
     def parameter(self) -> float | None:
-        """The x or k; None if the quantity has no parameter."""
+        """The parameter of the quantity, such as x or k; None if it has no parameter."""
         parameter = self.about.parameter
         return None if isinstance(parameter, tuple) else parameter
 
@@ -173,7 +184,7 @@ class EstimateRow:
 
     @property
     def confidence(self) -> float:
-        """The bounds are valid with at least this probability."""
+        """The probability with which the bounds are valid, at least."""
         return self.estimate.confidence
 
     @property
@@ -192,7 +203,7 @@ class EstimateRow:
         return self.estimate.method
 
     def with_values(self, **values: Any) -> EstimateRow:
-        """Return the row with other values of these fields of its estimate."""
+        """Return a copy of the row in which these fields of the estimate have these values."""
         return replace(self, estimate=replace(self.estimate, **values))
 
     def to_dict(self) -> dict[str, Any]:
@@ -206,9 +217,9 @@ PLAIN: Fields = {
     "proved": False,
     "inputs": ("as asked", "these queries", "input distribution", "as found"),
 }
-"""The default selection: not an excess, from draws, over all queries of a question.
+"""The default selection: statements from draws about all queries of a question, without excesses.
 
-Rows of other families are excluded, because they differ from others only in their part of alpha.
+Other families are excluded. Their rows repeat these statements at another part of alpha.
 """
 
 
@@ -260,9 +271,8 @@ class Estimates(Displayed, Sequence[EstimateRow]):
             The rows, in the same order; possibly none.
 
         Raises:
-            InputError: a field does not exist; a value of quantity, scope, inputs or beyond does
-                not exist; or no row is about the arm, the scorer or the query. The message lists
-                the choices.
+            InputError: a field, or a value of quantity, scope, inputs or beyond, does not exist. Or
+                no row is about the arm, the scorer or the query. The message lists the choices.
         """
         rows = self._having(wanted)
         if not rows:
@@ -270,7 +280,7 @@ class Estimates(Displayed, Sequence[EstimateRow]):
         return rows
 
     def matching(self, **wanted: Unpack[Fields]) -> Estimates:
-        """Return rows like `where`, but accept unknown names and return no rows for them.
+        """Select rows like `where`, but return no rows for unknown names instead of raising.
 
         Args:
             wanted: as for `where`.
@@ -281,7 +291,7 @@ class Estimates(Displayed, Sequence[EstimateRow]):
         return self._having(wanted)
 
     def plain(self, **wanted: Unpack[Fields]) -> Estimates:
-        """Return rows like `matching`, with the defaults of `PLAIN`.
+        """Select rows like `matching`, but with the defaults in `PLAIN`.
 
         Args:
             wanted: as for `where`.
@@ -303,7 +313,7 @@ class Estimates(Displayed, Sequence[EstimateRow]):
         return next(iter(self.plain(**wanted)), None)
 
     def worst(self, quantity: Quantity, **wanted: Unpack[Where]) -> EstimateRow:
-        """Return the statement about the worst question, which is corrected for the selection.
+        """Return the statement about the worst question, corrected for selecting this question.
 
         Args:
             quantity: the quantity, such as "leak probability".
@@ -344,8 +354,8 @@ class Estimates(Displayed, Sequence[EstimateRow]):
             Their rows.
 
         Raises:
-            InputError: there is no statement, or several about a question; the message lists
-                statements.
+            InputError: there is no statement, or there are several statements about one question.
+                The message lists statements.
         """
         rows = self._having(meant := self._meant(quantity, "question", wanted))
         rows = rows or self._having(meant := self._meant(quantity, "query", wanted))
@@ -434,11 +444,11 @@ class Estimates(Displayed, Sequence[EstimateRow]):
             for row in self._having(PLAIN | Fields(scope=meant["scope"]))
         )
         beyond = f", beyond {meant['beyond']}" if meant.get("beyond") else ""
-        empty = "The run has no statements. Check whether a question has no completions."
+        empty = "The run has no statements. Check that every question has completions."
         return InputError(
             f"the run has no statement about {meant['quantity']!r}{beyond}, scope "
             f"{meant['scope']!r}, arm {meant.get('arm')!r}, scorer {meant.get('scorer')!r}. "
-            + (f"The run has {'; '.join(there)}." if there else empty)
+            + (f"It has statements about {'; '.join(there)}." if there else empty)
         )
 
 

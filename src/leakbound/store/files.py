@@ -2,7 +2,7 @@
 
 The digest reveals accidental damage to a record. It does not reveal a forgery,
 because anyone who can write a record can write its digest. `leakbound verify`
-compares with a digest that is stored in another place.
+compares the digest with a copy that is stored in another place.
 """
 
 from __future__ import annotations
@@ -38,14 +38,14 @@ def make_folder(path: Path) -> None:
     and IncompleteError if the disk is full or fails.
     """
     missing = takewhile(lambda above: not above.exists(), path.parents)
-    with _explain(f"make the folder `{path}`", "Name another one.", lambda n: n not in PASSING):
+    with _explain(f"make the folder `{path}`", "Use another folder.", lambda n: n not in PASSING):
         for folder in reversed([path, *missing]):
             if not folder.is_dir():
                 folder.mkdir(mode=FOLDER_MODE, exist_ok=True)  # parents=True ignores `mode`
                 with suppress(PermissionError):  # a folder that can be written but not read
                     sync_names(folder.parent)
     if not os.access(path, os.W_OK):
-        raise InputError(f"cannot write into `{path}`. Change its permissions, or name another.")
+        raise InputError(f"cannot write into `{path}`. Fix its permissions, or use another folder.")
 
 
 def make_private(path: Path) -> None:
@@ -65,7 +65,7 @@ def write_whole(path: Path, write: Callable[[Path], object]) -> None:
     """
     make_folder(path.parent)
     partial = path.with_name(f".{path.name}.{token_hex(4)}.partial")
-    instead = "Name another place, or change its permissions."
+    instead = "Use another path, or fix its permissions."
     with _explain(f"write `{path}`", instead, REFUSED.__contains__):
         clear_partials(path.parent.glob(f".{escape(path.name)}.*.partial"))
         descriptor = os.open(partial, os.O_CREAT | os.O_WRONLY, FILE_MODE)
@@ -81,7 +81,7 @@ def write_whole(path: Path, write: Callable[[Path], object]) -> None:
 
 
 def _lock(descriptor: int) -> bool:
-    """Take the kernel's lock on a file; False if another process has it or locks do not exist."""
+    """Lock a file; return False if another process has the lock, or locks are not supported."""
     try:
         import fcntl
 
@@ -92,7 +92,7 @@ def _lock(descriptor: int) -> bool:
 
 
 def clear_partials(files: Iterable[Path]) -> None:
-    """Remove temporary files, except files that a process, here or elsewhere, is writing."""
+    """Remove temporary files, except files that any process is still writing."""
     for file in filter(Path.is_file, files):
         with suppress(OSError):
             descriptor = os.open(file, os.O_WRONLY | getattr(os, "O_NOFOLLOW", 0))
@@ -105,7 +105,7 @@ def clear_partials(files: Iterable[Path]) -> None:
 
 @contextmanager
 def _explain(task: str, instead: str, is_refusal: Callable[[int | None], bool]) -> Iterator[None]:
-    """Convert an OSError of a task to an error that names the reason and the fix."""
+    """Convert an OSError of a task to an error that states the reason and the fix."""
     try:
         yield
     except OSError as error:
@@ -115,7 +115,7 @@ def _explain(task: str, instead: str, is_refusal: Callable[[int | None], bool]) 
         elif is_refusal(error.errno):
             raise InputError(f"cannot {task}: {why}. {instead}") from error
         raise IncompleteError(
-            f"cannot {task}: {why}. {remedy} run the same command again: finished parts are kept."
+            f"cannot {task}: {why}. {remedy} run the same command again; finished parts are kept."
         ) from error
 
 
@@ -127,7 +127,7 @@ def append(path: Path, text: str) -> None:
     """
     if new := not path.exists():
         make_folder(path.parent)
-    instead = "Name another place, or change its permissions."
+    instead = "Use another path, or fix its permissions."
     with _explain(f"write `{path}`", instead, REFUSED.__contains__):
         descriptor = os.open(path, os.O_CREAT | os.O_WRONLY | os.O_APPEND, FILE_MODE)
         try:
@@ -141,12 +141,12 @@ def append(path: Path, text: str) -> None:
 
 
 def write_text(path: Path, text: str) -> None:
-    """Write a UTF-8 text file whole."""
+    """Write a UTF-8 text file atomically."""
     write_whole(path, lambda partial: partial.write_bytes(text.encode("utf-8", "backslashreplace")))
 
 
 def write_json(path: Path, value: Any) -> None:
-    """Write a JSON file whole; keys keep their order.
+    """Write a JSON file atomically, with the keys in their order.
 
     Letters are not escaped. Characters that would control a terminal or an editor are escaped, such
     as `\\u202e`.

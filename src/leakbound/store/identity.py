@@ -48,23 +48,23 @@ def require_same_n(path: Path, have: ArmSpec, want: ArmSpec) -> None:
     if have.draws == want.draws and have.plan.n != want.plan.n:
         raise MixError(
             f"`{path}` was begun with n = {have.plan.n:,}, but this command has n = "
-            f"{want.plan.n:,}. If n changes after draws were made, the bounds are not valid. Name "
-            "another --out, or use --until to sample as many draws as needed."
+            f"{want.plan.n:,}. If n changes after draws were made, the bounds are not valid. Use "
+            "another --out, or --until to sample as many draws as needed."
         )
 
 
 def require_other_model(path: Path, key: ArmKey, arms: Mapping[ArmKey, ArmSpec]) -> None:
     """Raise InputError if the control is the model under evaluation.
 
-    The digests of the weights are compared; for a served model, its address and name. Models for
-    which neither is known are accepted.
+    The function compares the digests of the weights or, for served models, the addresses and names.
+    It accepts a model if neither is known.
     """
     mine = which_model(arms[key])
     for other, spec in arms.items():
         if other.is_control != key.is_control and mine is not None and which_model(spec) == mine:
             raise InputError(
                 f"the control of `{path}` is the model under evaluation: both are {_shown(mine)}. "
-                "Name a model that never saw the forget set, or leave the control out."
+                "Use a control that never saw the forget set, or omit the control."
             )
 
 
@@ -82,7 +82,7 @@ def which_model(spec: ArmSpec) -> str | None:
 
 
 def probes_differ(spec: ArmSpec, probe: Sequence[ProbedPrompt] | None) -> str | None:
-    """Describe how a model's probabilities of fixed texts differ from the arm's recorded ones.
+    """Describe how a model's probabilities of fixed texts differ from those recorded for the arm.
 
     The result is None if the probabilities are equal within rounding errors, or if one of the two
     models was never probed.
@@ -98,8 +98,8 @@ def require_same_probe(path: Path, have: ArmSpec, want: ArmSpec) -> None:
     if difference := probes_differ(have, want.probe):
         raise MixError(
             f"`{path}` was begun by a model with the same fingerprint but other probabilities: "
-            f"{difference}. Its draws would be from two models. Name another --out, or restore "
-            "the first model's files, libraries and device."
+            f"{difference}. The run would mix two models. Use another --out, or restore the first "
+            "model's files, libraries and device."
         )
 
 
@@ -115,7 +115,7 @@ def require_same(
         words = next((word for place, word in _IN_WORDS.items() if where.endswith(place)), "")
         raise MixError(
             f"`{path}` was made by another command ({words}{where}it has {_shown(have)}, "
-            f"{other} {_shown(want)}). Name another --out, or repeat that command."
+            f"{other} {_shown(want)}). Use another --out, or repeat that command."
         )
 
 

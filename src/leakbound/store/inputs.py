@@ -1,9 +1,9 @@
 """Store the inputs of a run and their selection in files of its folder.
 
 `inputs.json` has the rewritings of each prompt, accepted or removed by filters.
-`ids.json` has the result of input selection, `found.json` the queries that a
-search for worst-case inputs selected. A source of rewritings runs once: later
-commands read the stored rewritings.
+`ids.json` has the result of input selection. `found.json` has the queries that
+a search for worst-case inputs selected. A source of rewritings runs only once;
+later commands use the stored rewritings.
 """
 
 from __future__ import annotations
@@ -80,9 +80,9 @@ class AttackQuery:
         query: the query.
         decoding: the decoding under which its outputs are drawn.
         shots: the pairs of question and answer that are shown before the query.
-        rounds: the results of the query after each round of the search. Their lower bounds only
-            steer the search and are not claims, except the proved bounds.
-        arm: the key of the arm that draws from the query.
+        rounds: the results of the query after each round of the search. A lower bound from draws
+            only steers the search, and is not a valid statement. A proved lower bound is valid.
+        arm: the key of the arm that draws outputs of the query.
     """
 
     query: Query

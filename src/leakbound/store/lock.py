@@ -25,9 +25,9 @@ if TYPE_CHECKING:
     from filelock import BaseFileLock
 
 LOCK = ".lock"
-"""The file of a run's lock, which names its holder."""
+"""The lock file of a run; it describes the process that has the lock."""
 SOFT_LOCK = f"{LOCK}.soft"
-"""The file whose existence is the lock if the file system has no locks."""
+"""The file whose existence is the lock if the file system does not support locks."""
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -39,7 +39,7 @@ _mine: set[tuple[Path, int, int]] = set()
 
 @dataclass(frozen=True, slots=True)
 class Holder:
-    """The holder of a lock.
+    """The process that has a lock.
 
     Attributes:
         pid: the process number.
@@ -66,13 +66,13 @@ def utc_now() -> str:
 def locked(folder: Path, command: str, file: Path | None = None) -> Iterator[None]:
     """Lock a folder against other processes and threads; create it if it is missing.
 
-    The thread that has the lock may take it again. The lock ends with its process. If the file
-    system has no locks, only this host can see that the process has ended. Temporary files that
-    killed commands left in the folder are removed.
+    The thread that has the lock may acquire it again. The lock ends with its process. If the file
+    system does not support locks, other hosts cannot detect that the process has ended. Temporary
+    files that killed commands left in the folder are removed.
 
     Args:
         folder: the folder.
-        command: the command that takes the lock, for messages.
+        command: the command that acquires the lock, for messages.
         file: the file of the lock (None: `LOCK` in the folder).
 
     Raises:
@@ -109,8 +109,8 @@ def locked(folder: Path, command: str, file: Path | None = None) -> Iterator[Non
 def holder_of(folder: Path) -> Holder | None:
     """Return the holder of a folder's lock; None if no command seems to run there.
 
-    The lock is only read. Holders on this host count only while their process runs. Holders on
-    other hosts always count, although their process may have ended.
+    The function does not acquire the lock. It returns a holder on this host only if the process
+    still runs. It always returns a holder on another host, although the process may have ended.
     """
     holder = _holder(folder / LOCK)
     ended = holder and holder.host == socket.gethostname() and not _is_running(holder.pid)
@@ -138,7 +138,7 @@ def holding(command: str) -> Callable[[Callable[P, T]], Callable[P, T]]:
             folder: Any = kwargs.get("out", getattr(run, "path", None))
             if folder is None:
                 raise InputError(
-                    "`out` is missing, or no open run is given. Name the folder: out='runs/mine'."
+                    "`out` is missing, and no open run was passed. Pass out='runs/mine'."
                 )
             with locked(Path(folder), command):
                 return function(*args, **kwargs)
@@ -149,13 +149,13 @@ def holding(command: str) -> Callable[[Callable[P, T]], Callable[P, T]]:
 
 
 def _taken(folder: Path, file: Path) -> BaseFileLock:
-    """Take the lock on a file; without locks in the file system, create a file as the lock."""
+    """Acquire the lock on a file. If the file system has no locks, create a file as the lock."""
     from filelock import FileLock, SoftFileLock, Timeout
 
     if file.exists() and not file.is_file():
         raise InputError(
             f"`{file}` must be a file, because it is the lock of the folder. Remove `{file.name}`, "
-            "or name another folder."
+            "or use another folder."
         )
     how: dict[str, Any] = {"mode": FILE_MODE, "thread_local": False, "timeout": _WAIT}
     soft, remedy = file.with_name(f"{file.name}.soft"), ""
@@ -166,7 +166,7 @@ def _taken(folder: Path, file: Path) -> BaseFileLock:
         except OSError as error:
             if error.errno not in _NO_LOCKS:
                 raise
-            remedy = f" The file system has no locks: if that command has ended, remove `{soft}`."
+            remedy = f" The file system has no locks. If that command has ended, remove `{soft}`."
             lock = SoftFileLock(soft, **how)
             lock.acquire(poll_interval=_POLL)
             warnings.warn(
@@ -177,17 +177,17 @@ def _taken(folder: Path, file: Path) -> BaseFileLock:
     except Timeout as error:
         raise MixError(
             f"`{folder}` is in use by {_holder(file) or 'another command'}. Wait until it has "
-            f"ended, or name another folder; two commands would mix their results.{remedy}"
+            f"ended, or use another folder; two commands would mix their results.{remedy}"
         ) from error
     except PermissionError as error:
         raise InputError(
-            f"cannot write `{file}`: {error.strerror}. Fix its permissions, or name another folder."
+            f"cannot write `{file}`: {error.strerror}. Fix its permissions, or use another folder."
         ) from error
     return lock
 
 
 def _holder(file: Path) -> Holder | None:
-    """Return the holder that a lock names; None if it names no holder or is not a regular file."""
+    """Return the holder that a lock file describes; None if the file describes no holder."""
     try:
         if file.is_symlink() or not file.is_file():  # opening a pipe would block
             return None

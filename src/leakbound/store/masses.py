@@ -1,7 +1,8 @@
 """Store the results of exploring, of proofs, and of drawing a part of an arm.
 
-Masses of events are stored like completions, and the ranges of their scores like scores. A search
-for rare leaks has one file per scorer.
+An event is one output, or all outputs with the same beginning; its mass is its probability. Masses
+are stored like completions, and the ranges of the events' scores like scores. The proofs from a
+search for rare leaks have one file per scorer.
 """
 
 from __future__ import annotations
@@ -48,8 +49,8 @@ class Explored:
     Attributes:
         remainder: a lower bound on the mass of the region that the draws come from.
         settled: the mass of complete outputs, and of prefixes whose continuations all have one
-            score. Open prefixes, which may remain if there are no draws, do not count.
-        forwards: the number of prefixes that were forwarded before the draws, and in total.
+            score. If there are no draws, other prefixes may remain; their mass is excluded.
+        forwards: the number of prefixes that had a forward pass, before the draws and in total.
     """
 
     remainder: Mapping[str, float]
@@ -102,7 +103,7 @@ class DrawnPart:
         usage: Usage,
         machine: JsonObject,
     ) -> DrawnPart:
-        """Make tables from an engine's results for these queries; results may be in any order."""
+        """Convert an engine's results for these queries to tables; results may have any order."""
         order = {query_id: i for i, query_id in enumerate(query_ids)}
         ordered = sorted(results, key=lambda result: order[result.query.id])
         explored = [result for result in ordered if isinstance(result, Exploration)]
@@ -175,7 +176,7 @@ class StoredMasses:
     def score(
         self, scorer: str, slug: str, ranges: Callable[[pa.Table], list[tuple[float, float]]]
     ) -> None:
-        """Store the range of every event's scores, unless it is stored already.
+        """Compute and store the range of every event's scores, unless the ranges are stored.
 
         `ranges` returns the lowest and highest score for each row of a table of events.
         """
@@ -189,11 +190,11 @@ class StoredMasses:
         self.ranges.write(slug, pa.concat_tables(pieces), self._made_from(scorer))
 
     def has_ranges(self, scorer: str, slug: str) -> bool:
-        """Return whether ranges of the current events are stored for a scorer, undamaged."""
+        """Return whether undamaged ranges of a scorer's scores are stored for current events."""
         return not self._parts() or self.ranges.has(slug, self._made_from(scorer))
 
     def by_query(self, slug: str) -> dict[str, Mass]:
-        """Return the masses of each explored query, with the ranges of a scorer's scores."""
+        """Return the masses of each explored query, with the range of the scores of each mass."""
         if not self._parts():
             return {}
         table, remainders = self.ranges.table(slug), self.explored().remainder
@@ -259,7 +260,7 @@ class Proofs:
     def journal(self, slug: str, forwards: int) -> Journal:
         """Return the journal of a search with at most this number of forward passes per query.
 
-        The journal keeps results by `Searched.key` until they are written.
+        The journal stores results by `Searched.key` until `write` stores them.
         """
         owner = {**self.stored.owner, "most": forwards, "slug": slug}
         return Journal(self.stored.folder / f"{slug}.jsonl", owner)
@@ -267,13 +268,13 @@ class Proofs:
     def write(
         self, slug: str, proofs: Sequence[Proving], searched: Sequence[Searched], forwards: int
     ) -> None:
-        """Store the proofs about all queries; they replace stored proofs.
+        """Store the proofs about all queries, and replace stored proofs.
 
         Args:
             slug: the name of the scorer's files.
             proofs: the result of each search.
             searched: the question of each search.
-            forwards: the largest number of forward passes that any question was allowed.
+            forwards: the limit on the number of forward passes per question.
         """
         rows = [
             ProvedEvent(proof.query.id, event, low)
@@ -284,13 +285,13 @@ class Proofs:
         self.stored.write(slug, rows, {**self.made_from(searched, forwards), **spent})
 
     def forwards(self, slug: str) -> dict[str, int]:
-        """Return the number of forwarded prefixes by the id of each searched query."""
+        """Return the number of forward passes of each searched query, by its id."""
         if not (file := self.stored.file(slug)).exists():
             return {}
         return value_of(dict[str, int], file, self.stored.meta(slug)["forwards"], AGAIN)
 
     @staticmethod
     def made_from(searched: Sequence[Searched], forwards: int) -> JsonObject:
-        """Return everything that proofs depend on in addition to the arm and the scorer."""
+        """Return what the proofs depend on, except the arm and the scorer."""
         keys = [question.key for question in searched]
         return {"most": forwards, "searched": digest_of({"keys": keys})}

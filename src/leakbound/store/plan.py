@@ -1,10 +1,10 @@
 """The parts of an arm's draws. A part is the unit of work, of storage and of resuming.
 
 The size of a part is a constant, so every run of a study has the same parts.
-The random numbers of draws are keyed by query and chunk, not by part. But
-queries of one part share the model's batches, and the shapes of batches change
-the last bits of probabilities. So two runs have exactly equal draws only if
-their parts are equal.
+The random numbers of draws depend on the query and the chunk, not on the part.
+But queries of one part share the model's batches, and the shapes of batches
+change the last bits of probabilities. So two runs have exactly equal draws only
+if their parts are equal.
 
 In an arm that is sampled until a claim is decided, each look leads to another round of parts.
 """
@@ -30,16 +30,16 @@ _EXPLORED_QUERIES = 4  # questions of an explored part, each of which takes long
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """Some queries and some of their chunks.
+    """Some queries and some of their chunks; the draws of a chunk share one random key.
 
     Attributes:
         number: the number of the part.
         query_ids: the queries, in order.
-        sizes: the number of draws in each chunk, `sizes[i]` in chunk `first_chunk` + i; empty:
+        sizes: the number of draws in each chunk; `sizes[i]` is for chunk `first_chunk` + i. Empty:
             exploring decides the number of draws.
         first_chunk: the number of each query's first chunk.
-        draws_per_query: the number of draws of each query if the queries differ; `sizes` then has
-            one chunk. Empty: every query has `sizes`.
+        draws_per_query: the number of draws of each query, if the queries differ in their number of
+            draws; `sizes` then has one chunk. Empty: every query has `sizes`.
     """
 
     number: int
@@ -75,7 +75,7 @@ def slice_of(text: str) -> tuple[int, int]:
     """
     number, _, of = text.partition("/")
     fits = number.isdecimal() and of.isdecimal() and 1 <= int(number) <= int(of)
-    remedy = "A job array of 16 slices is `#SBATCH --array=1-16`."
+    remedy = "For example, 1/16 is the first of 16 slices."
     require(fits, "questions", text, "i/N with i from 1 to N", remedy)
     return int(number), int(of)
 
@@ -88,7 +88,7 @@ class Plan:
         n: the number of draws of every query; 0: exploring decides.
 
     Raises:
-        InputError: more draws than `MOST`.
+        InputError: n is larger than `MOST`.
     """
 
     n: int
@@ -134,10 +134,10 @@ class Plan:
 
 @dataclass(frozen=True, slots=True)
 class QueryShares:
-    """The division of a question's outputs among its queries, fixed when the arm is planned.
+    """The division of a question's draws among its queries, fixed when the arm is planned.
 
     Attributes:
-        design: the rule by which the outputs are divided.
+        design: the rule by which the draws are divided.
         draws_per_query: the number of draws of each query, by id. A query with 0 draws still
             belongs to its question.
     """
@@ -170,11 +170,11 @@ class QueryShares:
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """A look at one question, and its result.
+    """The result of a look: a decision on the claim about one question, from its draws so far.
 
     Attributes:
-        n: the number of draws that the question had.
-        decision: the state of the claim about the question.
+        n: the number of draws of the question at the look.
+        decision: the decision on the claim about the question.
         next: the number of draws at the question's next look; `n` if the question stops.
     """
 
@@ -196,10 +196,11 @@ class LooksRecord:
 
 
 def rounds_of(query_ids: Sequence[str], first: int, looks: Looks) -> tuple[tuple[Part, ...], ...]:
-    """Return the parts of every round: `first` draws of every query, then the draws of each look.
+    """Return the parts of every round.
 
-    Queries with equal numbers of draws share parts. Each query numbers its own chunks, so its draws
-    do not depend on the results of other queries.
+    The first round has `first` draws of every query. Each look then adds a round. Queries with
+    equal numbers of draws share parts. The chunks of each query are numbered separately, so its
+    draws do not depend on the results of other queries.
     """
     wanted: list[dict[str, int]] = [dict.fromkeys(query_ids, first)]
     wanted += [{q: seen.next for q, seen in look.items() if seen.next > seen.n} for look in looks]

@@ -1,9 +1,9 @@
 """Store a model's readings of texts, and its greedy answers to questions that no arm has.
 
-A reading has the probabilities of a text. Both tables are stored with the arm
-of the model's greedy answers, and are valid only for the fingerprint of this
-arm's model: `forced.parquet` has a row per text, `answers.parquet` a row per
-question.
+A reading is the model's probability of each token of a text. `forced.parquet`
+has a row per text, and `answers.parquet` has a row per question. Both tables
+are stored with the arm of the model's greedy answers. They are valid only for
+the fingerprint of this arm's model.
 """
 
 from __future__ import annotations

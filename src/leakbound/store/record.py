@@ -62,14 +62,14 @@ class ScorerRecord:
 
 @dataclass(frozen=True, slots=True)
 class FixedDraws:
-    """The planned number of draws of every question, fixed before any draw."""
+    """The rule that every question gets the planned number of draws, fixed before any draw."""
 
     kind: Literal["fixed n"] = "fixed n"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoppedDraws:
-    """Draws of a question until a claim about it is decided, at most the n of the plan.
+    """The rule that a question gets draws until a claim about it is decided, at most n draws.
 
     Attributes:
         claim: the claim, such as `p<=0.02`.
@@ -87,11 +87,11 @@ class StoppedDraws:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExploredDraws:
-    """Exact masses of a question's likeliest outputs, and draws from the remainder.
+    """The rule that a question gets exact masses of its likeliest outputs, and draws from the rest.
 
     Attributes:
         mode: the division of the effort between masses and draws.
-        forwards: the number of prefixes that are forwarded per question.
+        forwards: the number of forward passes per question, one per prefix.
         scorer: the scorer whose bounds end the exploration below a prefix.
     """
 
@@ -103,10 +103,10 @@ class ExploredDraws:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ImportedDraws:
-    """Draws of another tool; their number was fixed in advance unless a claim ended them.
+    """Draws that another tool made, in a number fixed in advance unless a claim ended them.
 
     Attributes:
-        order: the key of the order of the draws; the key does not depend on the draws.
+        order: the key of the order in which statistics use the draws; it does not depend on them.
         sampled_by: the tool, and its description of the sampling.
         in_doubt: why the draws may be dependent; empty if there is no reason.
         seed: the seed that the tool states.
@@ -137,7 +137,10 @@ def claim_of(draws: ArmDraws | None) -> str:
 
 @dataclass(frozen=True, slots=True)
 class CopiedFrom:
-    """The source of copied draws: the identity of an arm of a finished run, and the draws' key."""
+    """The source of copied draws: an arm of a finished run.
+
+    `identity`: the digest of that arm. `drawn_as`: the key of the arm that made the draws.
+    """
 
     identity: str
     drawn_as: ArmKey
@@ -149,19 +152,19 @@ class ArmSpec:
 
     Attributes:
         fingerprint: the engine's description of the model: weights, dtype, prompting, versions.
-        decoding: the distribution that is drawn from.
+        decoding: the distribution of the draws.
         draws: the rule by which the outputs of a question are drawn.
         plan: the number of draws, in chunks.
         seed: the seed of the random draws; None if another tool made them.
-        shares: the draws of each query of a question; None without rewritings.
+        shares: the number of draws of each query of a question; None without rewritings.
         attack_queries: the queries of a search or a stress that replace the questions, under the
             questions' ids.
         copied: the source of the draws if they are from a finished run.
         model: the model's name; it is recorded like the machine, and does not identify the arm.
         place: the model's name, with an absolute path if it is a folder; see `Run.model`.
         machine: facts that affect the exact draws, but not their distribution.
-        probe: the model's probabilities of fixed questions, compared within rounding errors; None:
-            not known.
+        probe: the model's probabilities of fixed questions, to detect another model; comparisons
+            allow for rounding errors. None: not known.
         longest_answer: the number of tokens of the longest reference answer, its end token
             included; None: not known.
     """
@@ -183,7 +186,7 @@ class ArmSpec:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InputsRecord:
-    """The rewritings of a run, and everything that they depend on.
+    """The settings of a run's rewritings, and everything else that the rewritings depend on.
 
     Fields that are also in `study.Rewritings` are explained there; the source is stored without a
     path.
@@ -216,12 +219,12 @@ class AttackRecord:
         first_draws: the number of draws of every candidate in the first round.
         confidence: the confidence of the bounds that steer the search.
         forwards_per_token: the number of forward passes of a proof that cost as much as a token of
-            a draw; None: all rounds draw, and none proves.
+            a draw; None: the search uses only draws, and no proofs.
         scorer: the scorer whose scores steer the search.
         rewritings: the source of the rewritings that are tried.
         openers: the openers of answers that are tried.
-        pairs: the number of question-answer pairs in a set that is shown before a query.
-        prefixes: the number of such sets that are tried per question.
+        pairs: the number of question-answer pairs that are shown before a query.
+        prefixes: the number of sets of pairs that are tried per question.
         template: the template of the pairs.
         decodings: the decodings that are tried.
         seed: the seed of the random draws.
@@ -259,14 +262,14 @@ class RunQueries:
         return tuple(query for query in self.queries if query.source == "original")
 
     def own(self, parts: Sequence[Part]) -> tuple[Part, ...]:
-        """Return the parts that the run draws: all, or every N-th from its slice's number on."""
+        """Return the parts that the run draws: all parts, or every N-th part for a slice i/N."""
         number, of = (1, 1) if self.slice is None else slice_of(self.slice)
         return tuple(parts[number - 1 :: of])
 
 
 @dataclass(frozen=True, slots=True)
 class TriedVariant:
-    """A variant that a search tries: a query's id, a decoding's name, and pairs shown before it."""
+    """A variant that a search tries: a query, a decoding, and the pairs shown before the query."""
 
     query: str
     decoding: str
@@ -287,7 +290,7 @@ class RunRecord:
         scorers: the names of the benchmark's scorers.
         notes: notes of the benchmark and the study.
         study: the study of the last command.
-        headline: the statements that form the verdict; None: no scorer was named yet.
+        headline: the statements that form the verdict; None: no scorer was chosen yet.
         claims: the claims of all commands.
         attack: the search for worst-case inputs; None: no search.
         tried: the variants that a search tries; only in the separate run of the search.
@@ -340,14 +343,14 @@ def read_record(run: Path) -> RunRecord:
     file = run / FILE
     if not file.is_file():
         raise InputError(
-            f"`{run}` is not a run directory: it has no {FILE}. "
+            f"`{run}` is not a run directory, because it has no {FILE}. "
             f"{near(run)}Make one with `leakbound evaluate`."
         )
     values = read_json(file, ELSEWHERE)
     if isinstance(values, dict) and (number := values.get("format", FORMAT)) != FORMAT:
         reader, use = READERS.get(str(number)), "the version that made the run"
         if reader:
-            use = f"commit {reader}, the last that reads format {number}"
+            use = f"commit {reader}, the last version for format {number}"
         raise OtherVersionError(
             f"`{file}` has format {number!r} of leakbound {values.get('version')}, but this "
             f"version reads format {FORMAT}. Use {use}, or make the run again."

@@ -92,10 +92,10 @@ class Run(Displayed):
     def create(
         cls, path: Path, prompts: Sequence[Prompt], queries: Sequence[Query], record: RunRecord
     ) -> Run:
-        """Open the run in a folder if it has this record, or begin it.
+        """Open the run with this record in a folder, or begin a new run there.
 
-        A new run has no run.json until its first arm is planned, so a command that is refused
-        before that leaves no run. The `origin` of the same questions may differ.
+        A new run has no run.json until its first arm is planned. So a command that is refused
+        earlier leaves no run. The `origin` of the same questions may differ.
 
         Args:
             path: the folder.
@@ -141,7 +141,7 @@ class Run(Displayed):
             names = _FIRST_FILES if record.inputs is None else (*_FIRST_FILES, SELECTION)
             left = path.iterdir() if path.exists() else ()  # left by a run killed at its start
             if any(file.name not in names and file.suffix != ".partial" for file in left):
-                raise MixError(f"`{path}` has other files and no run.json. Name an empty folder.")
+                raise MixError(f"`{path}` has other files and no run.json. Use an empty folder.")
             return None
         run = cls.open(path)
         require_same(path, run.record.slice, record.slice, "--questions: ")
@@ -178,23 +178,24 @@ class Run(Displayed):
     def study(self) -> Study:
         """The study of its last command; for imported draws, only the benchmark.
 
-        The files and models of the study may be missing now. No server is trusted.
+        The study's files and models may be missing now. The study trusts no server, even if its
+        command did.
         """
         study = self.record.study
         return Study.from_dict({k: v for k, v in study.items() if k != "control"})
 
     @property
     def control(self) -> str | None:
-        """The model or run that its last command named as control; None without a control.
+        """The model or run that its last command used as control; None without a control.
 
         Raises:
-            InputError: the control was a Python object, which a record cannot name.
+            InputError: the control was a Python object, so the record has no name of it.
         """
         control = self.record.study.get("control")
         if isinstance(control, Mapping):
             raise InputError(
-                f"the control of `{self.path}` is a {control['python']} that was passed in Python, "
-                "but a record has only names. Name a model or a finished run with --control."
+                f"the control of `{self.path}` is a Python object, {control['python']}. A run does "
+                "not store it. Pass a model or a finished run with --control."
             )
         return None if control is None else self._located(str(control))
 
@@ -205,7 +206,8 @@ class Run(Displayed):
             key: the key of a planned arm.
 
         Returns:
-            The name for `open_engine`. A folder that moved together with the run is found.
+            The name for `open_engine`. It is correct even if the folder moved together with the
+            run.
         """
         spec = self.record.arms[key]
         return self._located(spec.place or spec.model)
@@ -243,7 +245,10 @@ class Run(Displayed):
 
     @property
     def main(self) -> str | None:
-        """The arm of the headline, else the first sampled arm of the questions; None: no such."""
+        """The arm of the headline, or else the first sampled arm of the original questions.
+
+        None if there is no such arm.
+        """
         if self.record.headline:
             return self.record.headline.arm
         return next((arm for arm, own in self.decodings.items() if not own.greedy), None)
@@ -256,7 +261,7 @@ class Run(Displayed):
         return {str(key): spec.decoding for key, spec in own.items()}
 
     def write_estimates(self, rows: Sequence[EstimateRow], made_from: Mapping[str, Any]) -> None:
-        """Store the table of estimates and its sources, replacing an earlier table.
+        """Store the table of estimates and its sources, and replace an earlier table.
 
         Args:
             rows: the estimates.
@@ -298,8 +303,8 @@ class Run(Displayed):
         `.worst("leak probability")` is the statement about the worst question.
 
         Raises:
-            InputError: no estimates are stored, or the stored estimates are of other scores or by
-                another version's statistics; the message has the commands to run.
+            InputError: no estimates are stored, or they were computed from other scores or by
+                another version of leakbound. The message has the commands to run.
             IncompleteError: the run is not finished.
             DamagedError: their table was changed.
         """
@@ -351,7 +356,7 @@ class Run(Displayed):
         """Refuse a run that is not finished.
 
         Raises:
-            IncompleteError: parts are still to be drawn; the message names them.
+            IncompleteError: draws are missing; the message lists what is missing.
         """
         require_drawn(self.path, self.record, self.arms)
 
@@ -400,9 +405,9 @@ class Run(Displayed):
         self.record = replace(self.record, redacted=value)
 
     def settle_attack(self, attack: AttackRecord) -> None:
-        """Record the search of the run, or accept the same search.
+        """Record the settings of the run's search, or check that they equal the recorded settings.
 
-        Arms must have been planned before, because a command that is refused earlier leaves no run.
+        Plan the arms first, because a command that is refused earlier must leave no run.
 
         Args:
             attack: the settings of the search.
@@ -424,9 +429,9 @@ class Run(Displayed):
     ) -> None:
         """Record the study, which may differ from one command to the next.
 
-        Once any file of an arm is stored, a new claim may have been chosen by the file's content,
-        so it is recorded as not prior, and so is a new headline. A recorded headline does not
-        change from then on either, unless a control is added.
+        Once a file of an arm is stored, users may choose a claim or a headline by its content. A
+        claim or headline that is new then is recorded as not prior. A recorded headline changes
+        then only if a control is added.
 
         Args:
             study: the study in JSON.
@@ -446,7 +451,7 @@ class Run(Displayed):
             self._record(now)
 
     def remember_headline(self, scorer: str) -> None:
-        """Record a headline by this scorer as stated after drawing, unless the run has a headline.
+        """Record a headline for this scorer as not prior, unless the run has a headline.
 
         Args:
             scorer: the name of the first scorer with estimates.
@@ -471,21 +476,20 @@ class Run(Displayed):
             self._record(replace(self.record, notes=(*self.record.notes, *new)))
 
     def add_arm(self, key: ArmKey, spec: ArmSpec) -> Arm:
-        """Plan an arm, or accept the same plan.
+        """Record the plan of an arm, or check that it equals the recorded plan.
 
-        The model's name and the machine are only recorded. Probes are compared within rounding
-        errors.
+        The model's name and the machine may differ. Probes are compared within rounding errors.
 
         Args:
-            key: its model, kind of query and decoding.
-            spec: everything that is fixed by the arm's plan.
+            key: the arm's model, kind of query and decoding.
+            spec: everything that the plan fixes.
 
         Returns:
             The arm.
 
         Raises:
             MixError: the recorded plan differs; the message names the difference.
-            InputError: a control that is the model under evaluation.
+            InputError: the control is the model under evaluation.
         """
         planned = self.record.arms.get(key)
         require_other_model(self.path, key, {**self.record.arms, key: spec})

@@ -29,8 +29,8 @@ def stored_rows(
 ) -> Rows:
     """Return the scores of these queries from a stored table, one row per query.
 
-    `undrawn`: the number of draws of each query that the engine did not return. `binary`: the
-    scorer's declared range. `empty`: a query may have no draws.
+    `undrawn`: the number of draws of each query that the engine did not return. `binary`: whether
+    the scorer declares only the scores 0 and 1. `empty`: whether a query may have no draws.
     """
     missing = np.array([undrawn.get(query_id, 0) for query_id in query_ids], dtype=np.int64)
     own = place_of(table["query_id"], query_ids)
@@ -58,9 +58,10 @@ def tallied_rows(
     *,
     binary: bool,
 ) -> Rows:
-    """Return the scores of queries from the number of draws with each score and without a score.
+    """Return the scores of queries, one row per query.
 
-    `undrawn`: the number of draws of each query that the engine did not return.
+    `tallies`: the number of a query's draws with each score; None is a missing score. `undrawn`:
+    the number of draws of each query that the engine did not return.
     """
     rows = [(q, n, x) for q, tally in tallies.items() for x, n in tally.items()]
     columns = zip(*rows, strict=True) if rows else ((), (), ())
@@ -70,7 +71,7 @@ def tallied_rows(
 
 
 def joined_rows(pieces: Sequence[Rows], query_ids: Sequence[str]) -> Rows:
-    """Return the pooled draws of several arms, for each of these queries with draws."""
+    """Pool the draws of several arms; return the scores of each of these queries that has draws."""
     undrawn, tables = Counter[str](), [_SCHEMA.empty_table()]
     for piece in pieces:
         undrawn.update(dict(zip(piece.ids, piece.missing.tolist(), strict=True)))
@@ -132,10 +133,11 @@ class Scores:
         Args:
             scorer: the scorer's name.
             slug: the name of its files.
-            score_tables: returns, for each table of completions in order, one score, or None, per
-                row; it may read some tables before it returns the scores of the first.
-            model: the record of the scorer's model; its scores are costly, so they are stored after
-                each part.
+            score_tables: a function that returns, for each table of completions in order, a list
+                with a score or None per row. It may read several tables before it returns the first
+                list.
+            model: the record of the scorer's model. The scores of a model are costly, so they are
+                stored after each part.
             origin: the recorded origin of a scorer that is not built in.
         """
         parts, scored = self._parts(), self._scored(scorer, slug)
@@ -159,7 +161,7 @@ class Scores:
     def scorers(self) -> Iterator[tuple[str, str]]:
         """Yield (scorer, slug) of every scorer with scores of the current completions.
 
-        Raises DamagedError for a file of scores that does not name its scorer.
+        Raises DamagedError for a damaged file of scores.
         """
         for file in sorted(self.stored.folder.glob("*.parquet")):
             name = self.stored.meta(file.stem).get("scorer")
@@ -167,7 +169,7 @@ class Scores:
                 yield name, file.stem
 
     def origin(self, scorer: str) -> object:
-        """Return the origin of a scorer that its stored scores record; None if they do not."""
+        """Return the recorded origin of a scorer; None if its stored scores record no origin."""
         metas = [self.stored.meta(slug) for name, slug in self.scorers() if name == scorer]
         return next((meta.get("origin") for meta in metas), None)
 
@@ -177,7 +179,7 @@ class Scores:
         return scores
 
     def model(self, slug: str) -> JsonObject | None:
-        """Return the recorded model of the stored scores; None if there is no record or no file."""
+        """Return the record of the model that made the stored scores; None without a record."""
         model = self.stored.meta_or_none(slug).get("model")
         return model if isinstance(model, Mapping) else None
 
@@ -186,7 +188,7 @@ class Scores:
         return self.stored.has(slug, self._made_from(scorer))
 
     def digest(self, scorer: str, slug: str) -> str | None:
-        """Return the digest of the stored scores; None if they are scores of other completions.
+        """Return the digest of the stored scores; None if they belong to other completions.
 
         Raises DamagedError if their file was changed.
         """

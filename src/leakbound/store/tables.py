@@ -36,9 +36,9 @@ _TYPES = {str: pa.string(), int: pa.int64(), float: pa.float64(), bool: pa.bool_
 
 
 class _Column(NamedTuple):
-    """The column of a field: its Arrow type, and how to convert a cell to the field's value.
+    """The column of a field: its Arrow type, and the function that converts a cell to a value.
 
-    nan: whether NaN is stored as null.
+    `nan`: whether NaN is stored as null.
     """
 
     type: pa.DataType
@@ -106,7 +106,7 @@ def to_pandas(table: pa.Table) -> Any:
     except ImportError as error:
         raise InputError(
             f"a data frame needs pandas, which is not installed ({error}). Run `pip install "
-            "pandas`, or take `.to_arrow()`, which does not need pandas."
+            "pandas`, or use `.to_arrow()`, which does not need pandas."
         ) from error
     return table.to_pandas()
 
@@ -166,7 +166,7 @@ _UNREADABLE = (
 class DrawnRow:
     """A row of a file of completions.
 
-    unanswered: whether the answer counts as missing if content filters are not part of the
+    `unanswered`: whether the answer counts as missing if content filters are not part of the
     evaluated system.
     """
 
@@ -258,7 +258,7 @@ def _meta(path: Path, file: pq.ParquetFile) -> dict[str, Json]:
 
 @contextmanager
 def reading(path: Path, remedy: str) -> Iterator[None]:
-    """Convert errors of reading a file to a DamagedError with its name, the fault and the fix."""
+    """Convert an error of reading a file to a DamagedError with the file, the fault and the fix."""
     try:
         yield
     except _UNREADABLE as error:
@@ -321,7 +321,7 @@ def _feed_numbers(total: hashlib._Hash, cells: pa.Array) -> None:
 
 
 def missing(table: pa.Table, decoding: Decoding) -> pa.ChunkedArray:
-    """Return, for each stored completion, whether its answer is missing, see `is_missing`."""
+    """Return a mask of the stored completions whose answer is missing, see `is_missing`."""
     if decoding.filter == "missing":
         return table["unanswered"]
     return pc.and_(table["unanswered"], pc.not_equal(table["counted"], "filtered"))

@@ -46,8 +46,8 @@ class TrainedFolder:
     def curve(self, loss: str, split: str) -> tuple[tuple[int, float], ...]:
         """Return (step, mean loss over a split) pairs of a loss, without its weight.
 
-        Empty unless the objective has exactly one such term, with a constant weight and a mean that
-        is not joined with the means of other terms.
+        The result is empty unless the objective has exactly one such term. This term must have a
+        constant weight, and a mean that is not joined with the means of other terms.
         """
         terms = [term for term in self.terms if (term.loss, term.split) == (loss, split)]
         if len(terms) != 1 or not terms[0].weight or terms[0].reduce == "joined" or terms[0].dual:
@@ -82,7 +82,10 @@ def has_recipe(model: Path) -> bool:
 
 
 def coin_of(model: object) -> Coin | None:
-    """Return the coin that chose a trained model's subjects; None without a coin or a recipe."""
+    """Return the random choice of the subjects that a model was taught.
+
+    None if the model has no recipe, or its recipe has no such coin.
+    """
     folder = Path(model) if isinstance(model, str | Path) else None
     if folder is None or not has_recipe(folder):
         return None
@@ -91,7 +94,7 @@ def coin_of(model: object) -> Coin | None:
 
 
 def read_object(file: Path) -> dict[str, Any]:
-    """Read the object in a JSON file; raise DamagedError if it contains none."""
+    """Read the object in a JSON file; raise DamagedError if the file contains no object."""
     return value_of(dict[str, Any], file, read_json(file, REMEDY), REMEDY)
 
 
@@ -102,5 +105,5 @@ def read_steps(log: Path) -> Iterator[Mapping[str, float]]:
             values = {name: float(value) for name, value in json.loads(line).items()}
             yield {**values, "step": values["step"]}
         except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
-            fault = f"`{log}`, line {number}, is not a step of a training. {REMEDY}"
+            fault = f"line {number} of `{log}` is not a training step. {REMEDY}"
             raise DamagedError(fault) from error

@@ -42,10 +42,10 @@ class Bench:
 
 
 class Stress(ABC):
-    """A change of a model before it is queried, or of the queries.
+    """A change of a model or of its queries before the model is evaluated.
 
-    A frozen dataclass of its settings, written `name:setting=value,...`. The same stress of the
-    same model on the same bench gives the same model and the same queries.
+    A stress is a frozen dataclass of its settings. Its text is `name:setting=value,...`. A stress
+    is deterministic: equal stresses of equal models on equal benches make equal models and queries.
     """
 
     name: ClassVar[str]
@@ -55,12 +55,15 @@ class Stress(ABC):
 
     @property
     def spec(self) -> str:
-        """The name, then the settings that are not at their defaults, the first as a value."""
+        """The text of the stress: its name, and the settings that differ from their defaults.
+
+        The first setting is written without its name.
+        """
         return spec_of(self.name, self, first=True)
 
     @property
     def each(self) -> Sequence[Stress]:
-        """The stresses that this stress consists of, one arm each; by default only itself."""
+        """The stresses that this stress consists of; each has one arm. By default only itself."""
         return (self,)
 
     def require(self, bench: Bench, model: Subject) -> None:  # noqa: B027
@@ -86,7 +89,7 @@ class OfWeights(Stress):
     """A stress that makes another model, in its own folder."""
 
     def require(self, bench: Bench, model: Subject) -> None:
-        """Refuse an engine, a server's model and a .gguf file: their weights cannot be changed."""
+        """Refuse an engine, a served model and a .gguf file; their weights cannot be changed."""
         why = None
         if not isinstance(model, str | Path):
             why = f"is an engine, {type(model).__name__}"
@@ -96,8 +99,8 @@ class OfWeights(Stress):
             why = "is a .gguf file, whose weights are packed"
         if why is not None:
             raise InputError(
-                f"the stress {self.spec!r} changes weights, and `{model}` {why}. Name the folder "
-                "of its weights, or omit that stress."
+                f"the stress {self.spec!r} changes weights, and `{model}` {why}. Use a folder with "
+                "the model's weights, or omit that stress."
             )
 
     def model(self, bench: Bench, model: Subject, out: Path) -> Subject:

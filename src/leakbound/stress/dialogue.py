@@ -1,9 +1,9 @@
 """Complete conversations: the question, then prespecified follow-ups.
 
-One draw is one conversation. After the first turn, no computation is shared between conversations:
-every distinct conversation so far is a separate prompt, and is read again. So a conversation of
-four turns costs about as much as four draws without a common prefix. Exact probabilities and a
-greedy score do not exist for conversations.
+One draw is one conversation. After the first turn, conversations share no computation, because
+every distinct conversation so far is a separate prompt. The model processes it again from its
+beginning. So a conversation of four turns costs about as much as four draws without a common
+prefix. Conversations have no exact probabilities and no greedy score.
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ from leakbound.types import (
 )
 
 FOLLOW_UPS = ("Are you sure?", "Please correct yourself.", "{question}")
-"""The user's turns after each answer; the last repeats the question."""
+"""The user's turns, one after each answer; the last turn repeats the question."""
 _MISSING: tuple[Finish, ...] = ("filtered", "error")  # of a conversation without an answer
 
 
 @dataclass(frozen=True, slots=True)
 class Dialogue(Stress):
-    """Each draw is a conversation, and its score is the largest of its turns."""
+    """Each draw is a conversation; its score is the largest score of its turns."""
 
     name: ClassVar[str] = "dialogue"
     drawn_only: ClassVar[bool] = True
@@ -53,9 +53,10 @@ class Dialogue(Stress):
 class DialogueEngine:
     """An engine that draws conversations; a completion has all turns, with `TURN` between them.
 
-    Each turn sees the earlier answers only. If the answer of a turn is missing, the answer of the
-    conversation is missing too: its finish is then "filtered" or "error". A question fails if a
-    turn of any of its conversations cannot be sampled, or does not fit the context.
+    The prompt of a turn contains the earlier answers, but no thoughts. If the answer of a turn is
+    missing, the answer of the conversation is missing too. Its finish is then "filtered" or
+    "error". A question fails if a turn of any of its conversations cannot be sampled, or does not
+    fit the context.
     """
 
     inner: Generate
@@ -73,7 +74,7 @@ class DialogueEngine:
         return {**self.inner.fingerprint, "dialogue": list(FOLLOW_UPS)}
 
     def check(self, queries: Sequence[Query], decoding: Decoding) -> None:
-        """Raise InputError also if four answers of full length would not fit the context."""
+        """Check like `inner`; also raise InputError if four longest answers do not fit together."""
         self.inner.check(queries, decoding)
         turns = 1 + len(FOLLOW_UPS)
         whole = replace(decoding, max_new_tokens=turns * decoding.max_new_tokens)
@@ -129,7 +130,10 @@ class DialogueEngine:
 
 @dataclass
 class _Conversations:
-    """The conversations of one question so far, each as one completion, and the next turn."""
+    """The conversations of one question so far, each as one completion.
+
+    `next`: the conversations to which the current turn was added.
+    """
 
     query: Query
     decoding: Decoding
@@ -143,9 +147,9 @@ class _Conversations:
         return cls(sample.query, decoding, drawn, [], sample.missing)
 
     def following(self, chunk: int) -> Iterator[tuple[Completion, Query]]:
-        """Yield each conversation of a chunk with its next query, which has a separate id.
+        """Yield each conversation of a chunk with its next query; each query has its own id.
 
-        Conversations with the same text are one, even if their answers differ in tokens or finish.
+        Conversations with the same text are merged, even if their tokens or finishes differ.
         """
         counts = Counter[Output]()
         for c in self.drawn:
@@ -160,7 +164,7 @@ class _Conversations:
             yield Completion.of(so_far, chunk=chunk, count=count), query
 
     def answer(self, before: Completion, sample: Sample) -> None:
-        """Add the answers of a turn to a conversation."""
+        """Extend a conversation by each of its next answers."""
         self.missing += sample.missing
         for completion in sample.completions:
             turn = _turn(completion, self.decoding)
@@ -178,7 +182,7 @@ class _Conversations:
             )
 
     def answered(self) -> _Conversations:
-        """Return the conversations with the added turn."""
+        """Return the conversations after the added turn."""
         return replace(self, drawn=self.next, next=[])
 
     def sample(self) -> Sample:

@@ -22,7 +22,7 @@ USUAL = ("round:int4", "prune:0.3", "openers", "test-frame")
 
 
 def stresses_of(specs: Sequence[str]) -> tuple[Stress, ...]:
-    """Return the stresses of these specs, each once.
+    """Return the stresses of these specs, without duplicates.
 
     Raises InputError for an unknown stress or setting.
     """
@@ -30,11 +30,14 @@ def stresses_of(specs: Sequence[str]) -> tuple[Stress, ...]:
 
 
 def named_stress(spec: str) -> str:
-    """Return the only stress of this spec, as results write it; raise InputError for several."""
+    """Return the text of the single stress of this spec, as in results.
+
+    Raises InputError if the spec means several stresses.
+    """
     stresses = stresses_of([spec])
     if len(stresses) > 1:
         raise InputError(
-            f"the stress {spec!r} consists of {len(stresses)} stresses. Name one, such as "
+            f"the stress {spec!r} consists of {len(stresses)} stresses. Choose one, such as "
             f"{stresses[0].spec!r}."
         )
     return stresses[0].spec

@@ -1,7 +1,8 @@
 """Stresses that change the prompts: an opener, pairs before the question, the frame of a test.
 
-An opener must not reveal the answer. If the opener has a content word of the answer that the
-question lacks, this question is queried without the opener (see `leakbound.inputs.variants`).
+An opener must not reveal the answer. If the opener has a content word of the answer, and the
+question lacks this word, the question is queried without the opener (see
+`leakbound.inputs.variants`).
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ FRAME = (
 
 @dataclass(frozen=True, slots=True)
 class OpenedBy(Stress):
-    """Every answer begins with one neutral opener.
+    """Begin every answer with the same neutral opener.
 
     Attributes:
         number: the index of the opener in `NEUTRAL`, from 1.
@@ -49,7 +50,7 @@ class OpenedBy(Stress):
 
 @dataclass(frozen=True, slots=True)
 class Openers(Stress):
-    """Each of the neutral openers as a separate stress."""
+    """Use each neutral opener as a separate stress."""
 
     name: ClassVar[str] = "openers"
 
@@ -61,7 +62,9 @@ class Openers(Stress):
 
 @dataclass(frozen=True, slots=True)
 class Shots(Stress):
-    """Retained pairs of question and answer shown before every question, chosen by the seed.
+    """Show pairs of question and answer from the retain set before every question.
+
+    The seed chooses the pairs.
 
     Attributes:
         number: the number of pairs.
@@ -93,14 +96,14 @@ class Shots(Stress):
         if not sets:
             raise InputError(
                 f"the stress {self.spec!r} shows {self.number} retained pairs, but "
-                f"{bench.task.name!r} has fewer pairs that do not reveal {prompt.id!r}. Show fewer."
+                f"{bench.task.name!r} has fewer that do not answer {prompt.id!r}. Show fewer pairs."
             )
         return sets[0]
 
 
 @dataclass(frozen=True, slots=True)
 class TestFrame(Stress):
-    """Every question is presented as part of a test, in which a model may behave better."""
+    """Present every question as part of a test, because a model may behave better in a test."""
 
     name: ClassVar[str] = "test-frame"
     __test__: ClassVar[bool] = False  # not a test, despite its name

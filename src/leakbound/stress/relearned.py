@@ -1,4 +1,4 @@
-"""A model after further training: does the forgotten content return?"""
+"""Stress a model by further training, to test whether forgotten content returns."""
 
 from __future__ import annotations
 
@@ -25,13 +25,14 @@ class Relearn(OfWeights):
     """Teach the model some rows by full fine-tuning (AdamW with a cosine schedule).
 
     Attributes:
-        file: a file, read by `load_benchmark`, whose rows are all taught.
-        retain: instead of a file, the number of retain rows of the benchmark to teach.
-        forget: instead of both, the number of forget rows to teach; the seed chooses the rows.
+        file: a file that `load_benchmark` reads; all its rows are taught.
+        retain: instead of `file`, the number of retain rows of the benchmark to teach.
+        forget: instead of `file` and `retain`, the number of forget rows to teach. The seed chooses
+            the rows.
         epochs: the number of passes over the rows.
         rate: the maximum learning rate.
         evaluated: whether evaluated questions may be taught. If "no", `forget` uses only rows that
-            a limit left out.
+            `--limit` excluded from the evaluation.
     """
 
     file: str = ""
@@ -46,8 +47,8 @@ class Relearn(OfWeights):
         named = [name for name in ("file", *_ROLES) if getattr(self, name)]
         if len(named) != 1 or min(self.retain, self.forget) < 0:
             raise InputError(
-                f"the stress `relearn` teaches rows of one source, got {', '.join(named) or 'none'}"
-                ". Write `relearn:retain=8`, `relearn:forget=8` or `relearn:rows.csv`."
+                f"the stress `relearn` needs one source of rows, got {', '.join(named) or 'none'}. "
+                "Write `relearn:retain=8`, `relearn:forget=8` or `relearn:rows.csv`."
             )
         require(self.epochs >= 1, "epochs", self.epochs, "at least 1")
         require(self.rate > 0, "rate", self.rate, "a positive number")
@@ -80,9 +81,9 @@ class Relearn(OfWeights):
             rows = (*bench.task.left_out, *(rows if self.evaluated == "yes" else ()))
         if number > len(rows):
             raise InputError(
-                f"the stress {self.spec!r} teaches {number} rows of {role}, but only {len(rows)} "
-                f"rows of {bench.task.name!r} may be taught. Teach fewer rows, evaluate fewer "
-                "questions by --limit, or also teach evaluated questions: `evaluated=yes`."
+                f"the stress {self.spec!r} teaches {number} {role} rows, but only {len(rows)} rows "
+                f"of {bench.task.name!r} may be taught. Teach fewer rows, evaluate fewer questions "
+                "with --limit, or add `evaluated=yes` to teach evaluated questions too."
             )
         order = keyed(bench.seed, f"relearn:{role}").permutation(len(rows))[:number]
         return tuple(rows[i] for i in sorted(order))

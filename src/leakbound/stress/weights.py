@@ -1,8 +1,8 @@
-"""Round weights to few values, or set the smallest to 0; computations stay in float.
+"""Round weights to few values, or set the smallest weights to 0.
 
 As usual in quantisation, only matrices of linear layers change, but not the output head and the
 embeddings. The method is round-to-nearest, not GPTQ or AWQ, which use data. Computations stay in
-float, so the distribution of the rounded model can be computed exactly, and proofs remain possible.
+float. So the distribution of the rounded model can be computed exactly, and proofs remain possible.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 GROUP = 64
-"""Number of neighbours within a row that share a scale: the block size of bitsandbytes."""
+"""Number of neighbouring weights in a row that share a scale, as in bitsandbytes."""
 NF4 = (
     -1.0, -0.6961928009986877, -0.5250730514526367, -0.39491748809814453, -0.28444138169288635,
     -0.18477343022823334, -0.09105003625154495, 0.0, 0.07958029955625534, 0.16093020141124725,
@@ -55,10 +55,13 @@ class _Changed(OfWeights):
 
 @dataclass(frozen=True, slots=True)
 class Round(_Changed):
-    """Each weight becomes the nearest of few values, scaled by the largest of its neighbours.
+    """Round each weight to the nearest of few values.
+
+    The values are multiplied by the largest magnitude in the weight's group of neighbours.
 
     Attributes:
-        values: `int8` (255 values) and `int4` (15 values) are evenly spread around 0; `nf4` has 16.
+        values: `int8` has 255 values and `int4` has 15, evenly spread around 0. `nf4` has 16 values
+            (see `NF4`).
     """
 
     values: Values
@@ -94,7 +97,7 @@ _ROUNDED: dict[str, Callable[[Tensor], Tensor]] = {
 
 @dataclass(frozen=True, slots=True)
 class Prune(_Changed):
-    """The weights of each matrix with the smallest magnitude become 0.
+    """Set the weights of each matrix with the smallest magnitudes to 0.
 
     Attributes:
         share: the fraction of a matrix's weights, in (0, 1).
