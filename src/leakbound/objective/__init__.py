@@ -1,7 +1,8 @@
 """Objectives: weighted sums of losses over named splits, and the named recipes.
 
-Compose a new one in Python, `Objective("mine", (Term("npo", "forget"), Term("kl", "retain", 2)))`,
-as text, `npo:retain=0+kl-retain:weight=2`, or as a YAML file with the same terms.
+You can write a new objective in three forms: in Python, such as `Objective("mine", (Term("npo",
+"forget"), Term("kl", "retain", 2)))`; as text, such as `npo:retain=0+kl-retain:weight=2`; or as a
+YAML file with the same terms.
 """
 
 from __future__ import annotations

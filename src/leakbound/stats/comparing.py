@@ -10,12 +10,14 @@ positive excess is at least the number of lower bounds above 0. So neither
 statement needs a further correction.
 
 *Mean and worst.* The largest excess over the questions is at least their mean
-excess. So the verdict "this model leaks more than its control, on average or at
-some question" is one statement about the largest excess, called worst:
+excess. So the verdict "this model leaks more than its control, on average or at some question" is
+one statement about the largest excess. With L for lower bounds, U for upper bounds, and worst for
+the largest excess, the statement is
 
     worst >= max(L_worst at alpha/4, L_mean at alpha/4),    worst <= U_worst at alpha/2,
 
-which fails with probability at most alpha, and the mean's lower bound is valid on the same event.
+With probability at most alpha at least one of these three bounds fails. Otherwise the statement is
+true, and the lower bound of the mean is valid as well.
 
 *With an exact test.* Let E be the largest excess, and let a test wrongly reject
 E <= 0 with probability at most alpha/2 (`fisher`). If the test rejects, some
@@ -70,10 +72,10 @@ def gaps_over_questions(
     beyond: Beyond = "own words",
     confidence: float = 0.99,
 ) -> Joint:
-    """Give lower bounds on the largest excess of a question and on the number of positive excesses.
+    """Bound from below the largest excess, and the number of questions with a positive excess.
 
-    The draws of different questions must be independent. The draws behind `more` and `base` may be
-    dependent.
+    With probability at least `confidence` both lower bounds are valid. The draws of different
+    questions must be independent. The draws behind `more` and `base` may be dependent.
 
     Args:
         more: the function that bounds the quantity that may be larger, one entry per question.
@@ -114,7 +116,7 @@ def excess_of_mean_and_worst(
     p_value: float | None = None,
     confidence: float = 0.99,
 ) -> Joint:
-    """Bound the mean excess over questions and the largest excess, for a verdict at one alpha.
+    """Bound the mean excess over questions and the largest excess, for one verdict.
 
     Args:
         mean: the function that bounds the mean excess.
@@ -126,8 +128,8 @@ def excess_of_mean_and_worst(
             excess are all valid, in (0, 1).
 
     Returns:
-        Two estimates with both bounds: the mean excess, whose upper bound is valid only
-            individually, and the largest excess.
+        Two estimates with lower and upper bounds: the mean excess and the largest excess. The upper
+            bound of the mean excess is valid only individually.
 
     Raises:
         InputError: a bound without one entry per question, or an invalid number of questions or
@@ -149,7 +151,7 @@ def excess_of_mean_and_worst(
 def _tested(
     mean: BoundFunction, entries: BoundFunction, questions: int, p_value: float, confidence: float
 ) -> Joint:
-    """Bound the mean and the largest excess with an exact test, see the module docstring."""
+    """Bound the mean and the largest excess with an exact test, as in the module docstring."""
     alpha = error_rate(confidence)
     rates = alpha / 2, alpha / 4, alpha / 8
     if p_value <= rates[0]:

@@ -1,4 +1,4 @@
-"""Bounds on the mean leak@k for k far above the number of draws, from bounds on p per question.
+"""Bounds on the mean leak@k for k far above the number of draws, from bounds on p of each question.
 
 leak@k is the probability that at least one of k draws leaks. For a binary
 scorer with leak probability p it is f(p) = 1 - (1 - p)^k, which increases in p.
@@ -56,8 +56,8 @@ def mean_leak_at_k_of_counts(counts: Estimate, k: npt.ArrayLike) -> Estimate:
     x = np.ravel(0.0 if about.parameter is None else about.parameter)
     if (about.scope, about.quantity) != ("count", "leak probability"):
         raise InputError(
-            "`counts` must be of questions with a leak probability above x, got "
-            f"{counts.estimand!r}. Use leaking_questions of a binary scorer."
+            "`counts` must count questions with a leak probability above x, got "
+            f"{counts.estimand!r}. Use `leaking_questions` with a binary scorer."
         )
     if not ((x >= 0) & (x < 1)).all():
         raise InputError(f"`counts` must be at x in [0, 1), got {x.tolist()}.")

@@ -53,7 +53,7 @@ def corrected_bound(
     confidence: float = 0.99,
     side: Side = "both",
 ) -> Estimate:
-    """Convert a bound on the rate of the judge's "leak" to a bound on the leak probability.
+    """Bound the leak probability from a bound on the rate at which a judge reports "leak".
 
     Conditions and proof are in the module docstring. If there are too few labelled items to
     separate the judge's rates t and f, the `method` of the result reports that, and the bounds are
@@ -83,7 +83,7 @@ def corrected_bound(
     if called.about.quantity != "leak probability":
         raise InputError(
             f"only a leak probability can be corrected for the judge, got {called.estimand!r}. Put "
-            "a threshold on the scorer, or use a rubric of two values."
+            "a threshold on the scorer, or use a rubric with two values."
         )
     true = _interval("positives", positives, rate)
     false = _interval("negatives", negatives, rate)
@@ -104,7 +104,7 @@ def corrected_bound(
 
 
 def _interval(name: str, tally: Tally, rate: float) -> Estimate:
-    """Bound the judge's rate of "leak" on labelled items, each side at error rate `rate`."""
+    """Bound the rate at which the judge reports "leak", each side at error rate `rate`."""
     hits, n = tally
     if not 0 <= hits <= n or n < 1:
         raise InputError(

@@ -45,10 +45,9 @@ scores, if earlier rounds determine the function and its range. If the
 expectation of a reading, given earlier rounds, is above mu_i, the expected
 wealth is smaller, so the test stays valid.
 
-*Cells.* A fixed grid cuts the possible m into cells. The bets made for the
-lowest m of a cell test all m of the cell: lambda is small enough for every m of
-the cell, and for given bets the wealth grows with m. The search for the bound
-is as in the module `betting`.
+*Cells.* A fixed grid cuts the possible m into cells. The bets made for the lowest m of a cell test
+all m of the cell. This is valid because lambda is small enough for every m of the cell, and for
+given bets the wealth grows with m. The search for the bound is as in the module `betting`.
 """
 
 from __future__ import annotations
@@ -78,7 +77,7 @@ FEWEST_TESTS = 32
 
 @dataclass(frozen=True, slots=True)
 class Met:
-    """The values that a reading gives to the units of a round, with their range."""
+    """The values that a reading assigns to the units of a round, with their range."""
 
     values: Array
     low: float
@@ -101,11 +100,11 @@ def mean_upper(
 ) -> float:
     """Return the upper bound at 1 - alpha on sum_i a_i mu_i / sum_i a_i, mu_i the mean of row i.
 
-    Conditions: draws are independent, and within a row i.i.d. and in random order (`rows.keys`).
-    Numbers of draws and weights a_i >= 0 are fixed in advance. If m is the smallest number of draws
-    of a row, the number of rounds is the largest of m, m/2, m/3, ... that is at most `MOST`. Draws
-    are distributed evenly over the rounds. A missing draw counts as 1. `grid` returns a descending
-    grid of a given size.
+    Conditions: draws are independent; within a row they are i.i.d. and in random order
+    (`rows.keys`). The numbers of draws and the weights a_i >= 0 are fixed in advance. If m is the
+    smallest number of draws of a row, the number of rounds is the largest of m, m/2, m/3, ... that
+    is at most `MOST`. Draws are distributed evenly over the rounds. A missing draw counts as 1.
+    `grid` returns a descending grid of a given size.
     """
     plan = planned(rows, weights, sets)
     return least_rejected(plan.bets(), grid(plan.grid_size), alpha, 1.0)
@@ -168,7 +167,9 @@ class PlannedRound:
 
 @dataclass(frozen=True, slots=True)
 class Rounds:
-    """All rounds. A unit is one draw or several draws with equal scores; units are in round order.
+    """All rounds of draws, as units in the order of the rounds.
+
+    A unit is one draw, or several draws with equal scores.
 
     Attributes:
         units: the score of each unit, or the input of the reading.
@@ -251,7 +252,7 @@ class Rounds:
         return drawn, leaks
 
     def read(self, reading: Reading) -> Iterator[PlannedRound]:
-        """Convert each round in turn by a reading, with forecasts from earlier rounds."""
+        """Yield each round with its reading and with forecasts from earlier rounds."""
         begin, end = np.append(0, self.cuts[:-1]).tolist(), self.cuts.tolist()
         places = list(map(slice, begin, end))
         met = [reading(self.row[place], self.units[place]) for place in places]

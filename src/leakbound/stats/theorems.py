@@ -1,9 +1,10 @@
 """`bound` bounds any quantity from any evidence; `THEOREMS` lists the theorems behind it.
 
 Each entry of `THEOREMS` is for one kind of evidence, one quantity ("reading") and one declared
-range of scores (binary or not). The entry names the function that computes the bound; the docstring
-of the function or of its module has the proof. Statements that follow from the bounds of single
-questions (the worst question, every question, a count) are in the modules `questions` and `joint`.
+range of scores (binary or not). The entry contains the function that computes the bound. The
+docstring of the function or of its module has the proof. Statements that follow from the bounds of
+single questions (the worst question, every question, a count) are in the modules `questions` and
+`joint`.
 """
 
 from __future__ import annotations
@@ -63,7 +64,7 @@ class Theorem:
         reading: the name of the quantity that is bounded.
         binary: whether the theorem is for binary scorers; None: for all scorers.
         prove: the function that bounds the quantity.
-        paper: whether the papers' bound, after correction, exists as well (`method="paper"`).
+        paper: whether there is also the papers' bound, after correction (`method="paper"`).
         over: "each" question individually, or the "mean" over the questions.
         weighted: whether a mean may be weighted.
     """
@@ -232,7 +233,7 @@ def _theorem(evidence: Evidence, quantity: Quantity) -> Theorem:
     for row in rows:
         if row.reading == quantity.reading:
             if quantity.weights is not None and not row.weighted:
-                raise InputError(f"the mean of the {row.name} takes no `weights`. Leave them out.")
+                raise InputError(f"the mean {row.reading} takes no `weights`. Leave them out.")
             return row
     scope = "mean of the " if quantity.over == "mean" else ""
     there = ", ".join(row.reading for row in rows) or "a quantity of each question"
