@@ -63,8 +63,8 @@ class Loss:
             setting `layer` specifies the layer: the number of a block, or a fraction of the model's
             depth that `Objective.at_depth` replaces by a block.
         over: the tokens over which the loss averages (None: its values are not means over tokens).
-        others: for each value of the loss's setting `over` except "answer": the `needs` and the
-            `over` that replace the two attributes above.
+        others: the values that replace `needs` and `over`, by the value of the loss's setting
+            `over`, for every value except "answer".
     """
 
     function: Callable[..., Tensor]
@@ -94,8 +94,8 @@ class Loss:
         Args:
             settings: the values of the loss's settings, with `layer` if it uses activations.
 
-            Returns:
-                The parts, and the site whose activations the loss uses.
+        Returns:
+            The parts, and the site whose activations the loss uses.
         """
         parts, _ = self._under(settings)
         if self.tokens is None:

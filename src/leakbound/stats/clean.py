@@ -49,7 +49,7 @@ def clean_questions(
 ) -> CleanQuestions:
     """Return the questions that are proved, jointly, to leak at most `limit`.
 
-    With probability at least `confidence`, the claim is true for every returned question. The
+    With probability at least `confidence`, the claim is true for every question returned. The
     procedure (Holm 1979) visits the p-values in ascending order. It accepts the claim as long as
     the i-th p-value is at most alpha/(N - i + 1).
 

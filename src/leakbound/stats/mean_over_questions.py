@@ -91,7 +91,7 @@ def mean_over_questions(rows: Rows, quantity: Quantity, terms: Terms) -> Estimat
 def mean_over_sets(rows: Rows, sizes: tuple[int, int], terms: Terms) -> Estimate:
     """Bound the mean leakage over two sets of equal total weight; the first set's rows come first.
 
-    The bound is the bound of `mean_over_questions` with weights 1/N_1 and 1/N_2 for sets of N_1 and
+    This is the bound of `mean_over_questions` with weights 1/N_1 and 1/N_2 for sets of N_1 and
     N_2 questions. The centres of the rounds follow the means of the sets. With at least 64 draws of
     each question, a pilot chooses the bound.
     """

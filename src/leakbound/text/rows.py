@@ -302,7 +302,7 @@ def _values(path: Path) -> Iterable[object]:
 
 
 def first_line(path: Path) -> str:
-    """Return the first line of a file that is not blank, or ""."""
+    """Return the first non-blank line of a file, or "" if there is none."""
     return next(_filled_lines(path), "")
 
 

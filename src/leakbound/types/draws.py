@@ -304,8 +304,8 @@ class Exploration:
     were made, from unexplored outputs.
 
     Attributes:
-        events: disjoint events (single outputs or sets of outputs), with their masses. remainder: a
-            lower bound of the probability of all other outputs; 0 without draws.
+        events: disjoint events (single outputs or sets of outputs), with their masses.
+        remainder: a lower bound of the probability of all other outputs; 0 without draws.
         sample: draws from the distribution of all other outputs; n may be 0.
         explored: the number of prefixes forwarded before the draws.
         forwards: the number of prefixes forwarded in total.
@@ -328,8 +328,9 @@ class Proving:
 
     Attributes:
         query: the query.
-        events: disjoint events (single outputs or sets of outputs), with their masses. lows: for
-            each event, a number above 0 that is at most the score of every output in the event.
+        events: disjoint events (single outputs or sets of outputs), with their masses.
+        lows: for each event, a number above 0 that is at most the score of every output in the
+            event.
         forwards: the number of prefixes that the search forwarded.
     """
 

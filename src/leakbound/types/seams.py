@@ -425,8 +425,8 @@ class Retraces(Probabilistic, Protocol):
             One completion with count 0 per pair, in order; None if the decoding cannot produce the
                 ids.
 
-            Raises:
-                InputError: probabilities cannot be exact.
+        Raises:
+            InputError: probabilities cannot be exact.
         """
 
 

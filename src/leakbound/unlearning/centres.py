@@ -1,4 +1,4 @@
-"""Contrast centres: a few rewritings that represent all of a question's (Cheng et al. 2025).
+"""Contrast centres: a few representative rewritings of a question (Cheng et al. 2025).
 
 The rewritings are clustered by a Dirichlet process mixture, as in section 5 of the paper.
 There are two deviations from the paper. The question itself is always a centre, in place of the

@@ -196,8 +196,8 @@ def finetune(
     its last checkpoint.
 
     Args:
-        model: a folder or hub name, or a `LoadedModel`, which is trained in place. rows: rows or
-            texts to learn, or a benchmark whose evaluated questions are taught.
+        model: a folder or hub name, or a `LoadedModel`, which is trained in place.
+        rows: rows or texts to learn, or a benchmark whose evaluated questions are taught.
         out: the new model's folder, with its recipe, log and card.
         settings: the settings of training and of prompts (default: `TrainingSettings()`).
         watch: the settings of checkpoints, measurements and reports; none changes the weights.
