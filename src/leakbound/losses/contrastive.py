@@ -36,8 +36,8 @@ def cel(
     """Return the contrastive embedding loss of each question, [B] (Cheng et al., eq. 1).
 
     The loss is α max(0, τ - mean over x and t of d(h_t, h_t of x)) + β mean over t of d(h_t, s·u),
-    with one hinge per question. h_t is the activation at the question's token t, and x is a centre
-    (a rewriting of the question). s·u is the random vector, with length s and direction u. The
+    with one hinge per question. Here h_t is the activation at the question's token t, and x is a
+    centre (a rewriting of the question). The vector s·u has length s and a random direction u. The
     first term (push) moves activations away from the centres. The second term (pull) moves them
     towards s·u. With β = 0 a question needs a second centre. Otherwise its only centre is the
     question itself, and the push away from it has gradient 0 while the model equals its reference.

@@ -69,9 +69,10 @@ class About:
             the benchmark. "these queries" is one of the question's queries, chosen at random, and
             "worst query" is the query that leaks most. "input distribution" means inputs from an
             input distribution. "as found" means the query and the decoding that a search found.
-        beyond: the reference whose leakage is subtracted: the control, the question as it is
-            written in the benchmark ("own words"), the baseline model of a comparison, the model
-            without stress, or other questions in the same model; None: nothing is subtracted.
+        beyond: the reference whose leakage is subtracted. "control" is the control, and "own words"
+            is the question as it is written in the benchmark. "baseline" is the baseline model of a
+            comparison, and "unstressed" is the model without stress. "other questions" are
+            questions in the same model. None: nothing is subtracted.
         parameter: the x of a tail, the k of leak@k, or the level above which questions are counted
             (None: 0). Several values form the last axis of the estimate.
         constant: another fixed number: the rho of an expectation deviation, or the limit of a

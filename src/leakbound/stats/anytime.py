@@ -11,9 +11,9 @@ at any time. With S leaks in n draws,
              / [B(1/2, 1/2) I_p(1/2, 1/2) p^S (1 - p)^(n - S)].
 
 *A mean.* For scores in [0, 1], the portfolio mixture (see `portfolio`) is used,
-with bets that depend on neither n nor alpha. If all draws of a question have
-the same mean given the past, the wealth of these bets is a nonnegative
-martingale, and Ville's inequality applies in the same way.
+with bets that depend on neither n nor alpha. If all draws of a question have the same mean given
+the past, the wealth of these bets is a nonnegative martingale. So Ville's inequality applies in the
+same way.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ def beta_mixture_upper(hits: Counts, n: Counts, alpha: float) -> Array:
     """Return the any-time upper bound on p: the largest p with K_n(p) < 1/alpha, [Q].
 
     The bound is rounded up, and is 1 where S = n. At p <= S/n every likelihood ratio is at most 1.
-    Above S/n, K crosses 1/alpha once, upwards. Proof: the slope of ln K at a crossing is (np -
-    S)/(p(1 - p)) - (1 - alpha) j(p)/J(p), with J the prior's distribution function and j its
-    density. After multiplication by p(1 - p), the first term increases with p and the subtracted
+    Above S/n, K crosses 1/alpha once, upwards. Proof: let J be the prior's distribution function
+    and j its density. The slope of ln K at a crossing is (np - S)/(p(1 - p)) - (1 - alpha)
+    j(p)/J(p). After multiplication by p(1 - p), the first term increases with p and the subtracted
     term decreases. So the slope is positive at every crossing after the first, but a second
     crossing would be downwards.
     """

@@ -3,9 +3,9 @@
 Outputs to one query are dependent, and outputs to different queries are
 independent. So the sample size is the number of queries n, not the number of outputs. Let F be the
 distribution function of the score of one output to a fresh query. Let F_i(x) be the fraction of
-query i's outputs that score at most x, and Z_i the mean score of these outputs. Given the number of
-outputs of each query, which must not depend on the scores, the F_i are independent with E F_i(x) =
-F(x), and so are the Z_i with E Z_i = E[X].
+query i's outputs that score at most x, and Z_i the mean score of these outputs. The number of
+outputs of each query must not depend on the scores. Given these numbers, the F_i are independent
+with E F_i(x) = F(x). The Z_i are also independent, with E Z_i = E[X].
 
 *Mean.* Betting needs independent draws in [0, 1] with the same mean. The Z_i satisfy this
 condition.

@@ -135,8 +135,8 @@ def band_upper(rows: Rows, alpha: float) -> Array:
     """Return the largest standard deviation of any F inside the two-sided DKW band.
 
     The distribution functions with the largest spread in the band are F^c = clip(c, F_low, F_high).
-    Their variance V(c) is unimodal in c. V'(c) is proportional to 2 m_c - x_U(c) - x_L(c), where
-    m_c is the mean of F^c and x_U, x_L are the points where F_high, F_low reach c.
+    Their variance V(c) is unimodal in c. Let m_c be the mean of F^c, and let x_U and x_L be the
+    points where F_high and F_low reach c. Then V'(c) is proportional to 2 m_c - x_U(c) - x_L(c).
     """
     low, high = _band(rows, alpha)
     low_table = dkw(rows.size, alpha / 2)

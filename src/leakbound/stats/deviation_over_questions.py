@@ -3,9 +3,9 @@
 Let mu_i and sd_i be the mean and the standard deviation of question i's scores.
 Tables in papers average sd_i, or mu_i + rho sd_i, over a data set. Bounds of
 every question that are valid simultaneously would split alpha over the
-questions. The bounds of this module do not split alpha. They bet in rounds (see
-`rounds`) on statistics whose expectation is at most sd_i (for the lower bound)
-or at least sd_i (for the upper bound), for any distribution.
+questions. The bounds of this module do not split alpha. They bet in rounds (see `rounds`) on
+statistics of the draws. For any distribution, the expectation of a statistic is at most sd_i (for
+the lower bound) or at least sd_i (for the upper bound).
 
 *Lower bound.* A question's draws are cut into blocks of b draws. By Jensen's
 inequality the expected sample standard deviation of a block (divisor b - 1) is
@@ -14,10 +14,9 @@ plus rho times its sample standard deviation has an expectation of at most mu_i
 + rho sd_i. So a lower bound on the mean of these expectations over the questions is a lower bound
 on the quantity.
 
-*Upper bound.* For every c > 0 and every centre v, sd_i <= c/2 + Var_i/(2c) <=
-E[c/2 + (X - v)^2/(2c)], where the first inequality follows from (sd_i - c)^2 >=
-0. So if v and c are computed from earlier rounds only, the expectation, given
-these rounds, of
+*Upper bound.* For every c > 0 and every centre v, sd_i <= c/2 + Var_i/(2c) <= E[c/2 + (X -
+v)^2/(2c)]. The first inequality follows from (sd_i - c)^2 >= 0. So if v and c are computed from
+earlier rounds only, the expectation, given these rounds, of
 
     x + rho [c/2 + (x - v)^2/(2c)]
 

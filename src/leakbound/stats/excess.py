@@ -1,21 +1,19 @@
 """Bounds on the excess: the leakage of a model minus the leakage of its control.
 
 Let mu_i and nu_i be the expected leakage of question i for the model and for
-its control. The difference of two bounds that share alpha (`excess_of`) is
-valid even if the draws of the two models are dependent, but the widths of the
-two intervals add up. If all draws are independent, bets on the difference give
-narrower intervals.
+its control. There are two ways to bound the excess. The difference of two bounds that share alpha
+(`excess_of`) is valid even if the draws of the two models are dependent. However, the widths of the
+two intervals add up. If all draws are independent, bets on the difference give narrower intervals.
 
 *One question.* Draws x_t and y_t in random order are paired. Given the past, (x_t - y_t + 1)/2 is
 in [0, 1] and has the mean (mu - nu + 1)/2, so `betting` bounds this mean. If the models have
 different numbers of draws, the larger sample is cut into as many parts as the smaller sample has
 draws. The mean of each part is then paired with one draw of the smaller sample.
 
-*Over the questions.* The mean of (mu_i - nu_i) over N questions is 2 m - 1,
-where m is the mean over 2N rows of draws: N rows with the draws x, and N rows
-with the draws 1 - y. These draws are independent and not identically
-distributed, so `rounds` bounds m. The centres of `rounds` remove the difference
-between rows near 0 and rows near 1.
+*Over the questions.* The mean of (mu_i - nu_i) over N questions is 2 m - 1. Here m is the mean over
+2N rows of draws: N rows with the draws x, and N rows with the draws 1 - y. These draws are
+independent and not identically distributed, so `rounds` bounds m. The centres of `rounds` remove
+the difference between rows near 0 and rows near 1.
 
 *Two sets of questions in one model.* The mean over N_1 questions minus the mean over N_2 other
 questions is 2 m - 1. Here m is the weighted mean over the rows x_i, each with weight 1/N_1, and the

@@ -2,11 +2,10 @@
 
 leak@k is the probability that at least one of k draws leaks. For a binary
 scorer with leak probability p it is f(p) = 1 - (1 - p)^k, which increases in p.
-So a bound on p gives a bound on leak@k for every k simultaneously, at the same
-confidence, and the question with the largest p has the largest leak@k for every
-k. Nothing is assumed about the tail of a distribution. `leak_at_k.carried`
-gives these bounds for one question and for the worst question. This module
-bounds the mean over questions.
+So a bound on p gives a bound on leak@k for every k simultaneously, at the same confidence. The
+question with the largest p also has the largest leak@k for every k. Nothing is assumed about the
+tail of a distribution. `leak_at_k.carried` gives these bounds for one question and for the worst
+question. This module bounds the mean over questions.
 
 *The mean over questions.* Let F(x) be the fraction of the questions whose p
 exceeds x. At the points x_1 < ... < x_m, F is in [low_i, high_i] for all i

@@ -17,10 +17,10 @@ up to at most `level` over all texts.
 
 *All counts are multiples of m.* If the sample consists of n/m independent draws with m copies each,
 counts / m is Multinomial(n/m; p). Let E_m be the ratio of the probability of the counts in this
-case to their probability under independence; E_m = 0 if a count is no multiple of m. Under
-independence, E_m has mean at most 1. By Markov's inequality and the union bound, M / max_m E_m is a
-p-value, where M is the number of values of m that are tried. Texts that were not drawn cancel in
-the ratio.
+case to their probability under independence. E_m is 0 if a count is not a multiple of m. Under
+independence, E_m has mean at most 1. Let M be the number of values of m that are tried. By Markov's
+inequality and the union bound, M / max_m E_m is a p-value. Texts that were not drawn cancel in the
+ratio.
 
 *Two equal chunks.* A chunk is a part of the draws that was drawn separately.
 Let P(v) be the multinomial probability that a chunk has the counts v. Given

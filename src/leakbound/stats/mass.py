@@ -3,11 +3,10 @@
 Exploring finds disjoint events a (sets of outputs), each with a mass
 (probability) of at least p_a and scores in [low_a, high_a]. The remainder is
 another disjoint event, with a mass of at least r. Draws, if any, come from the
-distribution given the remainder. The true masses are P_a >= p_a and R >= r. So
-the unknown mass, slack = 1 - sum p_a - r, consists of every excess P_a - p_a,
-of R - r, and of the mass of all other events. Let g be a function of the score
-X with values in [0, 1], and in [g_low_a, g_high_a] on a. If L <= E[g(X) |
-remainder] <= U, then
+distribution given the remainder. The true masses are P_a >= p_a and R >= r. Let slack = 1 - sum p_a
+- r be the unknown mass. It consists of every difference P_a - p_a, of R - r, and of the mass of all
+other events. Let g be a function of the score X with values in [0, 1], and in [g_low_a, g_high_a]
+on a. If L <= E[g(X) | remainder] <= U, then
 
     sum p_a g_low_a + r L  <=  E[g(X)]  <=  sum p_a g_high_a + r U + slack.
 
@@ -380,9 +379,9 @@ def mass_std(masses: Masses, quantity: Quantity, terms: Terms) -> Estimate:
     c)^2. Lower bound: the minimum over c and the minimum over the possible distributions may be
     exchanged. So the smallest variance is min_c sum p_a near_a(c)^2, with near_a(c) the distance
     from c to [low_a, high_a]. Upper bound: E(X - c)^2 is linear in the distribution and convex in
-    c, and the possible distributions are a convex compact set. So by Sion's minimax theorem (1958)
-    the largest variance is min_c sum p_a far_a(c)^2, with far_a(c) the distance from c to the
-    farther of low_a and high_a. Both sums are convex in c, and both bounds are attained. If every
+    c, and the possible distributions are a convex compact set. Let far_a(c) be the distance from c
+    to the farther of low_a and high_a. By Sion's minimax theorem (1958) the largest variance is
+    then min_c sum p_a far_a(c)^2. Both sums are convex in c, and both bounds are attained. If every
     event has a single score x_a, let E_i = sum p_a x_a^i and R the unknown mass. The bounds of the
     variance are then E_2 - E_1^2/(1 - R) and E_2 + Rz - (E_1 + Rz)^2, z = clip((1/2 - E_1)/R, 0,
     1).

@@ -24,7 +24,7 @@ fails (Bonferroni). For similar questions, .9 of alpha instead of alpha widens a
 at most 5 % at 90 % confidence, and by some 1 % at 99 %. Betting in rounds need not test means above
 U, so its grid starts at the smallest grid point that is not below U. If U is valid, the true mean
 is at most U. Then the bound is below the true mean only if the test in the cell of the true mean
-rejects, which has a probability of at most the part of alpha that is spent on rounds.
+rejects. The probability of this event is at most the part of alpha that is spent on rounds.
 """
 
 from __future__ import annotations
@@ -69,9 +69,9 @@ def mean_over_questions(rows: Rows, quantity: Quantity, terms: Terms) -> Estimat
 
     *Scores in [0, 1].* The mean is bounded by betting in rounds (see `rounds`). This needs at least
     8 draws of each question with a weight above 0 (5 draws with at least 24 questions, 4 draws with
-    at least 100). With fewer draws, the portfolio mixture over all draws is used. Its stakes are
-    proportional to a_i/n_i for question i with weight a_i and n_i draws, and it needs no order of
-    the draws.
+    at least 100). With fewer draws, the portfolio mixture over all draws is used. For question i
+    with weight a_i and n_i draws, its stakes are proportional to a_i/n_i. It needs no order of the
+    draws.
 
     *Binary scorer.* Clopper-Pearson on the pool of S leaks in M draws is not valid for unequal
     probabilities. Clopper-Pearson becomes valid if its upper bound is raised to at least (S + 1)/M

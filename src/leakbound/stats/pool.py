@@ -99,12 +99,12 @@ class Pool(OfRows):
         Args:
             rows: the scores, one row per query; made with `empty=True` if a query may have no
                 output.
-            design: "allocated" (the query of each output was drawn uniformly; a query may have no
-                output), "fixed" (the number of outputs of every query was fixed in advance) or
-                "fresh" (one output per query).
-            target: "queries" (default: statements about an output to one of these queries, chosen
-                at random) or "inputs" (statements about the distribution from which these queries
-                are a random sample).
+            design: the assignment of outputs to queries. "allocated": the query of each output was
+                drawn uniformly, and a query may have no output. "fixed": the number of outputs of
+                every query was fixed in advance. "fresh": one output per query.
+            target: the target of statements. "queries" (default): an output to one of these
+                queries, chosen at random. "inputs": an output to a new query from the distribution
+                of which these queries are a random sample.
             owners: the index of the question of each row, from 0 on; None: all rows are of one
                 question.
             queries: the number of queries of each question; None: the rows of each question.
@@ -201,8 +201,8 @@ def unlike_leakage(pool: Pool, quantity: Quantity, terms: Terms) -> Estimate:
 def unlike_mean(pool: Pool, quantity: Quantity, terms: Terms) -> Estimate:
     """Bound the mean over N questions of the mean over each question's C_i queries.
 
-    The outputs are independent, each with the distribution of its query. With mu_ij the expected
-    score of query j of question i, the bounded quantity sum_ij mu_ij / (N C_i) is a mean over all
+    The outputs are independent, each with the distribution of its query. Let mu_ij be the expected
+    score of query j of question i. The bounded quantity, sum_ij mu_ij / (N C_i), is a mean over all
     queries with weights 1/C_i, which are fixed in advance. The seed has one key per query.
     """
     weights = np.reciprocal(np.array(pool.queries, np.float64))[pool.owners]

@@ -69,10 +69,10 @@ def weighted_mean_upper(rows: Rows, weights: Array, alpha: float, portfolio: Por
     at which W(m) reaches 1/alpha, or 1 if there is no such m. A missing draw counts as 1. The bound
     is rounded up. Raises InputError for weights that are negative, or all 0.
 
-    Proof. b_j c_i <= 1 and (x - m)/(1 - m) <= 1, so no factor is negative. At the true m, by
-    independence and 1 + x <= e^x, the expected product for one bet is at most exp(-b_j/(1 - m)
-    sum_i n_i c_i (mu_i - m)), and that sum is proportional to sum_i a_i (mu_i - m) = 0. So E[W(m)]
-    <= 1, and Markov's inequality gives the bound. Without c_i, this would be a bound on the mean
+    Proof. b_j c_i <= 1 and (x - m)/(1 - m) <= 1, so no factor is negative. Let m be the true mean.
+    By independence and 1 + x <= e^x, the expected product for one bet is at most exp(-b_j/(1 - m)
+    sum_i n_i c_i (mu_i - m)). This sum is proportional to sum_i a_i (mu_i - m) = 0. So E[W(m)] <=
+    1, and Markov's inequality gives the bound. Without c_i, this would be a bound on the mean
     weighted by n_i.
     """
     share = relative(weights, len(rows.n)) / rows.n

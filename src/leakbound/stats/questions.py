@@ -48,11 +48,11 @@ def worst_question(
 ) -> Estimate:
     """Bound the largest of the quantities that `bound` bounds, one per question.
 
-    The result's upper bound is the largest of the questions' upper bounds, without correction,
-    because it fails only if the upper bound of the worst question fails. The result's lower bound
-    is the largest of the questions' lower bounds, each at alpha/N because the largest is selected
-    after looking. A question without draws (or a query of a pool without outputs) makes the upper
-    bound 1.
+    The upper bound is the largest of the questions' upper bounds. It needs no correction, because
+    it fails only if the upper bound of the worst question fails. The lower bound is the largest of
+    the questions' lower bounds. Each of these is at alpha/N, because the largest is selected after
+    looking. A question without draws (or a query of a pool without outputs) makes the upper bound
+    1.
 
     Args:
         bound: the function that bounds the quantity, one entry per question.

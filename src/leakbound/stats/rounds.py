@@ -17,9 +17,9 @@ question i. All factors are >= 0. By 1 + x <= e^x, the expected product is at
 most exp(lambda sum_i a_i (m - mu_i + d_i)) = exp(lambda sum_i a_i (m - mu_i)).
 If the weighted mean is m or more, this is at most 1. So the wealth is a
 nonnegative supermartingale from round to round, and reaches 1/alpha with
-probability at most alpha (Ville). A bet must not depend on draws of the same
-round: the wealth is a supermartingale only over complete rounds, because the
-mean of a single question may be below m.
+probability at most alpha (Ville). A bet must not depend on draws of the same round. The reason is
+that the wealth is a supermartingale only over complete rounds, because the mean of a single
+question may be below m.
 
 *Why centres.* A bet loses about lambda^2 times the squared residuals x_it - d_i
 - m. Without centres these squares contain the spread between questions, which
@@ -32,13 +32,12 @@ as the questions and the control questions of `excess_over_sets`. One round is
 enough to estimate the mean of a set, but not the mean of each question. So from
 the second round on, a centre contains the mean of its set minus the mean of all
 questions. From the third round on, it also contains the question's deviation
-from its set. The first part satisfies sum_i a_i d_i = sum_s A_s (m_s - m) = 0,
-with A_s the total weight of set s, m_s the mean of set s, and m the mean of the
-set means weighted by A_s. The second part sums to 0 within each set. Both parts
-are computed from earlier rounds only, so the proof above is valid. The factors
-of set s are at least 1 - lambda C_s (h_s - m), with C_s the largest stake in
-the set and h_s the largest possible x - d in the set. So lambda <= c / max_s
-C_s (h_s - m) keeps all factors at least 1 - c.
+from its set. Let A_s be the total weight of set s, m_s the mean of set s, and m the mean of the m_s
+weighted by A_s. Then the first part satisfies sum_i a_i d_i = sum_s A_s (m_s - m) = 0. The second
+part sums to 0 within each set. Both parts are computed from earlier rounds only, so the proof above
+is valid. Let C_s be the largest stake in set s, and h_s the largest possible x - d in the set. Then
+the factors of set s are at least 1 - lambda C_s (h_s - m). So lambda <= c / max_s C_s (h_s - m)
+keeps all factors at least 1 - c.
 
 *Readings.* A bet may use a function of the draws (a reading) instead of the
 scores, if earlier rounds determine the function and its range. If the

@@ -165,9 +165,9 @@ def bound(
     Args:
         evidence: `Rows` of draws, `Stopped` draws, exact `Masses` with draws from the remainder, a
             `Pool` of queries, or a `Pair` of models for the excess of one over the other.
-        quantity: `LEAKAGE` (default), `SD`, `tail(x)`, `leak_at(k)` or `ed(rho)`, of each question;
-            or a quantity about all questions: `LEAKAGE.mean()`, `.worst()`, `.every()` or
-            `.above(x)`.
+        quantity: `LEAKAGE` (default), `SD`, `tail(x)`, `leak_at(k)` or `ed(rho)`, of each question.
+            The methods `mean()`, `worst()`, `every()` and `above(x)` of these quantities give
+            quantities about all questions.
         confidence: the bound is valid with at least this probability, in (0, 1).
         side: "upper", "lower", or "both": each bound then has half of alpha.
         method: "paper": the papers' bound, after correction; None: the narrower default bound.

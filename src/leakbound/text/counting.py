@@ -138,8 +138,8 @@ def output_of(
             as "error".
         thoughts: thoughts that the source states separately from the text.
         tokens: the number of tokens of the output. Any value except a whole number >= 1 means that
-            the number is not known, because every output has a token, and some tools write 0 for an
-            unknown number.
+            the number is not known. Every output has a token, and some tools write 0 for an unknown
+            number.
         refused: whether the provider marked the output as a refusal.
         hidden: whether a part of a thought is not shown.
         reasoned: whether the source states that the model thought.

@@ -1,11 +1,10 @@
 """The distance of a text's beginning from an answer, also if only a shorter beginning is known.
 
-Texts are sequences of units, here characters. Let a be the answer, with m
-units, t a text and u the first m units of t (all units of t if there are
-fewer). The edit distance of t is the Levenshtein distance of a and u, which
-counts insertions, deletions and substitutions. The Hamming distance of t is the number of the m
-places where t and a have different units, or t has no unit. Neither distance depends on units of t
-after the m-th.
+Texts are sequences of units, here characters. Let a be the answer, with m units. Let t be a text,
+and u the first m units of t (all units of t if there are fewer). The edit distance of t is the
+Levenshtein distance of a and u, which counts insertions, deletions and substitutions. The Hamming
+distance of t is the number of the m places where t and a have different units, or t has no unit.
+Neither distance depends on units of t after the m-th.
 
 Suppose that only the first units of t are known. Let s be the known part of u, with j <= m units.
 Then u = s y, where y is unknown and has at most r = m - j units. Let D be the Levenshtein distance.

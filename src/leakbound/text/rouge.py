@@ -217,8 +217,8 @@ def recall_bounds(prefix: str, reference: str, stemmed: bool = True) -> tuple[fl
 def f1_bounds(prefix: str, reference: str, stemmed: bool = True) -> tuple[float, float]:
     """Return the lowest and highest ROUGE-L F1 of any text that begins with `prefix`.
 
-    Let c be the number of settled words, r the number of the reference's words, and lcs_j the
-    length of the longest common subsequence of the settled words with the first j words of the
+    Let c be the number of settled words, and r the number of the reference's words. Let lcs_j be
+    the length of the longest common subsequence of the settled words with the first j words of the
     reference. Consider a text of c + m words whose longest common subsequence with the reference
     has length L. Its F1 is 2L/(c + m + r). For some j, L is at most lcs_j + k, where k is the
     length of a common subsequence of the m later words with the last r - j words of the reference.

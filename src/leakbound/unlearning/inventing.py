@@ -1,7 +1,7 @@
 """Answers that the model makes up, which replace the true answers (Mekala et al. 2024, AltPO).
 
 The answers are drawn once, before training, from the initial model, and stored with the trained
-model. There are three deviations from the paper: the instruction was written for this package, the
+model. There are three deviations from the paper. The instruction was written for this package, the
 model sees no examples, and only the first line of an output is used.
 """
 

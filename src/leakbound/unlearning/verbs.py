@@ -132,9 +132,9 @@ def unlearn(
             with the same recipe made the folder.
 
     Raises:
-        InputError: before the model is loaded: an unknown objective, an empty or missing split, a
-            row without a needed answer, a question in both forget and retain, an `out` that
-            leakbound did not make, or (for a model on disk) a layer or module that the model lacks.
+        InputError: an unknown objective, an empty or missing split, a row without a needed answer,
+            a question in both forget and retain, an `out` that leakbound did not make, or a layer
+            or module that the model lacks. All of this is checked before a model on disk is loaded.
             After loading: a row that is too long.
         ModelError: a model that cannot be loaded.
         MixError: `out` has the model or the unfinished training of another recipe, or another
