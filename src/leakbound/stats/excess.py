@@ -156,7 +156,7 @@ def excess_over_sets(
         InputError: different declared ranges of the two sets, or an invalid confidence or side.
     """
     if rows.binary != others.binary:
-        raise InputError("`rows` and `others` must both have binary or both have graded scores.")
+        raise InputError("`rows` and `others` need one scorer, got binary and graded scores.")
     sizes = rows.questions, others.questions
     joined = rows.joined_with(others.mirrored())
     made = mean_over_sets(joined, sizes, Terms(confidence, side, seed=seed))
