@@ -353,7 +353,10 @@ class Pair(OfRows):
                 f"{other.questions} questions. Leave out questions that only one model was given."
             )
         if mine.binary != other.binary:
-            raise InputError("`rows` and `control` need one scorer, got binary and graded scores.")
+            raise InputError(
+                "`rows` and `control` need one scorer, got binary and graded scores. Score both by "
+                "the same scorer."
+            )
 
 
 def check_cap(cap: int) -> None:

@@ -55,7 +55,7 @@ def leaks_somewhere(pair: Pair) -> float:
     """
     if not pair.binary:
         raise InputError(
-            "a Fisher test needs a binary scorer, got graded scores. Make it binary (`NAME>=t`)."
+            "a Fisher test needs a binary scorer, got graded scores. Use a threshold: `NAME>=t`."
         )
     from scipy.stats import hypergeom  # takes most of a second
 
