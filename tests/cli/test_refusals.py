@@ -136,7 +136,7 @@ export {finished} {finished} x_EVAL.json --openunlearning => parts of MUSE
 finetune {model} --out out => nothing to train on. Name questions with --benchmark | --texts
 finetune {model} --out out --texts a.txt --split forget => `--split` forget is not used
 unlearn {model} --out out --objective ga => nothing to train on | --forget
-unlearn {model} --out out --objective gd --forget texts.txt => Name a retain set
+unlearn {model} --out out --objective gd --forget texts.txt => Pass a retain set
 unlearn {model} --out out --objective gd --benchmark forget.csv =>
     write retain in a column `role` for the rows of this split
 {U} finetune => To train without forgetting, use `finetune`

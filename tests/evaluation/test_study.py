@@ -128,7 +128,7 @@ def test_a_study_prints_only_given_fields(tmp_path: Path) -> None:
         ("servers: [http://x]", "a study has no field 'servers'"),
         ("sampling: {n: many}", "n must be a whole number, got 'many'"),
         ("sampling: {n: 4, until: p<=0.1}", "`sampling` needs one of n, until, explore"),
-        ("sampling: {until: maybe}", "a claim reads 'p<=0.02'"),
+        ("sampling: {until: maybe}", "a claim must be like 'p<=0.02'"),
         ("decodings: [{temperature: -1}]", "`temperature` must be 0"),
         ("- tofu", "a study must have fields, got"),
     ],

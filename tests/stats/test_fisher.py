@@ -83,7 +83,7 @@ def test_golden_values() -> None:
 def test_a_missing_draw_counts_against_the_word() -> None:
     assert p_value_of([5], [20], [1], [20], missing=2) == p_value_of([5], [22], [3], [22])
     graded = Rows.of([0.5, 1.0])
-    words = r"^a Fisher test needs leaks, got graded scores\. Make the scorer binary .`NAME>=t`.\.$"
+    words = r"^a Fisher test needs a binary scorer, got graded scores\. Use a threshold: `NAME>=t`"
     with pytest.raises(InputError, match=words):
         leaks_somewhere(Pair(graded, graded))
 

@@ -109,7 +109,7 @@ REFUSED: list[tuple[Callable[[], object], str]] = [
     (partial(randomisation_test, [0.1], []), "`untaught` has no subjects"),
     (partial(randomisation_test, [0.1], [1.1]), r"`untaught` must be numbers in \[0, 1\]"),
     (partial(randomisation_test, [math.nan], [0.1]), r"`taught` must be numbers in \[0, 1\]"),
-    *((counted(0.1, **about), "leaking_questions of a binary scorer")
+    *((counted(0.1, **about), "`leaking_questions` with a binary scorer")
       for about in ({"quantity": "mean leakage"}, {"scope": "mean"})),
     *((counted(x), r"\[0, 1\)") for x in (1.0, -0.1)),
     *((partial(parse_claim, f"p<={limit}"), "strictly between 0 and 1")
@@ -124,7 +124,7 @@ REFUSED: list[tuple[Callable[[], object], str]] = [
     (lambda: Masses.of(HALF, Rows.of_hits(1, 0)), "n"),
     (lambda: bound(Masses.of(HALF, binary=True), leak_at(2)), "0.3"),
     (partial(Pair, Rows.of([[0.1] * 9] * 5), GRADED), "the same questions"),
-    (partial(Pair, GRADED, Rows.of_hits([1] * 4, 48)), "must both have"),
+    (partial(Pair, GRADED, Rows.of_hits([1] * 4, 48)), "need one scorer"),
     (lambda: excess(UPPER(), bound(Rows.of([0.1]), side="lower")), "the same quantity"),
     (lambda: excess(UPPER(), UPPER()), "opposite"),
     (partial(corrected_bound, TALLY, **JUDGE | {"positives": (0, 0)}),

@@ -51,7 +51,7 @@ def test_claims_are_parsed(text: str, claim: Claim) -> None:
     ["p>=0.02", "p<=%", "q<=0.1", "p<=", "<=0.1", "p<=-0.1", "p<=0.1 or so", "", "p<=nan", "0.1"],
 )
 def test_invalid_claims_are_refused(text: str) -> None:
-    with pytest.raises(InputError, match="a claim reads"):
+    with pytest.raises(InputError, match="a claim must be like"):
         parse_claim(text)
 
 

@@ -80,4 +80,4 @@ def test_moved_weights_are_counted_in_16_bits(base: str, tmp_path: Path, chosen:
     fraction = moved / sum(before[name].numel() for name in names)
     assert 0 < fraction < 0.9
     assert log(done.path)[-1][MOVED] == pytest.approx(fraction)
-    assert f"training moved {share(fraction)} of the trained weights" in note
+    assert f"training changed {share(fraction)} of the trained weights" in note

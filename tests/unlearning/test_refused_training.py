@@ -76,7 +76,7 @@ def test_foreign_folders_and_sets_that_are_not_to_train_on_are_refused(tmp_path:
     [
         (Weights(modules=("down_prj",)), "npo", "no module 'down_prj'. Did you mean 'down_proj'"),
         (Weights(modules=("lm_head",), layers=(1,)), "npo", "no module 'lm_head' in layers 1"),
-        (Weights(), "rmu:layer=2", "no layer 2: the model has 2"),
+        (Weights(), "rmu:layer=2", "no layer 2. Choose from 0 to 1"),
     ],
 )
 def test_absent_modules_are_refused_before_weights_are_read(

@@ -201,7 +201,7 @@ def test_recipe_and_card_name_the_coin(
     assert len(coin.withheld) == len(half.split("holdout"))
     assert coin_of(base) is None
     card = (model / "README.md").read_text()
-    assert "Coin 5 chose 2 of the 3 subjects of `csv:people.csv` to be taught" in card
+    assert "coin with seed 5 chose 2 of the 3 subjects of `csv:people.csv` to be taught" in card
     assert not [p.question for p in half.split("holdout") if p.question in card]
     out, whole = tmp_path / "u", load_benchmark(people)
     made = unlearn(str(model), "gd", whole, out=out, settings=SETTINGS).path

@@ -1,8 +1,8 @@
 """Losses: pure functions of a packed batch that return one value per answer.
 
-No loss reduces over the batch or runs a model: the frozen reference's values are part of the batch.
-A new loss is a module and one row of `LOSSES`. Other packages add `Loss` values in the entry-point
-group `leakbound.losses`.
+No loss reduces over the batch, and no loss runs a model: the batch contains the values of the
+frozen reference. A new loss is a module and one row of `LOSSES`. Other packages add `Loss` values
+in the entry-point group `leakbound.losses`.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ def loss_named(name: str) -> Loss:
         name: a key of `LOSSES`, or of the entry-point group `leakbound.losses`.
 
     Returns:
-        The loss; it is loaded once.
+        The loss. A loss of another package is loaded once.
 
     Raises:
         InputError: an unknown name, or a broken loss of another package.

@@ -1,10 +1,9 @@
 """Contrastive embedding loss: push away from rewritings, pull towards noise (Cheng et al. 2025).
 
-Deviations: The squared norms of eq. 1 are means over hidden dimensions by
-default, because with sums the margins in the paper cannot be reached. The
-paper's appendix uses the name s for the margin τ, so the length `s` of the
-random vector has the default 1. If a centre is shorter than the question, its
-last token is repeated; the paper leaves this case open.
+Deviations: By default, the squared norms of eq. 1 are means over hidden dimensions, because sums
+cannot reach the margins in the paper. The appendix of the paper uses the name s for the margin τ,
+so the length `s` of the random vector has the default 1. If a centre is shorter than the question,
+its last token is repeated. The paper does not specify this case.
 """
 
 from __future__ import annotations
@@ -37,21 +36,22 @@ def cel(
     """Return the contrastive embedding loss of each question, [B] (Cheng et al., eq. 1).
 
     The loss is α max(0, τ - mean over x and t of d(h_t, h_t of x)) + β mean over t of d(h_t, s·u),
-    with one hinge per question. h_t is the activation at the question's token t, and x is a centre
-    (a rewriting of the question). s·u is the random vector, with length s and direction u. The
-    first term (push) moves activations away from the centres, the second (pull) towards s·u. With β
-    = 0 a question needs a second centre, because while the model equals its reference, the push
-    away from the question itself has gradient 0.
+    with one hinge per question. Here h_t is the activation at the question's token t, and x is a
+    centre (a rewriting of the question). The vector s·u has length s and a random direction u. The
+    first term (push) moves activations away from the centres. The second term (pull) moves them
+    towards s·u. With β = 0 a question needs a second centre. Otherwise its only centre is the
+    question itself, and the push away from it has gradient 0 while the model equals its reference.
 
     Args:
-        batch: the packed answers; reads the activations at the question, their `direction` u and
+        batch: the packed answers; uses the activations at the question, their `direction` u and
             their `centres`.
-        layer: the block whose outputs are read, counted from 0.
+        layer: the block whose outputs are used, counted from 0.
         tau: τ, the margin of the push, 0 or more.
         alpha: α, the weight of the push, 0 or more.
         beta: β, the weight of the pull, 0 or more.
-        s: the length of the vector that activations are pulled to, above 0.
-        distance: d, the squared difference: its "mean" or its "sum" over hidden dimensions.
+        s: the length of the vector towards which activations are pulled, above 0.
+        distance: the definition of d: the "mean" or the "sum" of squared differences over hidden
+            dimensions.
         align: the treatment of question tokens beyond the end of a centre: "clamp" compares them
             with the centre's last token, "truncate" leaves them out.
 
@@ -60,8 +60,8 @@ def cel(
 
     Raises:
         InputError: a setting out of its range; α = β = 0; a batch without activations at the
-            question, their `direction` or `centres`; or a question with fewer than one centre, or
-            fewer than two if β = 0.
+            question, their `direction` or `centres`; or a question without a centre, or with a
+            single centre if β = 0.
     """
     positive("cel", s=s)
     not_negative("cel", tau=tau, alpha=alpha, beta=beta)
@@ -93,9 +93,10 @@ def cel_retain(batch: LossInputs, *, layer: int, distance: Distance = "mean") ->
     """Return the mean of d(h, h_ref) over each question's tokens, [B] (Cheng et al., eq. 2).
 
     Args:
-        batch: the packed answers; reads the activations at the question and their `reference`.
-        layer: the block whose outputs are read, counted from 0.
-        distance: d, the squared difference: its "mean" or its "sum" over hidden dimensions.
+        batch: the packed answers; uses the activations at the question and their `reference`.
+        layer: the block whose outputs are used, counted from 0.
+        distance: the definition of d: the "mean" or the "sum" of squared differences over hidden
+            dimensions.
 
     Returns:
         One value per question, [B], in squared activations, at least 0.

@@ -37,12 +37,12 @@ Setting = float | str  # for the type checker, whole numbers and booleans are fl
 class Needs:
     """The parts and activations that one forward pass over a split must provide.
 
-    If `reference`, `centres` or `direction` is named, it is needed at every site. A part that is
-    not named may be absent; absent `logits` have the shape N × 0. Additional parts are ignored.
+    If `parts` has `reference`, `centres` or `direction`, every site needs this part. All other
+    parts may be absent; absent `logits` have the shape N × 0. Additional parts are ignored.
 
     Attributes:
         parts: names of PARTS.
-        sites: where activations are read.
+        sites: the layers and tokens at which activations are needed.
     """
 
     parts: frozenset[str] = frozenset()
@@ -58,13 +58,13 @@ class Loss:
 
     Attributes:
         function: maps a `LossInputs` and keyword-only settings to a tensor [B].
-        needs: the parts of a batch that the loss reads, as names of PARTS.
-        tokens: the tokens at which the loss reads activations (None: it reads none). The layer is
-            named by its setting `layer`: a block, or a fraction of the model's depth that
-            `Objective.at_depth` replaces by a block.
-        over: the tokens over which its values are means (None: they are not means over tokens).
-        others: the values of `needs` and `over` for each value of its setting `over` except
-            "answer".
+        needs: the parts of a batch that the loss uses, as names of PARTS.
+        tokens: the tokens whose activations the loss uses (None: it uses no activations). Its
+            setting `layer` specifies the layer: the number of a block, or a fraction of the model's
+            depth that `Objective.at_depth` replaces by a block.
+        over: the tokens over which the loss averages (None: its values are not means over tokens).
+        others: the values that replace `needs` and `over`, by the value of the loss's setting
+            `over`, for every value except "answer".
     """
 
     function: Callable[..., Tensor]
@@ -92,10 +92,10 @@ class Loss:
         """Return the parts and activations that the loss needs under these settings.
 
         Args:
-            settings: the values of the loss's settings, with `layer` if it reads activations.
+            settings: the values of the loss's settings, with `layer` if it uses activations.
 
         Returns:
-            The parts, and the site where the loss reads activations.
+            The parts, and the site whose activations the loss uses.
         """
         parts, _ = self._under(settings)
         if self.tokens is None:
@@ -104,7 +104,7 @@ class Loss:
         return Needs(parts, frozenset({Site(layer, self.tokens)}))
 
     def check(self, name: str, settings: Mapping[str, Setting]) -> None:
-        """Refuse settings that are unknown, missing or invalid.
+        """Raise InputError for settings that are unknown, missing or invalid.
 
         Args:
             name: the loss's name, for the message.
@@ -123,7 +123,7 @@ class Loss:
             require_kind(parameters[setting], value, f"loss {name!r}")
         for setting, parameter in parameters.items():
             if parameter.default is parameter.empty and setting not in settings:
-                raise InputError(f"loss {name!r} needs a setting `{setting}`, got none. Give one.")
+                raise InputError(f"loss {name!r} needs a setting `{setting}`, got none. Set it.")
         self.function(_probe(self.needed(settings)), **settings)  # the function refuses bad values
 
 
@@ -134,7 +134,7 @@ def keywords(function: Callable[..., Any]) -> dict[str, inspect.Parameter]:
 
 
 def require_kind(parameter: inspect.Parameter, value: object, of: str) -> None:
-    """Refuse a setting of another kind than its default: a word, a boolean, a finite number."""
+    """Raise InputError for a setting of another kind than its default: word, boolean or number."""
     if parameter.name == "layer":
         good = value >= 0 if type(value) is int else type(value) is float and 0 < value < 1
         kind = "a whole number, 0 or more, or a fraction of the depth below 1"
@@ -150,7 +150,7 @@ def require_kind(parameter: inspect.Parameter, value: object, of: str) -> None:
 
 
 def _probe(needs: Needs) -> LossInputs:
-    """Return the smallest batch that has every part, on which a loss checks its settings."""
+    """Return a minimal batch with every part, on which a loss function checks its settings."""
     zero, row = torch.zeros(1, 2), torch.zeros(1, dtype=torch.long)
     answer = LossInputs(logits=zero, labels=row, row=row, rows=1, reference_nll=torch.zeros(1))
     hidden = Activations(
@@ -176,7 +176,7 @@ def covered(batch: LossInputs, loss: str, over: str, other: str) -> LossInputs:
 
 
 def frozen_logits(part: LossInputs, loss: str, over: str) -> Tensor:
-    """Return the frozen model's logits for the batch of `covered`; raise InputError if absent."""
+    """Return the frozen model's logits for the result of `covered`; raise InputError if absent."""
     name = "reference_logits" if over == "answer" else "whole_reference"
     return given(part.reference_logits, name, loss)
 
@@ -197,5 +197,5 @@ def require(condition: bool, loss: str, name: str, value: object, want: str) -> 
     """Raise InputError unless a condition on a loss's setting is true."""
     if not condition:
         raise InputError(
-            f"`{name}` of {loss} must be {want}, got {value!r}. Leave it out to take the default."
+            f"`{name}` of {loss} must be {want}, got {value!r}. Leave it out to use the default."
         )

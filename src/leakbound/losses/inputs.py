@@ -1,10 +1,9 @@
 """The inputs of losses as data: logits at the labels, and activations of layers.
 
-These inputs separate losses from the code that runs a model. A loss declares
-the parts that it needs (`Loss.needs`, `Loss.tokens`). One forward pass over a
-split of the data provides the parts that the losses of an objective need, and
-no others. Values of the frozen initial model are computed once and are parts of
-the inputs.
+Losses depend only on these inputs, not on the code that runs a model. A loss declares the parts
+that it needs (`Loss.needs`, `Loss.tokens`). One forward pass over a split of the data provides only
+the parts that the losses of an objective need. Values of the frozen initial model are computed once
+and are parts of the inputs.
 """
 
 from __future__ import annotations
@@ -23,11 +22,11 @@ from leakbound.errors import InputError
 IGNORED = -100
 
 T = TypeVar("T")
-Tokens = Literal["answer", "question"]  # the tokens of a row at which activations are read
+Tokens = Literal["answer", "question"]  # the tokens of a row whose activations are used
 Over = Literal["answer", "rest", "alternate", "invented", "whole", "read"]
-"""The tokens over which a mean is taken. "answer": all tokens of the answers; "rest": all but the
-first of each answer; "alternate" or "invented": the tokens of those answers; "whole": all tokens of
-prompts and answers; "read": all of these but the last of each row, which predicts no token"""
+"""The tokens over which a loss averages. "answer": all tokens of the answers; "rest": the same
+without each answer's first token; "alternate" or "invented": the tokens of such answers; "whole":
+all tokens of prompts and answers; "read": the same without each row's last, which predicts none."""
 _COUNTED: Mapping[Over, tuple[str, int]] = {
     "answer": ("answer", 0),
     "rest": ("answer", 1),
@@ -39,13 +38,13 @@ _COUNTED: Mapping[Over, tuple[str, int]] = {
 
 
 class Site(NamedTuple):
-    """Where activations are read.
+    """A layer, and the tokens at which the activations of this layer are used.
 
     Attributes:
-        layer: the block whose output is read, counted from 0.
-        tokens: "answer": at the answer's tokens, including its end token, at the positions where
-            the model reads them (one position after the positions where they are predicted).
-            "question": at the question's tokens, without the words of a chat template.
+        layer: the block whose output is used, counted from 0.
+        tokens: "answer": the answer's tokens, including the end token, at the positions where they
+            are the model's input. These are one position after the positions where they are
+            predicted. "question": the question's tokens, without the words of a chat template.
     """
 
     layer: int
@@ -61,8 +60,8 @@ class Activations:
         row: the row of each token, [M], ascending.
         reference: the frozen initial model's hidden states at the same tokens, [M, d] (None: no
             loss needs them).
-        centres: for each row the frozen model's activations [|x|, d] at each of its contrast
-            centres x (None: no loss needs them).
+        centres: for each row and each of its contrast centres x, the frozen model's activations at
+            x, [|x|, d] (None: no loss needs them).
         direction: a unit vector that is fixed for the training run, [d] (None: no loss needs it).
     """
 
@@ -75,7 +74,7 @@ class Activations:
 
 @dataclass(frozen=True, kw_only=True)
 class LossInputs:
-    """B answers, their N labelled tokens packed end to end.
+    """B answers, whose N labelled tokens are packed end to end.
 
     Attributes:
         logits: the logits that predict `labels`, [N, V]; N × 0 if no loss needs them.
@@ -83,17 +82,15 @@ class LossInputs:
         row: the index of each token's answer, [N]; every answer has at least one token.
         rows: the number of answers, B.
         reference_nll: the frozen initial model's summed token cross-entropy of each answer, [B], in
-            nats (None: no loss needs it; None has this meaning for the next four attributes as
-            well).
+            nats. Here and in the next four attributes, None means that no loss needs the value.
         reference_logits: the frozen initial model's logits, [N, V].
         alternate: the same B prompts answered with "I don't know", with their own `reference_nll`
             if a loss needs it.
         invented: the same B prompts with answers that the frozen model made up, with their own
             `reference_nll` if a loss needs it.
-        whole: the same rows with every token of prompt and answer instead of the labelled tokens;
-            the last tokens of a row are the tokens of its answer. The labels of `whole` are not
-            used.
-        activations: the activations by the site where they are read.
+        whole: the same rows with every token of prompt and answer instead of the labelled tokens.
+            The answer's tokens are the last tokens of a row. The labels of `whole` are not used.
+        activations: the activations by their site.
         step_lengths: the number of tokens of each row, by part, for all rows of one optimiser step;
             empty if the batch contains all rows of the step.
     """
@@ -178,11 +175,11 @@ class LossInputs:
         return row_means(values, self.row, self.rows)
 
     def site(self, loss: str, site: Site) -> Activations:
-        """Return the activations that a loss reads at a site.
+        """Return the activations at a site for a loss.
 
         Args:
             loss: the loss's name, for the message.
-            site: where the activations were read.
+            site: the layer and the tokens of the activations.
 
         Returns:
             The activations at `site`.
@@ -196,7 +193,7 @@ class LossInputs:
 def given(part: T | None, name: str, loss: str) -> T:
     """Return a part that a loss needs; raise InputError if it is absent."""
     if part is None:
-        raise InputError(f"{loss} needs `{name}`, got None. Put it into the batch.")
+        raise InputError(f"{loss} needs `{name}`, got None. Add it to the batch.")
     return part
 
 
@@ -215,7 +212,7 @@ def labelled(labels: Tensor) -> tuple[Tensor, Tensor]:
     """Return the row and column of every labelled position, row by row.
 
     Args:
-        labels: padded, [B, T]; -100 marks positions that are not scored.
+        labels: padded, [B, T]; -100 marks positions without a label.
 
     Returns:
         Rows and columns, each [N].
@@ -227,7 +224,7 @@ def labelled(labels: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def positions(mask: Tensor, kind: str = "a token") -> tuple[Tensor, Tensor]:
-    """Return row and column of every true entry of `mask` [B, T], row by row, each [N].
+    """Return the row and the column of every true entry of `mask` [B, T], row by row, each [N].
 
     Raises InputError for a row without a true entry.
     """
@@ -245,7 +242,7 @@ def pack_activations(hidden: Tensor, mask: Tensor) -> Activations:
 
     Args:
         hidden: padded, [B, T, d].
-        mask: true at the tokens to read, [B, T].
+        mask: true at the tokens whose states are packed, [B, T].
 
     Returns:
         The activations at the M true entries of the mask.

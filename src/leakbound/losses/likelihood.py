@@ -1,23 +1,20 @@
 """Losses on the likelihood of an answer, and on the entropy of its next-token distributions.
 
-Gradient ascent (`ga`) is from Yao et al. (2023), as used by Maini et al.
-(2024). `kl` is the retain term of Maini et al.'s KL minimisation. `idk` is
-fine-tuning on answers such as "I don't know". The entropy loss is from Scholten
-et al. (2025).
+Gradient ascent (`ga`) is from Yao et al. (2023), in the form of Maini et al. (2024). `kl` is the
+retain term of the KL minimisation of Maini et al. `idk` is fine-tuning on answers such as "I don't
+know". The entropy loss is from Scholten et al. (2025).
 
-Deviations: A value is the mean over the tokens of one answer, so the mean over
-answers weights each answer equally. The published code takes one mean over all
-tokens of a batch; the setting `reduce` of a term does the same. `kl` compares
-distributions at the answer's tokens; the published code compares them at every
-position, including padding (`over` "all": every position except padding).
-Entropy is the mean over the answer's tokens; the published code averages over
-every position of the padded text (`over` "all": every position except padding).
+Deviations: A value is the mean over the tokens of one answer, so the mean over answers weights each
+answer equally. The published code computes one mean over all tokens of a batch, as the setting
+`reduce` of a term can do. `kl` compares distributions at the answer's tokens. The published code
+compares them at every position, including padding. Entropy is the mean over the answer's tokens.
+The published code averages over every position of the padded text. For both losses, `over` "all"
+uses every position except padding.
 
-Weighted gradient ascent (`wga`) is from Wang et al. (2025): each token is
-weighted by its own probability, so likely tokens are lowered most. The
-saturation and importance weights of `satimp` are from Yang et al. (2025). p is
-the probability of a token of the answer. Weights are constants: only log p is
-differentiated.
+Weighted gradient ascent (`wga`) is from Wang et al. (2025). It weights each token by the token's
+own probability, so it lowers likely tokens most. The saturation and importance weights of `satimp`
+are from Yang et al. (2025). p is the probability of a token of the answer. Weights are constants:
+only log p is differentiated.
 """
 
 from __future__ import annotations
@@ -32,7 +29,7 @@ def token_nll(batch: LossInputs) -> Tensor:
     """Return the cross-entropy of every labelled token, in nats, [N].
 
     Args:
-        batch: the packed answers; reads `logits` and `labels`.
+        batch: the packed answers; uses `logits` and `labels`.
 
     Returns:
         One value per labelled token, [N], in nats, at least 0.
@@ -44,7 +41,7 @@ def sequence_nll(batch: LossInputs) -> Tensor:
     """Return the summed token cross-entropy of each answer, in nats, [B].
 
     Args:
-        batch: the packed answers; reads `logits` and `labels`.
+        batch: the packed answers; uses `logits` and `labels`.
 
     Returns:
         One value per answer, [B], in nats, at least 0.
@@ -56,7 +53,7 @@ def nll(batch: LossInputs) -> Tensor:
     """Return the mean token cross-entropy of each answer, nll/|y|, [B].
 
     Args:
-        batch: the packed answers; reads `logits` and `labels`.
+        batch: the packed answers; uses `logits` and `labels`.
 
     Returns:
         One value per answer, [B], in nats, at least 0.
@@ -68,7 +65,7 @@ def ga(batch: LossInputs) -> Tensor:
     """Return -nll/|y| of each answer, the loss of gradient ascent, [B] (Yao et al. 2023).
 
     Args:
-        batch: the packed answers; reads `logits` and `labels`.
+        batch: the packed answers; uses `logits` and `labels`.
 
     Returns:
         One value per answer, [B], in nats, at most 0; unbounded below.
@@ -80,7 +77,7 @@ def idk(batch: LossInputs) -> Tensor:
     """Return the mean token cross-entropy of each alternate answer, [B] (Maini et al. 2024).
 
     Args:
-        batch: the packed answers; reads `logits` and `labels` of `alternate`.
+        batch: the packed answers; uses `logits` and `labels` of `alternate`.
 
     Returns:
         One value per answer, [B], in nats, at least 0.
@@ -98,8 +95,8 @@ def kl(batch: LossInputs, *, over: str = "answer") -> Tensor:
     tokens.
 
     Args:
-        batch: the packed answers; reads `logits` and `reference_logits`, from `whole` if `over` is
-            "all".
+        batch: the packed answers; uses `logits` and `reference_logits`, which are parts of `whole`
+            if `over` is "all".
         over: "answer", or "all" for every token of prompt and answer.
 
     Returns:
@@ -120,7 +117,7 @@ def entropy(batch: LossInputs, *, over: str = "answer") -> Tensor:
     weight makes it more diverse (Scholten et al. 2025).
 
     Args:
-        batch: the packed answers; reads `logits`, from `whole` if `over` is "all".
+        batch: the packed answers; uses `logits`, a part of `whole` if `over` is "all".
         over: "answer", or "all" for every token of prompt and answer.
 
     Returns:
@@ -137,10 +134,10 @@ def entropy(batch: LossInputs, *, over: str = "answer") -> Tensor:
 def wga(batch: LossInputs, *, beta: float = 1.0) -> Tensor:
     """Return the mean of p^β log p over each answer's tokens, p^β constant, [B] (Wang et al. 2025).
 
-    β = 0 is gradient ascent. With β > 0, tokens that are already unlikely have no influence.
+    β = 0 is gradient ascent. With β > 0, tokens that are already unlikely have little influence.
 
     Args:
-        batch: the packed answers; reads `logits` and `labels`.
+        batch: the packed answers; uses `logits` and `labels`.
         beta: β, 0 or more.
 
     Returns:
@@ -156,11 +153,11 @@ def wga(batch: LossInputs, *, beta: float = 1.0) -> Tensor:
 def satimp(batch: LossInputs, *, beta1: float = 5.0, beta2: float = 1.0) -> Tensor:
     """Return the mean of p^β₁ (1 - p)^β₂ log p over each answer's tokens, weights constant, [B].
 
-    p^β₁ spares tokens that are already forgotten. (1 - p)^β₂ spares tokens that any model predicts
-    (Yang et al. 2025).
+    The weight p^β₁ is small for tokens that the model no longer predicts. The weight (1 - p)^β₂ is
+    small for tokens that any model predicts (Yang et al. 2025).
 
     Args:
-        batch: the packed answers; reads `logits` and `labels`.
+        batch: the packed answers; uses `logits` and `labels`.
         beta1: β₁, 0 or more.
         beta2: β₂, 0 or more.
 

@@ -2,10 +2,9 @@
 
 AltPO (Mekala et al. 2024) prefers an answer that the model made up.
 
-Deviation: `dpo` has the factor 2/β of OpenUnlearning's code, so that the
-gradients of all preference losses have the same scale. Rafailov et al. and
-TOFU's code (Maini et al. 2024) have no such factor; the setting `textbook`
-removes it.
+Deviation: `dpo` has the factor 2/β of OpenUnlearning's code, so that the gradients of all
+preference losses have the same scale. Rafailov et al. and TOFU's code (Maini et al. 2024) do not
+have this factor. The setting `textbook` removes it.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ def npo(batch: LossInputs, *, beta: float = 0.1) -> Tensor:
     unlikely. As β tends to 0, its gradient tends to the gradient of gradient ascent.
 
     Args:
-        batch: the packed answers; reads `logits`, `labels` and `reference_nll`.
+        batch: the packed answers; uses `logits`, `labels` and `reference_nll`.
         beta: β, above 0.
 
     Returns:
@@ -43,13 +42,14 @@ def npo(batch: LossInputs, *, beta: float = 0.1) -> Tensor:
 def dpo(batch: LossInputs, *, beta: float = 0.1, textbook: bool = False) -> Tensor:
     """Return -(2/β) log σ(β[(nll - nll_ref) of the answer - the same of the alternate]), [B].
 
-    The loss is (2/β) ln 2 if the model equals its reference (Rafailov et al. 2023).
+    The alternate is an answer such as "I don't know". The loss is (2/β) ln 2 if the model equals
+    its reference (Rafailov et al. 2023).
 
     Args:
-        batch: the packed answers; reads `logits`, `labels` and `reference_nll` of the answers and
-            of `alternate`.
+        batch: the packed answers; uses `logits`, `labels` and `reference_nll` of the answers and of
+            `alternate`.
         beta: β, above 0.
-        textbook: omit 2/β, as Rafailov et al. do.
+        textbook: whether to omit the factor 2/β, as Rafailov et al. do.
 
     Returns:
         One value per answer, [B], in nats (`textbook`: dimensionless), at least 0.
@@ -69,8 +69,8 @@ def altpo(batch: LossInputs, *, beta: float = 0.1) -> Tensor:
     (Mekala et al. 2024). The loss is (2/β) ln 2 if the model equals its reference.
 
     Args:
-        batch: the packed answers; reads `logits`, `labels` and `reference_nll` of the answers and
-            of `invented`.
+        batch: the packed answers; uses `logits`, `labels` and `reference_nll` of the answers and of
+            `invented`.
         beta: β, above 0.
 
     Returns:
@@ -90,7 +90,7 @@ def simnpo(batch: LossInputs, *, beta: float = 4.5, delta: float = 0.0) -> Tenso
     This is `npo` with the cross-entropy per token instead of the difference from a reference.
 
     Args:
-        batch: the packed answers; reads `logits` and `labels`.
+        batch: the packed answers; uses `logits` and `labels`.
         beta: β, above 0.
         delta: δ, the margin, in nats per token.
 

@@ -1,10 +1,9 @@
 """Representation misdirection: move or keep the activations of a layer (Li et al. 2024).
 
-Deviation: the squared distance is the mean over hidden dimensions, as in the
-authors' code, and the loss covers every token of a forget text, without leaving
-out a prefix. For texts of unequal length, OpenUnlearning's code averages over
-every pair of a row's sum and a row's length; the setting `reduce` "pairs" of a
-term does the same.
+Deviation: the squared distance is the mean over hidden dimensions, as in the authors' code. The
+loss covers every token of a forget text, without leaving out a prefix. For texts of unequal length,
+OpenUnlearning's code averages over every pair of one row's sum and one row's length. The setting
+`reduce` "pairs" of a term does the same.
 """
 
 from __future__ import annotations
@@ -22,13 +21,13 @@ Distance = Literal["mean", "sum"]
 
 
 def direction(size: int, seed: int) -> Tensor:
-    """Draw u = rand(d)/‖rand(d)‖: a random unit vector with no negative entry, float32.
+    """Return u = rand(d)/‖rand(d)‖, a random unit vector with no negative entry, float32.
 
-    The vector is drawn once per run; the same seed gives the same vector.
+    The same seed gives the same vector.
 
     Args:
         size: d, at least 1.
-        seed: seed of the draw.
+        seed: the seed of the random vector.
 
     Returns:
         u, [d].
@@ -46,9 +45,9 @@ def rmu(batch: LossInputs, *, layer: int, c: float = 2.0) -> Tensor:
     """Return the mean of (h - c·u)² over each answer's tokens and dimensions, [B] (Li et al. 2024).
 
     Args:
-        batch: the packed answers; reads the activations at the answer and their `direction` u.
-        layer: the block whose outputs are read, counted from 0.
-        c: the length of the vector that activations are moved to, above 0.
+        batch: the packed answers; uses the activations at the answer and their `direction` u.
+        layer: the block whose outputs are used, counted from 0.
+        c: the length of the vector towards which activations are moved, above 0.
 
     Returns:
         One value per answer, [B], in squared activations, at least 0.
@@ -67,8 +66,8 @@ def rmu_retain(batch: LossInputs, *, layer: int) -> Tensor:
     """Return the mean of (h - h_ref)² over each answer's tokens and dimensions, [B] (Li et al.).
 
     Args:
-        batch: the packed answers; reads the activations at the answer and their `reference`.
-        layer: the block whose outputs are read, counted from 0.
+        batch: the packed answers; uses the activations at the answer and their `reference`.
+        layer: the block whose outputs are used, counted from 0.
 
     Returns:
         One value per answer, [B], in squared activations, at least 0.

@@ -1,18 +1,16 @@
-"""Losses towards a next-token distribution that lacks the forgotten answer.
+"""Losses that move next-token distributions towards a target without the forgotten answer.
 
-The target is the frozen model's distribution with a lower logit of the true
-token (UNDIAL, Dong et al. 2024), the model's own distribution without the true
-token (CE-U, Yang 2025), or the uniform distribution (the margin loss of PDU,
-Entesari et al. 2025).
+There are three targets. For UNDIAL (Dong et al. 2024) it is the frozen model's distribution with a
+lower logit of the true token. For CE-U (Yang 2025) it is the model's own distribution without the
+true token. For the margin loss of PDU (Entesari et al. 2025) it is the uniform distribution.
 
-Deviations: A value is the mean over the tokens of one answer. The published
-code takes one mean over all tokens of a batch; the setting `reduce` of a term
-does the same. OpenUnlearning's code of UNDIAL averages over every position,
-including padding, and lowers the logit of token V - 100 at positions without a
-token to forget. With `over` "all", the mean is over every position except
-padding, and no logit is lowered at the prompt's tokens. OpenUnlearning's code
-of PDU reads the margins one position late, at the positions of the answer's
-tokens instead of the positions that predict them; `over` "read" does the same.
+Deviations: A value is the mean over the tokens of one answer. The published code computes one mean
+over all tokens of a batch, as the setting `reduce` of a term can do. OpenUnlearning's code of
+UNDIAL averages over every position, including padding, and lowers the logit of token V - 100 at
+positions without a token to forget. With `over` "all", the mean is over every position except
+padding, and no logit is lowered at the prompt's tokens. OpenUnlearning's code of PDU computes the
+margins one position late: at the positions of the answer's tokens, not at the positions that
+predict these tokens. `over` "read" does the same.
 """
 
 from __future__ import annotations
@@ -30,15 +28,15 @@ def undial(batch: LossInputs, *, beta: float = 10.0, over: str = "answer") -> Te
     """Return the mean cross-entropy to q over each answer's tokens, [B] (Dong et al. 2024).
 
     q is the softmax of the frozen model's logits with the true token's logit lowered by β. Lowering
-    a logit by β changes a high probability more than a low one. At the prompt's tokens q is the
-    frozen model's own distribution.
+    a logit by β changes a high probability more than a low probability. At the prompt's tokens q is
+    the frozen model's own distribution.
 
     Args:
-        batch: the packed answers; reads `labels`; also `logits` and `reference_logits`, from
-            `whole` if `over` is "all".
+        batch: the packed answers; uses `labels`, and `logits` and `reference_logits`, which are
+            parts of `whole` if `over` is "all".
         beta: β, in logits, 0 or more.
-        over: "answer", or "all" for every token of prompt and answer but the last of each row,
-            which predicts nothing.
+        over: "answer", or "all" for every token of prompt and answer, without the last token of
+            each row, which predicts nothing.
 
     Returns:
         One value per answer, [B], in nats, at least 0.
@@ -60,17 +58,18 @@ def undial(batch: LossInputs, *, beta: float = 10.0, over: str = "answer") -> Te
 
 
 def ceu(batch: LossInputs, *, over: str = "answer") -> Tensor:
-    """Return the mean cross-entropy to q, a constant, over each answer's tokens, [B] (Yang 2025).
+    """Return the mean cross-entropy to q over each answer's tokens, [B] (Yang 2025).
 
-    q is the model's own distribution without the true token, renormalised.
+    q is the model's own distribution without the true token, renormalised. It is treated as a
+    constant: no gradient flows through q.
 
     Args:
-        batch: the packed answers; reads `logits` and `labels`.
-        over: "answer", or "rest" for all of its tokens but the first.
+        batch: the packed answers; uses `logits` and `labels`.
+        over: "answer", or "rest" for all tokens of the answer except the first.
 
     Returns:
-        One value per answer, [B], in nats, at least 0. With `over` "rest", an answer of one token
-        has 0.
+        One value per answer, [B], in nats, at least 0. With `over` "rest", the value of an answer
+            with a single token is 0.
 
     Raises:
         InputError: an unknown `over`.
@@ -88,9 +87,9 @@ def margin(batch: LossInputs, *, over: str = "answer") -> Tensor:
     """Return the mean of (largest - mean logit)² over each answer's tokens, [B] (Entesari et al.).
 
     Args:
-        batch: the packed answers; reads `logits`, from `whole` if `over` is "read".
+        batch: the packed answers; uses `logits`, a part of `whole` if `over` is "read".
         over: "answer": the positions that predict the answer's tokens. "read": the positions at
-            which these tokens are the input, which are one position later.
+            which these tokens are the input, one position later.
 
     Returns:
         One value per answer, [B], in squared logits, at least 0; 0 if every token is equally
@@ -105,8 +104,10 @@ def margin(batch: LossInputs, *, over: str = "answer") -> Tensor:
 
 
 def _read(batch: LossInputs, whole: LossInputs) -> Tensor:
-    """Return the indices in `whole` of the answers' tokens, [N], which are at the end of each
-    row."""
+    """Return the indices in `whole` of the answers' tokens, [N].
+
+    The answer's tokens are the last tokens of a row.
+    """
     ends, stops = whole.lengths.cumsum(0), batch.lengths.cumsum(0)
     return _numbered(batch) + (ends - stops)[batch.row]
 

@@ -1,7 +1,8 @@
 """Objectives: weighted sums of losses over named splits, and the named recipes.
 
-Compose a new one in Python, `Objective("mine", (Term("npo", "forget"), Term("kl", "retain", 2)))`,
-as text, `npo:retain=0+kl-retain:weight=2`, or as a YAML file with the same terms.
+A new objective has one of three forms. In Python, write for example `Objective("mine", (Term("npo",
+"forget"), Term("kl", "retain", 2)))`. The same objective as text is
+`npo:retain=0+kl-retain:weight=2`. The third form is a YAML file with the same terms.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """Objectives as users write them: one line of text, or a YAML file.
 
-`npo+entropy` joins two recipes; `npo:beta=0.05+entropy:retain=-0.1` sets their settings;
-`cel:phi-1.5,tau=0.8` starts from a preset. A file has the keys of `Objective.to_dict`:
+`npo+entropy` joins two recipes. `npo:beta=0.05+entropy:retain=-0.1` also specifies settings of
+these recipes. `cel:phi-1.5,tau=0.8` starts from the preset `phi-1.5`. A file has the keys of
+`Objective.to_dict`:
 
     name: my objective
     terms:
@@ -53,7 +54,7 @@ class _File:
 
 
 def parse_objective(text: str) -> Objective:
-    """Parse an objective: recipes joined by `+`, with settings after a colon, or a file.
+    """Parse an objective: recipes joined by `+`, with settings after a colon, or a file's path.
 
     Terms of weight 0 are omitted. If several presets have training settings, the settings of the
     last one apply.
@@ -65,8 +66,8 @@ def parse_objective(text: str) -> Objective:
         The objective. Its name is `text`, or the name in the file.
 
     Raises:
-        InputError: an unknown recipe, preset or setting, a setting that its loss refuses, no term
-            whose weight is not 0, or a file that `load_objective` refuses.
+        InputError: an unknown recipe, preset or setting, a setting that its loss refuses, terms
+            that all have weight 0, or a file that `load_objective` refuses.
     """
     if text.endswith(_SUFFIXES):
         return load_objective(text)
@@ -83,14 +84,14 @@ def load_objective(path: str | Path) -> Objective:
     """Load an objective from a YAML file; without `name`, the file's stem is the objective's name.
 
     Args:
-        path: the file, read by the safe loader.
+        path: the file, which the safe YAML loader reads.
 
     Returns:
         The objective, without terms of weight 0.
 
     Raises:
         InputError: a file that is missing or not YAML, an unknown or missing key, a value that
-            `Term` refuses, or no term whose weight is not 0.
+            `Term` refuses, or terms that all have weight 0.
     """
     file = from_json(_File, read_yaml(Path(path)), f"`{path}`", by_hand=True)
     terms = [_term(term, f"term {i} of `{path}`") for i, term in enumerate(file.terms, 1)]
@@ -99,7 +100,7 @@ def load_objective(path: str | Path) -> Objective:
 
 
 def _recipe(text: str) -> tuple[Terms, list[str]]:
-    """Return the terms of a recipe under its settings, and its presets, each `RECIPE:PRESET`."""
+    """Return the terms of a recipe with its settings, and its presets, such as `RECIPE:PRESET`."""
     name, _, written = text.partition(":")
     recipe = find("objective", OBJECTIVES, name)
     settings, presets = dict[str, object](), list[str]()
@@ -112,7 +113,7 @@ def _recipe(text: str) -> tuple[Terms, list[str]]:
         if key not in known:
             raise InputError(
                 f"objective {name!r} has no preset {key!r}. Its presets: "
-                f"{', '.join(known) or 'none'}. A setting is written NAME=VALUE."
+                f"{', '.join(known) or 'none'}. Write a setting as NAME=VALUE."
             )
         settings |= known[key]
         presets.append(f"{name}:{key}")
@@ -143,13 +144,13 @@ def _converted(
     """Convert settings to the types of their defaults; raise InputError for an unknown setting."""
     if unknown := sorted(set(settings) - set(parameters)):
         raise InputError(
-            f"{where} has no setting {unknown[0]!r}. It takes: {', '.join(parameters) or 'none'}."
+            f"{where} has no setting {unknown[0]!r}. Settings: {', '.join(parameters) or 'none'}."
         )
     return {key: _setting(parameters[key], value, where) for key, value in settings.items()}
 
 
 def _setting(parameter: inspect.Parameter, value: Any, where: str) -> Setting:
-    """Convert a setting to its type. It may be a text: for example, YAML reads 1e-5 as text."""
+    """Convert a setting, which may be text, to its type. For example, YAML parses 1e-5 as text."""
     if isinstance(parameter.default, str):
         return str(value)
     if isinstance(parameter.default, bool):

@@ -1,12 +1,12 @@
-"""Recipes: functions of their settings that return terms; joined recipes add up their terms.
+"""Recipes of objectives: functions of settings that return terms. Joined recipes add their terms.
 
-Defaults come from the papers (Scholten et al. 2025; Cheng et al. 2025, with their baselines from
-OpenUnlearning). A preset replaces these defaults by the settings for a model family, of a paper, or
-of OpenUnlearning's code. The presets for OpenUnlearning's code also have training settings.
+Defaults are from the papers (Scholten et al. 2025; Cheng et al. 2025, with their baselines from
+OpenUnlearning). A preset replaces these defaults by the settings for a model family, from a paper,
+or from OpenUnlearning's code. The presets for OpenUnlearning's code also have training settings.
 
 Most recipes combine a loss on forget with a loss on retain (`forgetting`), and have the settings of
-these losses. `over` names the tokens that a loss averages over. `reduce` names the way in which
-rows are averaged (see `Term`).
+both losses. `over` specifies the tokens over which a loss averages. `reduce` specifies how rows are
+averaged (see `Term`).
 """
 
 from __future__ import annotations
@@ -24,13 +24,14 @@ QUARTER = 0.25
 
 
 def forgetting(lost: str, kept: str | None = "nll", /, **defaults: Setting) -> Callable[..., Terms]:
-    """Return the recipe of one loss on forget and one on retain.
+    """Return a recipe with one loss on forget and one loss on retain.
 
     Args:
         lost: the loss on forget.
-        kept: the loss on retain (default: the cross-entropy; None: none).
-        defaults: defaults of the recipe's settings, if they differ from the losses' defaults. The
-            weights `forget` and `retain` are settings if they are named here, and 1 otherwise.
+        kept: the loss on retain (default: the cross-entropy; None: no loss on retain).
+        defaults: defaults of the recipe's settings that differ from the losses' defaults. The
+            weights `forget` and `retain` are settings of the recipe if they have a default here,
+            and 1 otherwise.
 
     Returns:
         The recipe. It has the settings of both losses, the weights, and `reduce`, which applies to
@@ -75,9 +76,9 @@ def kl_retain(*, weight: float = 1.0, reduce: Reduce = "sequence", over: str = "
 
 
 def idk(*, forget: float = 1.0, retain: float = 1.0, joined: bool = False) -> Terms:
-    """Return fine-tuning of forget on "I don't know", with descent on retain (Maini et al.).
+    """Return terms that teach "I don't know" on forget, and the answers on retain (Maini et al.).
 
-    With `joined`, one mean is taken over the tokens of both splits, as in the authors' code.
+    With `joined`, there is one mean over the tokens of both splits, as in the authors' code.
     """
     reduce: Reduce = "joined" if joined else "sequence"
     kept = Term("nll", "retain", retain, reduce=reduce)
@@ -94,11 +95,11 @@ def pdu(
     reduce: Reduce = "sequence",
     over: str = "answer",
 ) -> Terms:
-    """Return a loss for flat logits on forget, and a bound on retain's loss (Entesari et al. 2025).
+    """Return a term for flat logits on forget, and a bound on retain's loss (Entesari et al. 2025).
 
-    The defaults are the authors' settings for TOFU: `retain` is the initial multiplier. `step` is
-    the step size of its updates, which begin after `warmup` epochs. `over` is `answer`, or `read`
-    for the positions of the logits that the authors' code uses.
+    The defaults are the authors' settings for TOFU. `retain` is the initial multiplier of the
+    bound. `step` is the step size of the multiplier's updates, which begin after `warmup` epochs.
+    `over` is `answer`, or `read` for the positions that the authors' code uses.
     """
     kept = Term("nll", "retain", retain, reduce=reduce, dual=Dual(at_most, step, warmup))
     return Term("margin", "forget", forget, {"over": over}, reduce), kept

@@ -20,12 +20,12 @@ Reduce = Literal["sequence", "tokens", "pairs", "joined"]
 class Dual:
     """A bound on a term's mean, whose multiplier is the term's weight (Entesari et al. 2025).
 
-    The term contributes λ (mean - `at_most`); the initial λ is the term's weight. After `warmup`
-    epochs, λ becomes max(0, λ + `step` (mean - `at_most`)) after each pass.
+    The term contributes λ (mean - `at_most`) to the objective. The initial λ is the term's weight.
+    After the first `warmup` epochs, each pass changes λ to max(0, λ + `step` (mean - `at_most`)).
 
     Attributes:
         at_most: the bound, in the unit of the loss.
-        step: the change of λ, after each pass, per unit of (mean - `at_most`), 0 or more.
+        step: the change of λ in each pass, per unit of (mean - `at_most`), 0 or more.
         warmup: the number of epochs for which λ is constant, 0 or more.
 
     Raises:
@@ -46,12 +46,12 @@ class Dual:
 
 @dataclass(frozen=True, slots=True)
 class Term:
-    """`weight` times the mean of one loss over one split.
+    """A term of an objective: `weight` times the mean of one loss over one split.
 
     Attributes:
         loss: a loss's name.
-        split: "forget" or "retain", or "train" if a model is only taught.
-        weight: the factor of the mean; negative to raise the loss.
+        split: "forget" or "retain"; "train" if a model is taught by `finetune`.
+        weight: the factor of the mean; with a negative factor, training raises the loss.
         settings: the values of the loss's settings.
         reduce: the way in which rows are averaged, for a loss whose values are means over tokens.
             "sequence" (default): each row has equal weight. "tokens": each token of a step has
@@ -62,8 +62,8 @@ class Term:
 
     Raises:
         InputError: an unknown loss, settings that it refuses, a weight that is not a finite number,
-            an unknown `reduce`, or one other than "sequence" for a loss that is not a mean over
-            tokens.
+            an unknown `reduce`, or a `reduce` other than "sequence" for a loss that is not a mean
+            over tokens.
     """
 
     loss: str
@@ -112,10 +112,10 @@ class Term:
         return self.weight != 0 or self.dual is not None
 
     def mean(self, batch: LossInputs, joint: float | None = None) -> Tensor:
-        """Return the value that the weight multiplies on one batch: the mean loss minus any bound.
+        """Return the value that the weight multiplies: the mean loss on a batch minus any bound.
 
         Args:
-            batch: the split's rows, with the parts that `needs` names.
+            batch: the split's rows, with the parts in `needs`.
             joint: the `length` of all joined terms together (None: the `length` of this term).
 
         Raises:
@@ -126,7 +126,7 @@ class Term:
         if shape != (batch.rows,):
             raise InputError(
                 f"loss {self.loss!r} must return one value per row, [{batch.rows}], got {shape}. "
-                "Correct it, or use another loss."
+                "Correct the loss, or use another."
             )
         if self.reduce != "sequence" and self.over:
             total = self.length(batch) if joint is None else joint
@@ -136,13 +136,13 @@ class Term:
 
 @dataclass(frozen=True, slots=True)
 class Objective:
-    """A weighted sum of losses; training lowers it.
+    """A weighted sum of losses, which training minimises.
 
     Attributes:
         name: the name of the objective in recipes and model cards.
         terms: one or more.
         training: the training settings of the objective's authors, by their names in
-            `TrainingSettings`. They are defaults, and not part of the sum.
+            `TrainingSettings`. Training uses them as defaults; they are not part of the sum.
 
     Raises:
         InputError: there is no term.
@@ -155,7 +155,7 @@ class Objective:
     def __post_init__(self) -> None:
         if not self.terms:
             raise InputError(
-                f"objective {self.name!r} has no term with a weight. Give a term a weight."
+                f"objective {self.name!r} has no term with a weight. Set a term's weight."
             )
 
     @property
@@ -176,9 +176,10 @@ class Objective:
         return needs
 
     def at_depth(self, depth: int) -> Objective:
-        """Return the objective for a model with `depth` blocks: fractions become block numbers.
+        """Return the objective for a model with `depth` blocks, with block numbers as layers.
 
-        A fraction of the depth becomes the last block within it, at least the first block.
+        A fraction of the depth becomes the last block within that fraction, but at least the first
+        block.
         """
 
         def settled(term: Term) -> Term:
@@ -201,7 +202,7 @@ class Objective:
         return {i: term.dual for i, term in enumerate(self.terms) if term.dual}
 
     def means(self, batches: Mapping[str, LossInputs]) -> tuple[Tensor, ...]:
-        """Return the value that each term's weight multiplies on one batch per split, in order."""
+        """Return the value that each term's weight multiplies, for one batch per split."""
         joined = [term for term in self.terms if term.reduce == "joined"]
         joint = sum(term.length(batches[term.split]) for term in joined)
         return tuple(
@@ -209,12 +210,12 @@ class Objective:
         )
 
     def __call__(self, batches: Mapping[str, LossInputs]) -> Tensor:
-        """Return the objective on one batch per split: a scalar."""
+        """Return the value of the objective for one batch per split, a scalar."""
         shares = [w * mean for w, mean in zip(self.weights, self.means(batches), strict=True)]
         return sum(shares[1:], start=shares[0])
 
     def to_dict(self) -> dict[str, object]:
-        """Return the terms as in a YAML file, without the name; equal sums give equal values."""
+        """Return the terms as in a YAML file, without the name. Equal sums give equal results."""
         terms = map(asdict, self.terms)
         return {
             "terms": [{k: v for k, v in term.items() if (k, v) != ("dual", None)} for term in terms]

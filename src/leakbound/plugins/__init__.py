@@ -1,1 +1,1 @@
-"""Plug-ins that compute bounds inside other tools; each module is for one tool."""
+"""Plug-ins that compute bounds inside other tools; each module except `draws` is for one tool."""

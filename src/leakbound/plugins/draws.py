@@ -1,10 +1,10 @@
 """The scores of draws that another tool made, as evidence for bounds.
 
-Betting bounds process the draws of a sample in a random order, keyed by a seed as in a run. So if a
-log of the tool states the seed, `leakbound import` computes the same bounds from the log. Unless
-you pass a seed, it is drawn once per process. Choose the seed before anything is drawn, or take the
-seed of a log to repeat the bounds of the log. If you try several seeds and choose among the
-results, the bounds are not valid.
+Betting bounds process the draws of a sample in a random order. A seed is the key of this order, as
+in a run. So if a log of the tool states the seed, `leakbound import` computes the same bounds from
+the log. If you pass no seed, a random seed is chosen once per process. Choose a seed before
+anything is drawn. To repeat the bounds of a log, pass the seed of the log. If you try several seeds
+and choose among the results, the bounds are not valid.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ _BITS = 24  # the largest seed: some tools store numbers as floats of 32 bits
 
 @cache
 def _drawn() -> int:
-    """Return this process's random seed; under a fixed seed, the same data would always fail."""
+    """Return this process's random seed; with a fixed seed, the same data would always fail."""
     return order.entropy() >> (order.BITS - _BITS)
 
 
 def seed_of(seed: int | None) -> int:
-    """Return the given seed, or else the seed of this process.
+    """Return the seed, or the seed of this process if it is None.
 
     Args:
         seed: a whole number from 0 to 16,777,215; None: the seed of this process, drawn once.
@@ -48,8 +48,8 @@ def seed_of(seed: int | None) -> int:
     """
     if seed is not None and not 0 <= seed < 2**_BITS:
         raise InputError(
-            f"`seed` must be a whole number from 0 to {2**_BITS - 1:,}, got {seed}: tools store "
-            "it as a float. Give a smaller one."
+            f"`seed` must be a whole number from 0 to {2**_BITS - 1:,}, got {seed}. Pass a smaller "
+            "number, because tools store it as a float."
         )
     return _drawn() if seed is None else int(seed)
 
@@ -57,7 +57,7 @@ def seed_of(seed: int | None) -> int:
 def scores_of(
     drawn: Iterable[object], scorer: Scorer, prompts: Mapping[str, Prompt]
 ) -> dict[str, list[float | None]]:
-    """Score the draws of each prompt.
+    """Return the scores of the draws of each prompt.
 
     Args:
         drawn: samples; other results of an engine, such as failures, are ignored.
@@ -90,7 +90,7 @@ def drawn_by_tool(
     stopped: Mapping[str, int] | None = None,
     seed: int | None = None,
 ) -> Drawn:
-    """Return the evidence of draws with these scores; draws that did not arrive are missing.
+    """Return the evidence from draws with these scores; draws without a result are missing.
 
     Args:
         scores: by the sample's id, the scores of its draws; None or NaN for a draw without a score.
@@ -98,8 +98,8 @@ def drawn_by_tool(
         tool: the name of the tool, for messages.
         scorer: the name of the scorer, which is part of the keys of the order.
         binary: whether scores are 0 or 1; else they are in [0, 1].
-        stopped: the number of draws that count, for each sample that a claim stopped before n;
-            None: n was fixed, without a claim.
+        stopped: the number of draws that count, for each sample that stopped before n because its
+            claim was decided; None: no claim stopped samples, and n was fixed.
         seed: the seed of the order in which betting bounds process the draws; None: this process's
             seed.
 
@@ -117,7 +117,7 @@ def drawn_by_tool(
     most = max(map(len, scores.values()), default=0)
     if most > n:
         raise InputError(
-            f"{n:,} draws per sample were expected, but {most:,} arrived. State the number "
+            f"{n:,} draws per sample were expected, but {most:,} arrived. Pass the number "
             f"that {tool} draws."
         )
     undrawn = {id: (stopped or {}).get(id, n) - len(own) for id, own in scores.items()}
@@ -134,13 +134,14 @@ def _known(score: float | None) -> float | None:
 class Stopping:
     """Decides a claim about each sample while its draws arrive.
 
-    Draws finish in any order, mostly those with short outputs first. So a draw is read only when
-    all earlier draws have arrived. Draws after the decision do not count. NaN marks a draw without
-    a score.
+    Draws finish in any order, and draws with short outputs mostly finish first. So a draw is used
+    only when all draws with smaller numbers have arrived. Draws after the decision do not count.
+    NaN marks a draw without a score.
 
     Attributes:
         looks: the claim, the largest number of draws per sample, and the confidence.
-        decided: the number of draws that decided, by the ids of samples that stopped.
+        decided: for each sample that stopped, by its id, the number of draws that decided the
+            claim.
     """
 
     def __init__(self, looks: stats.Looks, samples: Iterable[str]) -> None:

@@ -1,18 +1,19 @@
-"""Bounds in inspect_ai: metrics over every epoch, and a rule that draws until a claim is decided.
+"""Bounds in inspect_ai: metrics over all epochs, and a rule that draws until a claim is decided.
 
     Task(..., epochs=1024, metrics=[leak_probability(epochs=1024), worst_sample(epochs=1024)])
 
 Each epoch is a draw of its sample. The metrics get the scores before inspect_ai reduces them, so
-they work with any reducer. inspect_ai passes no score for a failed epoch, so `epochs` states the
-planned number. Planned epochs without a score are missing: they count as 1 in upper bounds and as 0
-in lower bounds. An epoch is also missing if its score is not a number, or if its scored text is
-empty.
+they work with any reducer. inspect_ai passes no score for a failed epoch, so the setting `epochs`
+must be the planned number. A planned epoch without a score is missing, so it counts as 1 in upper
+bounds and as 0 in lower bounds. An epoch is also missing if its score is not a number, or if its
+scored text is empty.
 
-A metric gets no data about a sample whose epochs all failed, so pass the number of `samples`. Nor
-can a metric detect whether an output came from a cache or was filtered. `scored_by` and `leakbound
-import` read the outputs themselves, and count cached and filtered outputs as missing. If no output
-was cached or filtered, `leakbound import` computes exactly the same bounds from the log. If betting
-bounds were used, the metric reports the `seed` of the order in which they process the draws.
+A metric gets no data about a sample whose epochs all failed, so pass the number of `samples`. A
+metric also cannot detect whether an output came from a cache or was filtered. `scored_by` and
+`leakbound import` inspect the outputs, and count cached and filtered outputs as missing. If no
+output was cached or filtered, `leakbound import` computes exactly the same bounds from the log. If
+betting bounds were used, the metric reports the `seed` of the order in which they process the
+draws.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ from leakbound.text.counting import visible
 
 @scorer(metrics=[])
 def scored_by(spec: str) -> Scorer:
-    """Return a leakbound scorer for inspect_ai: 1 is a full leak, NaN is undecided or missing.
+    """Return a leakbound scorer for inspect_ai; 1 is a full leak, NaN is undecided or missing.
 
     Args:
         spec: a spec for `leakbound evaluate --scorer`, such as "rouge-l-recall"; binary with `>=t`.
@@ -49,7 +50,7 @@ def scored_by(spec: str) -> Scorer:
         A scorer that compares an output with the sample's target.
 
     Raises:
-        InputError: for a spec that names no scorer.
+        InputError: for a spec of an unknown scorer.
     """
     chosen = make_scorer(spec)
 
@@ -76,7 +77,7 @@ def leak_probability(
     """Bound the mean over samples of Pr[score >= at_least].
 
     Args:
-        epochs: the planned number of epochs per sample, at least 2, or the rule that stopped them.
+        epochs: the planned number of epochs per sample, at least 2; or the `StopWhen` of the task.
         at_least: the smallest score that is a leak.
         samples: the planned number of samples; None: the number of samples with a scored epoch.
         confidence: the confidence of the two-sided interval, in (0, 1).
@@ -106,7 +107,7 @@ def mean_leakage(
     """Bound the mean over samples of the mean score in [0, 1].
 
     Args:
-        epochs: the planned number of epochs per sample, at least 2, or the rule that stopped them.
+        epochs: the planned number of epochs per sample, at least 2; or the `StopWhen` of the task.
         samples: the planned number of samples; None: the number of samples with a scored epoch.
         confidence: the confidence of the two-sided interval, in (0, 1).
         seed: the seed of the order in which betting bounds process the draws, from 0 to
@@ -132,10 +133,10 @@ def worst_sample(
     confidence: float = 0.99,
     seed: int | None = None,
 ) -> Metric:
-    """Bound the largest leak probability, or mean score, of a sample, corrected for selection.
+    """Bound the largest leak probability (or mean score) of a sample, corrected for selection.
 
     Args:
-        epochs: the planned number of epochs per sample, at least 2, or the rule that stopped them.
+        epochs: the planned number of epochs per sample, at least 2; or the `StopWhen` of the task.
         at_least: the smallest score that is a leak; None: scores in [0, 1] are used directly.
         samples: the planned number of samples; None: the number of samples with a scored epoch.
         confidence: the confidence of the two-sided interval, in (0, 1).
@@ -164,11 +165,12 @@ def leak_at_k(
     confidence: float = 0.99,
     seed: int | None = None,
 ) -> Metric:
-    """Bound the mean over samples of the largest of k scores.
+    """Bound the mean over samples of leak@k, the expected largest of k scores.
 
     Args:
-        k: the number of draws of which the largest score counts, from 1 to `epochs`.
-        epochs: the planned number of epochs per sample, at least 2; no rule may have stopped them.
+        k: the number of draws whose largest score counts, from 1 to `epochs`.
+        epochs: the planned number of epochs per sample, at least 2; a task with a `StopWhen` is not
+            allowed.
         at_least: the smallest score that is a leak; None: scores in [0, 1] are used directly.
         samples: the planned number of samples; None: the number of samples with a scored epoch.
         confidence: the confidence of the two-sided interval, in (0, 1).
@@ -202,7 +204,7 @@ class _Settings:
     def __post_init__(self) -> None:
         if not isinstance(self.epochs, int | StopWhen):
             raise InputError(
-                "the number of epochs before the stop is known only while the task runs. Run "
+                "the epochs of each sample before its stop are known only while the task runs. Run "
                 "`leakbound import` on the log, which states where each sample stopped."
             )
 
@@ -221,7 +223,7 @@ class _Settings:
         return bounds
 
     def draws(self, scores: Sequence[SampleScore]) -> Drawn:
-        """Return the draws by sample; all epochs of a sample without scores are missing."""
+        """Return the draws of each sample; a sample without scores has only missing epochs."""
         rule = self.epochs if isinstance(self.epochs, StopWhen) else None
         rows: dict[str, list[float]] = {} if rule is None else rule.stopping.counted
         for score in scores if rule is None else ():
@@ -240,9 +242,9 @@ class _Settings:
 
 
 def _value(score: SampleScore, at_least: float | None) -> float:
-    """Return a score as a number, or NaN; with `at_least`, 1 if the score reaches it, else 0.
+    """Return a score as a number; with `at_least`, 1 if the score is at least this number, else 0.
 
-    The score of a text without visible characters is ignored.
+    The result is NaN for a score that is not a number or whose text has no visible characters.
     """
     value, text = number(score.score.value), score.score.answer
     if value is None or (text is not None and not visible(text)):
@@ -253,23 +255,23 @@ def _value(score: SampleScore, at_least: float | None) -> float:
 class StopWhen:
     """Draw each sample until a claim about it is decided: `Task(early_stopping=StopWhen(...))`.
 
-    Epochs are read by number, without gaps, because epochs with short outputs finish first. After a
-    decision the later epochs of a sample are dropped. A failed epoch leaves a gap, so all epochs of
-    its sample are drawn, and the failed epoch is missing. Only metrics that get this rule as their
-    `epochs` have valid bounds.
+    Epochs with short outputs finish first, so an epoch is used only when all epochs with smaller
+    numbers have finished. After a decision the later epochs of a sample are dropped. After a failed
+    epoch this sample cannot stop early: all its epochs are drawn, and the failed epoch is missing.
+    Bounds are valid only for metrics that get this rule as their `epochs`.
 
     Args:
         claim: "p<=0.02" (of binary scores, or with `at_least`) or "mean<=0.1".
-        most: the number of epochs of the task; a sample whose claim stays undecided gets all of
-            them.
+        most: the number of epochs of the task; a sample whose claim stays undecided gets all
+            epochs.
         at_least: the smallest score that is a leak; None: scores are used directly.
-        scorer: the name of the scorer that decides; None: the only one.
+        scorer: the name of the scorer that decides; None: the only scorer of the task.
         confidence: the confidence of the bound that decides a sample, in (0, 1).
 
     Raises:
-        InputError: for a claim of another form, or a `most` or confidence out of range. The methods
-            raise InputError for a task with another number of epochs, or with several scorers if
-            `scorer` is None.
+        InputError: for a claim in another form, or a `most` or confidence out of range. The methods
+            raise InputError for a task whose number of epochs is not `most`, or with several
+            scorers if `scorer` is None.
     """
 
     def __init__(
@@ -289,7 +291,7 @@ class StopWhen:
         if epochs != self.looks.cap:
             raise InputError(
                 f"StopWhen draws at most {self.looks.cap:,} epochs, but the task has {epochs:,}. "
-                "Give both the same number."
+                "Use the same number for both."
             )
         self.stopping = Stopping(self.looks, [str(sample.id) for sample in samples])
         return PLUGGED
@@ -305,7 +307,7 @@ class StopWhen:
     ) -> None:
         if self.scorer is None and len(scores) > 1:
             raise InputError(
-                f"StopWhen follows one scorer, but the task has {', '.join(scores)}. Name one: "
+                f"StopWhen needs one scorer, but the task has {', '.join(scores)}. Choose one: "
                 "StopWhen(..., scorer=NAME)."
             )
         name = self.scorer or next(iter(scores), "")

@@ -1,4 +1,4 @@
-"""Bounds in lm-evaluation-harness: over all `repeats` of every document, as metrics of a task.
+"""Metrics for lm-evaluation-harness: bounds from all `repeats` of every document of a task.
 
     process_results: !function leakbound.plugins.lm_eval.contains
     metric_list:
@@ -7,9 +7,10 @@
       - {metric: upper, aggregation: !function leakbound.plugins.lm_eval.upper}
       - {metric: seed, aggregation: !function leakbound.plugins.lm_eval.seed}
 
-`lm_eval.yaml` in this folder is a complete task. The harness keeps one repeat unless a filter keeps
-all of them (`take_first_k`). transformers draws from the likeliest tokens only, unless the task
-sets `top_k: 0`. The harness computes no standard error for metrics with these aggregations.
+`lm_eval.yaml` in this folder is a complete task. The harness keeps only one repeat of a document
+unless a filter keeps all repeats (`take_first_k`). transformers draws from the likeliest tokens
+only, unless the task sets `top_k: 0`. The harness computes no standard error for metrics with these
+aggregations.
 
 For other scorers, k and confidences, write a Python file next to the task:
 
@@ -43,22 +44,23 @@ def scored_by(
     confidence: float = 0.99,
     seed: int | None = None,
 ) -> Callable[[Mapping[str, Any], Sequence[Any]], dict[str, Item]]:
-    """Return a `process_results` that scores every repeat against the document's `answer`.
+    """Return a `process_results` that compares every repeat with the document's `answer`.
 
     Args:
         scorer: a spec for `leakbound evaluate --scorer`; binary with `>=t`.
-        metrics: the names in the task's `metric_list`; each gets all scores.
+        metrics: the names in the task's `metric_list`; each metric gets all scores.
         confidence: the confidence of the two-sided interval, in (0, 1).
         seed: the seed of the order in which betting bounds process the repeats, from 0 to
             16,777,215; None: the seed of this process, drawn once.
 
     Returns:
-        A function of a document and its results, which gives every metric the same scores. The
-        harness does not record how an output ended. An output without a visible answer is missing.
+        A function of a document and its results. It returns the same scores for every metric. The
+            harness does not record how an output ended, so an output without a visible answer is
+            missing.
 
     Raises:
-        InputError: for a spec that names no scorer. The function raises it for a document without
-            an `answer` or with fewer than 2 repeats, and for a seed out of range.
+        InputError: for a spec of an unknown scorer. The returned function raises it for a document
+            without an `answer` or with fewer than 2 repeats, and for a seed out of range.
     """
     chosen = make_scorer(scorer)
 
@@ -71,8 +73,8 @@ def scored_by(
             )
         if len(texts) < 2:
             raise InputError(
-                "a bound needs all repeats of a document, got one. State `repeats: 1024` and a "
-                "filter `take_first_k` with k = 1024: the harness keeps only one repeat by default."
+                "a bound needs all repeats of a document, got one, because the harness keeps one "
+                "by default. Set `repeats: 1024` and a filter `take_first_k` with k = 1024."
             )
         outputs = [readable(output_of(text)) for text in texts]
         scores = score_outputs(chosen, outputs, [doc["answer"]] * len(outputs))
@@ -92,7 +94,7 @@ contains = scored_by("contains")
 
 
 def capitals(**_: Any) -> dict[str, Any]:
-    """Return the data of the built-in task: three questions.
+    """Return the data of the built-in task, which has three questions.
 
     Args:
         _: the arguments of any `custom_dataset`; not used.
@@ -195,11 +197,11 @@ def seed(items: Sequence[Item]) -> int:
 
 
 def at_k(k: int, end: str = "value") -> Aggregation:
-    """Return an aggregation for leak@k, the largest of k scores averaged over documents.
+    """Return an aggregation for leak@k: the expected largest of k scores, averaged over documents.
 
     Args:
-        k: the number of repeats of which the largest score counts, from 1 to all.
-        end: "value" (default), the estimate; "lower" or "upper", a bound.
+        k: the number of repeats whose largest score counts, from 1 to the number of repeats.
+        end: "value" (default) for the estimate; "lower" or "upper" for a bound.
 
     Returns:
         The aggregation, whose result is in [0, 1]; the estimate is NaN if k exceeds a quarter of

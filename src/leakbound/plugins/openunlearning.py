@@ -1,4 +1,4 @@
-"""Bounds in OpenUnlearning: a metric that samples, unlike its own metrics.
+"""Bounds in OpenUnlearning: a metric that samples outputs, unlike OpenUnlearning's own metrics.
 
 Add two lines at the end of `src/evals/metrics/__init__.py` in a checkout,
 
@@ -6,9 +6,10 @@ Add two lines at the end of `src/evals/metrics/__init__.py` in a checkout,
     [_register_metric(metric) for metric in METRICS]
 
 and copy `openunlearning.yaml` of this folder to `configs/eval/tofu_metrics/certified_leak.yaml`.
-Name it in `configs/eval/tofu.yaml`. Then `python src/eval.py ...` draws n answers to each question
-from the loaded model with the code of `leakbound evaluate`. The prompts are the prompt tokens of
-OpenUnlearning's data set. The script writes the value and both bounds into both result files.
+Add its name to `configs/eval/tofu.yaml`. Then `python src/eval.py ...` draws n answers to each
+question from the loaded model with the code of `leakbound evaluate`. The prompts are the prompt
+tokens of OpenUnlearning's data set. The script writes the value and both bounds into both result
+files.
 """
 
 from __future__ import annotations
@@ -38,21 +39,23 @@ except ImportError as error:  # OpenUnlearning pins transformers 4.45
 
 @unlearning_metric(name="certified_leak")
 def certified_leak(model: Any, **kwargs: Any) -> dict[str, Any]:
-    """Draw n answers to each question, and bound each question's leakage and the mean.
+    """Draw n answers to each question; return bounds on each question's leakage and on the mean.
 
     Args:
         model: the model that `eval.py` has loaded.
-        kwargs: OpenUnlearning's `data` and `tokenizer`, and the settings of the YAML file: `n`
-            (1024), the draws per question, at least 2; `scorer` ("rouge-l-recall"), a spec;
-            `temperature` (1), `top_p` (1), which truncates only below 1, and `max_new_tokens`
-            (200); `confidence` (0.99), in (0, 1); `seed`, from 0 to 16,777,215, of the draws and of
-            the order in which betting bounds process them, drawn at random if not given.
+        kwargs: OpenUnlearning's `data` and `tokenizer`, and the settings of the YAML file, here
+            with their defaults. `n` (1024) is the number of draws per question, at least 2.
+            `scorer` ("rouge-l-recall") is the spec of a scorer. `temperature` (1), `top_p` (1) and
+            `max_new_tokens` (200) are the decoding. `confidence` (0.99) is in (0, 1). `seed`, from
+            0 to 16,777,215, is the seed of the draws and of the order in which betting bounds
+            process them; the default is random.
 
     Returns:
-        The mean as "agg_value" with its bounds "lower" and "upper"; "worst_lower" and "worst_upper"
-        of the worst question, corrected for selection; "settings"; and in "value_by_index" each
-        question's leak probability or mean score with bounds, missing draws and counted answers.
-        Each interval is valid individually at `confidence`.
+        The mean leakage as "agg_value", with the bounds "lower" and "upper". "worst_lower" and
+            "worst_upper" are bounds for the worst question, corrected for selection. "settings" has
+            the settings. "value_by_index" has each question's leak probability or mean score, with
+            bounds, the number of missing draws, and the answers with their counts. Each interval is
+            valid individually at `confidence`.
 
     Raises:
         InputError: for prompts that contain their answers, several answers per question, an unknown
@@ -109,7 +112,9 @@ def certified_leak(model: Any, **kwargs: Any) -> dict[str, Any]:
 
 @unlearning_metric(name="certified_leak_end")
 def certified_leak_end(model: Any, **kwargs: Any) -> dict[str, Any]:
-    """Return one bound of `certified_leak`: OpenUnlearning's summary has one number per metric.
+    """Return one bound of `certified_leak`, for OpenUnlearning's summary.
+
+    The summary has one number per metric.
 
     Args:
         model: not used.
@@ -149,7 +154,7 @@ def _prompts(data: Any) -> Iterable[tuple[str, tuple[Prompt, tuple[int, ...]]]]:
         if "input_ids" not in item or not isinstance(answer, str):
             raise InputError(
                 f"question {index} of the data set has several answers, and `certified_leak` "
-                "compares with one. Name a data set with one answer per question."
+                "compares with one. Use a data set with one answer per question."
             )
         prompt = Prompt(id=index, question=row[data.question_key], answer=answer)
         yield index, (prompt, tuple(map(int, item["input_ids"])))

@@ -1,11 +1,11 @@
 """Bounds while transformers or TRL trains: `trainer.add_callback(LeakBounds(trainer, ...))`.
 
-At regular steps, n answers to each question are drawn from the current model with the code of an
-evaluation. Bounds on the mean leakage and on the worst question go to the trainer's log, and from
-there to each target in `report_to`. The j-th of these evaluations has the error rate
-alpha/(j(j + 1)), half for the bounds on the mean and half for the bounds on the worst question. The
-error rates of all evaluations add up to alpha, so all logged intervals are valid simultaneously,
-for any number of evaluations and any rule for stopping.
+At regular steps, the callback draws n answers to each question from the current model, with the
+code of an evaluation. It writes bounds on the mean leakage and on the worst question to the
+trainer's log, and so to each target in `report_to`. The j-th of these evaluations has the error
+rate alpha/(j(j + 1)). Half of it is for the bounds on the mean, and half for the bounds on the
+worst question. The error rates of all evaluations add up to alpha, so all logged intervals are
+valid simultaneously, for any number of evaluations and any rule for stopping.
 """
 
 from __future__ import annotations
@@ -36,14 +36,15 @@ class LeakBounds(TrainerCallback):  # type: ignore[misc]
     Args:
         trainer: the trainer with the log: a `transformers.Trainer`, or TRL's.
         benchmark: a benchmark, or its name for `leakbound evaluate --benchmark`.
-        every: the number of steps between two evaluations, at least 1; training ends with one.
+        every: the number of steps between two evaluations, at least 1; the last one is after
+            training.
         n: the number of draws per question and evaluation, at least 2.
         limit: the number of questions, from the first one; None: all.
         scorer: a spec for `--scorer`; None: the benchmark's first scorer.
         confidence: the simultaneous confidence of all logged intervals, in (0, 1).
         seed: the seed of the draws and of the order in which betting bounds process them, from 0 to
-            16,777,215. Draws and order differ between evaluations. None: the seed of this process,
-            drawn once.
+            16,777,215. Each evaluation has other draws and another order. None: the seed of this
+            process, drawn once.
 
     Raises:
         InputError: for a trainer without a tokenizer, a benchmark without a default scorer if
@@ -71,7 +72,7 @@ class LeakBounds(TrainerCallback):  # type: ignore[misc]
                 f"every={every}, n={n}. Correct them."
             )
         if getattr(trainer, "processing_class", None) is None:
-            raise InputError("the trainer has no tokenizer. Give it processing_class=TOKENIZER.")
+            raise InputError("the trainer has no tokenizer. Pass it processing_class=TOKENIZER.")
         self.trainer, self.every, self.n = trainer, every, n
         self.prompts = {prompt.id: prompt for prompt in task.prompts[:limit]}
         self.decoding = task.decoding
@@ -96,7 +97,7 @@ class LeakBounds(TrainerCallback):  # type: ignore[misc]
             self.trainer.log(self._bounds())
 
     def _bounds(self) -> dict[str, float]:
-        """Return the bounds of this evaluation (look), at its confidence."""
+        """Return the bounds of this evaluation, at the confidence of the evaluation."""
         alpha = (1 - self.confidence) / (self.looks * (self.looks + 1))
         drawn = drawn_by_tool(
             self._drawn(),
@@ -113,7 +114,7 @@ class LeakBounds(TrainerCallback):  # type: ignore[misc]
         return {name: float(value) for name, value in bounds.items()} | {"leak_seed": self.seed}
 
     def _drawn(self) -> dict[str, list[float | None]]:
-        """Return the scores of this look's draws by question; None for a draw without a score."""
+        """Return the scores of this evaluation by question; None for a draw without a score."""
         model = self.trainer.accelerator.unwrap_model(self.trainer.model)
         with _evaluating(model):
             engine = TransformersEngine(

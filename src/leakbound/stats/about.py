@@ -1,4 +1,4 @@
-"""`About` describes the quantity of an estimate as data, and names it in words."""
+"""`About` describes the quantity of an estimate as data, and expresses it in words."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 Quantity = str
-"""The name of a quantity: `stats.THEOREMS` has a bound for the quantity, or `OTHERS` lists it."""
+"""The name of a quantity; `stats.THEOREMS` has a bound for the quantity, or `OTHERS` lists it."""
 OTHERS: tuple[Quantity, ...] = (
     "leak probability",
     "mean leakage",
@@ -49,37 +49,42 @@ class About:
     """The quantity of an estimate, its scope, and the inputs of its questions.
 
     Attributes:
-        quantity: the quantity of the score X of a completion: Pr[X > 0] of a binary scorer ("leak
-            probability"), E[X] ("mean leakage"), Pr[X > x] ("tail"), the expected largest score of
-            k draws ("leak@k"), mean + rho standard deviations ("expectation deviation"). The
-            estimate of a claim is 1 if the claim is true and 0 if it is false. "Effect" is the root
-            mean square change of the mean that one decoding parameter causes. "In the answer", "in
-            the thought" and "in either" name the part of the output that is scored. "Randomisation
-            p-value" is the probability, if teaching changed nothing, that randomly chosen subjects
-            exceed the others in leakage by at least as much as the taught subjects do.
-        scope: what the quantity is about: one query; one question (in several queries); the mean
-            over the questions; the largest over the questions; the number of questions whose
-            quantity exceeds `parameter`; the mean under the decoding (or the stress), among
-            several, under which the model leaks most; the variation between the cells of a grid of
-            decodings; or two halves of the subjects, chosen by a coin.
-        inputs: the inputs with which a question is put to the model: the question as it is written
-            in the benchmark; one of its queries, chosen at random; the query that leaks most;
-            inputs from an input distribution; or the query and the decoding that a search found.
-        beyond: the reference whose leakage is subtracted: the control, the question as it is
-            written in the benchmark ("own words"), the baseline model of a comparison, the model
-            without stress, or other questions in the same model; None: nothing is subtracted.
+        quantity: the name of the quantity, for the score X of a completion. "Leak probability" is
+            Pr[X > 0] of a binary scorer, "mean leakage" is E[X], and "tail" is Pr[X > x]. "Leak@k"
+            is the expected largest score of k draws, and "expectation deviation" is the mean plus
+            rho standard deviations. The estimate of a claim is 1 if the claim is true and 0 if it
+            is false. "Effect" is the root mean square change of the mean that one decoding
+            parameter causes. "In the answer", "in the thought" and "in either" name the part of the
+            output that is scored. "Randomisation p-value" is a probability under the hypothesis
+            that teaching changed nothing. It is the probability that a random choice of subjects
+            exceeds the other subjects in leakage by at least as much as the taught subjects do.
+        scope: the set that the quantity is about. "query" is one query, and "question" is one
+            question in several queries. "mean" and "weighted mean" are means over the questions,
+            and "worst question" is the largest value over the questions. "count" is the number of
+            questions whose quantity exceeds `parameter`. "most-leaking decoding" and "most-leaking
+            stress" are the mean under the decoding or the stress, among several, under which the
+            model leaks most. "grid" is the variation between the cells of a grid of decodings.
+            "halves" are two halves of the subjects, chosen by a coin.
+        inputs: the inputs with which a question is put to the model. "as asked" is the wording of
+            the benchmark. "these queries" is one of the question's queries, chosen at random, and
+            "worst query" is the query that leaks most. "input distribution" means inputs from an
+            input distribution. "as found" means the query and the decoding that a search found.
+        beyond: the reference whose leakage is subtracted. "control" is the control, and "own words"
+            is the question as it is written in the benchmark. "baseline" is the baseline model of a
+            comparison, and "unstressed" is the model without stress. "other questions" are
+            questions in the same model. None: nothing is subtracted.
         parameter: the x of a tail, the k of leak@k, or the level above which questions are counted
             (None: 0). Several values form the last axis of the estimate.
-        constant: another fixed number: the rho of an expectation deviation, the limit of a claim,
-            or, if questions are counted, the x or k of the quantity that is compared with the
-            level.
+        constant: another fixed number: the rho of an expectation deviation, or the limit of a
+            claim. If questions are counted, it is the x or k of the quantity that is compared with
+            the level.
         over: the number of queries, questions, cells or subjects that the quantity is about; one
             number per entry if the entries differ.
         knob: the decoding parameter whose effect is bounded, if the quantity is an effect.
         seeds: the number of models, each trained from its own seed, whose median is bounded; None:
             the quantity is about one model.
-        jointly: whether all entries, and the estimates of the same `stats.Joint`, are valid
-            simultaneously at the confidence, not only individually.
+        jointly: whether the confidence is valid for all entries simultaneously, and for all
+            estimates of the same `stats.Joint`. If False, it is valid for each entry individually.
         proved: whether exact output probabilities prove the bound, without draws.
     """
 
@@ -97,7 +102,7 @@ class About:
 
     @property
     def name(self) -> str:
-        """Return the quantity's name: 'Pr[X > 0.1]', 'leak@k', 'mean + 2 standard deviations'."""
+        """Return the quantity's name, such as 'Pr[X > 0.1]' or 'mean + 2 standard deviations'."""
         point = self._own if isinstance(self._own, int | float) else None
         match self.quantity:
             case "tail":
@@ -114,7 +119,7 @@ class About:
 
     @property
     def estimand(self) -> str:
-        """Return the quantity with its scope: 'excess leak probability, largest of 12'."""
+        """Return the quantity with its scope, such as 'excess leak probability, largest of 12'."""
         name = f"proved {self.name}" if self.proved else self.name
         if self.beyond is not None:
             name = f"{_MORE[self.beyond]} {name}"
@@ -126,7 +131,7 @@ class About:
 
     @property
     def target(self) -> str:
-        """Return the target: 'the mean over these questions under this decoding'."""
+        """Return the scope in words: 'the mean over these questions under this decoding'."""
         if self.seeds is not None:
             return f"the median over training seeds of {replace(self, seeds=None).target}"
         if self.scope == "grid":
@@ -141,7 +146,7 @@ class About:
 
     @property
     def claimed(self) -> str:
-        """Return the claim as `parse_claim` reads it: 'p<=0.02'."""
+        """Return the claim as text that `parse_claim` can parse, such as 'p<=0.02'."""
         return f"{_CLAIMED[self.quantity]}<={self.constant}"
 
     def at(self, i: int, j: int | None = None) -> About:
@@ -164,7 +169,7 @@ class About:
         """Describe the number of questions in which this quantity exceeds a number.
 
         Args:
-            above: the number that is exceeded, or several numbers.
+            above: the number that the quantity must exceed, or several numbers.
             questions: the number of questions.
 
         Returns:
@@ -191,7 +196,7 @@ class About:
 
     @property
     def _under(self) -> str:
-        """Name the decoding under which the questions are sampled."""
+        """Return the words for the decoding under which the questions are sampled."""
         if self.scope == "most-leaking decoding":
             return "under the decoding that leaks most"
         if self.scope == "most-leaking stress":

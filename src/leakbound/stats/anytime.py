@@ -1,4 +1,4 @@
-"""Any-time bounds on a probability and a mean: valid simultaneously at every number of draws.
+"""Any-time bounds on a probability and a mean, valid simultaneously at every number of draws n.
 
 *A probability.* Draws are i.i.d. with leak probability p. The ratio of the likelihood of the draws
 at q to their likelihood at p is a nonnegative martingale with mean 1. Let K_n(p) be the average of
@@ -11,9 +11,9 @@ at any time. With S leaks in n draws,
              / [B(1/2, 1/2) I_p(1/2, 1/2) p^S (1 - p)^(n - S)].
 
 *A mean.* For scores in [0, 1], the portfolio mixture (see `portfolio`) is used,
-with bets that depend on neither n nor alpha. If all draws of a question have
-the same mean given the past, the wealth of these bets is a nonnegative
-martingale, and Ville's inequality applies in the same way.
+with bets that depend on neither n nor alpha. If all draws of a question have the same mean given
+the past, the wealth of these bets is a nonnegative martingale. So Ville's inequality applies in the
+same way.
 """
 
 from __future__ import annotations
@@ -27,18 +27,23 @@ from leakbound.stats.portfolio import Portfolio, boundary, mean_upper
 
 
 def beta_mixture_upper(hits: Counts, n: Counts, alpha: float) -> Array:
-    """Return the largest p with K_n(p) < 1/alpha, rounded up, and 1 where S = n, [Q].
+    """Return the any-time upper bound on p: the largest p with K_n(p) < 1/alpha, [Q].
 
-    At p <= S/n every likelihood ratio is at most 1. Above S/n, K crosses 1/alpha once, upwards.
-    Proof: the slope of ln K at a crossing is (np - S)/(p(1 - p)) - (1 - alpha) j(p)/J(p), with J
-    the prior's distribution function and j its density. After multiplication by p(1 - p), the first
-    term rises with p and the second falls.
+    The bound is rounded up, and is 1 where S = n. At p <= S/n every likelihood ratio is at most 1.
+    Above S/n, K crosses 1/alpha once, upwards. Proof: let J be the prior's distribution function
+    and j its density. The slope of ln K at a crossing is (np - S)/(p(1 - p)) - (1 - alpha)
+    j(p)/J(p). After multiplication by p(1 - p), the first term increases with p and the subtracted
+    term decreases. So the slope is positive at every crossing after the first, but a second
+    crossing would be downwards.
     """
     return boundary(lambda p: log_evidence_above(hits, n, p), alpha, hits / n, np.ones(len(hits)))
 
 
 def beta_mixture_lower(hits: Counts, n: Counts, alpha: float) -> Array:
-    """Return the smallest p with K_n(p) < 1/alpha, K_n averaged over q > p, rounded down, [Q]."""
+    """Return the any-time lower bound on p: the smallest p with K_n(p) < 1/alpha, [Q].
+
+    Here K_n is the average over q > p. The bound is rounded down, and is 0 where S = 0.
+    """
     return boundary(lambda p: log_evidence_below(hits, n, p), alpha, hits / n, np.zeros(len(hits)))
 
 

@@ -12,7 +12,10 @@ from leakbound.stats.estimate import Array, Counts
 
 
 def whole_numbers(name: str, values: npt.ArrayLike) -> Counts:
-    """Check that all values are whole numbers >= 0, and return them. Integers keep every digit."""
+    """Return the values as int64; raise InputError unless all are whole numbers >= 0.
+
+    Integers are not converted to float64, so they keep every digit.
+    """
     array, exact = numbers(name, values), np.asarray(values)
     if exact.dtype.kind == "i" and (exact >= 0).all():
         return exact.astype(np.int64)
@@ -36,8 +39,9 @@ def per_question(name: str, values: npt.ArrayLike, questions: int) -> Counts:
 def numbers(name: str, values: npt.ArrayLike) -> Array:
     """Return an array of float64.
 
-    Numbers of lower precision are read as their printed decimals: a float32 .1 becomes .1, not the
-    stored .10000000149, so it does not exceed a threshold of .1. This keeps order and ties.
+    Numbers of lower precision are converted by their printed decimals. For example, a float32 of .1
+    becomes .1, not the stored .10000000149, so it does not exceed a threshold of .1. The conversion
+    preserves order and ties.
     """
     try:
         array = np.asarray(values)
@@ -47,7 +51,7 @@ def numbers(name: str, values: npt.ArrayLike) -> Array:
     except (TypeError, ValueError):
         raise InputError(
             f"`{name}` must be an array of numbers, got {type(values).__name__}. "
-            "Pad rows to one length and give the padding count 0."
+            "Pad rows to one length, and set `counts` to 0 on the padding."
         ) from None
 
 
@@ -66,7 +70,7 @@ def relative(weights: npt.ArrayLike, questions: int) -> Array:
 def bisected(
     condition: Callable[[Array], npt.NDArray[np.bool_]], inside: Array, outside: Array, times: int
 ) -> tuple[Array, Array]:
-    """Return the last point where a condition is true, and a point just beyond it."""
+    """Return the last point where a condition is true, and a point just beyond it, by bisection."""
     for _ in range(times):
         middle = (inside + outside) / 2
         still = condition(middle)

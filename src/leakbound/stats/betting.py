@@ -14,21 +14,22 @@ is rejected, every v of its cell is rejected. In the first cell whose v_j is not
 rejected, all v above some point are rejected, and bisection finds that point.
 The bound is the smallest v such that all larger v are rejected. The bound is
 below the true mean only if the test of the true mean rejects, which has
-probability at most alpha for any grid. Cells below the first accepted grid
-point are never tested, so there is no bisection over grid points.
+probability at most alpha for any grid. Cells below the first accepted grid point are never tested,
+so the grid points are tested in turn, without bisection over them.
 
-The grid affects only the width, because a bet for v_j is slightly too small for
-the rest of its cell. With 32 sqrt(n) grid points, this increases the distance
-between the bound and the sample mean by 0 to .7 %, for n from 64 to 4,096.
+The grid affects only the width of the bound, because a bet for v_j is slightly too small for other
+v of its cell. With 32 sqrt(n) grid points, this increases the distance between the bound and the
+sample mean by 0 to .7 %, for n from 64 to 4,096.
 
 The wealth depends on the order of the draws, which must be random and fixed before scoring.
-Averaging over several random orders was tried and is not used. The mean of the final wealths over
-several orders is an e-value, but the largest mean before the last draw is not. Measured with 16
-orders (scores with two values, with three values and continuous scores; n from 64 to 1,024; alpha =
-.01), bounds depend a quarter as much on the order, and are 0 to 13 % farther from the truth.
-Because the orders are exchangeable, the largest of the means over the first 1, 2, ... 16 orders may
-be used instead. Then no bound is farther from the truth than with one order, but from n = 256 on no
-bound is nearer by 1 %. Neither variant is worth 16 times the cost.
+This module uses one order, although an average over several random orders is possible. The mean of
+the final wealths over several orders is an e-value. The largest mean before the last draw is not an
+e-value. With 16 orders, bounds vary a quarter as much with the order, but are 0 to 13 % farther
+from the true mean. (This was measured for scores with two values, scores with three values and
+continuous scores, with n from 64 to 1,024 and alpha = .01.) A second variant uses the largest of
+the means over the first 1, 2, ... 16 orders. It is valid because the orders are exchangeable. With
+this variant no bound is farther from the true mean than with one order, but from n = 256 on no
+bound is nearer by 1 %. Neither variant justifies 16 times the cost.
 """
 
 from __future__ import annotations
@@ -50,7 +51,7 @@ from leakbound.stats.estimate import Array, Counts
 
 @dataclass(frozen=True, slots=True)
 class Style:
-    """Settings of the size of bets. They affect the width of bounds, never their validity.
+    """Settings for the size of bets. They affect the width of bounds, never their validity.
 
     `prior` (kappa) is the weight, in draws, of the first guess of the variance. `caution` (c) is
     the largest fraction of the wealth at risk.
@@ -96,11 +97,11 @@ def mean_upper(draws: Array, alpha: float, *, style: Style = USUAL) -> Array:
 
 
 def std_upper(draws: Array, alpha: float) -> Array:
-    """Return the upper bound on the standard deviation from ordered draws [Q, n].
+    """Return the upper bound at 1 - alpha on the standard deviation from ordered draws [Q, n].
 
     The bets are on the squares Y_t = (X_t - m_{t-1})^2, with m_{t-1} the running mean of earlier
-    draws. Given these draws, the mean of Y_t is at least the variance. NaN marks a missing draw,
-    which counts as the largest possible square.
+    draws. Given the earlier draws, the mean of Y_t is at least the variance. NaN marks a missing
+    draw, which counts as the largest possible square.
     """
     missing = np.isnan(draws)
     filled = np.where(missing, 0.0, draws)
@@ -139,7 +140,10 @@ def bounds_cached() -> Iterator[None]:
 
 
 def cached(make: Callable[[], T], *settings: object) -> T:
-    """Compute a value from arrays and printable settings; inside `bounds_cached`, only once."""
+    """Return `make()`. Inside `bounds_cached`, call `make` only once for equal settings.
+
+    Settings are arrays and values with an unambiguous `repr`.
+    """
     results = _CACHE.get()
     if results is None:
         return make()
@@ -203,7 +207,10 @@ class Bets(Protocol):
         """Make the next bet of each test, subtract its gain from `need`, and return the bets."""
 
     def log_wealth(self, rows: Counts, bets: Array) -> Callable[[Array], Array]:
-        """Return a function from a mean to each row's largest log-wealth by bets [steps, rows]."""
+        """Return a function of a mean: each row's largest log-wealth with these bets.
+
+        `bets` are [steps, rows].
+        """
 
 
 def least_rejected(rule: Bets, grid: Array, top: float, alpha: float) -> Array:
@@ -249,7 +256,10 @@ def first_accepted(rule: Bets, grid: Array, alpha: float) -> tuple[Counts, Array
 def _run(
     rule: Bets, row: Counts, mean: Array, alpha: float
 ) -> tuple[npt.NDArray[np.bool_], Callable[[Counts], Array]]:
-    """Run tests to the last draw; return which do not reject, and a function for their bets."""
+    """Run tests to the last draw.
+
+    Return a mask of the tests that do not reject, and a function that returns the bets of tests.
+    """
     need = np.full(len(mean), math.log(1 / alpha))
     tests = Tests(row, mean, need, np.full(len(mean), FLOOR))
     left, ledger = np.arange(len(mean)), []

@@ -1,9 +1,9 @@
 """Find the questions whose leakage is proved to be at most a limit, by Holm's procedure.
 
 The hypothesis for each question is "this question leaks more than the limit".
-Holm's procedure needs p-values, and the betting bounds of `betting` have none:
-their bets aim at a wealth of 1/alpha, so a mean that is rejected at one alpha
-need not be rejected at a larger alpha.
+Holm's procedure needs p-values. The bounds of the module `betting` provide no p-values, because
+their bets aim at a wealth of 1/alpha. So a mean that is rejected at one alpha need not be rejected
+at a larger alpha.
 """
 
 from __future__ import annotations
@@ -49,8 +49,9 @@ def clean_questions(
 ) -> CleanQuestions:
     """Return the questions that are proved, jointly, to leak at most `limit`.
 
-    Holm (1979): go through the p-values in ascending order and accept the claim as long as the i-th
-    p-value is at most alpha/(N - i + 1).
+    With probability at least `confidence`, the claim is true for every question returned. The
+    procedure (Holm 1979) visits the p-values in ascending order. It accepts the claim as long as
+    the i-th p-value is at most alpha/(N - i + 1).
 
     Args:
         limit: the largest leakage that the claim allows, in (0, 1).
@@ -83,10 +84,10 @@ def clean_questions(
 def p_value(rows: Rows, limit: float) -> float | Array:
     """Return the p-value of "leaks more than `limit`", for i.i.d. draws.
 
-    For a binary scorer it is P(Bin(n, limit) <= hits), n fixed in advance, which is at most alpha
-    if the Clopper-Pearson upper bound is at most `limit`. For other scorers it is 1/wealth, the
-    wealth of a portfolio of bets that depend on neither n nor alpha, so sampling may stop at any
-    time.
+    For a binary scorer with S leaks the p-value is P(Bin(n, limit) <= S), with n fixed in advance.
+    It is at most alpha if the Clopper-Pearson upper bound is at most `limit`. For other scorers the
+    p-value is 1 divided by the wealth of a portfolio of bets (see `portfolio`). These bets depend
+    on neither n nor alpha, so sampling may stop at any time.
 
     Args:
         rows: the draws; missing draws count as leaks.

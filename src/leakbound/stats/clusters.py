@@ -1,29 +1,28 @@
-"""Bounds for clusters: several outputs to each of n queries, drawn i.i.d. from a distribution.
+"""Bounds for clusters: n queries, drawn i.i.d. from a distribution, with several outputs each.
 
 Outputs to one query are dependent, and outputs to different queries are
-independent. So the sample size is n, the number of queries, for any number of
-outputs. Let F be the distribution function of the score of one output to a
-fresh query. Let F_i(x) be the fraction of query i's outputs that score at most
-x, and Z_i the mean score of these outputs. Given the number of outputs of each
-query, which must not depend on the scores, the F_i are independent with E
-F_i(x) = F(x), and so are the Z_i with E Z_i = E[X].
+independent. So the sample size is the number of queries n, not the number of outputs. Let F be the
+distribution function of the score of one output to a fresh query. Let F_i(x) be the fraction of
+query i's outputs that score at most x, and Z_i the mean score of these outputs. The number of
+outputs of each query must not depend on the scores. Given these numbers, the F_i are independent
+with E F_i(x) = F(x). The Z_i are also independent, with E Z_i = E[X].
 
-*Mean.* Betting needs independent draws in [0, 1] with the same mean. The Z_i
-satisfy this.
+*Mean.* Betting needs independent draws in [0, 1] with the same mean. The Z_i satisfy this
+condition.
 
 *Band.* Let G = (1/n) sum_i F_i. Pick one output of every query at random. These
 n outputs are i.i.d. from F, and their empirical distribution function H has E[H
-| all outputs] = G. Let D(H) >= 0 be convex in H, with P(D(H) > s) known for
-i.i.d. draws. Then D(G) <= E[D(H) | all outputs] by Jensen, hence E psi(D(G)) <=
-E psi(D(H)) for every convex nondecreasing psi >= 0, and with psi(s) = (s - t +
-1)+, which is 1 at t, Markov's inequality gives
+| all outputs] = G. Let D(H) >= 0 be convex in H, with P(D(H) > s) known for i.i.d. draws. By
+Jensen's inequality, D(G) <= E[D(H) | all outputs]. Hence E psi(D(G)) <= E psi(D(H)) for every
+convex nondecreasing psi >= 0. Let psi(s) = (s - t + 1)+, which is 1 at t. Then Markov's inequality
+gives
 
     P(D(G) >= t) <= E psi(D(H)) = int_{t-1}^inf P(D(H) > s) ds.                             (1)
 
-(The comparison of tails follows Panchenko 2003.) For Berk and Jones' D(H) = n
-sup_x KL(max(H, F) || F) the tail is known exactly, and the integral in (1) is
-replaced by a larger sum. By symmetry there is a band on the other side of G,
-too. Each band is valid for all x simultaneously.
+(The comparison of tails follows Panchenko 2003.) For D(H) = n sup_x KL(max(H, F) || F) (Berk and
+Jones) the tail P(D(H) > s) is known exactly. The code replaces the integral in (1) by a larger sum.
+By symmetry there is a band on the other side of G, too. Each band is valid for all x
+simultaneously.
 """
 
 from __future__ import annotations
@@ -75,7 +74,7 @@ def cluster_mean(rows: Rows, quantity: Quantity, terms: Terms) -> Estimate:
 
 
 def cluster_tail(rows: Rows, quantity: Quantity, terms: Terms) -> Estimate:
-    """Bound Pr[X > x] for every x simultaneously."""
+    """Bound Pr[X > x] for every x simultaneously, by the band in the module docstring."""
     x = quantity.points
 
     def of(cdf: Array) -> Array:
@@ -85,7 +84,7 @@ def cluster_tail(rows: Rows, quantity: Quantity, terms: Terms) -> Estimate:
 
 
 def cluster_leak_at_k(rows: Rows, quantity: Quantity, terms: Terms) -> Estimate:
-    """Bound int_0^1 1 - F(x)^k dx for every k simultaneously.
+    """Bound leak@k = int_0^1 1 - F(x)^k dx for every k simultaneously.
 
     `value` uses G in place of F, so it is on average too small. It is NaN if k exceeds n/4.
     """
@@ -101,7 +100,7 @@ def cluster_leak_at_k(rows: Rows, quantity: Quantity, terms: Terms) -> Estimate:
 
 
 def berk_jones(share: Array, n: int, alpha: float) -> Array:
-    """Return the smallest F in [0, G] with n KL(G || F) <= t, t from (1), rounded down.
+    """Return the smallest F in [0, G] with n KL(G || F) <= t, rounded down; `critical` returns t.
 
     Raises InputError for an alpha below 1e-11, like the band for independent draws.
     """
@@ -111,7 +110,7 @@ def berk_jones(share: Array, n: int, alpha: float) -> Array:
 
 @lru_cache(maxsize=256)
 def critical(n: int, alpha: float) -> float:
-    """Return the t of the Berk-Jones band over n queries: the sum for (1) is at most alpha at t.
+    """Return a t at which the sum for (1) is at most alpha, for the Berk-Jones band over n queries.
 
     The sum starts at a large s, where P(D(H) > s) <= n e^-s by a union bound over the n steps of H.
     """
@@ -139,7 +138,7 @@ def _within(share: Array, n: int, limit: float) -> Array:
 def _from_band(
     rows: Rows, quantity: Quantity, x: Array, of: Callable[[Array], Array], terms: Terms
 ) -> Estimate:
-    """Bound a quantity that falls as F rises: `of` takes F at the points `x`, [K].
+    """Bound a quantity that decreases in F; `of` computes it from F at the points `x`, [K].
 
     A missing draw counts as 1 in an upper bound and as 0 in a lower bound.
     """

@@ -4,43 +4,41 @@
 difference of their bounds, each at half of alpha, is a valid bound on the
 excess even if the draws behind the two bounds are dependent. If different
 questions have independent draws, `every_question` (Sidak) gives lower bounds on
-all excesses that are valid simultaneously. Whenever they are valid, the largest
-excess is at least the largest lower bound, and the number of questions with a
-positive excess is at least the number of lower bounds above 0. So neither
-statement needs a further correction.
+all excesses that are valid simultaneously. Whenever these bounds are valid, the largest excess is
+at least the largest lower bound. The number of questions with a positive excess is then at least
+the number of lower bounds above 0. So neither statement needs a further correction.
 
 *Mean and worst.* The largest excess over the questions is at least their mean
-excess. So the verdict "this model leaks more than its control, on average or at
-some question" is one statement about the largest excess, called worst:
+excess. So the verdict "this model leaks more than its control, on average or at some question" is
+one statement about the largest excess. With L for lower bounds, U for upper bounds, and worst for
+the largest excess, the statement is
 
     worst >= max(L_worst at alpha/4, L_mean at alpha/4),    worst <= U_worst at alpha/2,
 
-which fails with probability at most alpha, and the mean's lower bound is valid on the same event.
+With probability at most alpha at least one of these three bounds fails. Otherwise the statement is
+true, and the lower bound of the mean is valid as well.
 
 *With an exact test.* Let E be the largest excess, and let a test wrongly reject
-E <= 0 with probability at most alpha/2 (`fisher`). If the test rejects, some
-question has a positive excess. The lower bounds are then computed at alpha/4 as
-above, and the lower bound of the worst question is raised to at least the
-smallest positive number. If the test does not reject, the lower bounds are
-computed at alpha/8. They are lowered to at most 0, and to at most the bounds at
-alpha/4, because bets at two rates need not give nested intervals. If the upper
-bound of the worst question at alpha/2 is below 0, it is replaced by the upper
-bound at alpha/4, lowered to at most 0.
+E <= 0 with probability at most alpha/2 (`fisher`). If the test rejects, it concludes that some
+question has a positive excess. The lower bounds are then computed at alpha/4 as above. The lower
+bound of the worst question is raised to at least the smallest positive number. If the test does not
+reject, the lower bounds are computed at alpha/8. They are lowered to at most 0, and to at most the
+bounds at alpha/4, because bets at two rates need not give nested intervals. If the upper bound of
+the worst question at alpha/2 is below 0, it is replaced by the upper bound at alpha/4, lowered to
+at most 0.
 
-If E > 0, the test cannot wrongly reject, and a bound fails only if one of the
-bounds in *Mean and worst* fails, which has probability at most alpha. If E <=
-0, a bound fails only if the test rejects (alpha/2), if one of the two lower
-bounds at alpha/8 fails, or if the upper bound at alpha/4 is below E. The sum of
-these probabilities is alpha as well.
+If E > 0, the test cannot wrongly reject. Then a bound fails only if one of the bounds in *Mean and
+worst* fails, which has probability at most alpha. If E <= 0, a bound fails only in one of three
+cases: the test rejects (alpha/2), one of the two lower bounds at alpha/8 fails, or the upper bound
+at alpha/4 is below E. The sum of these probabilities is alpha as well.
 
 *Several models compared with one baseline.* Each of N models gets alpha/N. Half
 of alpha/N is for the model's mean difference. The other half is split equally
 over the model's questions (Bonferroni, twice). The statements may be dependent,
 for example because they share the draws of the baseline. With probability at
-least 1 - alpha all statements are true. So a statement that is selected after
-looking is covered as well, for example about the model that leaks least, the
-question with the largest increase, or the number of questions whose leakage
-decreased.
+least 1 - alpha all statements are true. So statements that are selected after looking are covered
+as well. Examples are statements about the model that leaks least, the question with the largest
+increase, or the number of questions whose leakage decreased.
 """
 
 from __future__ import annotations
@@ -70,10 +68,10 @@ def gaps_over_questions(
     beyond: Beyond = "own words",
     confidence: float = 0.99,
 ) -> Joint:
-    """Give lower bounds on the largest excess of a question and on the number of positive excesses.
+    """Bound from below the largest excess, and the number of questions with a positive excess.
 
-    The draws of different questions must be independent. The draws behind `more` and `base` may be
-    dependent.
+    With probability at least `confidence` both lower bounds are valid. The draws of different
+    questions must be independent. The draws behind `more` and `base` may be dependent.
 
     Args:
         more: the function that bounds the quantity that may be larger, one entry per question.
@@ -114,7 +112,7 @@ def excess_of_mean_and_worst(
     p_value: float | None = None,
     confidence: float = 0.99,
 ) -> Joint:
-    """Bound the mean excess over questions and the largest excess, for a verdict at one alpha.
+    """Bound the mean excess over questions and the largest excess, for one verdict.
 
     Args:
         mean: the function that bounds the mean excess.
@@ -126,8 +124,8 @@ def excess_of_mean_and_worst(
             excess are all valid, in (0, 1).
 
     Returns:
-        Two estimates with both bounds: the mean excess, whose upper bound is valid only
-            individually, and the largest excess.
+        Two estimates with lower and upper bounds: the mean excess and the largest excess. The upper
+            bound of the mean excess is valid only individually.
 
     Raises:
         InputError: a bound without one entry per question, or an invalid number of questions or
@@ -149,7 +147,7 @@ def excess_of_mean_and_worst(
 def _tested(
     mean: BoundFunction, entries: BoundFunction, questions: int, p_value: float, confidence: float
 ) -> Joint:
-    """Bound the mean and the largest excess with an exact test, see the module docstring."""
+    """Bound the mean and the largest excess with an exact test, as in the module docstring."""
     alpha = error_rate(confidence)
     rates = alpha / 2, alpha / 4, alpha / 8
     if p_value <= rates[0]:

@@ -4,12 +4,12 @@ The expectation deviation score is mean + rho * standard deviation. To bound the
 score, the mean and the standard deviation ("deviation" below) are each bounded
 at half of alpha.
 
-These bounds depart from Metric 4 of Scholten et al. (2025). That metric, as printed, ignores the
-probability of X = 0 and is no upper bound (for a fair coin it is below the true deviation in every
-run). The method `"paper"` is the tightest bound over the paper's band (Romano and Wolf 2000). It is
-narrower than the paper's bound after correction. The default method bets on squares, in an order
-that the seed determines. All bounds need i.i.d. scores in [0, 1] and n fixed in advance; missing
-draws count as the worst case.
+These bounds differ from Metric 4 of Scholten et al. (2025). That metric, as printed, ignores the
+probability of X = 0 and is no upper bound. For example, for a fair coin it is below the true
+deviation in every run. The method `"paper"` uses the extreme deviations of all distributions in the
+paper's band (Romano and Wolf 2000). It is narrower than the paper's bound after correction. The
+default method bets on squared differences, in an order that the seed determines. All bounds need
+i.i.d. scores in [0, 1] and n fixed in advance. Missing draws count as the worst case.
 
 *For a binary scorer* with leak probability p, the deviation is sqrt(p (1 - p)) and the expectation
 deviation score is f(p) = p + rho sqrt(p (1 - p)). If an interval contains p, the smallest and the
@@ -25,11 +25,10 @@ Lower bound: here L and U are each bounds at alpha. The lower bound on f(p) is
 min(f(L), f(U)), the minimum of the concave f over [L, U]. It fails only if f(p)
 is below both f(L) and f(U). Then L and U are both in the interval where f
 exceeds f(p). This interval extends upwards from p if p < p*, and downwards from
-p if p > p*. So the bound fails only if L > p in the first case, and only if U <
-p in the second. The case depends on p, not on the draws. So the bound fails
-with probability at most alpha.
+p if p > p*. So the bound fails only if L > p in the first case, and only if U < p in the second
+case. The case depends on p, not on the draws. So the bound fails with probability at most alpha.
 
-If both bounds are requested, with alpha for both together, the lower bound uses L and U at alpha/2
+If both bounds are requested at a total error rate of alpha, the lower bound uses L and U at alpha/2
 each. Both bounds are then extremes over one interval of p at 1 - alpha, and are valid
 simultaneously.
 """
@@ -80,8 +79,9 @@ def expectation_deviation(rows: Rows, rho: float = 2.0) -> float | Array:
 def score(rows: Rows, quantity: Quantity, terms: Terms) -> Estimate:
     """Bound E[X] + rho * sd(X) by bounds on the mean and on the deviation, each at half of alpha.
 
-    Valid for i.i.d. scores in [0, 1], n fixed in advance. The mean and the deviation are bounded by
-    betting; the method "paper" uses the DKW band. Missing draws count as the worst case.
+    The bound is valid for i.i.d. scores in [0, 1], with n fixed in advance. Betting bounds the mean
+    and the deviation; the method "paper" uses the DKW band instead. Missing draws count as the
+    worst case.
     """
     return score_of(quantity)(rows, quantity, terms)
 
@@ -89,7 +89,7 @@ def score(rows: Rows, quantity: Quantity, terms: Terms) -> Estimate:
 def over_interval(rows: Rows, quantity: Quantity, terms: Terms) -> Estimate:
     """Bound sqrt(p (1 - p)), or p + rho * sqrt(p (1 - p)), by its extremes over an interval of p.
 
-    Valid for i.i.d. draws of a binary scorer, n fixed in advance; the interval is
+    The bound is valid for i.i.d. draws of a binary scorer, with n fixed in advance. The interval is
     Clopper-Pearson's. `value` is computed from the scored draws with divisor n.
     """
     # For the lower bound only one fixed bound of p can fail, so each bound of p gets all of alpha.
@@ -135,8 +135,8 @@ def band_upper(rows: Rows, alpha: float) -> Array:
     """Return the largest standard deviation of any F inside the two-sided DKW band.
 
     The distribution functions with the largest spread in the band are F^c = clip(c, F_low, F_high).
-    Their variance V(c) is unimodal in c. V'(c) is proportional to 2 m_c - x_U(c) - x_L(c), where
-    m_c is the mean of F^c and x_U, x_L are the points where F_high, F_low reach c.
+    Their variance V(c) is unimodal in c. Let m_c be the mean of F^c, and let x_U and x_L be the
+    points where F_high and F_low reach c. Then V'(c) is proportional to 2 m_c - x_U(c) - x_L(c).
     """
     low, high = _band(rows, alpha)
     low_table = dkw(rows.size, alpha / 2)
@@ -164,8 +164,8 @@ def band_upper(rows: Rows, alpha: float) -> Array:
 def band_lower(rows: Rows, alpha: float) -> Array:
     """Return the smallest standard deviation of any F inside the two-sided DKW band.
 
-    The variance is the minimum over a of E(X - a)^2. For a given a, the mass is nearest to a if F
-    is F_low below a and F_high above a. The resulting E(X - a)^2 is convex in a.
+    The variance is the minimum over a of E(X - a)^2. For a given a, E(X - a)^2 is smallest if F
+    equals F_low below a and F_high above a. The resulting E(X - a)^2 is convex in a.
     """
     low, high = _band(rows, alpha)
 

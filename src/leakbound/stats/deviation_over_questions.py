@@ -3,29 +3,27 @@
 Let mu_i and sd_i be the mean and the standard deviation of question i's scores.
 Tables in papers average sd_i, or mu_i + rho sd_i, over a data set. Bounds of
 every question that are valid simultaneously would split alpha over the
-questions. The bounds of this module do not split alpha. They bet in rounds (see
-`rounds`) on statistics whose expectation is at most sd_i (for the lower bound)
-or at least sd_i (for the upper bound), for any distribution.
+questions. The bounds of this module do not split alpha. They bet in rounds (see `rounds`) on
+statistics of the draws. For any distribution, the expectation of a statistic is at most sd_i (for
+the lower bound) or at least sd_i (for the upper bound).
 
 *Lower bound.* A question's draws are cut into blocks of b draws. By Jensen's
 inequality the expected sample standard deviation of a block (divisor b - 1) is
 at most sd_i, the root of the expected sample variance. So the mean of a block
 plus rho times its sample standard deviation has an expectation of at most mu_i
-+ rho sd_i. A lower bound on the mean of these expectations over the questions
-is the lower bound.
++ rho sd_i. So a lower bound on the mean of these expectations over the questions is a lower bound
+on the quantity.
 
-*Upper bound.* For every c > 0 and every centre v, sd_i <= c/2 + Var_i/(2c) <=
-E[c/2 + (X - v)^2/(2c)], where the first inequality follows from (sd_i - c)^2 >=
-0. So if v and c are computed from earlier rounds only, the expectation, given
-these rounds, of
+*Upper bound.* For every c > 0 and every centre v, sd_i <= c/2 + Var_i/(2c) <= E[c/2 + (X -
+v)^2/(2c)]. The first inequality follows from (sd_i - c)^2 >= 0. So if v and c are computed from
+earlier rounds only, the expectation, given these rounds, of
 
     x + rho [c/2 + (x - v)^2/(2c)]
 
 is at least mu_i + rho sd_i, and is close to it where v is close to mu_i and c
-to sd_i. The proof in `rounds` needs no more: bets are against the claim that
-the mean over the questions is m or more, and the values that are bet on may
-have a larger mean. The first draws of every question are not bet on. They give
-the first v and c.
+to sd_i. This is enough for the proof in `rounds`. The bets are against the claim that the mean over
+the questions is m or more, and the proof allows values with a larger mean than the quantity. The
+first draws of every question are not bet on. They determine only the first v and c.
 """
 
 from __future__ import annotations
@@ -51,8 +49,8 @@ PRIOR, TRUST = 1 / 16, 4.0  # first guess of a variance; weight of the pooled va
 def deviation_over_questions(rows: Rows, quantity: Quantity, terms: Terms) -> Estimate:
     """Bound the mean over these questions of sd(X_i), or of E[X_i] + rho * sd(X_i).
 
-    Draws must be independent, and i.i.d. within a question; n is fixed in advance. The proof is in
-    the module docstring. `value` uses standard deviations with divisor n. Missing draws count as
+    Draws must be independent, and i.i.d. within a question, with n fixed in advance. The proof is
+    in the module docstring. `value` uses standard deviations with divisor n. Missing draws count as
     the worst case.
     """
     alone = quantity.reading == "standard deviation"

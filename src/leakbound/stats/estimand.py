@@ -26,12 +26,12 @@ FIXED_N = "fixed n"
 
 @dataclass(frozen=True, slots=True)
 class Method:
-    """A method: its name, its upper bound and its lower bound.
+    """A method of bounding a quantity: its name, and the rules for its upper and lower bound.
 
     Attributes:
         shuffles: whether the bounds use the draws one by one, in the order that the rows' keys
             determine.
-        any_n: whether one call may have rows of different n.
+        any_n: whether one call of a rule may have rows with different n.
         stopping: the stopping rules for which the bounds are valid.
     """
 
@@ -61,10 +61,10 @@ class Terms:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Estimand:
-    """A quantity, its possible range, its method and, if there is one, the papers' method.
+    """A quantity with its possible range, its default method and, if it exists, the papers' method.
 
-    `value` is a function from scored rows of the same n to point estimates. `THEOREMS` contains the
-    estimand as a theorem: calling the estimand bounds its quantity.
+    `value` is a function that computes point estimates from scored rows with the same n. A call of
+    the estimand bounds its quantity, so `THEOREMS` can list the estimand as a theorem.
     """
 
     about: About

@@ -26,8 +26,8 @@ class Estimate:
 
     With probability at least `confidence` over the draws (and over their order, where `seed` is not
     None) the quantity is in [lower, upper]. The bounds for several x of one tail, or several k of
-    leak@k, are valid simultaneously. Two-dimensional scores give one entry per question, each valid
-    individually.
+    leak@k, are valid simultaneously. Scores of several questions give one entry per question, each
+    valid individually.
 
     Attributes:
         about: the quantity as data; `estimand` and `target` state it in words.
@@ -63,12 +63,12 @@ class Estimate:
 
     @property
     def estimand(self) -> str:
-        """Return the quantity: 'leak probability', 'excess mean leakage, largest of 12'."""
+        """Return the quantity in words, such as 'excess mean leakage, largest of 12'."""
         return self.about.estimand
 
     @property
     def target(self) -> str:
-        """Return the target: 'the mean over these questions under this decoding'."""
+        """Return the scope in words: 'the mean over these questions under this decoding'."""
         return self.about.target
 
     def to_dict(self) -> dict[str, object]:
@@ -113,8 +113,8 @@ def share_of(confidence: float, side: Side) -> float:
 def percent(confidence: float) -> str:
     """Format a confidence as '99.9 %'; only a confidence of 1 becomes '100 %'.
 
-    Six digits of the error rate are kept, even if it is small. All texts use this function for
-    confidences.
+    The error rate keeps six significant digits, even if it is small. All texts use this function
+    for confidences.
 
     Args:
         confidence: a probability, at most 1.

@@ -33,7 +33,7 @@ class Rows:
         values: the distinct scores, ascending in each row, [Q, d]; a value with count 0 is padding.
         counts: the number of draws with each value, [Q, d].
         missing: the number of draws without a score, [Q].
-        single: whether the caller gave one question, so that results lose their first axis.
+        single: whether the caller passed a single question; results then have no axis of questions.
         binary: whether the scorer declares that its scores are only 0 and 1. Its leakage is then a
             probability.
         keys: the keys of the order of the draws, for bounds that need an order.
@@ -60,15 +60,15 @@ class Rows:
         binary: bool = False,
         empty: bool = False,
     ) -> Rows:
-        """Check and sort scores, one row per question.
+        """Return rows of scores, one row per question, after checking and sorting the scores.
 
         Args:
             scores: scores in [0, 1], [m] for one question or [Q, m] for Q questions.
             counts: the number of draws with each score, of the shape of `scores`; None: one each.
             missing: the number of draws without a score, [Q] or one number; they count as 1 in
                 upper bounds and as 0 in lower bounds.
-            binary: whether the scorer declares that it gives 0 and 1 only; the scores must then be
-                0 or 1.
+            binary: whether the scorer declares that its scores are only 0 and 1; other scores then
+                raise InputError.
             empty: whether questions without a draw are allowed; their bounds are trivial.
 
         Returns:
@@ -99,7 +99,7 @@ class Rows:
         n = tally.sum(axis=1) + unscored
         if not empty and not (n.size and n.all()):
             place = "" if single or not n.size else f" for question {int(n.argmin())}"
-            raise InputError(f"`scores` holds no draw{place} (n = 0). A bound needs at least one.")
+            raise InputError(f"`scores` has no draw{place} (n = 0). A bound needs at least one.")
         if counts is None:
             return cls(np.sort(values, axis=1), tally, unscored, single, binary)
         order = np.argsort(values, axis=1, kind="stable")
@@ -231,7 +231,7 @@ class Rows:
         return self.each(rule)
 
     def joined_with(self, other: Rows) -> Rows:
-        """Append the rows of `other`; either both have keys or neither has."""
+        """Return these rows, then the rows of `other`; the keys are kept if both have keys."""
         width = max(self.values.shape[1], other.values.shape[1])
         values, counts = (
             np.concatenate([np.pad(a, ((0, 0), (0, width - a.shape[1]))) for a in (mine, theirs)])
@@ -255,7 +255,7 @@ class Rows:
         return self.only(np.array([own in ids for own in self.ids], dtype=np.bool_))
 
     def each(self, rule: Callable[[Rows], Array]) -> Array:
-        """Apply a rule to each group of rows with the same n; NaN where n is 0."""
+        """Apply a rule to each group of rows with the same n; the result is NaN where n is 0."""
         n = self.n
         if n[0] and (n == n[0]).all():
             return rule(self)
@@ -296,10 +296,10 @@ class OfRows:
 
 @dataclass(frozen=True)
 class Stopped(OfRows):
-    """Draws whose number may depend on the scores: sampling stopped at some look or at the cap.
+    """Draws whose number may depend on the scores: sampling stopped at a look or at the cap.
 
-    The draws must be i.i.d., of one query or of an allocated pool. The stopping rule may use all
-    earlier scores, and nothing else.
+    The draws must be i.i.d., of one query or of an allocated pool. A look is a time at which the
+    scores so far are evaluated. The stopping rule may use all earlier scores, and nothing else.
 
     Attributes:
         rows: the draws of each question.
@@ -321,7 +321,7 @@ class Stopped(OfRows):
             row = int(n.argmax())
             raise InputError(
                 f"no question may have more draws than the cap of {self.cap}, got {n[row]} at "
-                f"question {row}. Bound with the cap that the run was planned with."
+                f"question {row}. Pass the cap with which the run was planned."
             )
 
 
@@ -354,7 +354,8 @@ class Pair(OfRows):
             )
         if mine.binary != other.binary:
             raise InputError(
-                "`rows` and `control` must both have binary or both have graded scores."
+                "`rows` and `control` need one scorer, got binary and graded scores. Score both by "
+                "the same scorer."
             )
 
 

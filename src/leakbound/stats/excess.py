@@ -1,31 +1,28 @@
-"""The excess of a model's leakage over its control's, from estimates, bounds or draws of both.
+"""Bounds on the excess: the leakage of a model minus the leakage of its control.
 
 Let mu_i and nu_i be the expected leakage of question i for the model and for
-its control. The difference of two bounds that share alpha (`excess_of`) is
-valid even if the draws of the two models are dependent, but the widths of the
-two intervals add up. If all draws are independent, bets on the difference give
-narrower intervals.
+its control. There are two ways to bound the excess. The difference of two bounds that share alpha
+(`excess_of`) is valid even if the draws of the two models are dependent. However, the widths of the
+two intervals add up. If all draws are independent, bets on the difference give narrower intervals.
 
-*One question.* Draws x_t and y_t in random order are paired; (x_t - y_t + 1)/2
-is in [0, 1] and has the mean (mu - nu + 1)/2 given the past, so `betting`
-bounds this mean. If the models have different numbers of draws, the larger
-sample is cut into as many parts as the smaller sample has draws. The mean of
-each part is then paired with one draw of the smaller sample.
+*One question.* Draws x_t and y_t in random order are paired. Given the past, (x_t - y_t + 1)/2 is
+in [0, 1] and has the mean (mu - nu + 1)/2, so `betting` bounds this mean. If the models have
+different numbers of draws, the larger sample is cut into as many parts as the smaller sample has
+draws. The mean of each part is then paired with one draw of the smaller sample.
 
-*Over the questions.* The mean of (mu_i - nu_i) over N questions is 2 m - 1,
-where m is the mean over 2N rows of draws: N rows with the draws x, and N rows
-with the draws 1 - y. These draws are independent and not identically
-distributed, so `rounds` bounds m. The centres of `rounds` remove the difference
-between rows near 0 and rows near 1.
+*Over the questions.* The mean of (mu_i - nu_i) over N questions is 2 m - 1. Here m is the mean over
+2N rows of draws: N rows with the draws x, and N rows with the draws 1 - y. These draws are
+independent and not identically distributed, so `rounds` bounds m. The centres of `rounds` remove
+the difference between rows near 0 and rows near 1.
 
 *Two sets of questions in one model.* The mean over N_1 questions minus the mean over N_2 other
-questions is 2 m - 1, where m is the mean over the rows x_i, with weight 1/N_1 each, and 1 - y_j,
-with weight 1/N_2 each. `mean_over_sets` bounds m, so only one bound spends alpha. If neither set
-leaks, all x_i are 0 and all (1 - y_j) are 1. So the centres of `rounds` follow the mean of each set
-from the second round on.
+questions is 2 m - 1. Here m is the weighted mean over the rows x_i, each with weight 1/N_1, and the
+rows 1 - y_j, each with weight 1/N_2. `mean_over_sets` bounds m, so only one bound spends alpha. If
+neither set leaks, all x_i are 0 and all (1 - y_j) are 1. So the centres of `rounds` follow the mean
+of each set from the second round on.
 
-A lower bound of the excess is minus an upper bound of the control's excess over the model. A
-missing draw counts as the worst case in both bounds.
+A lower bound on the excess is the negative of an upper bound on the control's leakage minus the
+model's leakage. A missing draw counts as the worst case in both bounds.
 """
 
 from __future__ import annotations
@@ -140,7 +137,7 @@ def excess_over_sets(
     side: Side = "both",
     seed: Seed = None,
 ) -> Estimate:
-    """Bound the mean leakage of some questions minus the mean leakage of others in one model.
+    """Bound the difference of mean leakage between two sets of questions in one model.
 
     The draws must be independent, and their numbers fixed in advance. **The draws of the two sets
     must share no random numbers.** Missing draws count as the worst case.
@@ -150,7 +147,7 @@ def excess_over_sets(
         others: the draws of the other questions, [N_2, d], by the same scorer.
         confidence: the probability that the bound is valid, in (0, 1).
         side: "upper", "lower", or "both": each bound then has half of alpha.
-        seed: the order of the draws, see `bound`: one number, or N_1 + N_2 keys.
+        seed: the seed of the order of the draws, as in `bound`: one number, or N_1 + N_2 keys.
 
     Returns:
         The estimate of the difference, in [-1, 1].
@@ -159,7 +156,7 @@ def excess_over_sets(
         InputError: different declared ranges of the two sets, or an invalid confidence or side.
     """
     if rows.binary != others.binary:
-        raise InputError("`rows` and `others` must both have binary or both have graded scores.")
+        raise InputError("`rows` and `others` need one scorer, got binary and graded scores.")
     sizes = rows.questions, others.questions
     joined = rows.joined_with(others.mirrored())
     made = mean_over_sets(joined, sizes, Terms(confidence, side, seed=seed))
@@ -175,11 +172,10 @@ def excess_over_sets(
 
 
 def difference(pair: Pair, quantity: Quantity, terms: Terms) -> Estimate:
-    """Bound E[X] - E[Y] of each question, X a score of the model and Y of its control.
+    """Bound each question's excess E[X] - E[Y], with X a score of the model and Y of its control.
 
     Draws must be i.i.d., and their numbers fixed in advance. **The draws of the two models must be
-    independent**: drawn from different seeds, or for different purposes. Missing draws count as the
-    worst case.
+    independent**, so they must share no random numbers. Missing draws count as the worst case.
     """
     return _excess(pair, quantity.about(binary=pair.binary), _upper, terms, together=False)
 
@@ -198,7 +194,7 @@ def _excess(
     *,
     together: bool,
 ) -> Estimate:
-    """Bound the excess; `upper` returns an upper bound, at 1 - alpha, on the first rows' excess."""
+    """Bound the excess; `upper(a, b, alpha)` bounds the excess of a over b at 1 - alpha."""
     keys = Keys.read(terms.seed, pair.questions)
     mine = replace(pair.rows, keys=keys.apart(CANDIDATE))
     other = replace(pair.control, keys=keys.apart(CONTROL))

@@ -1,12 +1,11 @@
-"""Bounds on the mean leak@k for k far above the number of draws, from bounds on p per question.
+"""Bounds on the mean leak@k for k far above the number of draws, from bounds on p of each question.
 
 leak@k is the probability that at least one of k draws leaks. For a binary
 scorer with leak probability p it is f(p) = 1 - (1 - p)^k, which increases in p.
-So a bound on p gives a bound on leak@k for every k simultaneously, at the same
-confidence, and the question with the largest p has the largest leak@k for every
-k. Nothing is assumed about the tail of a distribution. `leak_at_k.carried`
-gives these bounds for one question and for the worst question. This module
-bounds the mean over questions.
+So a bound on p gives a bound on leak@k for every k simultaneously, at the same confidence. The
+question with the largest p also has the largest leak@k for every k. Nothing is assumed about the
+tail of a distribution. `leak_at_k.carried` gives these bounds for one question and for the worst
+question. This module bounds the mean over questions.
 
 *The mean over questions.* Let F(x) be the fraction of the questions whose p
 exceeds x. At the points x_1 < ... < x_m, F is in [low_i, high_i] for all i
@@ -56,8 +55,8 @@ def mean_leak_at_k_of_counts(counts: Estimate, k: npt.ArrayLike) -> Estimate:
     x = np.ravel(0.0 if about.parameter is None else about.parameter)
     if (about.scope, about.quantity) != ("count", "leak probability"):
         raise InputError(
-            "`counts` must be of questions with a leak probability above x, got "
-            f"{counts.estimand!r}. Use leaking_questions of a binary scorer."
+            "`counts` must count questions with a leak probability above x, got "
+            f"{counts.estimand!r}. Use `leaking_questions` with a binary scorer."
         )
     if not ((x >= 0) & (x < 1)).all():
         raise InputError(f"`counts` must be at x in [0, 1), got {x.tolist()}.")

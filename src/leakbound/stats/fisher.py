@@ -1,8 +1,8 @@
 """Test whether a model leaks more than its control at some question (stratified Fisher test).
 
-Question i has n_i draws of the model, x_i of which leak with probability p_i
-each, and m_i draws of the control, y_i of which leak with probability q_i each.
-The null hypothesis is p_i <= q_i at every question.
+Question i has n_i draws of the model. Each of them leaks with probability p_i, and x_i of them
+leaked. The question also has m_i draws of the control. Each of them leaks with probability q_i, and
+y_i of them leaked. The null hypothesis is p_i <= q_i at every question.
 
 *Proof.* Let h_i = x_i + y_i. If p_i = q_i, then x_i given h_i is distributed as
 Hypergeometric (n_i + m_i, h_i, n_i). If p_i < q_i, the odds ratio is below 1,
@@ -40,8 +40,9 @@ TRIMMED = 1e-13  # largest probability cut from each tail in one step; it is add
 def leaks_somewhere(pair: Pair) -> float:
     """Return the p-value of "the model leaks more than its control at no question".
 
-    The draws must be i.i.d., scored by a binary scorer, and their numbers fixed in advance. The
-    draws of the two models must share no randomness, and no attack may have selected the questions.
+    A small p-value shows that the model leaks more than its control at some question. The draws
+    must be i.i.d., scored by a binary scorer, and their numbers fixed in advance. The draws of the
+    two models must share no randomness, and no attack may have selected the questions.
 
     Args:
         pair: the draws of the model and of its control at each question.
@@ -54,7 +55,7 @@ def leaks_somewhere(pair: Pair) -> float:
     """
     if not pair.binary:
         raise InputError(
-            "a Fisher test needs leaks, got graded scores. Make the scorer binary (`NAME>=t`)."
+            "a Fisher test needs a binary scorer, got graded scores. Use a threshold: `NAME>=t`."
         )
     from scipy.stats import hypergeom  # takes most of a second
 

@@ -6,24 +6,21 @@ compare the observed counts with this distribution. If the draws are
 independent, the p-value of each test is below `level` with probability at most
 `level`.
 
-*One text occurs too often.* Text y was drawn c_y times. Given that draw i is y,
-the number of times that the other n - 1 draws are y is Bin(n - 1, p_y). So T_y
-= P(Bin(n - 1, p_y) >= c_y - 1) is a p-value for draw i, for any number of
-possible texts. A text that was drawn once has T_y = 1 and is no evidence.
-(P(Bin(n, p_y) >= c_y) would reject any model with long texts, each of which has
-a small probability.) The p-value of the sample is min_y T_y n / c_y. Proof: for
-text y, T_y < level c_y / n from some count k on. By P(C_y = c) = (n p_y / c)
-P(Bin(n - 1, p_y) = c - 1), a count of at least k has a probability of at most
-(n p_y / k) (level k / n) = level p_y. These probabilities add up to at most
-`level` over all texts.
+*One text occurs too often.* Text y was drawn c_y times. Given that draw i is y, the number of other
+draws that are y has the distribution Bin(n - 1, p_y). So T_y = P(Bin(n - 1, p_y) >= c_y - 1) is a
+p-value for draw i, for any number of possible texts. A text that was drawn once has T_y = 1 and is
+no evidence. (P(Bin(n, p_y) >= c_y) would reject any model with long texts, each of which has a
+small probability.) The p-value of the sample is min_y T_y n / c_y. Proof: for text y, T_y < level
+c_y / n from some count k on. By P(C_y = c) = (n p_y / c) P(Bin(n - 1, p_y) = c - 1), a count of at
+least k has a probability of at most (n p_y / k) (level k / n) = level p_y. These probabilities add
+up to at most `level` over all texts.
 
-*All counts are multiples of m.* If m copies were made of n/m independent draws,
-counts / m is Multinomial(n/m; p). Let E_m be the ratio of the probability of
-the counts in this case to their probability under independence; E_m = 0 if a
-count is no multiple of m. Under independence, E_m has mean at most 1. By
-Markov's inequality and the union bound, M / max_m E_m is a p-value, where M is
-the number of values of m that are tried. Texts that were not drawn cancel in
-the ratio.
+*All counts are multiples of m.* If the sample consists of n/m independent draws with m copies each,
+counts / m is Multinomial(n/m; p). Let E_m be the ratio of the probability of the counts in this
+case to their probability under independence. E_m is 0 if a count is not a multiple of m. Under
+independence, E_m has mean at most 1. Let M be the number of values of m that are tried. By Markov's
+inequality and the union bound, M / max_m E_m is a p-value. Texts that were not drawn cancel in the
+ratio.
 
 *Two equal chunks.* A chunk is a part of the draws that was drawn separately.
 Let P(v) be the multinomial probability that a chunk has the counts v. Given
@@ -61,8 +58,8 @@ ROUNDING = 1e-3
 class Independence:
     """The outcome of the check, with the three p-values; a p-value is 1 without evidence.
 
-    "no objection" is no proof of independence: a few draws from a distribution with one likely text
-    are similar even if they are independent.
+    "no objection" is no proof of independence. For example, a few draws from a distribution with
+    one likely text are similar even if they are independent.
 
     Attributes:
         verdict: "copies" if a p-value is below `level`, "not checkable" if probabilities are not
@@ -93,14 +90,14 @@ def check_independence(
     copies: Sequence[int] = (2, 3, 4, 5, 6, 7, 8),
     level: float = 1e-9,
 ) -> Independence:
-    """Test the counts of distinct texts against their log-probabilities.
+    """Test whether draws are independent, from the counts and log-probabilities of distinct texts.
 
     Args:
         counts: the number of draws with each distinct text, [d], or [C, d] with one row for each of
             C separately drawn chunks.
-        logprobs: natural logarithms of the whole texts' probabilities under the sampled
-            distribution (for draws from a remainder: given the remainder), [d], or one number for
-            all; None, NaN or infinite where not known.
+        logprobs: the natural logarithm of each whole text's probability under the sampled
+            distribution, [d], or one number for all texts; None, NaN or infinite where not known.
+            If the draws come from a remainder, pass probabilities given the remainder.
         copies: the numbers of copies to look for, at least one, and each at least 2.
         level: the largest probability that a test rejects independent draws, in (0, 1).
 
@@ -151,9 +148,9 @@ def require_independent(
     Args:
         counts: the number of draws with each distinct text, [d], or [C, d] with one row for each of
             C separately drawn chunks.
-        logprobs: natural logarithms of the whole texts' probabilities under the sampled
-            distribution (for draws from a remainder: given the remainder), [d], or one number for
-            all; None, NaN or infinite where not known.
+        logprobs: the natural logarithm of each whole text's probability under the sampled
+            distribution, [d], or one number for all texts; None, NaN or infinite where not known.
+            If the draws come from a remainder, pass probabilities given the remainder.
         where: the name of the query or file of the draws, for the error message.
 
     Returns:

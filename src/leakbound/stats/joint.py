@@ -41,7 +41,7 @@ def joint(*estimates: Estimate, confidence: float = 0.99) -> Joint:
         The estimates with their joint confidence.
 
     Raises:
-        InputError: error rates that add up to more than alpha (the message names a sufficient
+        InputError: error rates that add up to more than alpha (the message states a sufficient
             confidence of each estimate); no estimate; or an invalid confidence.
     """
     alpha = error_rate(confidence)
@@ -53,7 +53,7 @@ def joint(*estimates: Estimate, confidence: float = 0.99) -> Joint:
         levels = ", ".join(percent(c) for c in sorted({e.confidence for e in estimates}))
         raise InputError(
             f"{claims} estimates at {levels} are jointly valid at {percent(max(1 - spent, 0))} "
-            f"only; bound each at {_enough(alpha / claims)} %."
+            f"only. Bound each at {_enough(alpha / claims)} %."
         )
     return Joint(estimates, 1 - spent)
 

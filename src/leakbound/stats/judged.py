@@ -1,10 +1,9 @@
 """Bounds on the leak probability behind a judge whose errors are measured on labelled items.
 
-Let p be the probability of a leak, t the probability that the judge reports
-"leak" for a leak (its true positive rate), and f the probability that it
-reports "leak" for anything else. It reports "leak" with probability q = p·t +
-(1 - p)·f, which is increasing in t and in f. A superscript ⁺ marks an upper
-bound and ⁻ a lower bound. If q <= q⁺, t >= t⁻ and f >= f⁻,
+Let p be the probability of a leak. Let t be the probability that the judge reports "leak" for a
+leak (its true positive rate), and f the probability that it reports "leak" for anything else. Then
+the judge reports "leak" with probability q = p·t + (1 - p)·f, which is increasing in t and in f. A
+superscript ⁺ marks an upper bound and ⁻ a lower bound. If q <= q⁺, t >= t⁻ and f >= f⁻,
 
     p·t⁻ + (1 - p)·f⁻  <=  q⁺,    that is    p·(t⁻ - f⁻)  <=  q⁺ - f⁻,
 
@@ -14,14 +13,14 @@ bound is 0. A bound on p fails only if one of the three bounds (on q, t and f)
 in its formula fails. Each of the three gets a third of alpha. The formulas are
 valid even if the judge is not better than chance.
 
-Assumptions: people label correctly; the labelled items were judged independently of each other and
-of the draws; and, given whether a draw leaks, the judge reports a leak at the same rates as on
-these items. For the mean over questions the rates need to agree only on average: t over all draws
-that leak, and f over all draws that do not. Labelled items picked at random from the draws satisfy
-this condition. For a single question, t and f must be the rates of that question. A draw that the
-judge could not decide is a missing draw. Upper bounds count it as a reported leak, and lower bounds
-as no reported leak, which only widens the interval. So labelled items that the judge could not
-decide are left out of the tallies below.
+There are three assumptions. People label correctly. The labelled items were judged independently of
+each other and of the draws. On draws that leak and on draws that do not leak, the judge reports a
+leak at the same rates t and f as on the labelled items. For the mean over questions the rates need
+to agree only on average, t over all draws that leak, and f over all draws that do not leak.
+Labelled items picked at random from the draws satisfy this condition. For a single question, t and
+f must be the rates of that question. A draw that the judge could not decide is a missing draw.
+Upper bounds count it as a reported leak, and lower bounds as no reported leak, which only widens
+the interval. So labelled items that the judge could not decide are left out of the tallies below.
 """
 
 from __future__ import annotations
@@ -53,7 +52,7 @@ def corrected_bound(
     confidence: float = 0.99,
     side: Side = "both",
 ) -> Estimate:
-    """Convert a bound on the rate of the judge's "leak" to a bound on the leak probability.
+    """Bound the leak probability from a bound on the rate at which a judge reports "leak".
 
     Conditions and proof are in the module docstring. If there are too few labelled items to
     separate the judge's rates t and f, the `method` of the result reports that, and the bounds are
@@ -83,7 +82,7 @@ def corrected_bound(
     if called.about.quantity != "leak probability":
         raise InputError(
             f"only a leak probability can be corrected for the judge, got {called.estimand!r}. Put "
-            "a threshold on the scorer, or use a rubric of two values."
+            "a threshold on the scorer, or use a rubric with two values."
         )
     true = _interval("positives", positives, rate)
     false = _interval("negatives", negatives, rate)
@@ -104,7 +103,7 @@ def corrected_bound(
 
 
 def _interval(name: str, tally: Tally, rate: float) -> Estimate:
-    """Bound the judge's rate of "leak" on labelled items, each side at error rate `rate`."""
+    """Bound the rate at which the judge reports "leak", each side at error rate `rate`."""
     hits, n = tally
     if not 0 <= hits <= n or n < 1:
         raise InputError(

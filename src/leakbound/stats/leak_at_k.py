@@ -1,4 +1,4 @@
-"""leak@k: the expected largest leakage of k draws, E[max(X_1 ... X_k)].
+"""leak@k: the expected largest score of k draws, E[max(X_1 ... X_k)].
 
 leak@k is an integral over [0, 1]: E[max_k] = int 1 - F(x)^k dx, with F the
 distribution function of a score. So a band for F bounds leak@k for every k,
@@ -42,10 +42,10 @@ ABOVE, BELOW = 4, 16  # smallest n/k (upper), n/k^2 (lower) for bounds by blocks
 def largest_of_k(rows: Rows, quantity: Quantity, terms: Terms) -> Estimate:
     """Bound leak@k for i.i.d. draws, n fixed in advance; k may be any whole number, also above n.
 
-    Several k are bounded by the Berk-Jones band, or with the method "paper" by the DKW band. Both
-    bands are valid for every k simultaneously. For one k the method depends on n and k only: upper
-    bounds use block maxima if n >= 4k, lower bounds if n >= 16k^2; otherwise the band is used.
-    Measured over ten distributions, block maxima give narrower bounds on average from these n on.
+    The Berk-Jones band bounds several k; with the method "paper" the DKW band does. Both bands are
+    valid for every k simultaneously. For a single k, only n and k determine the method. Upper
+    bounds use block maxima if n >= 4k, lower bounds if n >= 16k^2; otherwise the band is used. From
+    these n on, block maxima give narrower bounds on average, measured over ten distributions.
     `value` is the unbiased estimate, NaN where k exceeds a quarter of the scored draws. The
     estimate uses every subset of k draws, not only the blocks, so it may be outside a narrow
     interval.
@@ -83,8 +83,8 @@ def leak_at_k(rows: Rows, k: npt.ArrayLike) -> float | Array:
 
     Args:
         rows: the draws.
-        k: the number of draws whose largest score is taken, from 1 to the smallest number of scored
-            draws; or [K] such numbers, which form the last axis of the result.
+        k: the number of draws in a subset, from 1 to the smallest number of scored draws; or [K]
+            such numbers, which form the last axis of the result.
 
     Returns:
         The estimate, one per question and, for several k, one per k.
@@ -105,15 +105,15 @@ def leak_at_k(rows: Rows, k: npt.ArrayLike) -> float | Array:
 
 
 def worst_of_k(rows: Rows, k: int, *, seed: Seed = None) -> float | Array:
-    """Return the naive estimate: the mean maximum of floor(n/k) groups of k shuffled draws.
+    """Return the naive estimate of leak@k: the mean maximum of floor(n/k) groups of k draws.
 
     This estimate is unbiased, like `leak_at_k`, but noisier, because it averages only n/k groups.
 
     Args:
         rows: the draws; none may be missing.
         k: the number of draws in a group, a whole number from 1 to the smallest n.
-        seed: the seed of the order in which the draws are grouped, [Q] or one number; None: a
-            random seed.
+        seed: the seed of the random order in which the draws are grouped, [Q] or one number; None:
+            a random seed.
 
     Returns:
         The estimate; [Q] for several questions.
@@ -156,7 +156,7 @@ def carried(leak: Estimate, k: npt.ArrayLike, draws: npt.ArrayLike | None = None
     if about.quantity != "leak probability" or not of_one:
         raise InputError(
             f"`leak` must bound the leak probability of one question, got {leak.estimand!r}. For "
-            "the mean use mean_leak_at_k_of_counts."
+            "the mean use `mean_leak_at_k_of_counts`."
         )
     value, lower, upper = (among(p, sizes) for p in (leak.value, leak.lower, leak.upper))
     if leak.confidence < 1:
@@ -245,7 +245,7 @@ def integral(rows: Rows, seen: Counts, tail: Array) -> Array:
 
 
 def unbiased(rows: Rows, k: Counts) -> Array:
-    """Return the unbiased estimate with each missing draw scored 1, its largest value."""
+    """Return the unbiased estimate of leak@k; each missing draw counts as 1."""
     tails = np.reshape([_tail(rows.size, int(size)) for size in k.flat], (*k.shape, rows.size + 1))
     return integral(rows, rows.seen, tails)
 

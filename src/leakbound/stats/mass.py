@@ -3,24 +3,22 @@
 Exploring finds disjoint events a (sets of outputs), each with a mass
 (probability) of at least p_a and scores in [low_a, high_a]. The remainder is
 another disjoint event, with a mass of at least r. Draws, if any, come from the
-distribution given the remainder. The true masses are P_a >= p_a and R >= r. So
-the unknown mass, slack = 1 - sum p_a - r, consists of every excess P_a - p_a,
-of R - r, and of the mass of all other events. Let g be a function of the score
-X with values in [0, 1], and in [g_low_a, g_high_a] on a. If L <= E[g(X) |
-remainder] <= U, then
+distribution given the remainder. The true masses are P_a >= p_a and R >= r. Let slack = 1 - sum p_a
+- r be the unknown mass. It consists of every difference P_a - p_a, of R - r, and of the mass of all
+other events. Let g be a function of the score X with values in [0, 1], and in [g_low_a, g_high_a]
+on a. If L <= E[g(X) | remainder] <= U, then
 
-    sum p_a g_low_a + r L  <=  E[g(X)]  <=  sum p_a g_high_a + r U + slack:
+    sum p_a g_low_a + r L  <=  E[g(X)]  <=  sum p_a g_high_a + r U + slack.
 
-In the lower bound g is 0 on the unknown mass; in the upper bound g is 1 there,
-the largest possible value. Both bounds are attained by possible distributions,
-so no better bounds exist. Only [L, U] depends on draws, so only [L, U] spends
-alpha. If [L, U] is valid for all g of a family simultaneously, the bounds are
-as well. Without draws [L, U] = [0, 1], and the bounds are certain. (Sums in
-float64 have errors of some 1e-16 per event.)
+In the lower bound, g is 0 on the unknown mass. In the upper bound, g is 1 there, which is its
+largest possible value. Both bounds are attained by possible distributions, so no better bounds
+exist. Only [L, U] depends on draws, so only [L, U] spends alpha. If [L, U] is valid for all g of a
+family simultaneously, the bounds are as well. Without draws [L, U] = [0, 1], and the bounds are
+certain. (Sums in float64 have errors of some 1e-16 per event.)
 
-*Over questions.* For question i, let low_i and high_i be the sums over its
-events of mass times lowest or highest score, slack_i its unknown mass, and R_i
-the mass of its remainder, in which the mean score is q_i. Then
+*Over questions.* For question i, let low_i be the sum over its events of mass times lowest score,
+and high_i the sum of mass times highest score. Let slack_i be its unknown mass, R_i the mass of its
+remainder, and q_i the mean score in the remainder. Then
 
     sum low_i + sum R_i q_i  <=  N mean  <=  sum (high_i + slack_i) + sum R_i q_i.
 
@@ -28,19 +26,17 @@ The R_i do not depend on the draws. So sum R_i q_i / sum R_i is a mean of the
 q_i with weights fixed in advance, which `mean_over_questions` bounds. Only this
 bound spends alpha.
 
-*Standard deviation, and its rounding.* Each bound of the variance (see
-`mass_std`) is min_c f(c) for a convex f(c) = sum p (c - end(c))^2, where end(c)
-is a bound of an event's range. f' = 2 g. The minimum is evaluated at a c that
-is nearly the minimiser. Let u be the spacing of float64 at 1, and d the number
-of events. Upper bound: min f <= f(c) for any c, and f(c) is a sum of d terms >=
-0, computed to a relative error below (d + 8) u. Lower bound: f is above its
-tangent, and both c and the minimiser are in [0, 1], so min f >= f(c) - |f'(c)|
-= f(c) - 2 |g(c)|, with g(c) computed to an absolute error below (d + 8) u. If
-masses add up to 1 + s because of rounding, the true masses are smaller by s in
-total, and no (c - end)^2 is above 1, so s is subtracted from the lower bound.
-Then lower <= upper: for the same masses near_a(c)^2 <= far_a(c)^2 (distances
-defined in `mass_std`), and min_c sum p far^2 <= (1 + s)/4, so the lower bound
-is below 1/2 as well.
+*Standard deviation, and its rounding.* Each bound of the variance (see `mass_std`) is the minimum
+over c of a convex function f(c) = sum p (c - end(c))^2, where end(c) is a bound of an event's
+range. The derivative is f' = 2 g with g(c) = sum p (c - end(c)). The code evaluates f at a c that
+is nearly the minimiser. Let u be the spacing of float64 at 1, and d the number of events. Upper
+bound: min f <= f(c) for any c. The code computes f(c), a sum of d terms >= 0, to a relative error
+below (d + 8) u. Lower bound: f is above its tangent, and both c and the minimiser are in [0, 1]. So
+min f >= f(c) - |f'(c)| = f(c) - 2 |g(c)|, and the code computes g(c) to an absolute error below (d
++ 8) u. If rounding makes the masses add up to 1 + s, the true masses are smaller by s in total. No
+(c - end)^2 is above 1, so s is subtracted from the lower bound. Then the lower bound is at most the
+upper bound, because near_a(c)^2 <= far_a(c)^2 for the same masses (`mass_std` defines these
+distances). The lower bound is also below 1/2, because min_c sum p far^2 <= (1 + s)/4.
 """
 
 from __future__ import annotations
@@ -79,12 +75,13 @@ class Mass:
     """The exact masses of one query's score X; bounds from them are as certain as the masses.
 
     Each of the disjoint events has a lower bound of its mass and a range of X. The mass outside the
-    events and the remainder is unknown: it may have any score in [0, 1]. Masses from an engine are
-    lower bounds, given the measured margin (`leakbound.engines.margin`).
+    events and the remainder is unknown, and may have any score in [0, 1]. The masses of an engine
+    are lower bounds if its rounding errors are within the measured margin (see
+    `leakbound.engines.margin`).
 
     Attributes:
-        p: the lower bound of the mass of each event, [d]; with `remainder` they add up to at most
-            1.
+        p: the lower bound of the mass of each event, [d]. Together with `remainder`, these bounds
+            add up to at most 1.
         low: the smallest score inside each event, in [0, 1], [d].
         high: the largest score inside each event, in [0, 1], [d].
         remainder: the lower bound of the mass of the remainder, from which draws come; 0 without
@@ -150,7 +147,7 @@ class Masses(OfRows):
     def of(
         cls, known: Mass | Sequence[Mass], rest: Rows | None = None, *, binary: bool = False
     ) -> Masses:
-        """Join masses and draws, question by question.
+        """Return the evidence of masses and draws, with one entry per question.
 
         Args:
             known: the masses of one question, or of several.
@@ -189,7 +186,7 @@ class Masses(OfRows):
         terms: Terms,
         largest: Array | float = 1.0,
     ) -> Estimate:
-        """Evaluate the formula at the top of the module for every question.
+        """Bound E[g(X)] of every question by the formula in the module docstring.
 
         `sums` returns the sum of p g over the events, with g at the lower or at the upper bound of
         each range. `prove` bounds the mean of g over a remainder, from the draws. `largest` is the
@@ -242,11 +239,11 @@ def mass_tail(masses: Masses, quantity: Quantity, terms: Terms) -> Estimate:
     `tail_bound` bounds the tail of the draws for all x. Without draws the remainder is part of the
     unknown mass, and the confidence is 1.
 
-    `value`, here and in the functions below, is the quantity of one possible distribution. It puts
-    half of each event's mass at the lowest and half at the highest score of the event, gives the
-    remainder the distribution of its draws, and spreads the unknown mass over both in proportion.
-    Without draws `value` is always between the bounds. It is NaN if there is neither an event nor a
-    scored draw.
+    `value`, here and in the functions below, is the quantity of one possible distribution. This
+    distribution puts half of each event's mass at the lowest score of the event, and half at the
+    highest. The remainder has the distribution of its draws. The unknown mass is spread over the
+    events and the remainder in proportion to their masses. Without draws `value` is always between
+    the bounds. It is NaN if there is neither an event nor a scored draw.
     """
     x = quantity.points
     most = np.where(x < 1, 1.0, 0.0)
@@ -272,8 +269,8 @@ def mass_leak_at_k(masses: Masses, quantity: Quantity, terms: Terms) -> Estimate
 
     E[max of k] = int_0^1 1 - (1 - Pr[X > t])^k dt increases in the tail Pr[X > t], which
     `mass_tail` bounds for all t simultaneously. `value` is NaN if it would depend too much on few
-    draws, that is, if k draws from the whole distribution would contain, on average, more draws
-    from the remainder than a quarter of the sampled draws.
+    draws. This is the case if k draws from the whole distribution would contain, on average, more
+    draws from the remainder than a quarter of the sampled draws.
     """
     sizes = quantity.sizes
 
@@ -302,8 +299,8 @@ def mass_leak_at_k(masses: Masses, quantity: Quantity, terms: Terms) -> Estimate
 def mass_leak_among_k(masses: Masses, quantity: Quantity, terms: Terms) -> Estimate:
     """Bound 1 - (1 - p)^k, the probability of a leak among k draws, for every k simultaneously.
 
-    For a binary scorer. The bound of p from `mass_leak` is converted; `value` is as in
-    `mass_leak_at_k`.
+    The scorer must be binary. The bound of p from `mass_leak` is converted to a bound of leak@k.
+    `value` is as in `mass_leak_at_k`.
     """
     for mass in masses.known:
         require_binary(np.concatenate([mass.low, mass.high]), "the ranges of the masses")
@@ -321,7 +318,11 @@ def _joined(masses: Masses, of: Callable[[Masses], Estimate]) -> Estimate:
 
 
 def _like(masses: Masses) -> Array:
-    """Return, per question, the total number of draws that would put as many in the remainder."""
+    """Return, per question, the number of scored draws divided by the mass of the remainder.
+
+    On average, this number of draws from the whole distribution contains as many draws from the
+    remainder as were scored. It is infinite for a question without a remainder or without draws.
+    """
     rest = np.array([mass.remainder for mass in masses.known])
     scored = masses.rows.scored().n
     drawn = (masses.rows.n > 0) & (rest > 0)
@@ -331,8 +332,8 @@ def _like(masses: Masses) -> Array:
 def mass_mean_over_questions(masses: Masses, quantity: Quantity, terms: Terms) -> Estimate:
     """Bound the mean of E[X] over these questions; only the bound from draws spends alpha.
 
-    Each question's draws come from its distribution given its remainder; the numbers of draws are
-    fixed in advance.
+    Each question's draws come from its output distribution given the remainder. The numbers of
+    draws are fixed in advance.
     """
     draws, known = masses.rows, masses.known
     share_of(terms.confidence, terms.side)  # raises for an invalid confidence or side
@@ -375,14 +376,15 @@ def mass_std(masses: Masses, quantity: Quantity, terms: Terms) -> Estimate:
     """Bound the standard deviation of X from the masses only, with certainty.
 
     The unknown mass is treated as one more event, with range [0, 1]. The variance is min_c E(X -
-    c)^2. Lower bound: the smallest variance over the possible distributions is min_c sum p_a
-    near_a(c)^2, with near_a(c) the distance from c to [low_a, high_a], because the two minima may
-    be exchanged. Upper bound: E(X - c)^2 is linear in the distribution and convex in c, and the
-    possible distributions are a convex compact set. So by Sion's minimax theorem (1958) the largest
-    variance is min_c sum p_a far_a(c)^2, with far_a(c) the distance from c to the farther of low_a
-    and high_a. Both sums are convex in c, and both bounds are attained. If every event has a single
-    score x_a, let E_i = sum p_a x_a^i and R the unknown mass. The bounds of the variance are then
-    E_2 - E_1^2/(1 - R) and E_2 + Rz - (E_1 + Rz)^2, z = clip((1/2 - E_1)/R, 0, 1).
+    c)^2. Lower bound: the minimum over c and the minimum over the possible distributions may be
+    exchanged. So the smallest variance is min_c sum p_a near_a(c)^2, with near_a(c) the distance
+    from c to [low_a, high_a]. Upper bound: E(X - c)^2 is linear in the distribution and convex in
+    c, and the possible distributions are a convex compact set. Let far_a(c) be the distance from c
+    to the farther of low_a and high_a. By Sion's minimax theorem (1958) the largest variance is
+    then min_c sum p_a far_a(c)^2. Both sums are convex in c, and both bounds are attained. If every
+    event has a single score x_a, let E_i = sum p_a x_a^i and R the unknown mass. The bounds of the
+    variance are then E_2 - E_1^2/(1 - R) and E_2 + Rz - (E_1 + Rz)^2, z = clip((1/2 - E_1)/R, 0,
+    1).
 
     In float64 the bounds are rounded outwards, by an amount that the module docstring proves
     sufficient. So the lower bound never exceeds the upper bound, even if masses add up to a little
@@ -425,7 +427,7 @@ def _least(p: Array, end: Callable[[float], Array]) -> tuple[float, float]:
 
 
 def _point_std(mass: Mass) -> float:
-    """Return the standard deviation of the distribution of `value`."""
+    """Return the standard deviation of the distribution that `mass_tail` describes for `value`."""
     settled = mass.p.sum()
     if settled == 0:
         return math.nan

@@ -1,15 +1,15 @@
 """Bound the mean over a data set from the pooled draws of all its questions.
 
 The draws are independent but not identically distributed, because questions
-differ. So bounds for i.i.d. draws are not valid. Three bounds are valid:
-Hoeffding's form of Clopper-Pearson ("Hoeffding's form" below), betting in
-rounds (module `rounds`), and the portfolio mixture (module `portfolio`). The
-number of draws of each question must be fixed in advance. These numbers, the
-weights and the scorer's declared range decide which of the three is used.
+differ. So bounds for i.i.d. draws are not valid. Three other bounds are valid. They are Hoeffding's
+form of Clopper-Pearson ("Hoeffding's form" below), betting in rounds (module `rounds`), and the
+portfolio mixture (module `portfolio`). The number of draws of each question must be fixed in
+advance. These numbers, the weights and the scorer's declared range decide which of the three bounds
+is used.
 
-*Binary scorer, the same n for every question.* Hoeffding's form, with upper
-bound U, is narrower if the questions have similar leak probabilities, and
-betting in rounds is narrower if they differ.
+*Binary scorer, the same n for every question.* Hoeffding's form, with upper bound U, is narrower if
+the questions have similar leak probabilities. Betting in rounds is narrower if these probabilities
+differ.
 
 *With at least `PILOTED` draws of each question*, a pilot selects one of these
 two bounds. The pilot is the first 1 % of the rounds, at least 2 rounds. The
@@ -18,15 +18,13 @@ selected bound uses only the draws after the pilot and all of alpha. Given the
 pilot, the choice is fixed and the later draws are fresh, so the bound is valid.
 The choice affects widths, never validity.
 
-*With fewer draws* the upper bound is the smaller of two: U at a fraction
-`POOLED` of alpha, and betting in rounds at the rest of alpha. It fails only if
-one of the two fails (Bonferroni). For similar questions, .9 of alpha instead of
-alpha widens a one-sided bound by at most 5 % at 90 % confidence, and by some 1
-% at 99 %. Betting in rounds need not test means above U, so its grid starts at
-the smallest grid point that is not below U. If U is valid, the true mean is at
-most U. Then the bound is below the true mean only if the test in the cell of
-the true mean rejects, which has a probability of at most the part of alpha that
-is spent on rounds.
+*With fewer draws* the upper bound is the smaller of two bounds: U at a fraction `POOLED` of alpha,
+and betting in rounds at the rest of alpha. The smaller bound fails only if one of the two bounds
+fails (Bonferroni). For similar questions, .9 of alpha instead of alpha widens a one-sided bound by
+at most 5 % at 90 % confidence, and by some 1 % at 99 %. Betting in rounds need not test means above
+U, so its grid starts at the smallest grid point that is not below U. If U is valid, the true mean
+is at most U. Then the bound is below the true mean only if the test in the cell of the true mean
+rejects. The probability of this event is at most the part of alpha that is spent on rounds.
 """
 
 from __future__ import annotations
@@ -65,25 +63,25 @@ BLOCKS = 1  # purpose of the order of blocks, independent of the order that cuts
 
 
 def mean_over_questions(rows: Rows, quantity: Quantity, terms: Terms) -> Estimate:
-    """Bound the weighted mean over these questions of E[X_i]; for a binary scorer E[X_i] is p_i.
+    """Bound the weighted mean over these questions of E[X_i], which is p_i for a binary scorer.
 
     The draws must be independent, and their number per question fixed in advance.
 
-    *Scores in [0, 1].* The mean is bounded by betting in rounds (see `rounds`). There are too few
-    rounds if a question with a weight above 0 has fewer than 8 draws (fewer than 5 with at least 24
-    questions, fewer than 4 with at least 100). Then the portfolio mixture over all draws is used.
-    Its stakes are proportional to a_i/n_i for question i with weight a_i and n_i draws, and it
-    needs no order of the draws.
+    *Scores in [0, 1].* The mean is bounded by betting in rounds (see `rounds`). This needs at least
+    8 draws of each question with a weight above 0 (5 draws with at least 24 questions, 4 draws with
+    at least 100). With fewer draws, the portfolio mixture over all draws is used. For question i
+    with weight a_i and n_i draws, its stakes are proportional to a_i/n_i. It needs no order of the
+    draws.
 
     *Binary scorer.* Clopper-Pearson on the pool of S leaks in M draws is not valid for unequal
-    probabilities. It becomes valid if an upper bound is raised to at least (S + 1)/M and a lower
-    bound is lowered to at most (S - 1)/M ("Hoeffding's form", Hoeffding 1956). Hoeffding's form
-    needs the same a_i/n_i for every question (without weights: the same n). With at least 160 draws
-    of each question, a pilot chooses between Hoeffding's form and betting in rounds. With fewer
-    draws the bound is the narrower of Hoeffding's form at .9 of alpha and betting in rounds at .1
-    of alpha. If a question has fewer than 8 draws, Hoeffding's form gets all of alpha. If a_i/n_i
-    differ, the mean is bounded as for scores in [0, 1]. For a single question the draws are i.i.d.,
-    so the bound is Clopper-Pearson.
+    probabilities. Clopper-Pearson becomes valid if its upper bound is raised to at least (S + 1)/M
+    and its lower bound is lowered to at most (S - 1)/M ("Hoeffding's form", Hoeffding 1956).
+    Hoeffding's form needs the same a_i/n_i for every question (without weights: the same n). With
+    at least 160 draws of each question, a pilot chooses between Hoeffding's form and betting in
+    rounds. With fewer draws the bound is the narrower of Hoeffding's form at .9 of alpha and
+    betting in rounds at .1 of alpha. If a question has fewer than 8 draws, Hoeffding's form gets
+    all of alpha. If a_i/n_i differ, the mean is bounded as for scores in [0, 1]. For a single
+    question the draws are i.i.d., so the bound is Clopper-Pearson.
     """
     equal = np.ones(rows.questions) if quantity.weights is None else quantity.weights
     rows = rows.ordered(terms.seed)
@@ -93,9 +91,9 @@ def mean_over_questions(rows: Rows, quantity: Quantity, terms: Terms) -> Estimat
 def mean_over_sets(rows: Rows, sizes: tuple[int, int], terms: Terms) -> Estimate:
     """Bound the mean leakage over two sets of equal total weight; the first set's rows come first.
 
-    Like `mean_over_questions` with weights 1/N_1 and 1/N_2 for sets of N_1 and N_2 questions. The
-    centres of the rounds follow the means of the sets. With at least 64 draws of each question, a
-    pilot chooses the bound.
+    This is the bound of `mean_over_questions` with weights 1/N_1 and 1/N_2 for sets of N_1 and
+    N_2 questions. The centres of the rounds follow the means of the sets. With at least 64 draws of
+    each question, a pilot chooses the bound.
     """
     sets = slice(sizes[0]), slice(sizes[0], None)
     rows = rows.ordered(terms.seed)
@@ -106,13 +104,13 @@ def mean_over_sets(rows: Rows, sizes: tuple[int, int], terms: Terms) -> Estimate
 def largest_over_questions(rows: Rows, quantity: Quantity, terms: Terms) -> Estimate:
     """Bound the mean over these questions of leak@k, for all given k <= n simultaneously.
 
-    The i.i.d. draws of each question are put in an order that the seed determines, a separate order
-    for each question, and cut into floor(n/k) blocks of k. The remaining draws are dropped. The
-    block maxima are independent, and the mean of a maximum is leak@k of its question, so the mean
-    of all block maxima is bounded. If there are several k, alpha is split equally over them
-    (Bonferroni). leak@k grows with k, and all bounds are valid simultaneously. So a lower bound for
-    a smaller k is also valid for a larger k, and an upper bound for a larger k is also valid for a
-    smaller k.
+    The seed determines a separate random order of the i.i.d. draws of each question. In this order,
+    the draws are cut into floor(n/k) blocks of k, and the remaining draws are dropped. The block
+    maxima are independent, and the expectation of a maximum is leak@k of its question. So a bound
+    on the mean of these expectations is a bound on the quantity. If there are several k, alpha is
+    split equally over them (Bonferroni). leak@k grows with k, and all bounds are valid
+    simultaneously. So a lower bound for a smaller k is also valid for a larger k, and an upper
+    bound for a larger k is also valid for a smaller k.
 
     `value` is the mean of the unbiased estimates over the scored draws, NaN where a question has
     fewer than 4 k scored draws. These estimates use all subsets of k draws, not only the blocks, so
@@ -185,7 +183,7 @@ def _mean(above: Rows, below: Rows, weights: Array, terms: Terms, sets: Sets = O
 def _upper_bound(
     weights: Array, rows: Rows, sets: Sets
 ) -> tuple[str, Callable[[Rows, float], Array]]:
-    """Return the rule for an upper bound of sum_i a_i mu_i / sum_i a_i, and its name.
+    """Return the name and the rule of an upper bound of sum_i a_i mu_i / sum_i a_i.
 
     The choice of the rule does not depend on the scores.
     """
@@ -212,7 +210,7 @@ def _upper_bound(
 
 
 def _either_upper(weights: Array, sets: Sets, rows: Rows, alpha: float) -> Array:
-    """Return the smaller bound of Hoeffding's form and of rounds, each at its part of alpha."""
+    """Return the smaller of Hoeffding's form and betting in rounds, each at its part of alpha."""
     pooled = float(hoeffding_upper(rows, POOLED * alpha))
 
     def from_there(number: int) -> Array:

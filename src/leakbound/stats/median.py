@@ -1,12 +1,11 @@
 """Bounds on the median of a score, by order statistics.
 
-Let m be a median of X: Pr[X < m] <= 1/2 and Pr[X > m] <= 1/2. The s-th smallest
-of n i.i.d. draws is below m only if at least s draws are below m, which has a
-probability of at most P(Bin(n, 1/2) >= s). The upper bound is the s-th smallest
-draw, with the smallest s for which this probability is at most alpha. If there
-is no such s, the upper bound is 1. A lower bound is 1 minus an upper bound of
-the median of 1 - X. The bounds are valid for any distribution, with or without
-ties (Thompson 1936; David and Nagaraja, Order Statistics, 2003, section 7.1).
+Let m be a median of X: Pr[X < m] <= 1/2 and Pr[X > m] <= 1/2. The s-th smallest of n i.i.d. draws
+is below m only if at least s draws are below m. This has a probability of at most P(Bin(n, 1/2) >=
+s). The upper bound is the s-th smallest draw, with the smallest s for which P(Bin(n, 1/2) >= s) is
+at most alpha. If there is no such s, the upper bound is 1. A lower bound is 1 minus an upper bound
+of the median of 1 - X. The bounds are valid for any distribution, with or without ties (Thompson
+1936; David and Nagaraja, Order Statistics, 2003, section 7.1).
 """
 
 from __future__ import annotations

@@ -1,18 +1,16 @@
 """The random order in which bets use draws, made from counts of scores and a key.
 
 Bets use the draws one by one, in an order that must be random given the counts
-of the scores. Only the counts are stored, so a new order is made: the ascending
-scores are permuted by a random generator that is independent of the generator
-of the sampler. The generator has a key, which must not depend on the scores. If
-the key were computed from the counts, or were one constant, the order would be
-a function of the counts. Bounds of questions with equal counts would then fail
-together, and the bounds for some counts would always fail. So the key is
-entropy, or a digest of facts that were fixed before drawing, and no two
-questions share a key.
+of the scores. Only the counts are stored, so this module makes a new order. A random generator,
+which is independent of the sampler's generator, permutes the ascending scores. The generator has a
+key, which must not depend on the scores. If the key were computed from the counts, or were one
+constant, the order would be a function of the counts. Bounds of questions with equal counts would
+then fail together, and the bounds for some counts would always fail. So the key is entropy, or a
+digest of facts that were fixed before drawing, and no two questions share a key.
 
 Each key is a separate number that was chosen without the scores. So over the
 choice of keys, a bound has the same confidence as under a truly random order.
-Trying several keys and choosing a bound after looking makes the bound invalid.
+If you try several keys and choose a bound after looking, the bound is not valid.
 """
 
 from __future__ import annotations
@@ -135,7 +133,7 @@ class Keys:
         return Keys(self.rows[rows], self.seed)
 
     def apart(self, purpose: int) -> Keys:
-        """Return keys for another, independent order of the same rows, named by a `purpose` > 0."""
+        """Return keys for another, independent order of the same rows, for a `purpose` > 0."""
         mark = np.full(len(self.rows), purpose)
         return Keys(np.column_stack([self.rows, mark]), self.seed)
 

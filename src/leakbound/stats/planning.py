@@ -65,9 +65,9 @@ def plan(
 def samples_for(epsilon: float, confidence: float = 0.99, side: Side = "both") -> int:
     """Return the number of draws after which DKW's band is within `epsilon` of the empirical CDF.
 
-    The number is ceil(ln(1/alpha)/(2 epsilon^2)) for one side, with ln(2/alpha) for both sides. The
-    formula in the appendix of Scholten et al. (2025) has a wrong exponent. The number is also
-    enough for Hoeffding's bound on a mean.
+    The number is ceil(ln(1/alpha)/(2 epsilon^2)) for one side. For both sides, ln(2/alpha) replaces
+    ln(1/alpha). The formula in the appendix of Scholten et al. (2025) has a wrong exponent. The
+    number is also enough for Hoeffding's bound on a mean.
 
     Args:
         epsilon: the largest distance, in (0, 1).
@@ -106,14 +106,14 @@ def clean_samples_for(p0: float, confidence: float = 0.99) -> int:
 def extraction_draws(
     leak: npt.ArrayLike, chance: float = 0.5, *, fewest: bool = False
 ) -> float | Array:
-    """Return the n at which n draws contain a leak with probability `chance`.
+    """Return the number of draws n that contain a leak with probability at least `chance`.
 
-    A leak is then (n, `chance`)-discoverably extractable. At leak probability p, n draws contain a
-    leak with probability 1 - (1 - p)^n = leak@n, which is at least `chance` if n >= ln(1 -
-    chance)/ln(1 - p) (Hayes et al., "Measuring memorization in language models via probabilistic
+    A leak is then called (n, `chance`)-discoverably extractable. At leak probability p, n draws
+    contain a leak with probability 1 - (1 - p)^n = leak@n, which is at least `chance` if n >= ln(1
+    - chance)/ln(1 - p) (Hayes et al., "Measuring memorization in language models via probabilistic
     extraction", 2024, arXiv 2410.19482, eq. 2). leak@n grows with p. So if `leak` is a lower bound
     of p, n draws suffice. If `leak` is an upper bound of p (with `fewest`), no smaller n suffices.
-    Both statements allow for rounding.
+    The result accounts for rounding errors in both cases.
 
     Args:
         leak: a bound of p, in [0, 1], of any shape.

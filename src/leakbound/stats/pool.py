@@ -1,13 +1,13 @@
 """Pools of outputs to several queries per question, and the two targets of statements about them.
 
 A statement has one of two targets. *Given these queries* (`target` "queries"): X is the score of an
-output to one of these queries, drawn uniformly, so E[X] is the mean over the queries. *Over the
-input distribution* (`target` "inputs"): X is the score of an output to a new query, drawn each time
-from the distribution that these queries come from. For the second target the queries must be a
-random sample of that distribution: they are drawn independently, repeats are kept, the original
-question is left out, and the number of queries is fixed in advance. Rewritings from a list, or
-several rewritings from one request to a rewriter, are not such a sample. For such rewritings only
-statements given these queries are valid.
+output to one of these queries, which is drawn uniformly. So E[X] is the mean over the queries.
+*Over the input distribution* (`target` "inputs"): X is the score of an output to a new query, drawn
+each time from the distribution that these queries come from. For the second target the queries must
+be a random sample of that distribution. The queries are drawn independently, repeats are kept, the
+original question is left out, and the number of queries is fixed in advance. Rewritings from a
+list, or several rewritings from one request to a rewriter, are not such a sample. For such
+rewritings only statements given these queries are valid.
 
 The assignment of outputs to queries (`design`) and the target decide how the draws are treated:
 
@@ -16,12 +16,11 @@ The assignment of outputs to queries (`design`) and the target decide how the dr
     fixed       fixed for every query                      unlike                clusters
     fresh       one for each query                         unlike                i.i.d.
 
-*i.i.d.*: a draw consists of a random query and an output to it. So the scores
-are independent, each with the mixture of the queries' distributions, and every
-bound for one query is valid for the pool. *unlike*: the scores are independent,
-each with the distribution of its own query. Bounds for i.i.d. draws are not
-valid; the bounds of `mean_over_questions` are. *clusters*: see the module
-`clusters`.
+*i.i.d.*: a draw consists of a random query and an output to this query. So the scores are
+independent, and each has the mixture of the queries' distributions. Every bound for one query is
+valid for such a pool. *unlike*: the scores are independent, each with the distribution of its own
+query. Bounds for i.i.d. draws are not valid, but the bounds of `mean_over_questions` are valid.
+*clusters*: see the module `clusters`.
 """
 
 from __future__ import annotations
@@ -100,12 +99,12 @@ class Pool(OfRows):
         Args:
             rows: the scores, one row per query; made with `empty=True` if a query may have no
                 output.
-            design: "allocated" (the query of each output was drawn uniformly; a query may have no
-                output), "fixed" (the number of outputs of every query was fixed in advance) or
-                "fresh" (one output per query).
-            target: "queries" (default: statements about an output to one of these queries, chosen
-                at random) or "inputs" (statements about the distribution from which these queries
-                are a random sample).
+            design: the assignment of outputs to queries. "allocated": the query of each output was
+                drawn uniformly, and a query may have no output. "fixed": the number of outputs of
+                every query was fixed in advance. "fresh": one output per query.
+            target: the target of statements. "queries" (default): an output to one of these
+                queries, chosen at random. "inputs": an output to a new query from the distribution
+                of which these queries are a random sample.
             owners: the index of the question of each row, from 0 on; None: all rows are of one
                 question.
             queries: the number of queries of each question; None: the rows of each question.
@@ -136,7 +135,7 @@ class Pool(OfRows):
 
     @property
     def kind(self) -> PoolKind:
-        """Return how the draws are treated, see the table in the module docstring."""
+        """Return the treatment of the draws, by the table in the module docstring."""
         return KINDS[self.target, self.design]
 
     @property
@@ -173,7 +172,7 @@ class Pool(OfRows):
         return self.about(replace(stack(bounds), seed=seeds if keyed else None))
 
     def about(self, bound: Estimate) -> Estimate:
-        """State the target of an estimate in its `about`.
+        """Return an estimate from this pool with the pool's target in its `about`.
 
         Args:
             bound: an estimate made from this pool.
@@ -202,8 +201,8 @@ def unlike_leakage(pool: Pool, quantity: Quantity, terms: Terms) -> Estimate:
 def unlike_mean(pool: Pool, quantity: Quantity, terms: Terms) -> Estimate:
     """Bound the mean over N questions of the mean over each question's C_i queries.
 
-    The outputs are independent, each with the distribution of its query. With mu_ij the expected
-    score of query j of question i, the bounded quantity sum_ij mu_ij / (N C_i) is a mean over all
+    The outputs are independent, each with the distribution of its query. Let mu_ij be the expected
+    score of query j of question i. The bounded quantity, sum_ij mu_ij / (N C_i), is a mean over all
     queries with weights 1/C_i, which are fixed in advance. The seed has one key per query.
     """
     weights = np.reciprocal(np.array(pool.queries, np.float64))[pool.owners]
@@ -223,11 +222,11 @@ def cluster_leak_among_k(rows: Rows, quantity: Quantity, terms: Terms) -> Estima
 
 def _check_outputs(outputs: Counts, design: Design) -> None:
     if outputs.size and not outputs.sum():
-        raise InputError("`scores` holds no draw (n = 0). A bound needs at least one.")
+        raise InputError("`scores` has no draw (n = 0). A bound needs at least one.")
     if design != "allocated" and not outputs.all():
         raise InputError(
             f"every query of a {design!r} pool must have an output, got none for query "
-            f"{int(outputs.argmin())}. Leave it out, or pass design 'allocated'."
+            f"{int(outputs.argmin())}. Leave the query out, or pass design 'allocated'."
         )
     if design == "fresh" and outputs.max(initial=0) > 1:
         raise InputError(

@@ -1,4 +1,4 @@
-"""The portfolio mixture: bounds on means that need no order of draws, no equal n, no i.i.d. draws.
+"""The portfolio mixture: bounds on means that need no order of draws, equal n or i.i.d. draws.
 
 A bettor against the claim "the mean is m" splits a stake of 1 over several bets
 b. After every draw x the part of the stake on b is multiplied by 1 - b (x -
@@ -44,10 +44,9 @@ def mean_upper(rows: Rows, alpha: float, portfolio: Portfolio) -> Array:
     """Return the upper bound at 1 - alpha on the mean of each row's expectations, [Q].
 
     The draws must be independent, and n and the portfolio fixed in advance. Distributions may
-    differ between draws; the mean of the E[X_i] is bounded. The bound is the smallest m at which
-    the wealth W(m) = sum_j w_j prod_i [1 - b_j + b_j (1 - x_i)/(1 - m)], which increases in m,
-    reaches 1/alpha. It is 1 if W(m) reaches 1/alpha at no m. A missing draw counts as 1. The bound
-    is rounded up.
+    differ between draws; the mean of the E[X_i] is bounded. The wealth W(m) = sum_j w_j prod_i [1 -
+    b_j + b_j (1 - x_i)/(1 - m)] increases in m. The bound is the smallest m at which W(m) reaches
+    1/alpha, or 1 if there is no such m. A missing draw counts as 1. The bound is rounded up.
 
     If all draws of a row have the same mean given the past, and the portfolio depends on neither n
     nor alpha (`anytime`), the bound is valid at all n simultaneously.
@@ -64,16 +63,16 @@ def mean_upper(rows: Rows, alpha: float, portfolio: Portfolio) -> Array:
 def weighted_mean_upper(rows: Rows, weights: Array, alpha: float, portfolio: Portfolio) -> float:
     """Return the upper bound at 1 - alpha on sum_i a_i mu_i / sum_i a_i, mu_i the mean of row i.
 
-    `weights` a_i >= 0, [Q]; row i has n_i independent draws, and all n_i, the weights and the
-    portfolio are fixed in advance. The bound is the smallest m at which the wealth W(m) = sum_j w_j
-    prod_i prod_t [1 - b_j c_i (x_it - m)/(1 - m)], which increases in m, reaches 1/alpha, with c_i
-    = (a_i/n_i) / max_l (a_l/n_l). It is 1 if W(m) reaches 1/alpha at no m. A missing draw counts as
-    1. The bound is rounded up. Raises InputError for weights that are negative, or all 0.
+    `weights` has the a_i >= 0, [Q]. Row i has n_i independent draws. All n_i, the weights and the
+    portfolio are fixed in advance. Let c_i = (a_i/n_i) / max_l (a_l/n_l). The wealth W(m) = sum_j
+    w_j prod_i prod_t [1 - b_j c_i (x_it - m)/(1 - m)] increases in m. The bound is the smallest m
+    at which W(m) reaches 1/alpha, or 1 if there is no such m. A missing draw counts as 1. The bound
+    is rounded up. Raises InputError for weights that are negative, or all 0.
 
-    Proof. b_j c_i <= 1 and (x - m)/(1 - m) <= 1, so no factor is negative. At the true m, by
-    independence and 1 + x <= e^x, the expected product for one bet is at most exp(-b_j/(1 - m)
-    sum_i n_i c_i (mu_i - m)), and that sum is proportional to sum_i a_i (mu_i - m) = 0. So E[W(m)]
-    <= 1, and Markov's inequality gives the bound. Without c_i the bound would be on the mean
+    Proof. b_j c_i <= 1 and (x - m)/(1 - m) <= 1, so no factor is negative. Let m be the true mean.
+    By independence and 1 + x <= e^x, the expected product for one bet is at most exp(-b_j/(1 - m)
+    sum_i n_i c_i (mu_i - m)). This sum is proportional to sum_i a_i (mu_i - m) = 0. So E[W(m)] <=
+    1, and Markov's inequality gives the bound. Without c_i, this would be a bound on the mean
     weighted by n_i.
     """
     share = relative(weights, len(rows.n)) / rows.n

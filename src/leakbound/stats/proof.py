@@ -1,9 +1,8 @@
 """Proofs of leakage: lower bounds without sampling error, from outputs of known probability.
 
 Distinct outputs are disjoint events, so the probabilities of leaking outputs
-add up to a lower bound. The bound is as certain as these probabilities, which
-an engine gives with a measured margin. A proof is separate from the intervals
-from draws, and does not change them.
+add up to a lower bound. The bound is as certain as these probabilities, which an engine computes up
+to a measured margin. A proof uses no draws, and does not change the intervals that draws give.
 """
 
 from __future__ import annotations
@@ -29,10 +28,10 @@ def proof_of_leak(
 ) -> Estimate:
     """Prove a lower bound of a quantity from distinct leaking outputs.
 
-    No draws are used: the proof is as certain as `p`, which an engine gives with a measured margin.
-    The bounds are E[X] >= sum p score, Pr[X > x] >= the sum of p over scores > x, and leak@k >= int
-    1 - (1 - sum_{score > t} p)^k dt, for any k. They are valid for any way of finding the outputs,
-    so a search spends no alpha. There is no point estimate.
+    No draws are used. The proof is as certain as `p`, which an engine computes up to a measured
+    margin. The bounds are E[X] >= sum p score, Pr[X > x] >= the sum of p over scores > x, and
+    leak@k >= int 1 - (1 - sum_{score > t} p)^k dt, for any k. These bounds are valid for any way of
+    finding the outputs, so a search spends no alpha. There is no point estimate.
 
     Args:
         p: a lower bound of the probability of each output under the decoding, [d].

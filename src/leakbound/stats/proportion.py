@@ -1,12 +1,11 @@
 """Bound the leak probability under a binary scorer from the number of leaks in n i.i.d. draws.
 
-The range that the scorer declares selects the bound; the observed scores never
-do. If all ROUGE scores happen to be 0, ROUGE is still not binary, and the
-module `mean` bounds its mean.
+The range that the scorer declares selects the bound; the observed scores never do. For example,
+ROUGE is not binary even if all ROUGE scores happen to be 0, so the module `mean` bounds its mean.
 
-Clopper-Pearson needs an n fixed in advance. The formula of Scholten et al.
-(2025) is undefined if every draw leaks; the upper bound here is then 1. A
-missing draw counts as 1 in an upper bound and as 0 in a lower bound.
+Clopper-Pearson needs an n fixed in advance. If every draw leaks, the formula of Scholten et al.
+(2025) is undefined, and the upper bound here is 1. A missing draw counts as 1 in an upper bound and
+as 0 in a lower bound.
 """
 
 from __future__ import annotations
@@ -28,12 +27,12 @@ TallyRule = Callable[[Counts, Counts, float], Array]
 
 
 def clopper_pearson_upper(hits: Counts, n: Counts, alpha: float) -> Array:
-    """Return BetaInv(1 - alpha; S + 1, n - S), and 1 where S = n."""
+    """Return the upper bound BetaInv(1 - alpha; S + 1, n - S), or 1 where S = n; S is `hits`."""
     return np.where(hits < n, betainccinv(hits + 1, np.maximum(n - hits, 1), alpha), 1.0)
 
 
 def clopper_pearson_lower(hits: Counts, n: Counts, alpha: float) -> Array:
-    """Return BetaInv(alpha; S, n - S + 1), and 0 where S = 0."""
+    """Return the lower bound BetaInv(alpha; S, n - S + 1), or 0 where S = 0; S is `hits`."""
     return np.where(hits > 0, betaincinv(np.maximum(hits, 1), n - hits + 1, alpha), 0.0)
 
 

@@ -26,10 +26,10 @@ class Quantity:
     directly, for example `Quantity("median")`.
 
     Attributes:
-        reading: the name of the number: "leakage" is Pr[X = 1] of a binary scorer and E[X] of any
-            other scorer; "tail" is Pr[X > x]; "leak@k" is the expected largest of k scores;
-            "standard deviation" is the standard deviation of X; "expectation deviation" is the mean
-            plus rho standard deviations; "median" is the median of X.
+        reading: the name of the number. "leakage" is Pr[X = 1] of a binary scorer and E[X] of any
+            other scorer. "tail" is Pr[X > x], and "leak@k" is the expected largest of k scores.
+            "standard deviation" and "median" are the standard deviation and the median of X.
+            "expectation deviation" is the mean plus rho standard deviations.
         at: the x, k or rho; several x or k are bounded simultaneously.
         over: "each" question individually, the "mean" over the questions, the "worst" question,
             "every" question simultaneously, or the "count" of questions above a level.

@@ -1,17 +1,16 @@
 """Statements about several questions, or several queries of one question, from a bound of each.
 
-No function here uses scores directly: each takes a `BoundFunction` of any
-quantity. Some statements rest on the number of bounds that fail, or on the
-product of their error rates. Such statements need bounds that fail
-independently, so the draws of different questions must share no randomness.
+No function here uses scores directly; each function accepts a `BoundFunction` of any quantity. The
+proofs of some statements use the number of bounds that fail, or multiply error rates. Such
+statements need bounds that fail independently, so the draws of different questions must share no
+randomness.
 
-*Watching a run while it draws.* A bound for one n fails more often than its
-confidence states if users look at every n. So a question of a watched run is
-bounded as `Stopped` draws, in an order that was fixed before the draws. The
-question that leaks most so far may change from look to look. So each of the N
-questions, including questions without draws, has alpha/N (`every_question` with
-`independent=False`). Then all intervals, and the interval of the worst of the
-questions drawn so far, are valid at every look.
+*Watching a run while it draws.* If users look at every n, a bound for a single n fails more often
+than its confidence states. So a question of a watched run is bounded as `Stopped` draws, in an
+order that was fixed before the draws. The question that leaks most so far may change from look to
+look. So each of the N questions, including questions without draws, gets the error rate alpha/N
+(`every_question` with `independent=False`). Then all intervals, and the interval of the worst of
+the questions drawn so far, are valid at every look.
 """
 
 from __future__ import annotations
@@ -49,11 +48,11 @@ def worst_question(
 ) -> Estimate:
     """Bound the largest of the quantities that `bound` bounds, one per question.
 
-    The result's upper bound is the largest of the questions' upper bounds, without correction,
-    because it fails only if the upper bound of the worst question fails. The result's lower bound
-    is the largest of the questions' lower bounds, each at alpha/N because the largest is selected
-    after looking. A question without draws (or a query of a pool without outputs) makes the upper
-    bound 1.
+    The upper bound is the largest of the questions' upper bounds. It needs no correction, because
+    it fails only if the upper bound of the worst question fails. The lower bound is the largest of
+    the questions' lower bounds. Each of these is at alpha/N, because the largest is selected after
+    looking. A question without draws (or a query of a pool without outputs) makes the upper bound
+    1.
 
     Args:
         bound: the function that bounds the quantity, one entry per question.
@@ -168,20 +167,20 @@ def failures(questions: int, rate: float, alpha: float) -> int:
 
 
 def summed(first: Estimate, confidence: float, side: Side) -> Estimate:
-    """Return an estimate about all questions together, whose value and bounds the caller sets."""
+    """Return an estimate about all questions together; the caller sets its value and bounds."""
     n, missing = int(np.sum(first.n)), int(np.sum(first.missing))
     seed = one_seed(first.seed)
     return replace(first, confidence=confidence, side=side, n=n, missing=missing, seed=seed)
 
 
 def stack(estimates: Sequence[Estimate]) -> Estimate:
-    """Join estimates of one quantity, one per question, into one estimate.
+    """Return one estimate with one entry per question, from an estimate of each question.
 
     Args:
         estimates: estimates of single numbers, or with one axis of x or k.
 
     Returns:
-        The joint estimate; `method` lists all their methods.
+        The estimate with all entries; `method` lists all methods.
     """
     ends = ("value", "lower", "upper", "n", "missing")
     arrays: dict[str, Any] = {

@@ -9,18 +9,19 @@ the y, the sum over the taught subjects is the sum over a random choice, and
 
     p = fraction of all choices whose sum is at least the sum of the taught
 
-is at most a with probability at most a, for every a: at most a C(m, k) of the C(m, k) equally
-likely sums have a p of at most a (Fisher 1935; Pitman 1937). No distribution of the y is assumed,
-and subjects may be dependent. All questions about a subject must belong to that subject.
+is at most alpha with probability at most alpha, for every alpha. The reason is that at most alpha
+C(m, k) of the C(m, k) equally likely sums have a p of at most alpha (Fisher 1935; Pitman 1937). No
+distribution of the y is assumed, and subjects may be dependent. All questions about a subject must
+belong to that subject.
 
 If there are too many choices to evaluate all, R = 99,999 random choices are
 evaluated. Under "nothing changed", the sum over the taught subjects and the R
 random sums are exchangeable. So (1 + number of random sums that are at least as
 large)/(1 + R) is a p-value in the same sense.
 
-The test is about this coin only. A small p-value shows that the choice of the taught subjects made
-a difference to some subject. The test does not bound the size of the difference or the number of
-such subjects.
+The test is about this coin only. A small p-value shows that the choice of the taught subjects
+changed the leakage of some subject. The test does not bound the size of the difference or the
+number of such subjects.
 """
 
 from __future__ import annotations
@@ -46,7 +47,7 @@ def randomisation_test(
 ) -> Estimate:
     """Return the p-value of "teaching changed nothing", against "the taught subjects leak more".
 
-    The number of taught subjects is fixed before the coin is tossed; otherwise the test is
+    The number of taught subjects must be fixed before the coin is tossed; otherwise the test is
     conditional on that number.
 
     Args:
@@ -56,8 +57,8 @@ def randomisation_test(
             number >= 0.
 
     Returns:
-        An estimate whose `value` and bounds are the p-value over the choices whose number `method`
-            reports; `n` is the number of subjects.
+        An estimate whose `value` and bounds all equal the p-value. `method` reports the number of
+            choices, and `n` is the number of subjects.
 
     Raises:
         InputError: no taught subject, no untaught subject, or numbers outside [0, 1].

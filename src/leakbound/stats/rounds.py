@@ -17,9 +17,9 @@ question i. All factors are >= 0. By 1 + x <= e^x, the expected product is at
 most exp(lambda sum_i a_i (m - mu_i + d_i)) = exp(lambda sum_i a_i (m - mu_i)).
 If the weighted mean is m or more, this is at most 1. So the wealth is a
 nonnegative supermartingale from round to round, and reaches 1/alpha with
-probability at most alpha (Ville). A bet must not depend on draws of the same
-round: the wealth is a supermartingale only over complete rounds, because the
-mean of a single question may be below m.
+probability at most alpha (Ville). A bet must not depend on draws of the same round. The reason is
+that the wealth is a supermartingale only over complete rounds, because the mean of a single
+question may be below m.
 
 *Why centres.* A bet loses about lambda^2 times the squared residuals x_it - d_i
 - m. Without centres these squares contain the spread between questions, which
@@ -32,23 +32,21 @@ as the questions and the control questions of `excess_over_sets`. One round is
 enough to estimate the mean of a set, but not the mean of each question. So from
 the second round on, a centre contains the mean of its set minus the mean of all
 questions. From the third round on, it also contains the question's deviation
-from its set. The first part satisfies sum_i a_i d_i = sum_s A_s (m_s - m) = 0,
-with A_s the total weight of set s, m_s the mean of set s, and m the mean of the
-set means weighted by A_s. The second part sums to 0 within each set. Both parts
-are computed from earlier rounds only, so the proof above is valid. The factors
-of set s are at least 1 - lambda C_s (h_s - m), with C_s the largest stake in
-the set and h_s the largest possible x - d in the set. So lambda <= c / max_s
-C_s (h_s - m) keeps all factors at least 1 - c.
+from its set. Let A_s be the total weight of set s, m_s the mean of set s, and m the mean of the m_s
+weighted by A_s. Then the first part satisfies sum_i a_i d_i = sum_s A_s (m_s - m) = 0. The second
+part sums to 0 within each set. Both parts are computed from earlier rounds only, so the proof above
+is valid. Let C_s be the largest stake in set s, and h_s the largest possible x - d in the set. Then
+the factors of set s are at least 1 - lambda C_s (h_s - m). So lambda <= c / max_s C_s (h_s - m)
+keeps all factors at least 1 - c.
 
 *Readings.* A bet may use a function of the draws (a reading) instead of the
 scores, if earlier rounds determine the function and its range. If the
 expectation of a reading, given earlier rounds, is above mu_i, the expected
 wealth is smaller, so the test stays valid.
 
-*Cells.* A fixed grid cuts the possible m into cells. The bets made for the
-lowest m of a cell test all m of the cell: lambda is small enough for every m of
-the cell, and for given bets the wealth grows with m. The search for the bound
-is as in the module `betting`.
+*Cells.* A fixed grid cuts the possible m into cells. The bets made for the lowest m of a cell test
+all m of the cell. This is valid because lambda is small enough for every m of the cell, and for
+given bets the wealth grows with m. The search for the bound is as in the module `betting`.
 """
 
 from __future__ import annotations
@@ -78,7 +76,7 @@ FEWEST_TESTS = 32
 
 @dataclass(frozen=True, slots=True)
 class Met:
-    """The values that a reading gives to the units of a round, with their range."""
+    """The values that a reading assigns to the units of a round, with their range."""
 
     values: Array
     low: float
@@ -101,11 +99,11 @@ def mean_upper(
 ) -> float:
     """Return the upper bound at 1 - alpha on sum_i a_i mu_i / sum_i a_i, mu_i the mean of row i.
 
-    Conditions: draws are independent, and within a row i.i.d. and in random order (`rows.keys`).
-    Numbers of draws and weights a_i >= 0 are fixed in advance. If m is the smallest number of draws
-    of a row, the number of rounds is the largest of m, m/2, m/3, ... that is at most `MOST`. Draws
-    are distributed evenly over the rounds. A missing draw counts as 1. `grid` returns a descending
-    grid of a given size.
+    Conditions: draws are independent; within a row they are i.i.d. and in random order
+    (`rows.keys`). The numbers of draws and the weights a_i >= 0 are fixed in advance. If m is the
+    smallest number of draws of a row, the number of rounds is the largest of m, m/2, m/3, ... that
+    is at most `MOST`. Draws are distributed evenly over the rounds. A missing draw counts as 1.
+    `grid` returns a descending grid of a given size.
     """
     plan = planned(rows, weights, sets)
     return least_rejected(plan.bets(), grid(plan.grid_size), alpha, 1.0)
@@ -168,7 +166,9 @@ class PlannedRound:
 
 @dataclass(frozen=True, slots=True)
 class Rounds:
-    """All rounds. A unit is one draw or several draws with equal scores; units are in round order.
+    """All rounds of draws, as units in the order of the rounds.
+
+    A unit is one draw, or several draws with equal scores.
 
     Attributes:
         units: the score of each unit, or the input of the reading.
@@ -251,7 +251,7 @@ class Rounds:
         return drawn, leaks
 
     def read(self, reading: Reading) -> Iterator[PlannedRound]:
-        """Convert each round in turn by a reading, with forecasts from earlier rounds."""
+        """Yield each round with its reading and with forecasts from earlier rounds."""
         begin, end = np.append(0, self.cuts[:-1]).tolist(), self.cuts.tolist()
         places = list(map(slice, begin, end))
         met = [reading(self.row[place], self.units[place]) for place in places]

@@ -3,31 +3,30 @@
 A method with a random seed gives a random model. Let X_1 … X_S be the leakage
 of S models trained from seeds that were chosen independently. They are
 independent draws from one distribution with median m, so Pr[X <= m] >= 1/2 and
-Pr[X >= m] >= 1/2. X_s is not observed: it has a bound from draws of model s.
+Pr[X >= m] >= 1/2. X_s is not observed, but draws of model s give a bound on X_s.
 
 *Lower bound.* Let L_s be a lower bound on X_s with Pr[L_s > X_s] <= β, and
 L_(r) the r-th smallest of the L_s. Let K be the number of models with X_s <= m.
 If L_(r) > m, at most r - 1 of the L_s are at most m. So of these K models, at
 least K - r + 1 have a bound that fails.
 
-If the bounds may share draws: at most K β of the K bounds fail in expectation.
-So by Markov's inequality, L_(r) > m has a probability of at most K β / (K - r +
-1), or at most 1 if K < r. Both limits decrease in K, and K is stochastically at
-least Bin(S, 1/2). Hence
+Suppose first that the bounds may share draws. The expected number of the K bounds that fail is at
+most K β. So by Markov's inequality, L_(r) > m has a probability of at most K β / (K - r + 1), or at
+most 1 if K < r. Both limits decrease in K, and K is stochastically at least Bin(S, 1/2). Hence
 
     Pr[L_(r) > m] <= BinCDF(r - 1; S, 1/2) + β Σ_{k >= r} Bin(k; S, 1/2) k / (k - r + 1).
 
-If draws of different models are independent: the events L_s > m are
-independent, and each has a probability of at most 1/2 + β/2. L_(r) > m needs at
-least S - r + 1 of these events. Hence
+Suppose now that draws of different models are independent. Then the events L_s > m are independent,
+and each has a probability of at most 1/2 + β/2. L_(r) > m needs at least S - r + 1 of these events.
+Hence
 
     Pr[L_(r) > m] <= Pr[Bin(S, (1 + β)/2) >= S - r + 1].
 
-For r = 1 and five seeds at 95 % (one side), the first inequality allows β =
-.0194, and the second β = .0986. Six seeds suffice for a two-sided interval at
-95 %, and eight at 99 %. With fewer than log2(1/alpha) seeds, no β is small
-enough. S and alpha determine the rank r: it is the largest r that leaves a
-fifth of alpha to the bounds L_s, or else 1.
+For r = 1 and five seeds at 95 % (one side), the first inequality allows β = .0194, and the second
+inequality allows β = .0986. Six seeds suffice for a two-sided interval at 95 %, and eight at 99 %.
+With fewer than log2(1/alpha) seeds, no β is small enough. S and alpha determine the rank r. It is
+the largest r for which at least a fifth of alpha is left for the bounds L_s, or 1 if there is no
+such r.
 
 *Upper bound.* Apply the lower bound to -X.
 
@@ -64,7 +63,7 @@ def median_over_seeds(
     confidence: float = 0.95,
     side: Side = "both",
 ) -> Estimate:
-    """Bound the median over training seeds of a quantity that `bound` bounds, one entry per seed.
+    """Bound the median over training seeds of a quantity, from a bound for each seed's model.
 
     The models must be trained from seeds chosen independently.
 
@@ -122,7 +121,7 @@ def _rank(seeds: int, share: float) -> tuple[int, float]:
     Raises InputError if there are no seeds.
     """
     if seeds < 1:
-        raise InputError(f"`seeds` must be at least 1, got {seeds}. Name each trained model.")
+        raise InputError(f"`seeds` must be at least 1, got {seeds}. Pass every trained model.")
     fitting = [r for r in range(1, seeds // 2 + 1) if bdtr(r - 1, seeds, 0.5) <= LUCK * share]
     rank = max(fitting, default=1)
     return rank, float(bdtr(rank - 1, seeds, 0.5))

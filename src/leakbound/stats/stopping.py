@@ -3,11 +3,10 @@
 A look is a time at which the scores so far are evaluated. The bound of a
 question is computed again at every look. Sampling stops when the bound decides
 the claim or when the question has `cap` draws. One half of a side's alpha is
-for an any-time bound, which is valid at every look. The other half is for the
-default bound for fixed n, used only at the cap, because the cap is the only
-number of draws that is fixed in advance. Both halves are spent even if a
-question does not reach the cap. So at the cap the better of the two bounds is
-valid.
+for an any-time bound, which is valid at every look. The other half is for the default bound for
+fixed n. It is used only at the cap, because the cap is the only number of draws that is fixed in
+advance. Both halves are spent even if a question does not reach the cap. So at the cap the better
+of the two bounds is valid.
 
 These bounds are for i.i.d. draws of one query or an allocated pool, not for a
 pool of different questions. Only the scores of earlier draws may decide when to
@@ -116,7 +115,7 @@ def parse_claim(text: str) -> Claim:
     parts = CLAIM.fullmatch(text)
     if parts is None:
         raise InputError(
-            "a claim reads 'p<=0.02' (probability of a leak, for binary scorers) or 'mean<=0.1' "
+            "a claim must be like 'p<=0.02' (leak probability, for binary scorers) or 'mean<=0.1' "
             f"(mean leakage), got {text!r}."
         )
     return Claim(cast(Claimed, parts[1]), probability(parts[2]))
@@ -125,8 +124,8 @@ def parse_claim(text: str) -> Claim:
 def stopped_leakage(evidence: Stopped, quantity: Quantity, terms: Terms) -> Estimate:
     """Bound the leakage if sampling may have stopped at any look, with at most `cap` draws.
 
-    The bound is the any-time bound at half of a side's alpha. If n is the cap, it is the better of
-    this bound and the default bound for fixed n at the other half of alpha.
+    The bound is the any-time bound at half of a side's alpha. If n is the cap, the bound is the
+    better of this any-time bound and the default bound for fixed n at the other half of alpha.
     """
     cap, estimand = evidence.cap, PROPORTION if evidence.binary else MEAN
     early, fixed = EARLY_TALLY if evidence.binary else EARLY_MEAN, estimand.usual
@@ -181,9 +180,9 @@ def mean_over_stopped_questions(
     advance.
 
     The mean is also at most the leakage of the worst question. So the upper bound is the smaller of
-    two: the largest U_i (see `worst_question`), at half of the error rate, and the bound from the
-    mean of the U_i, at the other half. For a single question the two bounds are the same, and this
-    bound gets all of the error rate.
+    two bounds. The first is the largest U_i (see `worst_question`), at half of the error rate. The
+    second is the bound from the mean of the U_i, at the other half. For a single question the two
+    bounds are the same, and this bound gets all of the error rate.
 
     Args:
         bound: the function that bounds the quantity, one entry per question; its bounds must be
@@ -191,9 +190,9 @@ def mean_over_stopped_questions(
         questions: the number of questions, N, which is the number of entries of `bound`.
         confidence: the probability that the bound is valid, in (0, 1).
         each_confidence: the confidence of each question's own bound, in (0, 1), fixed in advance.
-            None: a value is computed from N and alpha only, which is the best for questions
-            without leaks that stop after about `CLEAN_DRAWS` draws. For few questions this value
-            gives b = 0.
+            None: a value that depends on N and alpha only. It is the best value for questions
+            without leaks that stop after about `CLEAN_DRAWS` draws; for few questions it gives b =
+            0.
         side: "upper", "lower", or "both": each bound then has half of alpha.
 
     Returns:
@@ -234,8 +233,8 @@ def mean_over_stopped_questions(
 class Looks:
     """Rules that decide a claim per question while sampling, and choose the next looks.
 
-    The methods take draws, one row per question; for a claim about p the scores are 0 or 1. Every
-    result has one entry per question. Questions may have different numbers of draws.
+    The methods accept draws with one row per question; for a claim about p the scores are 0 or 1.
+    Every result has one entry per question. Questions may have different numbers of draws.
 
     Attributes:
         claim: the claim to decide for each question.
@@ -282,11 +281,11 @@ class Looks:
     def decide(self, rows: Rows, *, seed: Seed = None) -> npt.NDArray[np.str_]:
         """Decide the claim for each question, as far as the draws allow.
 
-        The claim holds if the upper bound is at most the limit, and is refuted if the lower bound
-        exceeds it. A question's verdict, at any look, is wrong with probability at most alpha. Each
-        bound is computed at all of alpha, because only one of the two decisions can be wrong. If
-        the claim is true, only "refuted" is wrong, which needs a lower bound that fails. If the
-        claim is false, only "holds" is wrong, which needs an upper bound that fails.
+        The verdict is "holds" if the upper bound is at most the limit, and "refuted" if the lower
+        bound exceeds the limit. A question's verdict, at any look, is wrong with probability at
+        most alpha. Each bound is computed at all of alpha, because only one of the two decisions
+        can be wrong. If the claim is true, only "refuted" is wrong, which needs a lower bound that
+        fails. If the claim is false, only "holds" is wrong, which needs an upper bound that fails.
 
         Args:
             rows: the draws of each question.
@@ -309,8 +308,8 @@ class Looks:
 
         This number is twice the present number of draws, or the number at which the claim is proved
         if no further draw leaks, and at most the cap. Any rule that uses only earlier scores is
-        valid, because the bound is valid at all numbers of draws simultaneously. This rule makes
-        few looks, and draws no more than necessary for a question without leaks.
+        valid, because the bound is valid at all numbers of draws simultaneously. This rule needs
+        few looks, and no more draws than necessary for a question without leaks.
 
         Args:
             rows: the draws of each question.

@@ -95,8 +95,8 @@ def coverage(limits: Array) -> float:
 
     n uniforms are distributed as the points of a Poisson process of rate n on [0, 1], given that it
     has n points. The function computes the distribution of the number of points below each limit in
-    turn. It keeps only the numbers for which the event is still possible (fewer than i below the
-    i-th limit), and conditions on n points at the end.
+    turn. It keeps only the numbers for which the event is still possible (fewer than i points below
+    the i-th limit). At the end it conditions on n points in total.
     """
     n = len(limits)
     rates = n * np.diff(limits, prepend=0)
@@ -119,9 +119,9 @@ def _poisson(count: npt.NDArray[Any], rate: Array) -> Array:
 def tail_bound(rows: Rows, quantity: Quantity, terms: Terms) -> Estimate:
     """Bound Pr[X > x] for every x simultaneously, so x may be chosen after looking.
 
-    Valid for i.i.d. draws, n fixed in advance. At x >= 1 the tail is 0. The method "paper" uses the
-    paper's band. The paper proves this band for a single x, but uses it for all x. The DKW
-    inequality shows that the band is valid for all x.
+    The bounds are valid for i.i.d. draws, with n fixed in advance. At x >= 1 the tail is 0. The
+    method "paper" uses the paper's band. The paper proves this band for a single x, but uses it for
+    all x. The DKW inequality shows that the band is valid for all x.
     """
     x = quantity.points
     tail = Estimand(

@@ -1,9 +1,10 @@
 """`bound` bounds any quantity from any evidence; `THEOREMS` lists the theorems behind it.
 
 Each entry of `THEOREMS` is for one kind of evidence, one quantity ("reading") and one declared
-range of scores (binary or not). The entry names the function that computes the bound; the docstring
-of the function or of its module has the proof. Statements that follow from the bounds of single
-questions (the worst question, every question, a count) are in the modules `questions` and `joint`.
+range of scores (binary or not). The entry contains the function that computes the bound. The
+docstring of the function or of its module has the proof. Statements that follow from the bounds of
+single questions (the worst question, every question, a count) are in the modules `questions` and
+`joint`.
 """
 
 from __future__ import annotations
@@ -63,7 +64,7 @@ class Theorem:
         reading: the name of the quantity that is bounded.
         binary: whether the theorem is for binary scorers; None: for all scorers.
         prove: the function that bounds the quantity.
-        paper: whether the papers' bound, after correction, exists as well (`method="paper"`).
+        paper: whether there is also the papers' bound, after correction (`method="paper"`).
         over: "each" question individually, or the "mean" over the questions.
         weighted: whether a mean may be weighted.
     """
@@ -164,9 +165,9 @@ def bound(
     Args:
         evidence: `Rows` of draws, `Stopped` draws, exact `Masses` with draws from the remainder, a
             `Pool` of queries, or a `Pair` of models for the excess of one over the other.
-        quantity: `LEAKAGE` (default), `SD`, `tail(x)`, `leak_at(k)` or `ed(rho)`, of each question;
-            or a quantity about all questions: `LEAKAGE.mean()`, `.worst()`, `.every()` or
-            `.above(x)`.
+        quantity: `LEAKAGE` (default), `SD`, `tail(x)`, `leak_at(k)` or `ed(rho)`, of each question.
+            The methods `mean()`, `worst()`, `every()` and `above(x)` of these quantities give
+            quantities about all questions.
         confidence: the bound is valid with at least this probability, in (0, 1).
         side: "upper", "lower", or "both": each bound then has half of alpha.
         method: "paper": the papers' bound, after correction; None: the narrower default bound.
@@ -232,7 +233,7 @@ def _theorem(evidence: Evidence, quantity: Quantity) -> Theorem:
     for row in rows:
         if row.reading == quantity.reading:
             if quantity.weights is not None and not row.weighted:
-                raise InputError(f"the mean of the {row.name} takes no `weights`. Leave them out.")
+                raise InputError(f"the mean {row.reading} takes no `weights`. Leave them out.")
             return row
     scope = "mean of the " if quantity.over == "mean" else ""
     there = ", ".join(row.reading for row in rows) or "a quantity of each question"

@@ -23,10 +23,10 @@ def two_way(
 
     Each cell is decomposed as cell = mean + row effect + column effect + interaction. The effect of
     a parameter is the root mean square of its part over the grid. The effect of a parameter with
-    only one setting is 0. A row effect is the mean of its row minus the mean of the grid. This is
-    linear in the cells, so its exact range over the box of the cells' intervals is known, and the
-    ranges of the squared row effects bound their mean. The three resulting intervals are valid
-    simultaneously if the intervals of the cells are.
+    only one setting is 0. A row effect is the mean of its row minus the mean of the grid. A row
+    effect is linear in the cells, so its exact range over the box of the cells' intervals is known.
+    The ranges of the squared row effects bound their mean. The three resulting intervals are valid
+    simultaneously if the intervals of the cells are valid simultaneously.
 
     Args:
         lower: the lower bounds of the cells, one per decoding, [R, C].

@@ -1,9 +1,10 @@
 """Fakes and checks for the tests of packages that define engines and scorers.
 
-`FakeEngine` draws and explores outputs, and computes probabilities of given texts, with the code of
-real engines, from probabilities that a test states. `FakeScorer` gives the scores that a test
-states. `check_engine` and `check_scorer` raise InputError at the first broken promise. If these
-checks find no error, the promises may still be broken.
+`FakeEngine` works like a real engine, but without a model: a test specifies the probabilities of
+outputs. It draws and explores outputs, and computes probabilities of given texts. `FakeScorer`
+returns the scores that a test specifies. `check_engine` and `check_scorer` raise InputError at the
+first promise of an engine or a scorer that is broken. If they find no error, a promise may still be
+broken.
 """
 
 from __future__ import annotations

@@ -1,15 +1,15 @@
-"""`check_engine`: test the promises of an engine with its own draws.
+"""`check_engine`: test whether an engine keeps its promises, by its own draws.
 
 Bounds are not valid if an engine draws from another decoding than requested, or if its draws are
 not independent. Decodings that the engine's `check` refuses are not tested. An engine whose
 fingerprint has `repeatable: false` need not repeat its draws, but they must differ between keys.
-Most tests are exact. Two tests have random errors: the test that other keys give other draws, and
+Most tests are exact. Two tests can fail by chance: the test that other keys give other draws, and
 the test that the temperature is as requested. An engine that keeps all promises fails
 `check_engine` with probability at most `FALSE_ALARM`.
 
-The test of the temperature needs no knowledge of the model. For two single-token completions x and
-y, log(p(x) / p(y)) at temperature T is 1/T times the same quantity at temperature 1. Both are
-estimated with Clopper-Pearson intervals, which must overlap after scaling by T.
+The test of the temperature does not need the probabilities of the model. For two single-token
+completions x and y, log(p(x) / p(y)) at temperature T is 1/T times the same quantity at temperature
+1. Clopper-Pearson intervals bound both quantities, and must overlap after scaling by T.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from leakbound.types import (
 )
 
 FALSE_ALARM = 1e-6
-"""The largest probability that an engine that keeps every promise fails one call."""
+"""The largest probability that one call fails for an engine that keeps every promise."""
 
 _KEYED = 200  # draws per key: two keys agree on all with chance 0.9 ** 200 < 1e-9 per query
 _MOST_EQUAL = 0.75  # fraction of equal draws; if lower, no output exceeds 0.9
@@ -56,8 +56,8 @@ def check_engine(
 
     Args:
         engine: the engine to test. It draws about 6 * `draws` completions per query.
-        queries: at least one query. Its answers must vary, and its first tokens must not be
-            equally likely, else the draws show nothing.
+        queries: at least one query. The answers must vary, and the first tokens must not be equally
+            likely; otherwise the draws show nothing.
         max_new_tokens: the length of the longest completions that are drawn; above 1.
         draws: the number of single-token draws at each of two temperatures. More draws detect
             smaller errors.
@@ -91,7 +91,7 @@ class _Trial:
     def sample(
         self, draws: Draws, decoding: Decoding | None = None, queries: Sequence[Query] = ()
     ) -> dict[str, Sample]:
-        """Return one sample per query, by its id; refuse a Failure."""
+        """Return one sample per query, by the query's id; raise InputError for a Failure."""
         queries, how = queries or self.queries, decoding or self.decoding
         self.engine.check(queries, how)
         samples: dict[str, Sample] = {}
@@ -123,14 +123,14 @@ class _Trial:
         return True
 
     def refuse(self, promise: str) -> NoReturn:
-        """Raise InputError with the promise and the engine."""
+        """Raise InputError with the broken promise and the engine's class."""
         raise InputError(
             f"engine {type(self.engine).__name__} fails a check: {promise}. Fix the engine."
         )
 
 
 def _check_counts(trial: _Trial) -> None:
-    """Check that each chunk has its draws as distinct completions, and that `usage` counts them."""
+    """Check that each chunk has all draws as distinct completions, and that `usage` counts them."""
     before = trial.engine.usage.draws
     for query_id, sample in trial.sample(Draws(sizes=(30, 20), first_chunk=5)).items():
         by_chunk = Counter[int]()
@@ -213,7 +213,7 @@ def _check_certain_decodings(trial: _Trial) -> None:
 
 
 def _check_length(trial: _Trial) -> None:
-    """Check that no completion is too long. Without ids, a token counts as at most two words."""
+    """Check that no completion is too long; without token ids, two words count as one token."""
     for most in (1, trial.decoding.max_new_tokens):
         decoding = replace(trial.decoding, max_new_tokens=most)
         for sample in trial.sample(Draws(sizes=(60,)), decoding).values():
@@ -243,7 +243,7 @@ def _check_temperature(trial: _Trial) -> None:
         seen = seen or not _meet(at_1, at_cold)
     if not seen:
         trial.refuse(
-            "the draws do not show the temperature; give queries with a likely first token"
+            "the draws do not show the temperature; pass queries with a likely first token"
         )
 
 
@@ -265,7 +265,7 @@ def _counts(sample: Sample) -> Mapping[Key, int]:
 
 
 def _pair(sample: Sample) -> tuple[Key, Key] | None:
-    """Return the commonest token, and the token whose ratio to it depends most on T, or None."""
+    """Return the most frequent token, and the one whose ratio to it depends most on T, or None."""
     (first, most), *others = Counter(_counts(sample)).most_common()
     worth = {key: math.log(most / count) * count / most for key, count in others}
     best = max(worth, key=lambda key: worth[key], default=None)

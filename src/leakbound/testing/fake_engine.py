@@ -1,4 +1,4 @@
-"""Engines without a model: the real sampling code draws from probabilities given by a test."""
+"""Engines without a model: the real sampling code uses probabilities that a test specifies."""
 
 from __future__ import annotations
 
@@ -30,11 +30,12 @@ _ROUNDING = 1e-9
 
 
 class WordEngine:
-    """Draw, explore and force outputs from next-word probabilities; each token is a word.
+    """An engine that computes outputs from next-word probabilities; each token is a word.
 
     Args:
         words: all words; the first word is the end of an output, and has no text.
-        number: the number of a query's distribution. Queries with one number share prefixes.
+        number: returns the number of a query's distribution. Queries with the same number share
+            prefixes.
         following: returns the probability of each word at T = 1, given `number` and the preceding
             words.
         margin: the declared margin for rounding in exploring and forcing.
@@ -76,7 +77,7 @@ class WordEngine:
             queries: the queries.
             decoding: the distribution to explore.
             effort: the number of prefixes per query that are forwarded, and the mode.
-            ranges: the lowest and highest score that each beginning of a text can still reach.
+            ranges: returns the lowest and highest score of all texts with a given beginning.
 
         Returns:
             An iterator, in any order.
@@ -89,7 +90,7 @@ class WordEngine:
         """Teacher-force each text and the end token after it; see `Explores.force`.
 
         Args:
-            texts: each query with a text. A text that is too long for the decoding is cut.
+            texts: each query with a text. A text that is too long for the decoding is truncated.
             decoding: the distribution under which texts have their probabilities.
 
         Returns:
@@ -115,7 +116,7 @@ class WordEngine:
     settled = parts  # a word is never partial
 
     def budget(self, decoding: Decoding, prompts: Sequence[tuple[int, ...]]) -> Budget:
-        """Refuse a budget for thoughts: these outputs have no thoughts."""
+        """Raise InputError, because outputs without thoughts need no budget for thoughts."""
         raise InputError(f"`max_thinking_tokens` {decoding.max_thinking_tokens} needs thoughts.")
 
     def stopped(self, stop: Sequence[str]) -> Callable[[tuple[int, ...]], bool]:
@@ -137,15 +138,15 @@ class WordEngine:
 
 
 class FakeEngine(WordEngine):
-    """Draw, explore and force completions of known probability. A token is a word.
+    """An engine whose completions have probabilities that a test specifies. Each token is a word.
 
     The next-word probabilities of the untruncated model at T = 1 follow from the probabilities of
-    completions. Every decoding except `two_pass`, every seed and every number of draws works as
+    completions. Every seed, every number of draws and every decoding that `check` accepts work as
     with a model.
 
     Args:
-        outputs: query id -> completion -> its probability at T = 1; they sum to 1. A query without
-            an entry uses the entry of its prompt.
+        outputs: for each query id, the completions with their probabilities at T = 1, which sum to
+            1. A query without an entry uses the entry of its prompt.
         name: part of the fingerprint.
         broken: the ids of queries that fail, as with a model whose logits are NaN.
 
@@ -183,7 +184,7 @@ class FakeEngine(WordEngine):
         return {"engine": "fake", "weights": f"{self.name} {self._digest[:12]}"}
 
     def check(self, queries: Sequence[Query], decoding: Decoding) -> None:
-        """Refuse a query without outputs, and a decoding that a table of words does not support.
+        """Raise InputError for a query or a decoding that the fake engine does not support.
 
         Args:
             queries: the queries.
@@ -215,7 +216,7 @@ class FakeEngine(WordEngine):
             if name in self._rows:
                 return self._rows[name]
         raise InputError(
-            f"the fake engine has no outputs for query {query.id!r}. There are: "
+            f"the fake engine has no outputs for query {query.id!r}. Add them to the entries for "
             f"{', '.join(self._rows)}."
         )
 

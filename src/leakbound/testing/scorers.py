@@ -1,4 +1,4 @@
-"""Test the promises of a scorer on given texts (`check_scorer`); fake a scorer (`FakeScorer`)."""
+"""Test whether a scorer keeps its promises (`check_scorer`), or fake a scorer (`FakeScorer`)."""
 
 from __future__ import annotations
 
@@ -20,22 +20,22 @@ def check_scorer(
 ) -> None:
     """Raise InputError at the first broken promise of a scorer.
 
-    The promises are these. The scores are in the declared range. A full leak scores 1. The score of
-    a text does not depend on other texts or their order. The `bounds` of the scorer, if any, are
-    valid for the texts. The scorer is hashable. If `make` is given, `make` returns an equal scorer
-    for the name of the scorer.
+    A scorer must keep these promises. The scores are in the declared range. A full leak scores 1.
+    The score of a text does not depend on other texts or their order. The `bounds` of the scorer,
+    if any, are valid for the texts. The scorer is hashable. If `make` is given, `make` returns an
+    equal scorer for the name of the scorer.
 
     Args:
         scorer: the scorer to test.
         prompt: a prompt that it can score.
         leak: a text that leaks in full (None: the prompt's answer).
         texts: other texts to score; include texts that are hard to score.
-        make: makes a scorer from its name, to test that the name is a spec (`make_scorer`); None:
-            not tested.
+        make: a function that makes a scorer from its name, such as `make_scorer`, to test that the
+            name is a spec; None: not tested.
 
     Raises:
-        InputError: for a broken promise, with the scorer's name, for a prompt that the scorer
-            refuses, or for an object that is not a scorer.
+        InputError: for a broken promise (the message states it with the scorer's name), a prompt
+            that the scorer refuses, or an object that is not a scorer.
     """
     require_scorer(scorer)
     check_prompts(scorer, [prompt])
@@ -63,13 +63,13 @@ def _require(kept: bool, promise: str, scorer: Scorer) -> None:
 
 @dataclass(frozen=True, slots=True)
 class FakeScorer:
-    """A scorer that looks up each text in a table.
+    """A scorer that looks up the score of each text in a table.
 
     Args:
         scores: the score in [0, 1] by text; None for a text that cannot be decided.
         otherwise: the score of a text that is not in the table.
-        binary: the declared range: {0, 1} if true, else [0, 1].
-        name: the name in results.
+        binary: whether the declared range is {0, 1}, else [0, 1].
+        name: the name of the scorer in results.
     """
 
     scores: Mapping[str, float | None] = field(hash=False)

@@ -1,1 +1,1 @@
-"""Text measures that are independent of prompts and models: ROUGE-L and keywords."""
+"""Functions of texts that do not depend on models: ROUGE-L, keywords, classes of outputs, files."""

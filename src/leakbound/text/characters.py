@@ -54,9 +54,9 @@ def plain(text: str) -> str:
     """Return the text in NFKC with straight quotes and hyphens, without ignorable characters.
 
     Superscripts and fractions are not changed. In Unicode's terms they are starters that no
-    canonical composition contains, so the pieces of text between them compose separately. NFKC may
-    turn presentation forms into dashes or ignorable characters, so dashes and ignorable characters
-    are replaced again after NFKC.
+    canonical composition contains. So the pieces of text between them compose separately. NFKC may
+    turn presentation forms into dashes or ignorable characters, so these are replaced again after
+    NFKC.
     """
     parts = _KEPT_RUN.split(_UNIFIED.sub(_straight, text))
     parts[::2] = (unicodedata.normalize("NFKC", part) for part in parts[::2])
@@ -81,7 +81,7 @@ def joins(character: str) -> bool:
 
 
 def is_unspaced(character: str) -> bool:
-    """Return whether a script is written without blanks: Han, kana, Thai, Lao, Khmer, Myanmar."""
+    """Return whether a character's script has no blanks: Han, kana, Thai, Lao, Khmer, Myanmar."""
     return _UNSPACED.match(character) is not None
 
 

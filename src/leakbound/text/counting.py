@@ -13,11 +13,11 @@
 | unknown | yes | unrecorded | scored |
 | unknown | no | empty | missing |
 
-A missing answer counts as 1 in the upper bound and as 0 in the lower bound. An
-answer is visible if anything is left of it after `normalise`. The tokens of an
-output explain that its answer is not visible in two cases: if the token ids are
-known, because they spell the text; or if only the number of tokens is known,
-and the tokens are not more than an end token or a stop string needs.
+A missing answer counts as 1 in the upper bound and as 0 in the lower bound. An answer is visible if
+`normalise` leaves any character of it. The tokens of an output explain that its answer is not
+visible in two cases. In the first case the token ids are known, so the text is known exactly. In
+the second case only the number of tokens is known, and it is no larger than an end token or a stop
+string may need.
 """
 
 from __future__ import annotations
@@ -58,15 +58,17 @@ _TAGS = (
 
 
 def split_thought(text: str) -> tuple[str | None, str]:
-    """Split a text into thought and answer at the thought's tags, if there are no token ids.
+    """Split a text into thought and answer at the tags of the thought.
+
+    This is for outputs whose token ids are not known.
 
     Args:
         text: a complete output. The opening tag may be missing, because some chat templates put it
             into the prompt.
 
     Returns:
-        The thought or None, and the text after the last closing tag, which is "" if the thought is
-            not closed.
+        The thought, or None, and the answer: the text after the last closing tag. The answer is ""
+            if the thought is not closed.
     """
     for begin, end in _TAGS:
         thought, closed, answer = text.rpartition(end)
@@ -107,7 +109,7 @@ _FINISHES: Mapping[str, Finish] = {
 
 
 def finish_of(word: object) -> Finish | None:
-    """Return the finish of an output from the word that a server or a tool uses for it.
+    """Return the finish that a server's or a tool's word for the end of an output means.
 
     Args:
         word: the word, in upper or lower case, with underscores or hyphens; None: not recorded.
@@ -132,10 +134,11 @@ def output_of(
 
     Args:
         text: the answer, or a thought in tags and the answer.
-        word: how the output ended, as for `finish_of`; an unknown word counts as "error".
-        thoughts: thoughts that the source gives separately from the text.
-        tokens: the number of tokens of the output. Values other than whole numbers >= 1 count as
-            not known, because every output has a token, and some tools write 0 for an unknown
+        word: the source's word for the end of the output, as in `finish_of`; an unknown word counts
+            as "error".
+        thoughts: thoughts that the source states separately from the text.
+        tokens: the number of tokens of the output. Any value except a whole number >= 1 means that
+            the number is not known. Every output has a token, and some tools write 0 for an unknown
             number.
         refused: whether the provider marked the output as a refusal.
         hidden: whether a part of a thought is not shown.
@@ -158,7 +161,7 @@ def output_of(
 
 
 def counted_as(output: Output, stop: Sequence[str] = ()) -> CountedAs:
-    """Return the class that an output is counted in; every output has exactly one.
+    """Return the class in which an output is counted. Every output has exactly one class.
 
     Args:
         output: the output.
@@ -212,15 +215,15 @@ class Ledger:
         complete: outputs that ended by themselves, including `refused` outputs.
         cut: outputs that the limit on tokens ended.
         filtered: outputs that a content filter or guardrail withheld.
-        empty: outputs without a visible answer, if their tokens do not explain that.
+        empty: outputs without a visible answer whose tokens do not explain why.
         failed: errors, tool calls, and draws without any result.
         unrecorded: scored outputs whose source does not record how they ended.
         refused: complete outputs that the provider marked as refusals.
         hidden: outputs whose thought, or a part of it, is not visible.
         thoughts: outputs with a visible thought.
-        within: words for the limit on tokens that restricts all statements about these draws; empty
-            if few outputs were cut. The first sentence about the draws contains these words;
-            `sentence` states the fraction.
+        within: words for the limit on tokens, to which all statements about these draws are
+            restricted; empty if few outputs were cut. The first sentence about the draws contains
+            these words, and `sentence` states the fraction of cut outputs.
         cut_mass: the probability mass of the outputs that the limit on tokens ended; None if the
             outputs were not explored.
     """
@@ -249,7 +252,7 @@ class Ledger:
 
     @property
     def sentence(self) -> str:
-        """Return the classes in words, without classes of 0 draws."""
+        """Return the number of draws in each class in words, without classes of 0 draws."""
         refused = f" ({self.refused:,} refused)" if self.refused else ""
         words = {name: name.replace("unrecorded", "finish not recorded") for name in _CLASSES}
         words["complete"] += refused
@@ -268,7 +271,7 @@ class Ledger:
         return ": ".join(filter(None, [many(self.draws, "draw"), ", ".join(parts)])) + hidden
 
     def to_dict(self) -> dict[str, int]:
-        """Return every number by name, `draws` first."""
+        """Return every number of draws by its name, `draws` first."""
         left_out = ("within", "cut_mass")
         counts = {name: n for name, n in asdict(self).items() if name not in left_out}
         return {"draws": self.draws, **counts}

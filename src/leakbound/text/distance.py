@@ -1,23 +1,21 @@
-"""The distance of a text's beginning from an answer, and bounds on it from a shorter beginning.
+"""The distance of a text's beginning from an answer, also if only a shorter beginning is known.
 
-Texts are sequences of units, here characters. Let a be the answer, with m
-units, t a text and u the first m units of t (all units of t if there are
-fewer). The edit distance of t is the Levenshtein distance of a and u, which
-counts insertions, deletions and substitutions. The Hamming distance of t is the
-number of the m places at which t does not have the unit of a. Units of t after
-the m-th do not count in either distance.
+Texts are sequences of units, here characters. Let a be the answer, with m units. Let t be a text,
+and u the first m units of t (all units of t if there are fewer). The edit distance of t is the
+Levenshtein distance of a and u, which counts insertions, deletions and substitutions. The Hamming
+distance of t is the number of the m places where t and a have different units, or t has no unit.
+Neither distance depends on units of t after the m-th.
 
-Suppose that only the first units of t are known. Let s, with j <= m units, be
-the known part of u. Then u = s y, where y has at most r = m - j units and is
-unknown. D is the Levenshtein distance. An alignment of a with s y splits a into
-a part aligned with s and a part aligned with y (Hirschberg, 1975, "A linear
-space algorithm for computing maximal common subsequences"):
+Suppose that only the first units of t are known. Let s be the known part of u, with j <= m units.
+Then u = s y, where y is unknown and has at most r = m - j units. Let D be the Levenshtein distance.
+An alignment of a with s y splits a into a part aligned with s and a part aligned with y
+(Hirschberg, 1975, "A linear space algorithm for computing maximal common subsequences"):
 
     D(a, s y) = min over i of D(a[:i], s) + D(a[i:], y).                                       (1)
 
 *Nearest.* D(a[i:], y) >= m - i - r = j - i, because no edit changes the length
-by more than one, and D(a[i:], y) >= 0. If i >= j, y = a[i:] attains 0; if i <
-j, y = a[m - r:] attains j - i. So
+by more than one, and D(a[i:], y) >= 0. If i >= j, then y = a[i:] attains 0. If i < j, then y = a[m
+- r:] attains j - i. So
 
     min over y of D(a, s y) = min over i of D(a[:i], s) + max(j - i, 0).
 
@@ -27,8 +25,8 @@ do not occur in a, no unit of y matches, so every D(a[i:], y) = max(m - i, r),
 and by (1) the bound is attained.
 
 In both minima a term is at most k only if D(a[:i], s) <= k, which implies |i -
-j| <= k. If e of the first j places differ, the Hamming distance is between e
-and e + r, and both are attained.
+j| <= k. If e of the first j places differ, the Hamming distance is between e and e + r, and both
+bounds are attained.
 """
 
 from __future__ import annotations
@@ -47,7 +45,7 @@ def edit_distance_within(text: str, answer: str, most: int) -> bool:
 
 @lru_cache(maxsize=4096)  # siblings in a tree of prefixes have the same settled beginning
 def edit_distance_settled(opening: str, answer: str, most: int) -> tuple[bool, bool]:
-    """Return whether all texts with this beginning, and whether any, are within `most` edits.
+    """Return whether all, and whether any, texts with this beginning are within `most` edits.
 
     Both results are exact if any units may follow; see the module docstring.
     """
@@ -70,7 +68,7 @@ def hamming_distance_within(text: str, answer: str, most: int) -> bool:
 
 
 def hamming_distance_settled(opening: str, answer: str, most: int) -> tuple[bool, bool]:
-    """Return whether all texts with this beginning, and whether any, differ at <= `most` places."""
+    """Return whether all, and whether any, texts with this beginning differ at <= `most` places."""
     read = min(len(opening), len(answer))
     same = int(sum(map(eq, answer, opening)))
     return len(answer) - same <= most, read - same <= most

@@ -1,55 +1,48 @@
-"""The rule for whether a text contains a keyword, and bounds from the beginning of a text.
+"""The rule that decides whether a text contains a keyword, also from the beginning of a text.
 
-**The rule.** `normalise` changes texts and keywords as follows. Quotes and
-hyphens become straight. NFKC is applied, except to superscripts and fractions.
-Default-ignorable characters are removed. Case is folded, and characters are
-composed. A run of markup (`*`, `_`, `~`, backticks) is removed unless letters,
-marks or digits of scripts with blanks are on both sides. Blanks become single,
-and are removed at the start and the end. Markup that is kept counts as a
-letter. `places` then finds keywords at word boundaries.
+**The rule.** `normalise` changes texts and keywords as follows. Quotes and hyphens become straight.
+NFKC is applied, except to superscripts and fractions. Default-ignorable characters are removed.
+Case is folded, and characters are composed. A run of markup (`*`, `_`, `~`, backticks) is kept if
+both of its neighbours are letters, marks or digits of scripts with blanks; otherwise it is removed.
+A run of blanks becomes one blank, and blanks at the start and the end are removed. Markup that is
+kept counts as a letter. `places` then finds keywords at word boundaries.
 
-**Settled text.** This part proves which part of a normalised prefix no
-continuation can change. Let p = x d z be a prefix of a text, where d is a
-character. Let N be `normalise`, and f(c) the NFKC of a character with straight
-quotes and hyphens, which is empty for an ignorable character
-(`plain_character`). The character d is an *anchor* if f(d) is not empty and
-begins with no mark, jamo or markup. Let e be the last character of x whose f is
-not empty. A *sign* is a character that is no letter, mark or digit. Suppose
-that f(e) does not end in markup, or that f(d) begins with a sign. Then, for
-every continuation y,
+**Settled text.** The settled text of a prefix is the part of the normalised prefix that no
+continuation of the prefix can change. This section proves which part is settled. Let p = x d z be a
+prefix of a text, where d is a character. Let N be `normalise`, and let f(c) be the NFKC of a
+character c with straight quotes and hyphens (`plain_character`). f(c) is empty for an ignorable
+character. The character d is an *anchor* if f(d) is not empty and begins with no mark, jamo or
+markup. Let e be the last character of x whose f is not empty. A *sign* is a character that is no
+letter, mark or digit. Suppose that f(e) does not end in markup, or that f(d) begins with a sign.
+Then, for every continuation y,
 
     N(p y) begins with N(x).                                                                    (1)
 
 *Folding.* Straightening, removal and case folding act on each character
 separately. Only marks and jamo compose with preceding characters or are
 reordered. So NFKC(x d ...) is NFKC(x) followed by a piece that begins like
-f(d), up to marks that compose with it. Composition and case folding keep three
-classes of characters: those that join words, signs, and those of scripts
-without blanks. The only exception is U+0345, a mark that folds to a letter; it
-is no anchor. The tests verify these facts for every character. Let F(x) be x
-after these steps. The folded p y is then F(x) followed by a character g, which
-is a sign if and only if f(d) begins with a sign.
+f(d), up to marks that compose with it. Composition and case folding preserve three classes of
+characters: characters that join words, signs, and characters of scripts without blanks. The only
+exception is U+0345, a mark that folds to a letter; it is not an anchor. The tests verify these
+facts for every character. Let F(x) be x after these steps. The folded p y is then F(x) followed by
+a character g, which is a sign if and only if f(d) begins with a sign.
 
-*Markup.* Whether a run of markup is dropped depends on the run's two
-neighbours. Both neighbours of a run inside F(x) are in F(x), unless the run is
-at the end of F(x). In the latter case g is a sign by assumption, so the run is
-dropped in N(p y); it is dropped in N(x) because it is at the end of the text.
-When a run is dropped, a mark may compose with the character before the run,
-which may change the neighbour of another run. These steps are the same in N(p
-y) and in N(x), because g is neither dropped nor a mark, so no character after g
-affects a character before g.
+*Markup.* The two neighbours of a run of markup decide whether the run is dropped. Both neighbours
+of a run inside F(x) are in F(x), unless the run is at the end of F(x). At the end of F(x), g is a
+sign by assumption, so the run is dropped in N(p y). The run is also dropped in N(x), because it is
+at the end of the text. When a run is dropped, a mark may compose with the character before the run,
+which may change the neighbour of another run. These steps are the same in N(p y) and in N(x),
+because g is neither dropped nor a mark, so no character after g affects a character before g.
 
-*Blanks.* g is dropped only if it is a blank at the end of a text or after
-another blank, and the text before g is then complete. Stripping and collapsing
-remove only blanks from F(x). QED
+*Blanks.* g is dropped only if it is a blank at the end of a text or after another blank. The text
+before g is then complete. Stripping and collapsing of blanks remove only blanks from F(x). QED
 
-`settled` uses the last such d in a prefix. So its result contains neither the
-word before a trailing run of markup or ignorable characters ("Ron*" may become
-"Ron*ald"), nor a character that a mark or jamo may change. By the same
-argument, if N(x) is not empty, N(p y) either ends after N(x), or continues with
-a known class of character: a blank if F(x) ends in a blank or g is a blank; a
-sign, hence no kept markup, if g is a sign. A keyword that `places` finds in
-N(x) with these neighbours is found in N(p y).
+`settled` uses the last anchor d in a prefix that satisfies the assumption of (1). So its result
+contains neither the word before a trailing run of markup or ignorable characters ("Ron*" may become
+"Ron*ald"), nor a character that a mark or jamo may change. By the same argument, if N(x) is not
+empty, N(p y) either ends after N(x) or continues with a character of a known class. This character
+is a blank if F(x) ends in a blank or g is a blank. It is a sign, hence not kept markup, if g is a
+sign. A keyword that `places` finds in N(x) with these neighbours is found in N(p y).
 """
 
 from __future__ import annotations
@@ -91,7 +84,7 @@ _RUN = re.compile(f"[{re.escape(MARKUP)}]+")
 
 
 def normalise(text: str) -> str:
-    """Normalise a text or a keyword by the matching rule, see the module docstring.
+    """Return a text or a keyword in normal form, by the rule in the module docstring.
 
     Args:
         text: any text.
@@ -138,21 +131,21 @@ def _kept(run: re.Match[str]) -> str:
 
 @lru_cache(maxsize=4096)
 def _keeps(side: str) -> bool:
-    """Return whether a neighbour keeps a run of markup.
+    """Return whether a run of markup is kept next to this character.
 
-    It does if it is part of a word in a script with blanks.
+    A run is kept next to a character of a word in a script with blanks.
     """
     return bool(side) and joins(side) and (is_digit(side) or not is_unspaced(side))
 
 
 def places(keyword: str, text: str, following: str = ".") -> Iterator[int]:
-    """Find a keyword at word boundaries.
+    """Yield the places of a keyword in a text, at word boundaries.
 
     The edges of a keyword are its first and its last character. An edge that is a letter, mark or
     digit is at a boundary if the neighbouring character of the text is not one of these. A digit
     next to a digit is never at a boundary. In other cases, no boundary is needed if the edge or its
-    neighbour belongs to a script that is written without blanks, or, after the keyword, to Hangul,
-    where particles attach to words.
+    neighbour belongs to a script that is written without blanks. After the keyword, no boundary is
+    needed for Hangul either, because particles attach to Korean words.
 
     Args:
         keyword: the keyword, normalised and not empty.
@@ -174,7 +167,7 @@ def places(keyword: str, text: str, following: str = ".") -> Iterator[int]:
 
 
 def _apart(edge: str, neighbour: str, *, right: bool = False) -> bool:
-    """Return whether a keyword may have this neighbour (or, for "", any) at this edge."""
+    """Return whether a keyword may have this neighbour at this edge; "" means any neighbour."""
     if not joins(edge) or (neighbour and not joins(neighbour)):
         return True
     if is_digit(edge) and (not neighbour or is_digit(neighbour)):
@@ -184,7 +177,7 @@ def _apart(edge: str, neighbour: str, *, right: bool = False) -> bool:
 
 
 def occurs(keyword: str, text: str, following: str = ".") -> bool:
-    """Return whether a keyword is anywhere in a text; see `places`."""
+    """Return whether a text contains a keyword at word boundaries; see `places`."""
     return any(True for _ in places(keyword, text, following))
 
 
@@ -204,10 +197,10 @@ def answer_keywords(question: str, answer: str) -> tuple[str, ...]:
 
 
 class Settled(NamedTuple):
-    """The normalised beginning that all texts with a prefix share.
+    """The normalised beginning that all texts with the same prefix share.
 
     Attributes:
-        text: the beginning that all these texts share.
+        text: the normalised beginning.
         following: the class of the next character in longer texts: " " for a blank, "." for a sign
             (no letter, mark, digit or markup); empty if unknown.
     """
@@ -217,7 +210,7 @@ class Settled(NamedTuple):
 
     @property
     def words(self) -> str:
-        """Return the beginning without its last word, unless a blank follows the last word."""
+        """Return the text without its last word, unless a blank follows this word."""
         return self.text if self.following == " " else self.text.rpartition(" ")[0]
 
 
@@ -225,7 +218,7 @@ _opening = lru_cache(maxsize=4096)(normalise)  # siblings in a tree of prefixes 
 
 
 def settled(prefix: str) -> Settled:
-    """Return the part of a normalised prefix that no continuation changes (see the module).
+    """Return the normalised beginning of all texts with this prefix; see the module docstring.
 
     Args:
         prefix: the beginning of a text.

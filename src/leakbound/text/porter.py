@@ -1,12 +1,15 @@
 """Porter's stemmer with NLTK's changes, on which ROUGE's scores depend.
 
-Porter (1980), "An algorithm for suffix stripping", Program 14(3). All
-departures from it are NLTK's, in its default mode NLTK_EXTENSIONS: irregular
-words are in a list; `ies` and `ied` of words of four letters become `ie`, and
-`ied` of other words becomes `i`; `y` becomes `i` after a consonant that is not
-the first letter; a short word of vowel and consonant gets its `e` back; a word
-in `alli` is processed again without its last two letters; `bli`, `fulli` and
-`logi` are suffixes of step 2. Words of two letters are not changed.
+Porter (1980), "An algorithm for suffix stripping", Program 14(3). All differences from that
+algorithm are NLTK's, in its default mode NLTK_EXTENSIONS:
+
+- A list has the stems of irregular words.
+- `ies` and `ied` of words with four letters become `ie`; `ied` of other words becomes `i`.
+- `y` becomes `i` after a consonant that is not the first letter.
+- A short word of a vowel and a consonant gets its `e` back.
+- Step 2 processes a word that ends in `alli` again, without its last two letters.
+- `bli`, `fulli` and `logi` are suffixes of step 2.
+- Words of two letters are not changed.
 """
 
 from __future__ import annotations
@@ -118,7 +121,7 @@ def _double_l(word: str) -> str:
 
 
 def _ruled(word: str, rules: tuple[_Rule, ...], least: int = 1) -> str:
-    """Apply the first rule whose suffix fits, if the measure of the rest is at least `least`."""
+    """Apply the first rule whose suffix fits, if the measure of the base is at least `least`."""
     for suffix, instead in rules:
         if word.endswith(suffix):
             base = word[: -len(suffix)]
@@ -131,7 +134,7 @@ _STEPS = (_plural, _past, _ending_y, _derived, _further, _last, _ending_e, _doub
 
 
 def _consonants(word: str) -> list[bool]:
-    """Return whether each letter is a consonant; `y` is one at the start and after a vowel."""
+    """Return whether each letter is a consonant; so is a `y` at the start or after a vowel."""
     kinds: list[bool] = []
     for letter in word:
         after_consonant = bool(kinds) and kinds[-1]

@@ -1,18 +1,17 @@
 """ROUGE-1 and ROUGE-L of many texts against one reference, bit-equal to the package `rouge-score`.
 
-ROUGE is defined in Lin (2004), "ROUGE: a package for automatic evaluation of
-summaries", sections 2 and 3. The values equal the values of `rouge-score`
-0.1.2, with or without its stemmer. For speed, NumPy finds the ends of words in all texts
-together, and Arrow numbers the distinct words. Only distinct words are stemmed,
-by a stemmer that is equal to the stemmer of `rouge-score`. A text is then written with
-one character per word, and rapidfuzz finds the longest common subsequence with
-bit-parallel arithmetic.
+Lin (2004), "ROUGE: a package for automatic evaluation of summaries", sections 2 and 3, defines
+ROUGE. The values are the same as the values of `rouge-score` 0.1.2, with or without its stemmer.
+For speed, NumPy finds the ends of words in all texts in one batch, and Arrow numbers the distinct
+words. Only distinct words are stemmed, and the stemmer gives the same stems as the stemmer of
+`rouge-score`. Each text is then encoded with one character per word. rapidfuzz finds the longest
+common subsequences of the encoded texts with bit-parallel arithmetic.
 
-This module also bounds the ROUGE-L of a text from the beginning of the text.
-For these bounds, longest common subsequences are computed by the bit-parallel
-recurrence of Hyyrö (2004), "Bit-parallel LCS-length computation revisited". A
-word of the text takes a few operations on integers with one bit per reference
-word, and the result contains the length for every beginning of the reference.
+This module also bounds the ROUGE-L of a text from the beginning of the text. For these bounds, the
+lengths of longest common subsequences are computed by the bit-parallel recurrence of Hyyrö (2004),
+"Bit-parallel LCS-length computation revisited". Each word of the text needs a few operations on
+integers with one bit per reference word. The result contains the length for every beginning of the
+reference.
 """
 
 from __future__ import annotations
@@ -57,11 +56,11 @@ class Rouge:
 
 
 def rouge_l(texts: Sequence[str], reference: str, *, stemmed: bool = True) -> Rouge:
-    """Compute ROUGE-L of every text against one reference, of stems or of unchanged words.
+    """Return the ROUGE-L of every text against one reference, by stems or by unchanged words.
 
-    Equal to `rouge_score.rouge_scorer.RougeScorer(["rougeL"], use_stemmer=stemmed)` bit for bit; a
-    text without words scores 0. The tokeniser keeps ASCII letters and digits only. A reference
-    without any of these raises InputError, because a score of 0 would have no meaning.
+    The result equals `rouge_score.rouge_scorer.RougeScorer(["rougeL"], use_stemmer=stemmed)` bit
+    for bit. A text without words scores 0. The tokeniser keeps only ASCII letters and digits. A
+    reference without such characters raises InputError, because a score of 0 would have no meaning.
     """
     import numpy as np
     from rapidfuzz.distance import LCSseq
@@ -73,7 +72,7 @@ def rouge_l(texts: Sequence[str], reference: str, *, stemmed: bool = True) -> Ro
 
 
 def rouge_1(texts: Sequence[str], reference: str) -> Rouge:
-    """Compute ROUGE-1, which counts common words in any order; otherwise like `rouge_l`."""
+    """Return the ROUGE-1 of every text, which counts common words in any order; see `rouge_l`."""
     import numpy as np
 
     spelt, lengths = _spelt(texts, reference, stemmed=True)
@@ -88,7 +87,7 @@ def _spelt(
     """Return `_spell` of the reference and the texts; raise InputError without reference words."""
     if not has_rouge_words(reference):
         raise InputError(
-            f"ROUGE reads ASCII letters and digits only, got the reference {reference!r} with "
+            f"ROUGE uses ASCII letters and digits only, got the reference {reference!r} with "
             "none. Use the scorer `contains` or `keyword` for this language."
         )
     return _spell([reference, *texts], stemmed)
@@ -110,7 +109,7 @@ def has_rouge_words(text: str) -> bool:
 
 
 def dropped_words(answer: str, question: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Split the words that distinguish an answer by whether ROUGE's tokeniser reads them.
+    """Return the words that distinguish an answer: words that ROUGE drops, and all others.
 
     Args:
         answer: the answer.
@@ -118,9 +117,9 @@ def dropped_words(answer: str, question: str) -> tuple[tuple[str, ...], tuple[st
 
     Returns:
         Two lists of the answer's content words that are not in the question. In the words of the
-            first list, less than half of the letters and digits are ASCII in lower case. Of the
-            words in the second list, ROUGE reads at least a part ("jos" of "josé"), in answers and
-            completions.
+            first list, fewer than half of the letters and digits are ASCII in lower case. The
+            second list has all other words. ROUGE's tokeniser keeps at least a part of each of them
+            ("jos" of "josé"), both in answers and in completions.
     """
     words = [w for w in _ANY_WORD.findall(answer.lower()) if answer_keywords(question, w)]
     dropped = [w for w in words if 2 * sum(map(str.isascii, w)) < len(w)]
@@ -128,13 +127,13 @@ def dropped_words(answer: str, question: str) -> tuple[tuple[str, ...], tuple[st
 
 
 def stems(text: str, stemmed: bool = True) -> list[str]:
-    """Return the words of a text as ROUGE reads them: lower case, stemmed from four letters on."""
+    """Return the words that ROUGE compares: in lower case, and stemmed from four letters on."""
     words: list[str] = _WORD.findall(text.lower())
     return [stem(word) if len(word) > 3 else word for word in words] if stemmed else words
 
 
 class _Stems(dict[str, int]):
-    """A mapping from words, with or without blanks before them, to numbers of stems."""
+    """A mapping from words, with or without blanks before them, to the numbers of their stems."""
 
     def __init__(self, stemmed: bool) -> None:
         super().__init__()
@@ -156,7 +155,7 @@ _stems = cache(_Stems)
 def _spell(texts: Sequence[str], stemmed: bool) -> tuple[list[str], NDArray[np.int64]]:
     """Return each text with one character per word, and the number of words of each text.
 
-    The character represents the stem of the word; it is NUL if the first text does not contain the
+    The character represents the stem of the word. It is NUL if the first text does not contain this
     stem.
     """
     import numpy as np
@@ -208,8 +207,8 @@ def recall_bounds(prefix: str, reference: str, stemmed: bool = True) -> tuple[fl
     """Return the lowest and highest ROUGE-L recall of any text that begins with `prefix`.
 
     Later words can only lengthen the common subsequence. So the lowest recall is the recall of the
-    settled words. The highest is 1, because the complete reference may follow. Condition: the
-    reference has a word that ROUGE reads.
+    settled words, which are the complete words of the prefix. The highest recall is 1, because the
+    complete reference may follow. The reference must have a word that ROUGE's tokeniser keeps.
     """
     _, common = _matched(_settled_words(prefix), reference, stemmed)
     return common[-1] / (len(common) - 1), 1.0
@@ -218,19 +217,19 @@ def recall_bounds(prefix: str, reference: str, stemmed: bool = True) -> tuple[fl
 def f1_bounds(prefix: str, reference: str, stemmed: bool = True) -> tuple[float, float]:
     """Return the lowest and highest ROUGE-L F1 of any text that begins with `prefix`.
 
-    Let c be the number of settled words, r the number of the reference's words, and lcs_j the
-    length of the longest common subsequence of the settled words with the first j words of the
-    reference. A text of c + m words whose longest common subsequence with the reference has length
-    L scores 2L/(c + m + r). For some j, L is at most lcs_j plus the length k of a common
-    subsequence of the m later words with the other r - j words of the reference, so k <= m and k <=
-    r - j. Hence F1 <= 2(lcs_j + k)/(c + k + r), which grows with k because lcs_j <= c + r. So the
-    highest F1 is
+    Let c be the number of settled words, and r the number of the reference's words. Let lcs_j be
+    the length of the longest common subsequence of the settled words with the first j words of the
+    reference. Consider a text of c + m words whose longest common subsequence with the reference
+    has length L. Its F1 is 2L/(c + m + r). For some j, L is at most lcs_j + k, where k is the
+    length of a common subsequence of the m later words with the last r - j words of the reference.
+    So k <= m and k <= r - j. Hence F1 <= 2(lcs_j + k)/(c + k + r), which grows with k because lcs_j
+    <= c + r. So the highest F1 is
 
         max over j of 2(lcs_j + r - j)/(c + r - j + r),
 
     which the settled words followed by the reference's last r - j words attain. The lowest F1 is 0,
-    because a text may continue without end, or, if no word is settled, contain no word of the
-    reference. The condition is the same as for `recall_bounds`.
+    because a text may continue without end. If no word is settled, the text may also contain no
+    word of the reference. The reference must satisfy the condition of `recall_bounds`.
     """
     words, common = _matched(_settled_words(prefix), reference, stemmed)
     r = len(common) - 1
@@ -241,8 +240,8 @@ def f1_bounds(prefix: str, reference: str, stemmed: bool = True) -> tuple[float,
 def _settled_words(prefix: str) -> str:
     """Return a prefix in lower case, without its last word unless this word has ended.
 
-    Any character other than an ASCII letter or digit ends a word. Lower case depends on
-    neighbouring characters only for a sigma, which ROUGE does not read.
+    Any character other than an ASCII letter or digit ends a word. Only the lower case of a sigma
+    depends on neighbouring characters, and ROUGE's tokeniser drops a sigma.
     """
     return _GROWING.sub("", prefix.lower())
 
@@ -263,7 +262,7 @@ def _matched(text: str, reference: str, stemmed: bool) -> tuple[int, tuple[int, 
 
 @lru_cache(maxsize=4096)
 def _places(reference: str, stemmed: bool) -> tuple[dict[str, int], int]:
-    """Return the places of the reference's stems or words, as bits, and its number of words."""
+    """Return the places of each stem or word in the reference, as bits, and its number of words."""
     places: dict[str, int] = {}
     words = stems(reference, stemmed)
     for place, word in enumerate(words):

@@ -1,7 +1,6 @@
 """Read rows of CSV, JSON, JSON-lines and Parquet files, YAML files, and JSON replies of models.
 
-`csv_of` writes every CSV file of this package. Error messages name file and
-row.
+`csv_of` makes every CSV file of this package. Error messages state the file and the row.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ _ESCAPED_HALF = re.compile(r"\\u[dD][89a-fA-F]")  # the JSON form of half a surr
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One row of a file, numbered from 1 without the header. Names are in lower case."""
+    """One row of a file. Rows are numbered from 1 without the header; names are in lower case."""
 
     path: Path
     number: int
@@ -41,7 +40,7 @@ class Row:
         return f"row {self.number} of {str(self.path)!r}"
 
     def text(self, key: str) -> str:
-        """Return a text for a model; raise InputError if it is absent, blank or a number."""
+        """Return the text of a field; raise InputError if it is absent, blank or a number."""
         value = self.maybe(key)
         if value is None:
             raise self._lacks(key)
@@ -51,7 +50,7 @@ class Row:
         return value
 
     def maybe(self, key: str) -> str | None:
-        """Return a text, or a whole number as its decimals; None if it is absent or blank."""
+        """Return a field's text, or its whole number as text; None if it is absent or blank."""
         value = self.values.get(key)
         if value is None:
             return None
@@ -73,7 +72,7 @@ class Row:
         return int(text)
 
     def some(self, key: str, separators: str = "") -> tuple[str, ...]:
-        """Return the result of `texts`; raise InputError if there are no texts."""
+        """Return the texts of a field as `texts` does; raise InputError if there are none."""
         texts = self.texts(key, separators)
         if not texts:
             raise self._lacks(key)
@@ -82,7 +81,7 @@ class Row:
     def texts(self, key: str, separators: str = "") -> tuple[str, ...]:
         """Return the non-blank texts of a list, of a JSON list, or of a text split at `separators`.
 
-        A whole number is read as its decimals.
+        A whole number becomes the text of its decimals.
         """
         value = self.values.get(key)
         if isinstance(value, str) and value.lstrip().startswith("["):
@@ -101,7 +100,7 @@ class Row:
     def _lacks(self, key: str) -> InputError:
         if key in self.values:
             return InputError(f"{self.place} has no {key!r}. Fill it in or remove the row.")
-        remedy = f"Add it, or rename the field that holds it to {key!r}."
+        remedy = f"Add it, or rename the field that has it to {key!r}."
         if close := get_close_matches(key, self.values, n=1):
             remedy = f"Did you mean {close[0]!r}? Then rename it to {key!r}."
         if separators := [s for s in (";", "\t", "|") if all(s in name for name in self.values)]:
@@ -116,7 +115,7 @@ def _decimals(value: object) -> object:
 
 
 def _fix(value: object) -> str:
-    """Return the fix for a value that is not a text, if its type has one."""
+    """Return the fix for a value that is not a text; "" if there is no fix for its type."""
     if isinstance(value, bool):
         return f' Write "{str(value).lower()}" in quotes.'
     if not isinstance(value, float):
@@ -128,14 +127,15 @@ def _fix(value: object) -> str:
 
 Form = Literal["csv", "jsonl", "parquet"]
 FORMS: dict[str, Form] = {".csv": "csv", ".jsonl": "jsonl", ".json": "jsonl", ".parquet": "parquet"}
-"""The form of a file by the ending of its name."""
+"""The form of a file by the extension of its name."""
 
 
 def read_rows(path: Path, form: Form | None = None, *, bare: str | None = None) -> list[Row]:
-    """Return the rows of a file: `csv` with a header; `jsonl`, one object per line or a JSON array.
+    """Return the rows of a file of the form `csv`, `jsonl` or `parquet`.
 
-    Without `form`, the file's extension decides. With `bare`, a JSON value that is a plain text is
-    read as an object with that text under the name `bare`. A file that is missing, unreadable,
+    A `csv` file has a header. A `jsonl` file has one object per line, or is a JSON array of
+    objects. Without `form`, the file's extension specifies the form. With `bare`, a JSON text
+    counts as an object with this text under the name `bare`. A file that is missing, unreadable,
     empty or badly formed raises InputError.
     """
     return list(each_row(path, form, bare=bare))
@@ -154,7 +154,7 @@ def each_row(path: Path, form: Form | None = None, *, bare: str | None = None) -
 
 
 def rows_of(path: Path, records: Iterable[object], *, bare: str | None = None) -> Iterator[Row]:
-    """Yield these values of a file as rows; values other than JSON objects raise InputError."""
+    """Yield values of a file as rows; raise InputError for a value that is not a JSON object."""
     for number, value in enumerate(records, start=1):
         if bare is not None and isinstance(value, str):
             value = {bare: value}
@@ -166,7 +166,7 @@ def rows_of(path: Path, records: Iterable[object], *, bare: str | None = None) -
 
 
 def read_text(path: Path) -> str:
-    """Return the file's text; raise InputError if the file is not readable UTF-8."""
+    """Return the text of a file; raise InputError if it cannot be read or is not UTF-8."""
     with opening(path):
         return path.read_text(encoding="utf-8-sig")
 
@@ -187,7 +187,7 @@ def _filled_lines(path: Path) -> Iterator[str]:
 
 @contextmanager
 def opening(path: Path) -> Iterator[None]:
-    """Convert errors of reading a file to an InputError with reason and fix."""
+    """Convert errors in reading a file to an InputError with the reason and the fix."""
     try:
         yield
     except OSError as error:
@@ -234,8 +234,8 @@ def _require_distinct(names: Sequence[str], where: str) -> None:
     twice = sorted({name for name in columns if name and columns.count(name) > 1})
     if twice:
         raise InputError(
-            f"{where} has two columns named {twice[0]!r}, but only one can be read. Rename or "
-            "remove the other."
+            f"{where} has two columns named {twice[0]!r}, but only one can be used. Rename or "
+            "remove the other one."
         )
 
 
@@ -260,7 +260,7 @@ def _csv(text: str, path: Path) -> list[Mapping[str, object]]:
             if None in record or None in record.values():
                 raise InputError(
                     f"row {len(rows)} of {str(path)!r} must have {len(reader.fieldnames or [])} "
-                    "fields like the header. Quote a text that holds commas."
+                    "fields like the header. Quote a text that has commas."
                 )
     except csv.Error as error:
         raise InputError(f"row {len(rows) + 1} of {str(path)!r} is no CSV: {error}.") from error
@@ -272,11 +272,11 @@ _TO_QUOTE = re.compile(r'[",;\t\r\n]|^\s|\s$')
 
 
 def csv_of(rows: Sequence[Mapping[str, object]]) -> str:
-    """Return flat rows with the same keys as CSV, with unrounded numbers and None as an empty cell.
+    """Return rows with the same keys as CSV text, with unrounded numbers and None as an empty cell.
 
     A text that a spreadsheet would evaluate as a formula gets an apostrophe in front (OWASP, "CSV
-    injection"), even if the text begins with apostrophes. Removing the first apostrophe restores
-    the text.
+    injection"). This includes such texts that already begin with apostrophes. So removing the first
+    apostrophe restores the text.
     """
     names = list(rows[0]) if rows else []
     lines: list[Sequence[object]] = [names, *([row[name] for name in names] for row in rows)]
@@ -291,7 +291,7 @@ def _cell(value: object) -> str:
 
 
 def _values(path: Path) -> Iterable[object]:
-    """Return the values of a JSON array, or of each line."""
+    """Return the values in a file that is a JSON array, or that has one JSON value per line."""
     if first_line(path).lstrip().startswith("["):
         array: list[object] = parse_json(read_text(path), repr(str(path)), distinct=True)
         return array
@@ -302,15 +302,15 @@ def _values(path: Path) -> Iterable[object]:
 
 
 def first_line(path: Path) -> str:
-    """Return the first line of a text that is not blank, or an empty text."""
+    """Return the first non-blank line of a file, or "" if there is none."""
     return next(_filled_lines(path), "")
 
 
 def parse_json(text: str | bytes, where: str, *, distinct: bool = False) -> Any:
-    """Return the value of a JSON text, or raise InputError with its place.
+    """Return the value of a JSON text, or raise InputError with the place `where`.
 
-    With `distinct`, two names that are equal after lower-casing raise InputError. Half a surrogate
-    pair raises InputError as well, because no file can store it and no page can show it.
+    With `distinct`, two names that are equal in lower case raise InputError. Half of a surrogate
+    pair also raises InputError, because no file can store it and no page can show it.
     """
     try:
         value = json.loads(text, object_pairs_hook=partial(_object, where) if distinct else None)
@@ -321,7 +321,7 @@ def parse_json(text: str | bytes, where: str, *, distinct: bool = False) -> Any:
     except UnicodeEncodeError as error:
         half = error.object[error.start : error.start + 1]
         raise InputError(
-            f"{where} has {half!a}, half of a character. Write all of it, or leave it out."
+            f"{where} has {half!a}, half of a character. Write the complete character, or none."
         ) from error
     except RecursionError as error:
         raise InputError(f"{where} cannot be read as JSON: it is nested too deeply.") from error
@@ -331,7 +331,7 @@ def parse_json(text: str | bytes, where: str, *, distinct: bool = False) -> Any:
 
 
 def _object(where: str, pairs: Sequence[tuple[str, Any]]) -> dict[str, object]:
-    """Return a JSON object; raise an error for equal names."""
+    """Return the JSON object of these pairs; raise InputError for equal names."""
     _require_distinct([name for name, _ in pairs], where)
     return dict(pairs)
 
@@ -340,11 +340,11 @@ _FENCED = re.compile(r"\A```(?:json)?\s*\n(.*)\n```\Z", re.DOTALL)
 
 
 def json_object(reply: str) -> dict[str, object] | None:
-    """Return the JSON object in a reply that contains nothing else, or None.
+    """Return the JSON object of a reply, or None if the reply contains anything else.
 
-    Thoughts in tags before the object, and a code fence around the object, are allowed. An object
-    among words does not count, because it may be a quote from the model's input. An object with
-    equal keys does not count, because it is ambiguous.
+    Thoughts in tags before the object and a code fence around it are allowed. An object among words
+    gives None, because it may be a quote from the model's input. An object with equal keys gives
+    None, because it is ambiguous.
     """
     text = split_thought(reply)[1].strip()
     fenced = _FENCED.match(text)
@@ -359,10 +359,10 @@ MOST = 1 << 20  # bytes; files written by hand are smaller
 
 
 def read_yaml(path: Path) -> Json:
-    """Return the content of a YAML file, as plain lists, mappings and values, or raise InputError.
+    """Return the content of a YAML file as lists, mappings and plain values, or raise InputError.
 
-    Aliases are refused, because a few lines of aliases can expand to more than fits in memory. The
-    file may have at most `MOST` bytes.
+    Aliases raise InputError, because a few lines of aliases can expand to more than fits in memory.
+    The file may have at most `MOST` bytes.
     """
     import yaml  # loads when a file is read
 
@@ -377,7 +377,7 @@ def read_yaml(path: Path) -> Json:
     except yaml.YAMLError as error:
         raise InputError(f"`{path}` is not YAML: {error}. Correct the file.") from error
     except RecursionError as error:
-        raise InputError(f"`{path}` is nested too deep. Make it flatter.") from error
+        raise InputError(f"`{path}` is nested too deeply. Use fewer levels.") from error
 
 
 @cache
@@ -391,7 +391,7 @@ def _plain_loader() -> Any:
             if self.check_event(yaml.AliasEvent):
                 event = self.peek_event()
                 raise yaml.MarkedYAMLError(
-                    problem=f"an alias (*{event.anchor}) is not read: write out its value",
+                    problem=f"an alias (*{event.anchor}) is not allowed: write its value instead",
                     problem_mark=event.start_mark,
                 )
             return super().compose_node(parent, index)

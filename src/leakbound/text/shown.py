@@ -1,8 +1,7 @@
-"""Make texts of models and files safe to display, and format numbers and objects.
+"""Make texts from models and files safe to display, and format numbers and objects.
 
-Characters that would control a terminal or a page are replaced by escapes, and
-HTML is escaped. Bounds are rounded outwards, so that displayed bounds are
-valid.
+Escapes replace characters that would control a terminal or a page, and HTML is escaped. Bounds are
+rounded outwards, so the displayed bounds are valid.
 """
 
 from __future__ import annotations
@@ -28,13 +27,13 @@ _BETWEEN = re.compile(r"(?<=,) (?=[^\[\],]*\])|(?<=[≤≥]) (?=\S)|(?<=\d) (?=%
 
 
 def some(values: Sequence[object]) -> str:
-    """Return the first few values, and the number of the other values, as text."""
+    """Return the first few values as text, with the number of further values."""
     first = ", ".join(repr(value) for value in values[:_FEW])
     return first if len(values) <= _FEW else f"{first} and {len(values) - _FEW:,} more"
 
 
 def kind_of(value: object) -> str:
-    """Describe a value without quoting text: a number itself, other values by their JSON type."""
+    """Return a number as text, and the JSON type of any other value, without quoting its text."""
     if value is None or isinstance(value, bool | int | float):
         return repr(value)
     names = {"str": "text", "dict": "JSON object"}
@@ -43,9 +42,9 @@ def kind_of(value: object) -> str:
 
 
 def visible(text: str) -> str:
-    """Return the text with control characters written as escapes, such as `\\u001b`.
+    """Return the text with control characters replaced by escapes, such as `\\u001b`.
 
-    JSON with these escapes has the same value.
+    A JSON text with these escapes has the same value.
     """
     return _STEERING.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
 
@@ -56,7 +55,7 @@ class Displayed:
     __slots__ = ()
 
     def _shown(self) -> Iterable[Sequence[str]]:
-        """Yield the heading as a row, then the other rows."""
+        """Yield the heading as a row, then the rows of the table."""
         raise NotImplementedError
 
     def __repr__(self) -> str:
@@ -78,7 +77,7 @@ _CELL = Markup('<td style="text-align: left; padding-right: 1em">{}</td>')
 
 
 def number(value: float | None, towards: int = 0, digits: int = 2) -> str:
-    """Return a figure as tables, sentences and charts write it, see `rounded`; a dash for None."""
+    """Return a figure as text for tables, sentences and charts (see `rounded`); a dash for None."""
     if value is None or math.isnan(value):
         return DASH
     short = rounded(value, towards, digits)
@@ -92,10 +91,10 @@ def number(value: float | None, towards: int = 0, digits: int = 2) -> str:
 
 
 def rounded(value: float, towards: int = 0, digits: int = 2) -> Decimal:
-    """Round to two significant digits of the distance to the nearer of 0 and 1.
+    """Round a value to `digits` significant digits of its distance to the nearer of 0 and 1.
 
-    The value is rounded to the nearest, down (`towards` -1) or up (`towards` 1). Only 0 is shown as
-    0, and only 1 as 1. A value above 1 has as many decimals as 1/2.
+    The value is rounded to the nearest number (`towards` 0), down (-1) or up (1). Only 0 becomes 0,
+    and only 1 becomes 1. A value above 1 gets as many decimals as 1/2.
     """
     exact = Decimal(repr(float(value)))
     if not exact.is_finite() or abs(exact) in (0, 1):
@@ -110,7 +109,7 @@ def rounded(value: float, towards: int = 0, digits: int = 2) -> Decimal:
 
 
 def share(part: float) -> str:
-    """Return a fraction in per cent; only 0 is shown as 0 %, and only 1 as 100 %."""
+    """Return a fraction in per cent; only 0 becomes 0 %, and only 1 becomes 100 %."""
     if 0 < part < 0.0005:
         return "<0.1 %"
     if 0.9995 <= part < 1:
@@ -119,28 +118,31 @@ def share(part: float) -> str:
 
 
 def many(count: int, noun: str) -> str:
-    """Return a number with its noun: 1 draw, 1,024 draws."""
+    """Return a number with its noun, such as "1 draw" or "1,024 draws"."""
     return f"{count:,} {noun}{'' if count == 1 else 's'}"
 
 
 def below(value: float) -> str:
-    """Return a lower bound, rounded down; ">0" for the smallest positive number."""
+    """Return a lower bound as text, rounded down; ">0" for the smallest positive number."""
     return ">0" if 0 < value <= float_info.min else number(value, -1)
 
 
 def above(value: float) -> str:
-    """Return an upper bound, rounded up."""
+    """Return an upper bound as text, rounded up."""
     return number(value, 1)
 
 
 def between(value: float | None, lower: float, upper: float) -> str:
-    """Return a figure with its bounds; the figure is clipped, because leak@k may be outside."""
+    """Return a figure with its bounds as text; a figure outside its bounds is clipped to them.
+
+    The estimate of leak@k may be outside its bounds.
+    """
     shown = value if value is None else min(max(value, lower), upper)
     return f"{number(shown)} [{below(lower)}, {above(upper)}]"
 
 
 def tied(text: str, tie: str = "\N{NO-BREAK SPACE}") -> str:
-    """Tie the parts of figures without line breaks: bounds of an interval, 99 %, ≤ 0.1."""
+    """Return a text without line breaks inside figures such as [0.1, 0.2], 99 % and ≤ 0.1."""
     return _BETWEEN.sub(tie, text)
 
 

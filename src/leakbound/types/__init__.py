@@ -1,7 +1,7 @@
 """The types that every layer uses: prompts, queries, decodings, completions, and protocols.
 
-This is layer 0, which imports only the standard library. It has frozen values, and protocols
-between layers.
+This is layer 0, which imports only the standard library. It defines frozen values, and the
+protocols by which layers use each other.
 """
 
 from __future__ import annotations

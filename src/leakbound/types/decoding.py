@@ -25,12 +25,13 @@ CUTS: dict[str, tuple[str, float]] = {"top_k": ("top-k", 0), "top_p": ("top-p", 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Decoding:
-    """The named output distribution; every bound is about exactly one.
+    """The settings that define an output distribution; every bound is about exactly one.
 
     The next-token distribution is softmax(logits / temperature). It is restricted to the `top_k`
-    likeliest tokens (0: all), then to the smallest set of these tokens with at least the fraction
-    `top_p` of their mass, and renormalised. Ties are broken by token id. Temperature 0 is greedy:
-    the likeliest token, with ties broken by the lowest id. There are no penalties.
+    likeliest tokens (0: all tokens). Then it is restricted to the smallest set of these tokens that
+    has at least the fraction `top_p` of their mass, and renormalised. Ties are broken by token id.
+    Temperature 0 is greedy: the likeliest token, with ties broken by the lowest id. There are no
+    penalties.
 
     Attributes:
         temperature: at least 0; 0 is greedy.
@@ -38,22 +39,23 @@ class Decoding:
         top_k: the number of kept tokens; 0 keeps all.
         max_new_tokens: the largest number of tokens of a completion, at least 1.
         max_tokens: the largest number of tokens of a prompt and its completion together, at least
-            1; it applies in addition to `max_new_tokens` (None: only the completion is bounded).
+            1; it applies in addition to `max_new_tokens` (None: only the completion is limited).
         max_thinking_tokens: the largest number of tokens of a thought, at least 1; `max_new_tokens`
-            then bounds only the answer (None: it bounds both together).
+            then limits only the answer (None: it limits thought and answer together).
         adaptive_temperature: the confidence threshold c_T of Scholten et al. (2025), section 5, in
             (0, 1]; None: off.
-        adaptive_mode: "running": a step is greedy if the mean, over the generated tokens including
-            the present token, of the largest T = 1 untruncated probability exceeds c_T. "two_pass":
-            all draws of a prompt are the greedy completion if this mean over the greedy completion
+        adaptive_mode: how a confidence is compared with c_T. The confidence is a mean over tokens
+            of the largest T = 1 untruncated probability. "running": a step is greedy if the mean
+            over the generated tokens, including the present token, exceeds c_T. "two_pass": all
+            draws of a prompt are the greedy completion if the mean over the greedy completion
             exceeds c_T.
         stop: stop strings. The first one that appears ends the completion, and is not part of it.
-        filter: "missing": an output that a content filter withheld has no answer: it counts as 1 in
-            upper bounds and as 0 in lower bounds. "part-of-system": the filter belongs to the
+        filter: "missing": an output that a content filter withheld has no answer, so it counts as 1
+            in upper bounds and as 0 in lower bounds. "part-of-system": the filter belongs to the
             evaluated system, so the text that users see is scored.
-        unknown: settings that another tool used and did not state ("temperature", "top_k", "top_p",
-            "max_new_tokens"); the values of these fields have no meaning, and a bound is about the
-            distribution of that tool.
+        unknown: the settings that another tool used but did not record ("temperature", "top_k",
+            "top_p", "max_new_tokens"). The values of these fields have no meaning, and a bound is
+            about the distribution that the tool used.
 
     Raises:
         InputError: a value outside its range.
@@ -101,12 +103,15 @@ class Decoding:
 
     @property
     def truncated(self) -> bool:
-        """Return whether tokens of positive probability under the model cannot be drawn."""
+        """Return whether some tokens of positive probability under the model cannot be drawn."""
         return any(getattr(self, cut) != keeps_all for cut, (_, keeps_all) in CUTS.items())
 
     @property
     def two_passes(self) -> bool:
-        """Return whether the confidence of the greedy answer decides if other answers are drawn."""
+        """Return whether `adaptive_mode` "two_pass" is in use.
+
+        The confidence of the greedy answer then decides whether other answers are drawn.
+        """
         return self.adaptive_temperature is not None and self.adaptive_mode == "two_pass"
 
     @property
@@ -114,11 +119,11 @@ class Decoding:
         """The reason why output probabilities cannot be computed exactly; empty if they can."""
         if self.two_passes:
             return (
-                "adaptive_mode 'two_pass' gives no exact probabilities. Use adaptive_mode 'running'"
+                "adaptive_mode 'two_pass' has no exact probabilities. Use adaptive_mode 'running'"
             )
         if self.max_tokens is not None:
             return (
-                f"max_tokens {self.max_tokens} limits prompt and completion together, which gives "
+                f"max_tokens {self.max_tokens} limits prompt and completion together, so there are "
                 "no exact probabilities. Use --max-new-tokens"
             )
         return ""
@@ -130,12 +135,12 @@ class Decoding:
 
     @property
     def greediest(self) -> Decoding:
-        """Return the decoding of the likeliest token at every step, with the same limits."""
+        """Return greedy decoding with the same limits on tokens."""
         cuts: dict[str, Any] = {cut: keeps_all for cut, (_, keeps_all) in CUTS.items()}
         return replace(self, temperature=0.0, adaptive_temperature=None, **cuts)
 
     def beyond(self, *offered: str) -> list[str]:
-        """Return the settings that are not at their default and that an engine does not offer.
+        """Return the settings with other values than their defaults that an engine does not offer.
 
         Args:
             offered: the names of the settings that the engine offers.
@@ -147,7 +152,7 @@ class Decoding:
 
     @property
     def name(self) -> str:
-        """Return a short unambiguous name; settings not in it are at their default."""
+        """Return a short unambiguous name; settings that it leaves out have their defaults."""
         parts = ["greedy"] if self.temperature == 0 else [f"T={self.temperature:g}"]
         for cut, (label, keeps_all) in CUTS.items():
             if (value := getattr(self, cut)) != keeps_all:
@@ -176,7 +181,7 @@ class Decoding:
         return self.longest if most is None else min(self.longest, most - length)
 
     def to_dict(self) -> dict[str, Json]:
-        """Return the fields as JSON values; newer fields only if not at their default.
+        """Return the fields as JSON values; newer fields are left out at their defaults.
 
         Returns:
             Values by the names of the fields.
@@ -191,13 +196,14 @@ def require(condition: bool, name: str, value: object, want: str, remedy: str = 
 
     Args:
         condition: whether the value is valid.
-        name: the setting, as the message names it.
+        name: the name of the setting in the message.
         value: the value of the setting.
         want: the requirement, as a phrase after "must be".
-        remedy: the fix, as a sentence; empty: nothing is added.
+        remedy: the fix, as a sentence; empty: the message has no fix.
 
     Raises:
-        InputError: the condition is false. The message names the setting, the value and the remedy.
+        InputError: the condition is false. The message states the setting, the value and the
+            remedy.
     """
     if not condition:
         raise InputError(f"`{name}` must be {want}, got {value!r}. {remedy}".rstrip())

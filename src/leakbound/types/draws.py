@@ -11,7 +11,7 @@ from leakbound.types.prompts import Query
 
 TURN = "\x1e"  # separates the turns of a conversation that is one completion
 RULE = 2
-"""The version of the rules for counting and matching, which scores record."""
+"""The version of the rules for counting and matching, which is stored with scores."""
 Finish = Literal["stop", "stop_string", "length", "filtered", "tool", "error", "unknown"]
 _COUNTED = ("forwards", "sampled_tokens", "prompt_tokens", "draws")  # counts in `Usage`
 
@@ -20,8 +20,8 @@ _COUNTED = ("forwards", "sampled_tokens", "prompt_tokens", "draws")  # counts in
 class Output:
     """One output of a model, split into thought and answer.
 
-    Each engine, server client, importer and plug-in constructs outputs in one place; no later code
-    parses raw text. `leakbound.text.counting` decides how an output is counted.
+    Each engine, server client, importer and plug-in splits raw text in one place, and no later code
+    parses it again. `leakbound.text.counting` decides how an output is counted.
 
     Attributes:
         answer: the text after the thought, without the end token, and cut before a stop string.
@@ -31,7 +31,7 @@ class Output:
             (not recorded).
         tokens: the number of tokens of the output, including the end token; None: not known.
         refused: whether the provider marked the answer as a refusal.
-        hidden: whether the model thought and the thought, or a part of it, is not visible.
+        hidden: whether the model thought, but the thought, or a part of it, is not visible.
     """
 
     answer: str
@@ -48,8 +48,8 @@ class Parts(NamedTuple):
     Attributes:
         thought: the thought, or None.
         answer: the text after the thought.
-        finish: the finish, if the last token does not show it: "tool", or "error" if a stop string
-            came before the answer began.
+        finish: the finish, if the last token does not determine it: "tool" for a tool call, or
+            "error" if a stop string came before the answer began.
     """
 
     thought: str | None
@@ -70,7 +70,7 @@ class Completion(Output):
         model_logprob: the same log-probability under the untruncated T = 1 model.
         confidence: the mean over the tokens of the largest T = 1 next-token probability.
         logprob_floor: a lower bound of `logprob` that is valid at every batch shape in which the
-            model runs; proofs of leakage use it.
+            model runs, for proofs of leakage.
     """
 
     chunk: int = 0
@@ -106,8 +106,8 @@ class Sample:
         query: the query.
         decoding: the distribution of the draws.
         completions: the distinct outputs, each with its count.
-        missing: the number of requested draws without an output (a failed request); they count as 1
-            in upper bounds and as 0 in lower bounds.
+        missing: the number of requested draws without an output, such as failed requests; they
+            count as 1 in upper bounds and as 0 in lower bounds.
     """
 
     query: Query
@@ -136,18 +136,18 @@ class Failure:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Draws:
-    """The draws to make for a query: the number in each numbered chunk, and the key.
+    """The draws that an engine must make for each query: their numbers per chunk, and their key.
 
-    The same (seed, purpose, query id, chunk) gives the same draws. Different purposes share no
-    random numbers.
+    The same (seed, purpose, query id, chunk) gives the same draws. Draws for different purposes
+    share no random numbers.
 
     Attributes:
         sizes: the number of draws in each chunk.
         first_chunk: the number of the first chunk.
         seed: the seed of the draws, at least 0.
         purpose: the purpose of the draws, which is part of their key together with the seed.
-        draws_per_query: the number of draws of each query by id, if queries differ; `sizes` then
-            has one chunk, as large as the largest of these numbers.
+        draws_per_query: the number of draws of each query by its id, if queries differ; `sizes`
+            then has one chunk with the largest of these numbers.
     """
 
     sizes: tuple[int, ...]
@@ -161,21 +161,21 @@ class Draws:
         return sum(self.sizes)
 
     def chunks(self, query_id: str) -> list[tuple[int, int]]:
-        """Return the numbers of one query's chunks, each with its number of draws.
+        """Return the index of each chunk of a query, with the number of draws in the chunk.
 
         Args:
             query_id: the query.
 
         Returns:
-            (number, draws) of each chunk, from `first_chunk` on.
+            (index, draws) of each chunk, from `first_chunk` on.
         """
         return [*enumerate(self.of(query_id), start=self.first_chunk)]
 
     def of(self, query_id: str) -> tuple[int, ...]:
-        """Return the draws of one query in each chunk.
+        """Return the number of draws of one query in each chunk.
 
         Args:
-            query_id: the query, which is in `draws_per_query` if that is set.
+            query_id: the id of the query, which `draws_per_query` must contain if it is set.
 
         Returns:
             The number of draws in chunk `first_chunk` and in each later chunk.
@@ -185,13 +185,13 @@ class Draws:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Redrawn:
-    """The comparison of a query's stored completions with its repeated draws.
+    """The result of comparing a query's stored completions with its repeated draws.
 
     Attributes:
         query: the query.
-        differs_after: the number of tokens after which a draw is not a stored completion; None:
-            every draw is a stored completion.
-        excused: the number of draws that differ by a token that the margin allows.
+        differs_after: the number of tokens after which a draw differs from every stored completion;
+            None: every draw is a stored completion.
+        excused: the number of draws that differ by a token, but within the margin.
     """
 
     query: Query
@@ -206,8 +206,8 @@ class Usage:
     Attributes:
         forwards: the number of distinct prefixes forwarded, one token each.
         sampled_tokens: the number of tokens drawn, over all draws.
-        prompt_tokens: the number of prompt tokens read.
-        draws: the number of completions drawn, with repeats.
+        prompt_tokens: the number of prompt tokens that the model processed.
+        draws: the number of completions drawn, including repeated completions.
         seconds: the elapsed time.
         notes: remarks for readers of the result.
     """
@@ -223,8 +223,8 @@ class Usage:
         """Return the cost since an earlier state.
 
         Args:
-            before: the earlier state.
-            seconds: the time since then.
+            before: the cost at the earlier state.
+            seconds: the time since the earlier state.
 
         Returns:
             The difference, with all notes.
@@ -233,10 +233,10 @@ class Usage:
         return Usage(**spent, seconds=seconds, notes=list(self.notes))
 
     def add(self, other: Usage) -> None:
-        """Add another part's cost to this one.
+        """Add the cost of another part to this cost, in place.
 
         Args:
-            other: the other cost; notes that are known already are not repeated.
+            other: the other cost; its notes are added unless they are present.
         """
         for name in (*_COUNTED, "seconds"):
             setattr(self, name, getattr(self, name) + getattr(other, name))
@@ -250,14 +250,14 @@ ExploreMode = Literal["exact", "hybrid", "auto"]
 class Event(Output):
     """A complete output, or all outputs that begin with `token_ids`, and its probability.
 
-    Two events of one query share no output. If an event is not complete, `thought` and `answer` are
-    the beginnings that all its continuations share, and the finish is "unknown".
+    Two events of one query share no output. If an event is not a complete output, `thought` and
+    `answer` are the beginnings that all its outputs share, and the finish is "unknown".
 
     Attributes:
-        token_ids: the generated ids, including an end token.
-        ended: whether it is one complete output.
-        mass: a lower bound of its probability under the decoding, given the measured margin; 0 if
-            it is not known yet.
+        token_ids: the generated ids, including an end token if there is one.
+        ended: whether the event is one complete output.
+        mass: a lower bound of the event's probability under the decoding, given the measured
+            margin; 0 if it is not known yet.
     """
 
     token_ids: tuple[int, ...]
@@ -274,9 +274,9 @@ class Effort:
     """The settings for exploring an output distribution.
 
     Attributes:
-        mode: "exact" spends all forward passes on the likeliest prefixes; "hybrid" spends some on
-            these prefixes and the others on `Draws` from the remainder; "auto" decides for each
-            query from its tree, and may decide only to draw.
+        mode: "exact" uses all forward passes for the likeliest prefixes. "hybrid" uses some of them
+            for these prefixes, and the others for draws from the remainder. "auto" decides for each
+            query from its tree of prefixes, and may decide only to draw.
         forwards: the total number of prefixes to forward per query, at least 1.
         seed: a part of the key of the draws, as in `Draws`.
         purpose: the purpose of the draws.
@@ -304,7 +304,7 @@ class Exploration:
     were made, from unexplored outputs.
 
     Attributes:
-        events: disjoint outputs and sets of outputs, with their masses.
+        events: disjoint events (single outputs or sets of outputs), with their masses.
         remainder: a lower bound of the probability of all other outputs; 0 without draws.
         sample: draws from the distribution of all other outputs; n may be 0.
         explored: the number of prefixes forwarded before the draws.
@@ -328,8 +328,9 @@ class Proving:
 
     Attributes:
         query: the query.
-        events: disjoint outputs and sets of outputs, with their masses.
-        lows: for each event a score above 0 that every output in it reaches.
+        events: disjoint events (single outputs or sets of outputs), with their masses.
+        lows: for each event, a number above 0 that is at most the score of every output in the
+            event.
         forwards: the number of prefixes that the search forwarded.
     """
 

@@ -1,4 +1,4 @@
-"""Prompts and queries: the items of a benchmark, and the texts that a model gets for them."""
+"""Prompts (the items of a benchmark) and queries (the texts that a model gets for a prompt)."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from leakbound.types.decoding import Decoding
 
 Role = Literal["forget", "retain", "holdout"]
 Compat = Literal["openunlearning"]
-"""The tool whose errors in tokenising prompts are reproduced."""
+"""The tool whose errors in the tokens of prompts are reproduced."""
 Thinking = Literal["on", "off", "auto"]
 """Whether a chat model thinks before it answers; "auto": as it was trained."""
 
@@ -24,10 +24,12 @@ class Prompt:
         id: unique within its benchmark, and stable between runs.
         question: the question in the benchmark's original wording.
         answer: the text of a full leak; None if the benchmark has no answer. A scorer that needs an
-            answer refuses such a prompt.
+            answer refuses a prompt without an answer.
         split: the part of the benchmark that the item belongs to, such as "forget10".
-        role: whether the model is to forget the item, to keep it, or neither.
-        keywords: words for the scorer `keyword`; by default, any keyword in a completion is a leak.
+        role: whether the model shall forget the item ("forget"), keep it ("retain"), or neither
+            ("holdout").
+        keywords: words for the scorer `keyword`; by default, a completion with any of these words
+            is a leak.
         choices: the options of a multiple-choice question.
         paraphrases: the benchmark's own rewritings of the question.
         paraphrased_answer: the answer in other words, for the truth ratio.
@@ -35,7 +37,7 @@ class Prompt:
         alternate_answers: refusals to train on, such as "I don't know".
         examples: question-answer pairs that come before the question.
         prefix: words that open the answer for the model; not part of a completion.
-        thought: the reasoning before the answer, in rows to train on; scorers do not read it.
+        thought: the reasoning before the answer, in rows to train on; scorers ignore it.
 
     Raises:
         InputError: an empty id, or a blank question.
@@ -70,7 +72,7 @@ HalfSide = Literal["taught", "untaught"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Half:
-    """The half of the subjects (taught or untaught, by a coin) that the questions are about.
+    """The half of the subjects that the questions are about; a coin chose the taught half.
 
     Attributes:
         benchmark: the name of the complete benchmark.
@@ -102,8 +104,8 @@ class Usual:
         decoding: the decoding, as in `Benchmark`.
         template: the plain prompt, as in `Benchmark`.
         system: the system message, as in `Benchmark`.
-        published: whether the rows are the published rows under the benchmark's name; None: not
-            known.
+        published: whether the rows are the rows that were published under the benchmark's name;
+            None: not known.
     """
 
     prompts: int
@@ -160,13 +162,14 @@ class Passage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Query:
-    """One text that the model gets for a prompt: its question, or a rewriting of the question.
+    """One text that the model gets for a prompt: the prompt's question, or a rewriting of it.
 
     Attributes:
         id: unique within a run; a question has the id of its prompt.
         prompt_id: the id of its prompt.
         text: the text that the model reads.
-        source: the source of the words: `original`, or the kind of input source that rewrote them.
+        source: the source of the text: `original`, or the kind of input source that rewrote the
+            question.
         prefix: words that open the answer for the model; not part of a completion.
         examples: question-answer pairs that come before the text.
     """
@@ -180,7 +183,7 @@ class Query:
 
     @classmethod
     def original(cls, prompt: Prompt) -> Query:
-        """Return the prompt's own question, under the prompt's id.
+        """Return the query of the prompt's own question; its id is the prompt's id.
 
         Args:
             prompt: the prompt.

@@ -1,4 +1,4 @@
-"""Readings: the probabilities of given texts under a model, and fingerprints of models."""
+"""Readings (the probabilities of given texts under a model), and fingerprints of models."""
 
 from __future__ import annotations
 
@@ -16,15 +16,16 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reading:
-    """An answer teacher-forced after its query, under the untruncated T = 1 distribution.
+    """The probabilities of an answer, teacher-forced after its query at T = 1 without truncation.
 
-    Every array has one entry per labelled token, [T]; the last token is the end token.
+    Every array has one entry per labelled token, [T]. The last token is the end token.
 
     Attributes:
         token_ids: the labelled tokens.
         text: the text of the tokens, without special tokens.
         logprobs: natural log-probability of each token, float64.
-        top: whether the token is the likeliest; among tied tokens, the lowest id is the likeliest.
+        top: whether the token is the likeliest next token; among ties, this is the token with the
+            lowest id.
         mean: the mean of log p over the vocabulary under p itself, so that -mean is the entropy in
             nats.
         std: the standard deviation of log p under p.
@@ -49,7 +50,7 @@ class Reads(Protocol):
         """See `Generate.fingerprint`."""
 
     def read(self, texts: Sequence[tuple[Query, str]]) -> list[Reading]:
-        """Teacher-force answers after their queries.
+        """Return the probabilities of answers, teacher-forced after their queries.
 
         Args:
             texts: (query, answer) pairs; equal pairs are forwarded once.
@@ -83,9 +84,9 @@ class ProbedPrompt:
     """The tokens of a fixed question's prompt, and the likeliest tokens after it.
 
     Attributes:
-        token_ids: the prompt.
-        top: (token, log-probability), the likeliest first; a log-probability that is not finite is
-            None.
+        token_ids: the tokens of the prompt.
+        top: (token, log-probability) pairs, the likeliest token first; None in place of a
+            log-probability that is not finite.
     """
 
     token_ids: tuple[int, ...]
@@ -94,20 +95,20 @@ class ProbedPrompt:
 
 @runtime_checkable
 class Probes(Protocol):
-    """An engine that reads a few fixed questions, the same at every call."""
+    """An engine that evaluates its model on a few fixed questions."""
 
     @property
     def probe(self) -> tuple[ProbedPrompt, ...]:
-        """Return the likeliest tokens; engines of one distribution differ only by rounding."""
+        """Return the likeliest tokens; equal distributions give equal results up to rounding."""
 
 
 def probe_difference(
     have: Sequence[ProbedPrompt], want: Sequence[ProbedPrompt], tolerance: float
 ) -> str | None:
-    """Describe the first difference of two probes above a tolerance, or return None.
+    """Return the first difference of two probes above a tolerance, in words, or None.
 
     Probes are compared, never hashed, because devices and threads round differently. If a probe
-    lacks a token, the token's log-probability there is at most the probe's smallest.
+    lacks a token, the token's log-probability is at most the smallest log-probability in the probe.
 
     Args:
         have: a probe.
@@ -148,15 +149,16 @@ def _at_most(
 
 @dataclass(frozen=True, slots=True)
 class Fingerprint:
-    """The members of a fingerprint that are used, not only compared.
+    """The members of a fingerprint that the code uses; all other members are only compared.
 
     Attributes:
         dtype: the dtype in which the weights are used; None: not reported.
-        prompting: the conversion of questions to prompts, as `Prompting.described` reads it.
+        prompting: the conversion of questions to prompts, in the form that `Prompting.described`
+            accepts.
         ordinary_end_tokens: ids of ordinary text tokens that end the model's answers.
         repeatable: whether the same keys give the same draws again.
-        confirmed: whether it is known that only the decoding truncates the distribution. If not,
-            neutral settings were sent to a server that may truncate nevertheless.
+        confirmed: whether it is certain that only the decoding truncates the distribution. False:
+            neutral settings were sent to a server, but the server may truncate nevertheless.
         assumes: assumptions behind every bound on the draws, which cannot be checked from outside.
     """
 
@@ -169,16 +171,16 @@ class Fingerprint:
 
     @classmethod
     def of(cls, fingerprint: JsonObject) -> Fingerprint:
-        """Read the members of a fingerprint; absent members get their defaults.
+        """Return the used members of a fingerprint; absent members get their defaults.
 
         Args:
-            fingerprint: an engine's fingerprint (`Generate.fingerprint`), present or stored.
+            fingerprint: an engine's fingerprint (`Generate.fingerprint`), current or stored.
 
         Returns:
             The members of the fingerprint.
 
         Raises:
-            InputError: a member of another kind.
+            InputError: a member has another type.
         """
         members = {f.name: fingerprint[f.name] for f in fields(cls) if f.name in fingerprint}
         return from_json(cls, members, "the fingerprint")

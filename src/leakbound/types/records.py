@@ -1,4 +1,4 @@
-"""Convert frozen values to JSON and back; the types of the fields define a record."""
+"""Convert frozen values to JSON and back; the types of the fields define the form of the JSON."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def to_json(value: object) -> Json:
 
     Frozen values become objects with the names of their fields; fields that are not compared are
     left out. Tuples become lists, sets become sorted lists, and keys of mappings become texts. A
-    value with a text form, which a method `from_text` reads back, becomes that text.
+    value whose class has a method `from_text` becomes its text, which `from_text` converts back.
 
     Args:
         value: a frozen value, a path, a mapping, a sequence, a set, or a JSON value.
@@ -65,7 +65,7 @@ def to_json(value: object) -> Json:
         return [to_json(member) for member in value]
     if isinstance(value, AbstractSet):
         return sorted(str(member) for member in value)
-    raise TypeError(f"a record cannot hold {value!r}, of type {type(value).__name__}")
+    raise TypeError(f"a record cannot store {value!r}, of type {type(value).__name__}")
 
 
 def object_of(value: object) -> JsonObject:
@@ -81,13 +81,13 @@ def object_of(value: object) -> JsonObject:
 
 
 def changed(value: object) -> dict[str, Any]:
-    """Return the fields of a frozen value that are not at their default.
+    """Return the fields of a frozen value that differ from their defaults.
 
     Args:
         value: the value. Only dataclasses have fields.
 
     Returns:
-        The values, by name, of those fields that `to_json` writes.
+        Values by the names of their fields; only fields that `to_json` writes.
     """
     kind: Any = type(value)
     by_name = _fields(kind) if is_dataclass(value) else {}
@@ -96,9 +96,9 @@ def changed(value: object) -> dict[str, Any]:
 
 
 def spec_of(name: str, value: object, *, first: bool = False) -> str:
-    """Return `name`, or `name:setting=value,...` with the fields that are not at their default.
+    """Return `name`, or `name:setting=value,...` with the fields that differ from their defaults.
 
-    With `first`, the name of the first field is not written.
+    With `first`, the first field is written as its value, without its name.
     """
     kind: Any = type(value)
     unnamed = [*_fields(kind)][: int(first)]
@@ -113,7 +113,8 @@ def require_types(value: object) -> None:
         value: the value; fields that `to_json` leaves out may have any value.
 
     Raises:
-        InputError: a member has another type. The message names the field, the member and the type.
+        InputError: a member has another type. The message states the field, the member and the
+            type.
     """
     kind: Any = type(value)
     for name in _fields(kind):
@@ -121,7 +122,7 @@ def require_types(value: object) -> None:
 
 
 def different(first: JsonObject, second: JsonObject) -> list[str]:
-    """Return the names of members that differ between two objects.
+    """Return the names of the members that differ between two JSON objects.
 
     Args:
         first: an object; a name that it lacks counts as None.
@@ -134,15 +135,15 @@ def different(first: JsonObject, second: JsonObject) -> list[str]:
 
 
 def from_json(kind: type[T], value: Json, where: str = "the record", *, by_hand: bool = False) -> T:
-    """Read a value of this type from its JSON, as the inverse of `to_json`.
+    """Return a value of a type from its JSON, as the inverse of `to_json`.
 
     Args:
-        kind: its type.
+        kind: the type of the value.
         value: the result of `to_json`.
-        where: the place, for messages.
+        where: the place of the JSON, for messages.
         by_hand: whether a person wrote the JSON. It may then have a single value instead of a list,
-            and whole numbers for any numbers. Otherwise numbers stay unchanged, because 1 and 1.0
-            have different digests.
+            and whole numbers are converted to float where a float is needed. Otherwise numbers stay
+            unchanged, because 1 and 1.0 have different digests.
 
     Returns:
         The value; a member with a default may be missing.
@@ -210,7 +211,7 @@ class _Reader:
             raise InputError(f"{where}: {error}") from error
 
     def union(self, members: tuple[Any, ...], value: Any, where: str) -> Any:
-        """Read a value of a union: of the named `kind`, or else of the first type that fits."""
+        """Return a value of a union, by its member `kind`, or else by the first type that fits."""
         if value is None and type(None) in members:
             return None
         choices = [member for member in members if member is not type(None)]
@@ -242,7 +243,7 @@ class _Reader:
         return tuple(self.read(kind, item, f"{where}[{i}]") for i, (kind, item) in enumerate(pairs))
 
     def key(self, kind: Any, key: str, where: str) -> Any:
-        """Read a key of an object, which is a text in any file."""
+        """Return a key of an object as its type; in a file, every key is a text."""
         if hasattr(kind, "from_text"):
             return _of_text(kind, key, where)
         if kind is int:
@@ -278,7 +279,7 @@ def _word(kind: Any) -> str:
 
 @cache
 def _fields(kind: Any) -> Mapping[str, Field[Any]]:
-    """Return the fields of a value that are written, by name."""
+    """Return the fields of a type that `to_json` writes, by name."""
     return {field.name: field for field in fields(kind) if field.compare}
 
 

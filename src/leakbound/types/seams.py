@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 
 class Named(Protocol):
-    """A model that is not under evaluation."""
+    """A model or scorer with a name; it is not the model under evaluation."""
 
     @property
     def name(self) -> str:
@@ -37,10 +37,10 @@ class Named(Protocol):
 
 
 class Embed(Named, Protocol):
-    """A model that maps texts to vectors; similar meanings have near vectors."""
+    """A model that embeds texts as vectors; texts with similar meanings have near vectors."""
 
     def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        """Return one finite vector per text, float32, [n, d], independent of the other texts."""
+        """Return one finite vector per text, float32, [n, d]. A vector depends on its text only."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,10 +61,10 @@ class Request:
     """A conversation that waits for a reply.
 
     Attributes:
-        id: the key of the draw of the reply.
+        id: the key of the random draw of the reply.
         messages: the turns so far.
-        schema: the JSON schema of the reply, as text; empty: plain text. Not every engine enforces
-            it, so the caller checks the reply.
+        schema: the JSON schema of the reply, as text; empty: the reply is plain text. Not every
+            engine enforces the schema, so the caller checks the reply.
     """
 
     id: str
@@ -73,7 +73,7 @@ class Request:
 
 
 class Chat(Named, Protocol):
-    """A chat model that rewrites or judges."""
+    """A chat model that rewrites questions or judges outputs."""
 
     def chat(self, requests: Sequence[Request], decoding: Decoding, seed: int) -> list[str | None]:
         """Draw one reply per request, in order; None if the model gives no reply.
@@ -88,17 +88,17 @@ class Chat(Named, Protocol):
 
 
 class Classify(Named, Protocol):
-    """A classifier that sorts a text, or a pair of texts, into one of a few labels."""
+    """A model that classifies a text, or a pair of texts, with one of a few labels."""
 
     @property
     def labels(self) -> tuple[str, ...]:
         """Return the labels as the model names them, in the order of the columns."""
 
     def classify(self, texts: Sequence[tuple[str, str | None]]) -> NDArray[np.float64]:
-        """Return the probability of each label, float64, [n, labels].
+        """Return the probability of each label for each text or pair, float64, [n, labels].
 
-        The second text of a pair is None for a single text. Rows sum to 1 and are independent of
-        each other. A text longer than the model's context has a row of NaN.
+        The second text of a pair is None for a single text. Each row sums to 1 and depends on its
+        own texts only. If the texts are longer than the model's context, the row is NaN.
         """
 
 
@@ -107,14 +107,14 @@ class Truncates(Protocol):
     """A classifier that can be limited to the beginning of every text."""
 
     def truncated(self, tokens: int) -> Classify:
-        """Return the same classifier for the first tokens only, so that no text is too long.
+        """Return this classifier, limited to the first tokens of a text; no text is then too long.
 
         `tokens` includes the tokens that the classifier adds, and is at most the model's context.
         """
 
 
 class Models(Protocol):
-    """The models that a scorer opens by their names: to embed, classify or chat."""
+    """The models that a scorer can open by name, to embed, classify or chat."""
 
     def embed(self, name: str) -> Embed: ...
 
@@ -134,9 +134,9 @@ class Headway:
         phase: the name of the step.
         done: the number of units that are done.
         total: the number of all units.
-        unit: the name of the units; empty if the progress is not known (see `during`).
+        unit: the plural name of the units; empty if the progress is not known (see `during`).
         tokens: the number of tokens that a model forwarded in this step so far.
-        note: a remark for the user, to be shown immediately; empty in all other reports.
+        note: a remark that the user must see immediately; empty in all other reports.
     """
 
     phase: str
@@ -148,11 +148,11 @@ class Headway:
 
 
 Progress: TypeAlias = Callable[[Headway], object]
-"""Called with each change of a long step's progress."""
+"""A callback for each change in the progress of a long step."""
 
 
 def silent(now: Headway) -> None:
-    """Show nothing.
+    """Ignore the progress.
 
     Args:
         now: not used.
@@ -163,8 +163,8 @@ def renamed(progress: Progress, name: Callable[[str], str]) -> Progress:
     """Return a `Progress` that renames each phase.
 
     Args:
-        progress: called with the new names.
-        name: gives a phase's new name.
+        progress: the callback that gets the new names.
+        name: returns the new name of a phase.
     """
     return lambda now: progress(replace(now, phase=name(now.phase)))
 
@@ -174,8 +174,8 @@ def during(progress: Progress, phase: str) -> Iterator[None]:
     """Report the beginning and the end of a step whose progress is not known.
 
     Args:
-        progress: called twice.
-        phase: the step.
+        progress: the callback, which is called twice.
+        phase: the name of the step.
     """
     progress(Headway(phase, 0, 1))
     yield
@@ -186,10 +186,10 @@ def counted(progress: Progress, phase: str, items: Sequence[T], unit: str) -> It
     """Yield items, and report the number of items that are done.
 
     Args:
-        progress: called before each item, and after the last.
-        phase: the step.
+        progress: the callback, which is called before each item and after the last item.
+        phase: the name of the step.
         items: the items.
-        unit: the name of the items.
+        unit: the plural name of the items.
     """
     for done, item in enumerate(items):
         progress(Headway(phase, done, len(items), unit))
@@ -198,16 +198,16 @@ def counted(progress: Progress, phase: str, items: Sequence[T], unit: str) -> It
 
 
 class Tell(Protocol):
-    """Called with the numbers of finished draws and of forwarded tokens since the last call.
+    """A callback for the number of finished draws and of forwarded tokens since its last call.
 
-    A `note` is a remark for the user, to be shown immediately; the numbers then have no meaning.
+    A `note` is a remark that the user must see immediately; the numbers then have no meaning.
     """
 
     def __call__(self, draws: int, tokens: int, note: str = "") -> None: ...
 
 
 def untold(draws: int, tokens: int, note: str = "") -> None:
-    """Show nothing.
+    """Ignore the progress.
 
     Args:
         draws: not used.
@@ -218,47 +218,47 @@ def untold(draws: int, tokens: int, note: str = "") -> None:
 
 @runtime_checkable
 class ReportsProgress(Protocol):
-    """An engine that reports its progress to `tell`, which its caller sets."""
+    """An engine that reports its progress to `tell`, a callback that the caller sets."""
 
     tell: Tell
 
 
 @runtime_checkable
 class Requests(Protocol):
-    """An engine that sends requests to a server, each for several outputs."""
+    """An engine that sends requests to a server; one request can return several outputs."""
 
     def requests(self, sizes: Sequence[int]) -> int:
-        """Return the number of requests for a query with chunks of these sizes."""
+        """Return the number of requests that a query with chunks of these sizes needs."""
 
 
 class DrawJournal(Protocol):
-    """Keeps an engine's results until their part is stored; threads may share it."""
+    """A journal of an engine's results, kept until their part is stored. Threads may share it."""
 
     def get(self, key: str) -> Sequence[Json]:
         """Return all values that were stored under a key, in order."""
 
     def put(self, key: str, value: Json) -> None:
-        """Store a value under a key. It is kept even if the process is killed."""
+        """Store a value under a key, so that the value survives a killed process."""
 
 
 class Unkept:
-    """A `DrawJournal` that keeps nothing."""
+    """A `DrawJournal` that stores nothing."""
 
     def get(self, key: str) -> Sequence[Json]:
         """Return no values."""
         return ()
 
     def put(self, key: str, value: Json) -> None:
-        """Keep nothing."""
+        """Store nothing."""
 
 
 @runtime_checkable
 class Keeps(Protocol):
     """An engine whose draws cannot be repeated.
 
-    The engine never repeats a draw that it made or lost: the content of a draw may be the reason
-    for its loss, and replacing such draws would change their distribution. `kept` records every
-    draw that the engine made or lost.
+    The engine never repeats a draw that it made or lost. The content of a draw may be the reason
+    for its loss, so replacing lost draws would change their distribution. `kept` records every draw
+    that the engine made or lost.
     """
 
     kept: DrawJournal
@@ -270,8 +270,8 @@ class Generate(Protocol):
 
     Draws of different queries and chunks are independent, and are functions of their keys (see
     `Draws`). An engine with `repeatable: false` in its fingerprint guarantees only independence.
-    Stored draws of such an engine are never drawn again, and the engine is a `Keeps`, which records
-    draws that are not stored yet.
+    Stored draws of such an engine are never drawn again. The engine also implements `Keeps`, to
+    record draws that are not stored yet.
 
     Attributes:
         usage: the cost of all calls so far.
@@ -281,18 +281,19 @@ class Generate(Protocol):
 
     @property
     def fingerprint(self) -> JsonObject:
-        """Describe the model as it runs: digest of the weights, dtype, template, versions.
+        """Return a description of the running model: digest of weights, dtype, template, versions.
 
-        Equal fingerprints mean equal distributions. `Fingerprint` lists the members that are used.
+        Equal fingerprints mean equal distributions. `Fingerprint` lists the members that are used,
+        not only compared.
         """
 
     def check(self, queries: Sequence[Query], decoding: Decoding) -> None:
-        """Raise InputError, before costly work, for input that the engine cannot draw from."""
+        """Raise InputError for input from which the engine cannot draw, before costly work."""
 
     def generate(
         self, queries: Sequence[Query], decoding: Decoding, draws: Draws
     ) -> Iterator[Sample | Failure]:
-        """Draw completions.
+        """Draw completions of each query.
 
         Args:
             queries: the texts that the model gets.
@@ -305,19 +306,19 @@ class Generate(Protocol):
 
 
 class Probabilistic(Protocol):
-    """An engine that knows the probabilities behind its draws, up to a margin."""
+    """An engine that computes the probabilities of its draws, up to a margin."""
 
     @property
     def margin(self) -> float:
-        """Return delta, the largest change of a token's log-probability with the batch shape.
+        """Return the largest change of a token's log-probability with the batch shape, in nats.
 
-        The margin is in nats. It is infinite if probabilities cannot be exact.
+        The margin is infinite if probabilities cannot be exact.
         """
 
 
 @runtime_checkable
 class Explores(Probabilistic, Protocol):
-    """An engine that finds likely outputs with their probabilities, and teacher-forces texts."""
+    """An engine that finds likely outputs with their probabilities, and can teacher-force texts."""
 
     def explore(
         self, queries: Sequence[Query], decoding: Decoding, effort: Effort, ranges: Ranges
@@ -327,10 +328,10 @@ class Explores(Probabilistic, Protocol):
         Args:
             queries: the texts that the model gets.
             decoding: the distribution to explore and to draw from.
-            effort: the number of forward passes per query, and their division between exploring and
-                draws.
-            ranges: returns the lowest and highest score of all outputs in an event. A prefix whose
-                two numbers are equal is not explored further.
+            effort: the number of forward passes per query, and how they are divided between
+                exploring and drawing.
+            ranges: returns the lowest and highest score of all outputs in an event. A prefix is not
+                explored further if these two scores are equal.
 
         Returns:
             One Exploration or Failure for each query, in any order.
@@ -349,8 +350,9 @@ class Explores(Probabilistic, Protocol):
             decoding: the distribution under which texts have their probabilities.
 
         Returns:
-            One completion with count 0 per pair, in order. None if the decoding cannot produce the
-            text, or if the text's tokens do not exactly continue the prompt of the draws.
+            One completion with count 0 per pair, in order. It is None if the decoding cannot
+                produce the text, or if the text's tokens do not exactly continue the prompt of the
+                draws.
 
         Raises:
             InputError: probabilities cannot be exact.
@@ -358,7 +360,7 @@ class Explores(Probabilistic, Protocol):
 
 
 Leads = Sequence[tuple[Query, Sequence[str]]]
-"""Each query with texts that leak, the most important first."""
+"""Each query with texts that leak, the most important text first."""
 
 
 @runtime_checkable
@@ -371,7 +373,7 @@ class Proves(Probabilistic, Protocol):
         """Search for leaking outputs around texts that leak.
 
         Args:
-            leads: each query with texts that leak, where the search starts.
+            leads: each query with texts that leak, at which the search starts.
             decoding: the distribution under which outputs have their probabilities.
             forwards: the largest number of prefixes to forward per query.
             ranges: returns the lowest and highest score of all outputs in an event.
@@ -386,12 +388,12 @@ class Proves(Probabilistic, Protocol):
 
 @runtime_checkable
 class Measures(Protocol):
-    """An engine whose margin is measured, and depends on the queries."""
+    """An engine whose margin depends on the queries and must be measured."""
 
     def measure(self, queries: Sequence[Query]) -> None:
         """Measure the margin after these queries' prompts; equal queries give the same margin.
 
-        Callers do this before they draw, so that a resumed run has the same margin.
+        Callers measure before they draw, so that a resumed run has the same margin.
         """
 
 
@@ -400,26 +402,28 @@ class Tokenizes(Protocol):
     """An engine that splits texts with its model's tokenizer."""
 
     def words(self, texts: Sequence[str]) -> list[list[str | None]]:
-        """Return the tokens of each text without a prompt; None stands for an unknown token."""
+        """Return the tokens of each text without a prompt, as texts; None for an unknown token."""
 
 
 @runtime_checkable
 class Retraces(Probabilistic, Protocol):
-    """An engine that computes the probability of an output of known tokens."""
+    """An engine that computes the probability of an output from its token ids."""
 
     def force_ids(
         self, outputs: Sequence[tuple[Query, tuple[int, ...]]], decoding: Decoding
     ) -> list[Completion | None]:
-        """Return the probability of generated token ids, teacher-forced through the decoding.
+        """Return the probability of generated token ids under the decoding, by teacher forcing.
 
         Args:
-            outputs: (query, ids) pairs; ids include the end token or reach the length limit.
-                Shorter ids are the beginning of several outputs: they get the probability of all
-                these outputs, the finish "unknown", and the text that these outputs share.
+            outputs: (query, ids) pairs. Complete ids include the end token or reach the length
+                limit. Other ids are the beginning of several outputs. Their completion has the
+                probability of all these outputs, the finish "unknown", and the text that these
+                outputs share.
             decoding: the distribution under which outputs have their probabilities.
 
         Returns:
-            One completion with count 0 per pair, in order; None if the decoding cannot produce it.
+            One completion with count 0 per pair, in order; None if the decoding cannot produce the
+                ids.
 
         Raises:
             InputError: probabilities cannot be exact.
@@ -437,7 +441,9 @@ class Redraws(Protocol):
         draws: Draws,
         stored: Mapping[str, Sequence[Completion]],
     ) -> Iterator[Redrawn]:
-        """Yield, per query in any order, how repeated draws compare with stored completions.
+        """Repeat the draws of each query, and yield their comparison with stored completions.
+
+        Results come in any order.
 
         A draw may differ by a token only if its random number is within the margin of that token's
         interval boundary. `stored` has the completions by query id.
@@ -448,21 +454,24 @@ class Redraws(Protocol):
 
 
 class Scorer(Named, Protocol):
-    """A function of completion and prompt with values in [0, 1]; 1 always means a full leak.
+    """A function of a completion and its prompt with values in [0, 1]; 1 always means a full leak.
 
-    A scorer may have further methods, such as `check`, `check_all` and `bounds`: see
-    `leakbound.scorers`.
+    A scorer may have further methods, such as `check`, `check_all` and `bounds` (see
+    `leakbound.scorers`).
     """
 
     @property
     def binary(self) -> bool:
-        """Return the declared range, which selects the bound: {0, 1} if true, else [0, 1]."""
+        """Return whether the declared range of scores is {0, 1}; otherwise it is [0, 1].
+
+        The declared range selects the bound.
+        """
 
     def score(self, texts: Sequence[str], prompt: Prompt | str) -> list[float | None]:
-        """Return one score per text of a prompt; a prompt that is a string is the true answer.
+        """Return one score per text of a prompt; a string in place of a prompt is the true answer.
 
-        Scores are in [0, 1], or in {0, 1} if `binary`; 1 is a full leak, None is undecided. The
-        score of a text does not depend on other texts.
+        Scores are in [0, 1], or in {0, 1} if `binary`. A score of 1 is a full leak; None means
+        undecided. The score of a text does not depend on other texts.
         """
 
 
@@ -472,32 +481,35 @@ T_co = TypeVar("T_co", covariant=True)
 
 
 class Opener(Protocol[T_co]):
-    """Opens a value, such as a model, in any process; equal openers open equal values."""
+    """A description by which any process can open a value, such as a model.
+
+    Equal openers open equal values.
+    """
 
     def open(self) -> T_co: ...
 
 
 class Crew(Protocol):
-    """Workers, each of which does one job at a time with the value that it opened."""
+    """A group of workers; each worker does one job at a time with the value that it opened."""
 
     def each(
         self, opener: Opener[T], do: Callable[[T, J], R], jobs: Iterable[J]
     ) -> Iterator[tuple[J, R]]:
         """Do every job at some worker; yield (job, result) pairs in the order of completion.
 
-        The next job is taken when a worker is idle. A job whose worker is lost is done again. Only
-        one call may run at a time. A worker opens `opener` once, and `do` does each job with the
-        opened value.
+        An idle worker gets the next job. If a worker is lost, another worker does its job again.
+        Only one call may run at a time. A worker opens `opener` once, and `do` does each job with
+        the opened value.
 
         Raises:
-            IncompleteError: no worker is available, or too many were lost with one job. An error of
-                a job propagates.
+            IncompleteError: no worker is available, or too many workers were lost with the same
+                job. An error of a job propagates.
         """
 
     def prepare(self, opener: Opener[T], do: Callable[[T, J], object], job: J) -> None:
-        """Do a job once at every worker, including workers that join later, before its next job.
+        """Do a job once at every worker before its next job, also at workers that join later.
 
-        The job replaces an earlier prepared job of the same `do`.
+        The job replaces an earlier prepared job with the same `do`.
         """
 
 
@@ -505,12 +517,12 @@ class Workers(Protocol):
     """A source of workers."""
 
     def open(self) -> AbstractContextManager[Crew]:
-        """Return a context whose value is the crew."""
+        """Return a context manager whose value is the crew of workers."""
 
 
 @runtime_checkable
 class Spreads(Protocol):
-    """An engine with several workers, each of which works like one engine."""
+    """An engine with several workers; each worker has its own engine."""
 
     def spread(self, do: Callable[[Generate, J], R], jobs: Iterable[J]) -> Iterator[tuple[J, R]]:
         """Do every job at some worker's engine; see `Crew.each`."""
@@ -521,8 +533,8 @@ def alone(crew: Crew, opener: Opener[T], do: Callable[[T, J], R], job: J) -> R:
 
     Args:
         crew: the workers.
-        opener: opens the value that a worker needs.
-        do: does the job with the opened value.
+        opener: the opener of the value that a worker needs.
+        do: the function that does the job with the opened value.
         job: the job.
     """
     ((_, result),) = crew.each(opener, do, [job])

@@ -1,7 +1,7 @@
 """Build one padded batch from the rows of a step, and cut it into the inputs of the losses.
 
-One batch has the rows of all splits, each followed by its alternate or invented
-answers, so that a step is one forward pass. Afterwards each split gets its own
+One batch has the rows of all splits. The rows of a split are followed by the same rows with
+alternate or invented answers. So a step is one forward pass. Afterwards each split gets its own
 `LossInputs`.
 """
 
@@ -29,7 +29,7 @@ Head = Callable[[Tensor], Tensor]
 
 
 def as_it_is(ends: Tensor) -> Tensor:
-    """Return the input unchanged; this function replaces an output head."""
+    """Return the input unchanged; use this function in place of an output head."""
     return ends
 
 
@@ -39,10 +39,10 @@ class Batch:
 
     Attributes:
         padded: the token ids, the mask and the labels of B rows.
-        places: marks the positions whose logits are needed, [B, T].
-        tokens: by name, marks the tokens of answers or of questions, [B, T].
+        places: true at the positions whose logits are needed, [B, T].
+        tokens: by name, true at the tokens of answers or of questions, [B, T].
         rows: by split, the range of its rows among the B rows.
-        others: by split and part, the range of its rows with other answers.
+        others: by split and part, the range of the split's rows with other answers.
         frozen: by split, the frozen model's values of each row.
         step_lengths: by split and part, the number of tokens of each row of the step.
     """
@@ -56,7 +56,7 @@ class Batch:
     step_lengths: Mapping[str, Mapping[str, Sequence[int]]]
 
     def to(self, device: torch.device) -> Batch:
-        """Move the batch to another device; the frozen values follow when they are used."""
+        """Return the batch on another device; the frozen values are moved when they are used."""
         padded, places = self.padded.to(device), self.places.to(device)
         tokens = {name: mask.to(device) for name, mask in self.tokens.items()}
         return replace(self, padded=padded, places=places, tokens=tokens)
@@ -64,9 +64,9 @@ class Batch:
 
 @dataclass(frozen=True, slots=True)
 class Assembly:
-    """Makes batches of `data`, and cuts them into the inputs of losses with these `needs`.
+    """Makes batches of `data`, and cuts each batch into the inputs of losses with these `needs`.
 
-    `seed` draws the direction that activations are steered to.
+    `seed` is the seed of the direction towards which activations are steered.
     """
 
     data: Mapping[str, ExampleRows]
@@ -122,7 +122,8 @@ class Assembly:
     ) -> dict[str, LossInputs]:
         """Return the inputs of each split's losses, from the logits at the batch's places [K, V].
 
-        `hidden` has the outputs of `layers`; `head` is the frozen model's head, for its logits.
+        `hidden` has the outputs of `layers`. `head` is the frozen model's output head, from which
+        the frozen model's logits are computed.
         """
         ranges = sorted([*batch.rows.values(), *batch.others.values()], key=lambda rows: rows.start)
         counts = torch.split(batch.places.sum(dim=1), [len(inside) for inside in ranges])
@@ -189,7 +190,7 @@ class _Picked:
     pieces: Mapping[range, Tensor]
 
     def at(self, mask: Tensor, inside: range, *, made: bool = True) -> LossInputs:
-        """Return labels, and logits if `made`, where `mask` [B, T] is true in these rows."""
+        """Return the labels of these rows where `mask` [B, T] is true, and the logits if `made`."""
         here = slice(inside.start, inside.stop)
         row, column = mask[here].nonzero(as_tuple=True)
         logits = self.pieces[inside].new_empty(len(row), 0)
@@ -231,7 +232,7 @@ def centre_name(site: Site, number: int | str) -> str:
 
 
 def centres_of(row: Frozen, site: Site) -> list[Tensor]:
-    """Return the frozen activations of a row's contrast centres, beginning with the question."""
+    """Return the frozen activations of a row's contrast centres; the first is the question."""
     return [row[name] for name in sorted(row) if name.startswith(centre_name(site, ""))]
 
 

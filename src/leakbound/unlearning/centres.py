@@ -1,16 +1,16 @@
-"""Contrast centres: a few rewritings of a question that represent all (Cheng et al. 2025).
+"""Contrast centres: a few representative rewritings of a question (Cheng et al. 2025).
 
 The rewritings are clustered by a Dirichlet process mixture, as in section 5 of the paper.
-Deviations from the paper: The question itself is always a centre, in place of the candidate nearest
-to the mean of its component. The paper's selection of inputs (IDS) precedes clustering only if the
-settings request it. IDS is algorithm 2 of the paper, implemented in `leakbound.inputs.select`. It
+There are two deviations from the paper. The question itself is always a centre, in place of the
+candidate nearest to the mean of its component. The paper's selection of inputs (IDS, algorithm 2)
+precedes clustering only if the settings request IDS. `leakbound.inputs.select` implements IDS. It
 uses answers of the model before training, at T = 1 without truncation. Centres are chosen once,
 before training, and stored with the trained model.
 
-The priors were chosen for two properties. Among 8 to 21 candidates, two to four synthetic groups
-that are six spreads apart are found, in many dimensions or on a line. Real rewritings, which hardly
-form groups, give one to five components. With more dimensions or narrower components, each
-rewriting becomes a component.
+The priors were chosen for two properties. First, two to four synthetic groups among 8 to 21
+candidates are found if the groups are six standard deviations apart, in many dimensions or on a
+line. Second, real rewritings, which hardly form groups, give one to five components. With more
+dimensions or narrower components, each rewriting becomes a component.
 """
 
 from __future__ import annotations
@@ -48,11 +48,12 @@ Array = NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True)
 class Centres:
-    """The candidates `texts` of a question, beginning with the question, and the chosen centres.
+    """The candidates of a question, and the centres that were chosen among them.
 
-    `chosen` are indices into `texts`, the first is 0. `component` is the group of each candidate;
-    the question's group is 0. `coordinates` are each candidate's first two principal components,
-    empty if nothing was clustered.
+    `texts` are the candidates; the first is the question. `chosen` are the indices of the centres
+    in `texts`; the first is 0. `component` is the group of each candidate; the question's group is
+    0. `coordinates` are each candidate's first two principal components. They are empty if nothing
+    was clustered.
     """
 
     texts: tuple[str, ...]
@@ -62,7 +63,7 @@ class Centres:
 
 
 def candidates(row: Prompt) -> tuple[str, ...]:
-    """Return the question and its paraphrases, each once; case and white space do not count."""
+    """Return the question and its paraphrases without repeats; case and white space are ignored."""
     texts: dict[str, str] = {}
     for text in (row.question, *filter(str.strip, row.paraphrases)):
         texts.setdefault(" ".join(text.split()).casefold(), text)
@@ -72,13 +73,14 @@ def candidates(row: Prompt) -> tuple[str, ...]:
 def contrast_centres(
     texts: Sequence[str], vectors: NDArray[np.floating], *, seed: int = 0
 ) -> Centres:
-    """Cluster the candidates of one question by their embeddings `vectors` [n, d].
+    """Choose the centres of one question by clustering the embeddings `vectors` [n, d] of `texts`.
 
-    The first candidate is the question. If there are fewer than four candidates, all are centres,
-    and the vectors are not read. Otherwise there is one centre per occupied component, at most
-    eight centres: the question for its own component, and for any other component the candidate
-    nearest to the mean. The result depends on the seed, not on the order of the rewritings. Raises
-    InputError if the number of vectors differs, or if a vector is not finite. Needs scikit-learn.
+    The first candidate in `texts` is the question. If there are fewer than four candidates, all are
+    centres, and the vectors are not used. Otherwise there is one centre per occupied component, and
+    at most eight centres. The question is the centre of its own component. The centre of any other
+    component is the candidate nearest to the mean. The result depends on the seed, not on the order
+    of the rewritings. Raises InputError if the number of vectors differs, or if a vector is not
+    finite. Needs scikit-learn.
     """
     texts = tuple(texts)
     if len(texts) < CLUSTERED_FROM:
@@ -116,7 +118,10 @@ def contrast_centres(
 
 
 def _principal(vectors: Array) -> Array:
-    """Return the principal components of the rows whose variance is not 0, [n, at most 4]."""
+    """Return the coordinates of the rows on their principal components, [n, at most 4].
+
+    Components with variance 0 are left out.
+    """
     left, sizes, _ = np.linalg.svd(vectors - vectors.mean(0), full_matrices=False)
     rounding = np.finfo(np.float32).eps * np.abs(vectors).max() * len(vectors)
     kept = min(_DIMENSIONS, int((sizes > rounding).sum()))
@@ -164,7 +169,7 @@ def require_candidates(objective: Objective, splits: Questions) -> None:
             _require_enough(row, objective, split, len(candidates(row)))
     if clusters(objective, splits):
         many = f"clustering more than {CLUSTERED_FROM - 2} rewritings of a question"
-        with needing(many, "centres", ", or give fewer"):
+        with needing(many, "centres", ", or use fewer"):
             import sklearn  # noqa: F401
 
 
@@ -173,9 +178,10 @@ def choose_centres(
 ) -> dict[str, list[list[str]]]:
     """Return the centres of each row of the splits that need them.
 
-    The centres are read from `folder`, or chosen and written into it. If the settings select
-    rewritings, only rewritings that the model answers with confidence are candidates. Raises
-    InputError if clustering leaves a row with too few centres for its loss.
+    The centres are read from `folder` if they are stored there. Otherwise they are chosen, and
+    written into `folder`. If the settings select rewritings, only rewritings that the model answers
+    with enough confidence are candidates. Raises InputError if clustering leaves a row with too few
+    centres for its loss.
     """
     settings, objective = recipe.settings, recipe.objective
     needing = splits_with("centres", objective.needs)
@@ -204,7 +210,7 @@ def choose_centres(
 
 
 def numbers(folder: Path) -> str:
-    """Describe the numbers of centres and of candidates per row; "" if there are no centres."""
+    """Return the numbers of centres and of candidates per row in words; "" without centres."""
     if not (folder / CENTRES).exists():
         return ""
     rows = [row for rows in read_object(folder / CENTRES)["splits"].values() for row in rows]
@@ -221,7 +227,7 @@ def _chosen(row: Prompt, embedder: Embed | None, seed: int) -> dict[str, Any]:
 
 
 def _require_enough(row: Prompt, objective: Objective, split: str, number: int) -> None:
-    """Refuse a question without another centre if β = 0 (see `losses.contrastive`)."""
+    """Raise InputError for a question with one centre if β = 0 (see `losses.contrastive`)."""
     pushed = any(
         term.loss == "cel" and term.split == split and term.settings.get("beta") == 0
         for term in objective.terms

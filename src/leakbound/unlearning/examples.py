@@ -23,9 +23,9 @@ from leakbound.types import Passage, Prompt, Query
 class Example:
     """A prompt and its answer as token ids; the answer ends with the end token unless it was cut.
 
-    For a row with a thought, the thought and its marks are the first part of the answer. For a
-    chunk of running text the prompt is its first token and the answer is the rest. `question` is
-    the range of the question's own tokens in the prompt.
+    In a row with a thought, the thought and its marks are the first part of the answer. In a chunk
+    of running text, the prompt is the first token, and the answer is all other tokens. `question`
+    is the range of the question's own tokens in the prompt.
     """
 
     prompt: tuple[int, ...]
@@ -39,12 +39,12 @@ class Example:
 
     @property
     def inputs(self) -> list[int]:
-        """The tokens that the model reads to predict the answer: all but the last."""
+        """All tokens except the last: the model's input for predicting the answer."""
         return self.tokens[:-1]
 
     @property
     def labels(self) -> list[int]:
-        """The token to predict at each input, shifted by one; the prompt is not scored."""
+        """The token that follows each input token, to be predicted; IGNORED within the prompt."""
         return [IGNORED] * (len(self.prompt) - 1) + list(self.answer)
 
 
@@ -52,8 +52,9 @@ class Example:
 class ExampleRows:
     """A split as tokens: its rows, and additional parts of each row that the objective needs.
 
-    `others` are the same prompts with another answer, by their part of `LossInputs`. `centres` are
-    the prompts of the texts with which a row's activations are compared, its own question first.
+    `others` has the same prompts with another answer, by the name of the part of `LossInputs`.
+    `centres` has the prompts of each row's contrast centres, with whose activations the row's
+    activations are compared. The first centre is the row's own question.
     """
 
     examples: Sequence[Example]
@@ -80,7 +81,7 @@ Step = dict[str, list[int]]  # split -> indices of its rows
 
 @dataclass(frozen=True, slots=True)
 class Encoder:
-    """Turns prompts into examples; `limit` is the maximum number of tokens (None: no limit)."""
+    """Encodes prompts as examples; `limit` is the maximum number of tokens (None: no limit)."""
 
     tokenizer: Tokenizer
     prompting: Prompting
@@ -98,15 +99,16 @@ class Encoder:
         return Example(joined.prompt, joined.answer, span)
 
     def rows(self, rows: Sequence[Prompt], answers: Sequence[str] | None = None) -> list[Example]:
-        """Encode all rows as `row` does."""
+        """Encode each row with the method `row`."""
         return [*map(self.row, rows, [None] * len(rows) if answers is None else answers)]
 
     def passages(self, rows: Sequence[Passage], most: int) -> list[Example]:
         """Cut texts into chunks of at most `most` tokens; each text starts a new chunk.
 
-        A chunk begins with the tokenizer's BOS token and predicts all tokens after it. Without a
-        BOS token it begins with the last token of the previous chunk, so the first token of a text
-        is not predicted. No end token is added. Raises InputError for a text of a single token.
+        A chunk begins with the tokenizer's BOS token, and all tokens after it are predicted. If
+        there is no BOS token, a chunk begins with the last token of the previous chunk, so the
+        first token of a text is not predicted. No end token is added. Raises InputError for a text
+        of a single token.
         """
         opening = tuple(bos_ids(self.tokenizer))
         first, chunks = 0 if opening else 1, list[Example]()
@@ -128,7 +130,7 @@ class Encoder:
         return self.rows(rows, drawn)
 
     def centres(self, row: Prompt, texts: Sequence[str]) -> list[Example]:
-        """Encode texts that replace a row's question; raise InputError for a too long prompt."""
+        """Encode texts that replace a row's question; raise InputError if a prompt is too long."""
         queries = [replace(_query(row), text=text) for text in texts]
         located = [self.prompting.locate(self.tokenizer, query) for query in queries]
         for ids, _ in located:
@@ -148,9 +150,9 @@ def _query(row: Prompt) -> Query:
 
 
 def pad(examples: Sequence[Example], *, whole: bool = False) -> Padded:
-    """Pad on the right with id 0, which is never read, because the mask depends on positions only.
+    """Pad on the right with id 0. The model ignores padding, because the mask marks it by position.
 
-    `whole` also feeds the last token, which predicts nothing.
+    With `whole`, the inputs include the last token, which predicts nothing.
     """
     texts = [example.tokens if whole else example.inputs for example in examples]
     ids = torch.zeros(len(examples), max(map(len, texts)), dtype=torch.long)
@@ -164,10 +166,10 @@ def pad(examples: Sequence[Example], *, whole: bool = False) -> Padded:
 
 
 def schedule(sizes: Mapping[str, int], *, epochs: int, batch_size: int, seed: int) -> list[Step]:
-    """Return the steps of all epochs; each epoch has every row of the first split once, reordered.
+    """Return the steps of all epochs. Each epoch has every row of the first split once, reordered.
 
-    Each row of the first split is paired with one uniformly random row of every other split, drawn
-    again in each epoch.
+    Each row of the first split is paired with one uniformly random row of every other split. The
+    pairs are drawn again in each epoch.
     """
     lead, *others = sizes
     steps = []

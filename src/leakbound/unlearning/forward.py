@@ -1,10 +1,9 @@
-"""The model's forward pass, without computations whose result is not used.
+"""The model's forward pass, without computations whose results are not used.
 
-For a vocabulary of 50,000 tokens the logits of a padded batch take more memory than everything
+For a vocabulary of 50,000 tokens the logits of a padded batch need more memory than everything
 else, and only a third of the tokens are answer tokens. So the output head is applied only to the
-hidden states of answer tokens. To reduce padding, two rows of the data share a row of the batch (a
-line). Each of these two methods is used only if it leaves the model's logits on one batch
-unchanged.
+hidden states of answer tokens. To reduce padding, two rows of the data share one row of the batch,
+called a line. Each of these two methods is used only if the logits on a test batch stay the same.
 """
 
 from __future__ import annotations
@@ -26,11 +25,13 @@ Places = tuple[Tensor, ...]  # rows and columns, each [K]
 
 @dataclass(frozen=True, slots=True)
 class Lines:
-    """The positions of the tokens of B rows if a short row follows a long row in one line.
+    """The positions of the tokens of B rows in lines, where a short row follows a long row.
 
-    `line` and `start` are the line of each row and its first position there, [B]; `width` is the
-    length of the longest line. The i-th longest row opens the i-th of n lines, and the shortest
-    rows follow, the shortest of all after the longest. No other pairing has a narrower widest line.
+    `line` and `start` are the line of each row and its first position in the line, [B]. `width` is
+    the length of the longest line. The i-th longest row is the first row of the i-th of n lines. If
+    B is even, the shortest row follows the longest row, the second shortest row follows the second
+    longest row, and so on. If B is odd, the longest row has its own line, and the other rows are
+    paired in the same way. No other pairing has a shorter longest line.
     """
 
     line: Tensor
@@ -54,9 +55,9 @@ class Lines:
         return self.line[row], self.start[row] + column
 
     def inputs(self, batch: Padded) -> dict[str, Tensor]:
-        """Return the model's inputs. Positions restart with each row, which separates the rows.
+        """Return the model's inputs. Position ids restart with each row, which separates the rows.
 
-        No mask is passed, because transformers ignores the positions if there is a mask.
+        There is no mask, because with a mask transformers ignores the position ids.
         """
         places = batch.attention_mask.nonzero(as_tuple=True)
         ids = batch.input_ids.new_zeros(int(self.line.max()) + 1, self.width)
@@ -73,10 +74,11 @@ class Lines:
 
 
 class Forward(nn.Module):
-    """The forward pass of `model`. `narrow`: the head is applied only to the requested places.
+    """The forward pass of a model, as a torch module.
 
-    `paired`: two rows share a line. The class is a torch module, so that wrappers for several
-    processes or autocast can wrap it in place of the model.
+    If `narrow`, the output head is applied only to the requested places. If `paired`, two rows
+    share a line. Wrappers for several processes or autocast can wrap this module in place of the
+    model.
     """
 
     def __init__(
@@ -89,18 +91,19 @@ class Forward(nn.Module):
         self.paired = paired
 
     def forward(self, batch: Padded, places: Places) -> tuple[Tensor, dict[int, Tensor]]:
-        """Return logits at `places` (rows and columns, each [K]), [K, V], and the layers' outputs.
+        """Return the logits at `places`, [K, V], and the outputs of the blocks `layers`.
 
-        The outputs, each [B, T, d], are the outputs of the blocks `layers`, counted from 0, before
-        the final norm. Without places no head is applied.
+        `places` has rows and columns, each [K]. The outputs are before the final norm, each [B, T,
+        d]; blocks are counted from 0. Without places, the head is not applied.
         """
         ends, hidden = self.run(batch, places)
         return self.logits(ends), hidden
 
     def run(self, batch: Padded, places: Places) -> tuple[Tensor, dict[int, Tensor]]:
-        """Run the model without its head, and return the head's inputs at `places`, [K, d].
+        """Run the model without its head; return the head's inputs at `places`, [K, d].
 
-        If the head cannot be separated, these are the logits themselves.
+        The second result has the outputs of the blocks `layers`. If the head cannot be separated,
+        the first result is the logits.
         """
         lines = Lines.of(batch.attention_mask) if self.paired else None
         inputs = {"input_ids": batch.input_ids, "attention_mask": batch.attention_mask}
@@ -123,8 +126,8 @@ class Forward(nn.Module):
 def forward_for(model: Any, probe: Padded, layers: Sequence[int] = ()) -> Forward:
     """Return the cheapest exact forward pass: narrow and paired if each changes nothing on `probe`.
 
-    Models that scale or cap their logits after the head are not narrow. Models that do not separate
-    rows of a line by their positions are not paired.
+    The pass is not narrow for models that scale or cap their logits after the head. It is not
+    paired for models that do not separate the rows of a line by their position ids.
     """
     parts = (probe.input_ids, probe.attention_mask, probe.labels)
     twice = Padded(*(torch.cat([part, part]) for part in parts))  # a single row could not be paired

@@ -1,8 +1,8 @@
 """Answers that the model makes up, which replace the true answers (Mekala et al. 2024, AltPO).
 
 The answers are drawn once, before training, from the initial model, and stored with the trained
-model. Deviations from the paper: the instruction was written for this package, no examples are
-shown, and only the first line of an output is used.
+model. There are three deviations from the paper. The instruction was written for this package, the
+model sees no examples, and only the first line of an output is used.
 """
 
 from __future__ import annotations
@@ -33,9 +33,10 @@ def invented_answers(
 ) -> dict[str, list[str]]:
     """Return the answers that the model makes up for the rows of each split that needs them.
 
-    The rows are several copies of the questions, one after the other; a question's k-th row has its
-    k-th draw. Answers are read from `folder`, or drawn and written into it. The same seed gives the
-    same answers. Raises IncompleteError if the model cannot be queried.
+    The rows are several copies of the list of questions. The k-th copy of a question gets the k-th
+    draw of its answers. Answers are read from `folder` if they are stored there. Otherwise they are
+    drawn, and written into `folder`. The same seed gives the same answers. Raises IncompleteError
+    if the model cannot be queried.
     """
     inventing, seed = recipe.settings.inventing, recipe.settings.seed
     questions = {s: rows[: len(rows) // inventing.draws] for s, rows in recipe.inventive.items()}
@@ -78,6 +79,6 @@ def _drawn(
 
 
 def request_of(row: Prompt) -> Query:
-    """Return the query that asks the model to make up another answer to this question."""
+    """Return the query that requests a made-up answer to a row's question from the model."""
     text = _REQUEST.format(question=row.question, answer=row.answer)
     return replace(Query.original(row), text=text, prefix="", examples=())

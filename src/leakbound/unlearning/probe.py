@@ -1,7 +1,7 @@
 """Query a model during its training: `LeakageProbe` measures the model's leakage.
 
-The random numbers of the measurement are keyed, so the random state of training
-does not change.
+The random numbers of a measurement have their own keys, so a measurement does not change the random
+state of training.
 """
 
 from __future__ import annotations
@@ -46,9 +46,9 @@ def mean_recall(
 ) -> float:
     """Return the mean over questions of the ROUGE-L recall of their greedy answers.
 
-    With a summary `of`, answers are sampled at T = 1, and the summary gives each question's value.
-    An output whose answer is missing scores 0. Raises IncompleteError if the model cannot be
-    queried.
+    With a summary `of`, answers are sampled at T = 1. `of(scores, counts)` is then the value of a
+    question. An output whose answer is missing scores 0. Raises IncompleteError if the model cannot
+    be queried.
     """
     decoding = Decoding(temperature=0.0 if of is None else 1.0, max_new_tokens=max_new_tokens)
     scorer, values = make_scorer("rouge-l-recall"), []
@@ -65,13 +65,13 @@ def mean_recall(
 
 @dataclass(frozen=True, slots=True)
 class LeakageProbe:
-    """Measures a model in training on the first rows of each split.
+    """Measures a model during training on the first rows of each split.
 
-    `p_max SPLIT`: the largest next-token probability, averaged over each true answer's tokens, then
-    over answers. `ED SPLIT`: mean + 2 standard deviations of the ROUGE-L recall of sampled answers,
-    averaged over questions. `utility SPLIT`: the mean ROUGE-L recall of greedy answers. ED is
-    measured on the first split, which is to be forgotten, and utility on the other splits. An
-    output whose answer is missing scores 0.
+    There are three figures. `p_max SPLIT` is the largest next-token probability, averaged over each
+    true answer's tokens, then over answers. `ED SPLIT` is the mean plus 2 standard deviations of
+    the ROUGE-L recall of sampled answers, averaged over questions. `utility SPLIT` is the mean
+    ROUGE-L recall of greedy answers. ED is measured on the first split, which the model shall
+    forget, and utility on the other splits. An output whose answer is missing scores 0.
     """
 
     loaded: LoadedModel
@@ -82,7 +82,7 @@ class LeakageProbe:
     seed: int
 
     def __call__(self) -> dict[str, float]:
-        """Return every figure by its name, without changing training's random state."""
+        """Return every figure by its name, without changing the random state of training."""
         engine = TransformersEngine(self.loaded, self.prompting)
         figures = {f"p_max {split}": self._confidence(split) for split in self.prompts}
         lead, *others = self.prompts

@@ -1,7 +1,6 @@
-"""The recipe of a trained model, `recipe.json`, and its card.
+"""The recipe of a trained model (`recipe.json`), and the model card (`README.md`).
 
-A command reuses an existing model that has the same recipe. Neither file
-contains text of the data.
+A command reuses an existing model that has the same recipe. Neither file contains text of the data.
 """
 
 from __future__ import annotations
@@ -26,11 +25,12 @@ from leakbound.unlearning.weights import Weights
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recipe:
-    """Everything that decides the weights of a trained model.
+    """Everything that determines the weights of a trained model.
 
-    `model` is the fingerprint of the initial model, empty until it is loaded. `rows` are the rows
-    to train on. `embedder` clusters rewritings (None: no rewritings are clustered). `coin` chose
-    the taught subjects, in this training or an earlier one (None: no coin chose).
+    `model` is the fingerprint of the initial model; it is empty until the model is loaded. `rows`
+    are the rows to train on. `embedder` embeds rewritings for clustering (None: no rewritings are
+    clustered). `coin` chose the taught subjects, in this training or an earlier training (None: no
+    coin).
     """
 
     objective: Objective
@@ -48,12 +48,12 @@ class Recipe:
 
     @property
     def inventive(self) -> Questions:
-        """The splits for whose questions the model makes up answers before it is trained."""
+        """The splits for which the model makes up answers before it is trained."""
         splits = splits_with("invented", self.objective.needs)
         return {split: self.questions[split] for split in splits}
 
     def to_dict(self) -> dict[str, object]:
-        """Return the contents of `recipe.json`: rows by number and digest only."""
+        """Return the contents of `recipe.json`, with only the number and the digest of the rows."""
         prompting = object_of(self.prompting)
         if self.prompting.thinking == "auto":  # recipes of earlier versions lack it
             prompting = {name: value for name, value in prompting.items() if name != "thinking"}
@@ -84,7 +84,7 @@ class Recipe:
         return json.dumps(self.to_dict(), indent=1)
 
     def departures(self, kept: Mapping[str, object]) -> list[str]:
-        """Return the parts that differ from a stored recipe; differences of names are ignored."""
+        """Return the parts, by name, that differ from a stored recipe; `name` is not compared."""
         plain = json.loads(self.text())
         keys = dict.fromkeys([*plain, *kept])
         return [key for key in keys if key != "name" and kept.get(key) != plain.get(key)]
@@ -102,7 +102,7 @@ class Base:
 
     @classmethod
     def of(cls, location: str) -> Base:
-        """Read a model folder's card and use the folder's name; other locations are hub names."""
+        """Return the name of a model folder with the licence in its card, or the hub name."""
         folder = Path(location)
         if not folder.is_dir():
             return cls(location)
@@ -133,10 +133,11 @@ def model_card(
     base: Base,
     notes: Sequence[str] = (),
 ) -> str:
-    """Return a README in Markdown, with the metadata that model hubs read.
+    """Return the model card: a README in Markdown with the metadata for model hubs.
 
     Args:
-        recipe: the card states rows by number and digest only; it must not contain text of rows.
+        recipe: the recipe. The card states only the number and the digest of its rows, because it
+            must not contain text of rows.
         losses: the objective at each step.
         seconds: the duration of the training.
         centres: a description of the contrast centres (empty: there are no centres).

@@ -1,8 +1,8 @@
 """The frozen initial model's values of the rows: computed once, stored in files, read when needed.
 
-The values are stored in files because the activations of some thousand rows at
-one layer of a large model take gigabytes. A chunk of rows is one file, written
-completely or not at all, so an interrupted computation can resume.
+Files are necessary, because the activations of some thousand rows at one layer of a large model
+need gigabytes. Each file has a chunk of rows, and is written completely or not at all. So an
+interrupted computation can resume.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ class References:
         return files
 
     def compute(self, forward: Forward, device: torch.device) -> None:
-        """Run the model with its present weights on all rows whose file is missing."""
+        """Compute and store the values of rows whose file is missing, with the current weights."""
         missing = {file: rows for file, rows in self.files.items() if not file.exists()}
         if missing:
             make_folder(self.folder)
@@ -86,7 +86,7 @@ class References:
 
     @cached_property
     def _where(self) -> dict[tuple[str, int], tuple[Any, list[str]]]:
-        """The open file with the values of each row, and the names of these values."""
+        """For each row, the open file with its values, and the names of these values."""
         places: dict[tuple[str, int], tuple[Any, list[str]]] = {}
         for path, (split, rows) in self.files.items():
             file = safe_open(path, framework="pt")
@@ -101,8 +101,8 @@ class References:
 def push_at_start(references: References, objective: Objective) -> dict[str, float]:
     """Return the initial fraction of rows that CEL pushes away, and the mean distance to centres.
 
-    A row is pushed away if its distance to its centres is below the margin tau. The result is empty
-    if no term of the objective pushes rows away from centres.
+    CEL pushes a row away from its centres if the row's distance to them is below the margin tau.
+    The result is empty if no term of the objective pushes rows away.
     """
     figures: dict[str, float] = {}
     for term in objective.terms:
@@ -121,7 +121,10 @@ def push_at_start(references: References, objective: Objective) -> dict[str, flo
 
 
 def frozen_head(forward: Forward, needs: Mapping[str, Needs]) -> Head:
-    """Return the current output head, for splits that compare logits with the frozen model's."""
+    """Return a copy of the output head, which computes the frozen model's logits during training.
+
+    If no split needs these logits, or the head is not separate, return `as_it_is`.
+    """
     compared = {"reference_logits", "whole_reference"}
     if not forward.narrow or not any(compared & need.parts for need in needs.values()):
         return as_it_is
@@ -133,7 +136,7 @@ def frozen_head(forward: Forward, needs: Mapping[str, Needs]) -> Head:
 def _values(
     assembly: Assembly, forward: Forward, split: str, rows: list[int], device: torch.device
 ) -> Iterator[tuple[str, Tensor]]:
-    """Yield name and value of all frozen values that these rows need."""
+    """Yield the name and the tensor of each frozen value that these rows need."""
     needs, data = assembly.needs[split], assembly.data[split]
     batch = assembly.batch({split: rows}).to(device)
     ends, hidden = forward.run(batch.padded, batch.places.nonzero(as_tuple=True))

@@ -1,4 +1,4 @@
-"""The rows to train on: questions with their answers, or running texts; checks of the rows."""
+"""Load and check the rows to train on: questions with their answers, or running texts."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def passages(rows: Sequence[Row]) -> list[Passage]:
 
 
 def digest(rows: Sequence[Row]) -> str:
-    """Return SHA-256 over all parts of the rows that training reads."""
+    """Return the SHA-256 of all parts of the rows that training uses."""
     return sha256_of(json.dumps([_texts(row) for row in rows]))
 
 
@@ -43,7 +43,7 @@ def splits_with(part: str, needs: Mapping[str, Needs]) -> tuple[str, ...]:
 
 
 def require_known(objective: Objective, splits: Splits) -> None:
-    """Raise InputError for a split that unlearning does not have."""
+    """Raise InputError if the objective needs a split that `unlearn` does not have."""
     for split in objective.splits:
         if split not in splits:
             raise InputError(
@@ -53,7 +53,7 @@ def require_known(objective: Objective, splits: Splits) -> None:
 
 
 def require_apart(forget: Sequence[Row], retain: Sequence[Row]) -> None:
-    """Raise InputError for a question or a text in both forget and retain."""
+    """Raise InputError if a question or a text is in both forget and retain."""
     kept = {_named(row).strip(): row.id for row in retain}
     both = [row for row in forget if _named(row).strip() in kept]
     if both:
@@ -71,7 +71,7 @@ def require_no_thoughts(splits: Splits) -> None:
             if row.thought is not None:
                 raise InputError(
                     f"row {row.id!r} of {split} has a thought, and `unlearn` trains on answers "
-                    "only. Leave the column out, or name a benchmark without thoughts."
+                    "only. Leave out the column, or use a benchmark without thoughts."
                 )
 
 
@@ -80,7 +80,7 @@ def require_rows(splits: Splits, objective: Objective, watch: Watch) -> None:
     for split, rows in splits.items():
         if not rows:
             raise InputError(
-                f"objective {objective.name!r} needs {split} rows, got none. Name a {split} set, "
+                f"objective {objective.name!r} needs {split} rows, got none. Pass a {split} set, "
                 "or use an objective without it."
             )
         if passages(rows):
@@ -88,7 +88,7 @@ def require_rows(splits: Splits, objective: Objective, watch: Watch) -> None:
             if running < len(rows):
                 raise InputError(
                     f"the {split} set has {running} running texts and {len(rows) - running} "
-                    "questions. Give it rows of one kind."
+                    "questions. Pass rows of one kind."
                 )
             parts = needs.parts & {"alternate", "invented", "centres"}
             if parts or any(site.tokens == "question" for site in needs.sites):
@@ -99,7 +99,7 @@ def require_rows(splits: Splits, objective: Objective, watch: Watch) -> None:
             if watch.evaluate_every is not None:
                 raise InputError(
                     f"`evaluate_every` measures answers to questions, and {split} has running "
-                    "texts. Leave it out, and evaluate the model afterwards."
+                    "texts. Leave it out, and evaluate the model after training."
                 )
         for row in prompts(rows):
             if not (row.answer or "").strip():
@@ -122,16 +122,16 @@ def _texts(row: Row) -> list[Any]:
 
 Given: TypeAlias = Sequence[Prompt] | Sequence[Passage]
 Source: TypeAlias = str | Benchmark | Given
-"""Rows, or the benchmark that has them, or its name."""
+"""Rows, or a benchmark with the rows, or the benchmark's name."""
 
 
 def opened(source: Source) -> Benchmark | Given:
-    """Load the benchmark of this name; return other sources unchanged."""
+    """Return the source; if it is the name of a benchmark, load the benchmark."""
     return load_benchmark(source) if isinstance(source, str) else source
 
 
 def rows_of(source: Benchmark | Given, role: Role | None = None) -> Given:
-    """Return the rows of a role (None: the evaluated rows); return given rows unchanged.
+    """Return a benchmark's rows of a role (None: its evaluated rows); return plain rows unchanged.
 
     Raises InputError if the benchmark's rows are only for evaluation.
     """
@@ -143,7 +143,7 @@ OURS = Path(__file__).with_name("alternates.txt")
 
 
 def read_alternates(path: Path) -> tuple[str, ...]:
-    """Read sentences from a file: one per line, or JSON strings or objects with `text`.
+    """Return the sentences in a file: one per line, or rows with a field `text`, or JSON strings.
 
     Raises InputError for a file that cannot be read, or that contains no sentence.
     """
@@ -156,7 +156,10 @@ def read_alternates(path: Path) -> tuple[str, ...]:
 
 
 def with_alternates(rows: Sequence[Prompt], sentences: Sequence[str] | None) -> list[Prompt]:
-    """Return rows with these alternate answers; None: with their own or the default sentences."""
+    """Return the rows with these sentences as alternate answers.
+
+    Without sentences (None), a row keeps its own alternate answers, or gets the default sentences.
+    """
     if sentences is not None:
         return [replace(row, alternate_answers=tuple(sentences)) for row in rows]
     ours = read_alternates(OURS)

@@ -1,4 +1,4 @@
-"""Settings of a training that apply to any objective."""
+"""Settings of training that apply to any objective."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ def _require_positive(settings: object, *names: str) -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelAnswers:
-    """Answers that the model gives before it is trained, at T = 1 without truncation.
+    """Settings for answers of the model before training, at T = 1 without truncation.
 
-    These answers have two uses. The model's confidence in its answers can select rewritings before
-    contrast centres are chosen among the rewritings (IDS). Or an objective prefers these answers
-    over the true answers; then each answer makes a row, and an epoch has `draws` times as many
-    rows.
+    These answers have two uses. First, the model's confidence in its answers can select rewritings
+    before contrast centres are chosen among the rewritings (IDS). Second, an objective can prefer
+    these answers over the true answers. Then each answer is a row, and an epoch has `draws` times
+    as many rows.
 
     Attributes:
         draws: the number of answers per text, at least 1.
@@ -59,19 +59,21 @@ MADE_UP = ModelAnswers(draws=5, max_new_tokens=200)
 
 @dataclass(frozen=True, slots=True)
 class StepCount:
-    """The passes and steps of a training.
+    """The number of passes and steps of a training.
 
-    A pass is a forward pass over one batch; a step of the optimiser uses `accumulation` passes. By
-    default steps may combine passes of two epochs, and both the number of steps and the warm-up are
-    rounded up. `whole_steps` counts as OpenUnlearning does (d3d7cf9, with its transformers 4.45.1:
-    `Trainer._inner_training_loop`, `load_trainer_args`). An epoch has floor(passes / accumulation)
-    steps, at least 1. Passes that do not fill a step are used in the first step of the next epoch,
-    and training ends after the last complete step, so the last passes are not made. The warm-up is
-    floor(epochs of warm-up x rows / (batch size x accumulation)).
+    A pass is a forward pass over one batch. A step of the optimiser uses `accumulation` passes. By
+    default, a step may combine passes of two epochs, and both the number of steps and the warm-up
+    are rounded up.
 
-    Deviation: If an epoch has fewer passes than `accumulation`, the code of OpenUnlearning makes an
-    additional step at every `accumulation`-th pass, and divides each loss by `accumulation`. In
-    this package such an epoch is one step with the mean over its passes.
+    With `whole_steps`, steps are counted as in OpenUnlearning (d3d7cf9, with its transformers
+    4.45.1: `Trainer._inner_training_loop`, `load_trainer_args`). An epoch has floor(passes /
+    accumulation) steps, at least 1. Passes that do not fill a step are used in the first step of
+    the next epoch. Training ends after the last complete step, so the last passes may be left out.
+    The warm-up has floor(epochs of warm-up x rows / (batch size x accumulation)) steps.
+
+    There is one deviation, for epochs with fewer passes than `accumulation`. The code of
+    OpenUnlearning then makes an additional step at every `accumulation`-th pass, and divides each
+    loss by `accumulation`. In this package such an epoch is one step with the mean over its passes.
 
     Attributes:
         passes: the total number of passes.
@@ -91,32 +93,35 @@ class TrainingSettings:
     """Settings of a training by AdamW; the defaults are from Scholten et al. (2025).
 
     Attributes:
-        epochs: passes over the leading split, which is forgotten or taught.
-        learning_rate: the largest learning rate, which is reached after the warm-up.
+        epochs: the number of passes over the leading split, which is the split to forget or to
+            learn.
+        learning_rate: the learning rate after the warm-up, which is the largest.
         batch_size: the number of rows of the leading split per forward pass.
         accumulation: the number of passes per step.
         schedule: how the learning rate falls: "cosine", "linear" or "constant".
         warmup_ratio: the fraction of all steps over which the learning rate rises.
-        whole_steps: count steps as `StepCount` describes.
+        whole_steps: whether steps are counted as in OpenUnlearning, see `StepCount`.
         weight_decay: AdamW's weight decay.
         max_grad_norm: the norm to which gradients are clipped.
         max_length: the maximum number of tokens of prompt and answer together (None: the model's
-            context).
+            context length).
         dtype: the type in which weights are stored.
-        bf16: multiply in bfloat16, for any type of the stored weights.
-        checkpointing: recompute activations in the backward pass instead of storing them.
+        bf16: whether to multiply in bfloat16, for any type of the stored weights.
+        checkpointing: whether to recompute activations in the backward pass, to save memory.
         weights: the weights that are trained.
-        prompting: how questions become prompts (None: as in `evaluate` for the same benchmark).
-        alternates: the sentences that objectives with alternate answers teach (None: the row's own
-            sentences, or the default sentences of this package).
+        prompting: the conversion of questions to prompts (None: as in `evaluate` for the same
+            benchmark).
+        alternates: the sentences that objectives with alternate answers teach (None: each row's own
+            sentences, or else the default sentences of this package).
         embedder: the model whose embeddings of a row's paraphrases are clustered to choose contrast
             centres (None: the model to train, as it is before training).
-        selecting: the answers by which paraphrases are selected first: a paraphrase is kept if the
-            model answers it at least as confidently as the question (None: all are kept).
-        inventing: the answers that the model makes up, for objectives that prefer such answers.
+        selecting: the settings of the answers by which paraphrases are selected before clustering.
+            A paraphrase is kept if the model answers it at least as confidently as the question
+            (None: all are kept).
+        inventing: the settings of made-up answers, for objectives that prefer such answers.
         device: "cpu", "cuda" or "auto".
         seed: the seed of the order of rows, of dropout and of made-up answers.
-        trust_remote_code: run code that came with the model.
+        trust_remote_code: whether to run code that came with the model.
     """
 
     epochs: int = 10
@@ -154,9 +159,9 @@ class TrainingSettings:
         require(self.schedule in SCHEDULES, "schedule", self.schedule, names)
 
     def steps_of(self, rows: int) -> StepCount:
-        """Return the passes and steps for this number of rows of the leading split.
+        """Return the number of passes and steps for this number of rows of the leading split.
 
-        InputError if the learning rate is 0 in every step, because no weight would change.
+        Raises InputError if the learning rate is 0 in every step, because no weight would change.
         """
         of_epoch = math.ceil(rows / self.batch_size)
         if self.whole_steps:
@@ -178,24 +183,25 @@ class TrainingSettings:
         return StepCount(passes, accumulation, steps, int(warm))
 
     def to_dict(self) -> dict[str, object]:
-        """Return the settings for recipe files, without settings that recipes state separately."""
+        """Return the settings for a recipe file, without settings in its other parts."""
         plain = {f.name: getattr(self, f.name) for f in fields(self) if f.name not in _OWN_PARTS}
         return plain | {"weights": asdict(self.weights)}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Watch:
-    """The records and reports during training, which do not change the weights.
+    """Settings of checkpoints, measurements and reports, which do not change the trained weights.
 
     Attributes:
-        checkpoint_minutes: minutes between checkpoints, 0 (each step) or more.
+        checkpoint_minutes: the number of minutes between checkpoints, at least 0; 0 saves one at
+            each step.
         evaluate_every: the number of steps between measurements of leakage and utility (None: no
             measurements).
-        questions: the number of questions of each split that are measured, from the first on.
+        questions: the number of measured questions of each split, from the first question on.
         draws: the number of answers per question.
         max_new_tokens: the maximum number of tokens per answer.
-        report_to: trackers that transformers supports.
-        dry_run: check everything, load the model, and neither train nor write.
+        report_to: names of experiment trackers that transformers supports.
+        dry_run: whether to check everything and load the model, but neither train nor write.
 
     Raises:
         InputError: `checkpoint_minutes` below 0, or another number below 1.

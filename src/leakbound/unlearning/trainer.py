@@ -1,6 +1,6 @@
 """Train a model on an objective; a training resumes from its last checkpoint.
 
-transformers' `Trainer` takes the steps. The rows of each pass are fixed before training.
+The `Trainer` of transformers runs the steps. The rows of each pass are fixed before training.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ Measure = Callable[[], Mapping[str, float]]  # figures and their names
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Following:
-    """The callback for the progress of a training, and the function that measures the model."""
+    """Observers of a training: a callback for progress, and a function that measures the model."""
 
     watch: Watch
     progress: Progress
@@ -66,10 +66,10 @@ class Following:
 
 @dataclass(frozen=True, slots=True)
 class PassShare:
-    """The rows of one pass that one process takes, with the frozen model's values.
+    """The rows of one pass that one process handles, with the frozen model's values.
 
-    `epoch` is the number of earlier epochs; `share` is the weight of these rows among the rows of
-    all processes; `of` is the complete step.
+    `epoch` is the number of earlier epochs. `share` is the weight of these rows among the rows of
+    all processes. `of` is the complete step.
     """
 
     epoch: int
@@ -81,7 +81,7 @@ class PassShare:
 
 @dataclass(frozen=True, slots=True)
 class Batches:
-    """The steps of a training; each of several processes takes every n-th row of a step."""
+    """The steps of a training; with n processes, each process handles every n-th row of a step."""
 
     assembly: Assembly
     references: References
@@ -131,7 +131,7 @@ class ObjectiveTrainer(Trainer):  # type: ignore[misc]
         self.model_accepts_loss_kwargs = False  # the loss is a mean: Trainer divides by passes
 
     def compute_loss(self, model: Any, inputs: dict[str, PassShare], **_: Any) -> Tensor:
-        """Return the objective on one part; raise IncompleteError if it is not finite."""
+        """Return the objective for a process's rows; raise IncompleteError if it is not finite."""
         part = inputs["part"]
         batch = self.assembly.batch(part.step, part.frozen, of=part.of).to(self.args.device)
         logits, hidden = model(batch.padded, batch.places.nonzero(as_tuple=True))
@@ -149,14 +149,14 @@ class ObjectiveTrainer(Trainer):  # type: ignore[misc]
         return loss
 
     def move(self, epoch: int, shares: Tensor) -> None:
-        """Update each bound's multiplier by the excess over the bound, averaged over processes."""
+        """Update each bound's multiplier by the mean excess over the bound among all processes."""
         beyond = self.accelerator.reduce(shares, "mean").tolist()
         for i, bound in self.objective.bounds.items():
             if epoch >= bound.warmup:
                 self.weights[i] = max(0.0, self.weights[i] + bound.step * beyond[i])
 
     def stop(self, event: str) -> NoReturn:
-        """Raise IncompleteError: `event` happened in the current step."""
+        """Raise IncompleteError with an `event` of the current step."""
         last = self.work.checkpoint
         kept = f"the last good checkpoint is `{last}`" if last else "there is no checkpoint"
         raise IncompleteError(
@@ -165,7 +165,7 @@ class ObjectiveTrainer(Trainer):  # type: ignore[misc]
         )
 
     def log(self, logs: dict[str, float], start_time: float | None = None) -> None:
-        """Log as Trainer does, and add the value of each term of the objective."""
+        """Log the values that Trainer logs, and the value of each term of the objective."""
         logs["seconds"] = round(time.monotonic() - self.started, 3)
         if "loss" in logs:
             means = self.accelerator.reduce(self.terms.to(self.args.device) / self.passes, "mean")
@@ -190,7 +190,7 @@ class ObjectiveTrainer(Trainer):  # type: ignore[misc]
         return figures
 
     def get_train_dataloader(self) -> DataLoader[dict[str, PassShare]]:
-        """Return a loader of the steps in their order, one per batch."""
+        """Return a loader that yields the steps in order, one per batch."""
         return DataLoader(self.train_dataset, batch_size=1, collate_fn=itemgetter(0))
 
     def save_model(self, output_dir: str | None = None, _internal_call: bool = False) -> None:
@@ -200,7 +200,7 @@ class ObjectiveTrainer(Trainer):  # type: ignore[misc]
             self.processing_class.save_pretrained(output_dir)
 
     def _save_checkpoint(self, model: Any, trial: Any) -> None:
-        """Save a checkpoint as Trainer does, and flush it so that it survives a power cut."""
+        """Save Trainer's checkpoint, and flush it to disk so that it survives a power cut."""
         super()._save_checkpoint(model, trial)
         self.accelerator.wait_for_everyone()  # each process writes its random state
         if self.args.should_save:
@@ -211,9 +211,9 @@ class ObjectiveTrainer(Trainer):  # type: ignore[misc]
             self.work.keep(path)
 
     def _load_from_checkpoint(self, resume_from_checkpoint: str, model: Any = None) -> None:
-        """Read the files of `save_model` into the model itself: only adapters, or every weight.
+        """Load the files of `save_model` into the model: only the adapters, or every weight.
 
-        If the objective has bounds, restore the weights of its terms too.
+        If the objective has bounds, also restore the weights of its terms.
         """
         if self.objective.bounds:
             self.weights = read_object(Path(resume_from_checkpoint, _WEIGHTS))["weights"]
@@ -272,7 +272,7 @@ class Follow(TrainerCallback):  # type: ignore[misc]
         control.should_save = not last and self._due()
 
     def _due(self) -> bool:
-        """Return whether any process finds a checkpoint due; all processes must agree."""
+        """Return whether a checkpoint is due in any process; all processes get the same result."""
         waited = time.monotonic() - self.saved
         due = torch.tensor(float(waited >= 60 * self.following.watch.checkpoint_minutes))
         accelerator = self.trainer.accelerator
@@ -283,13 +283,13 @@ class Follow(TrainerCallback):  # type: ignore[misc]
 
 
 def _are_finite(gradients: Sequence[torch.Tensor]) -> bool:
-    """Return whether every number is finite; check single numbers only if a sum is not."""
+    """Return whether every number is finite; check single numbers only if a sum is not finite."""
     sums = torch.stack([gradient.sum() for gradient in gradients])
     return bool(sums.isfinite().all()) or all(bool(grad.isfinite().all()) for grad in gradients)
 
 
 def _logged(line: Mapping[str, float]) -> dict[str, float]:
-    """Remove Trainer's epoch from a log line, because Trainer counts all epochs as one."""
+    """Return a log line without Trainer's `epoch`, because Trainer treats all epochs as one."""
     return {name: value for name, value in line.items() if name != "epoch"}
 
 
@@ -306,10 +306,11 @@ def fit(
 ) -> None:
     """Train `loaded.model` in place; the same seed on the same machine gives the same weights.
 
-    Training resumes from the last checkpoint in the open folder `work`, and ends with the same
-    weights as without an interruption. Trainer seeds the global generators of Python, NumPy and
-    torch. `assembly` must be made for the objective. The frozen reference is the model before
-    training. Raises IncompleteError if the objective or a gradient is no longer finite.
+    Training resumes from the last checkpoint in the folder `work`, which must be open. It ends with
+    the same weights as without an interruption. Trainer seeds the global generators of Python,
+    NumPy and torch. `assembly` must be made for the same objective. The frozen reference is the
+    model before training. Raises IncompleteError if the objective or a gradient is no longer
+    finite.
     """
     model = loaded.model
     require_layers(model, assembly.layers)
@@ -353,14 +354,15 @@ def fit(
 
 
 def on_cpu(settings: TrainingSettings) -> bool:
-    """Return whether the model is trained on the CPU: by its settings, or without a GPU."""
+    """Return whether training uses the CPU, either by its settings or because there is no GPU."""
     return settings.device == "cpu" or not torch.cuda.is_available()
 
 
 def _leave_the_group() -> None:
     """Destroy the process group before Python exits, because its threads may abort the process.
 
-    The threads end with the last reference to the group, which is in a reference cycle of Trainer.
+    The threads end when the last reference to the group is deleted. This reference is in a
+    reference cycle of Trainer, so garbage is collected here.
     """
     if torch.distributed.is_initialized():
         torch.distributed.destroy_process_group()
@@ -373,7 +375,7 @@ def _checkpoint_activations(model: Any) -> None:
         (enable or model.gradient_checkpointing_enable)({"use_reentrant": False})
     except ValueError as error:
         raise InputError(
-            f"{type(model).__name__} cannot recompute activations. Leave `checkpointing` out."
+            f"{type(model).__name__} cannot recompute activations. Leave out `checkpointing`."
         ) from error
 
 
@@ -403,17 +405,19 @@ def _arguments(
 def check_before_loading(
     model: str | LoadedModel, objective: Objective, settings: TrainingSettings, watch: Watch
 ) -> Objective:
-    """Return the objective with blocks of this model instead of fractions of its depth.
+    """Check an objective and settings for a model; return the objective with the model's layers.
 
-    Raises InputError for layers and modules that the model lacks, and for missing libraries. If the
-    model cannot be built without weights, loading it later reports why.
+    Layers that are fractions of the depth become numbers of blocks. Raises InputError for layers
+    and modules that the model lacks, and for missing libraries. If the model cannot be built
+    without weights, layers and modules are not checked, and loading the model reports the reason
+    later.
     """
     trackers = integration_utils.INTEGRATION_TO_CALLBACK
     for name in watch.report_to:
         if name not in trackers:
             raise InputError(f"there is no tracker {name!r}. {suggestion(name, trackers)}")
         if name not in integration_utils.get_available_reporting_integrations():
-            raise InputError(f"tracker {name!r} is not installed. Install it, or name no tracker.")
+            raise InputError(f"tracker {name!r} is not installed. Install it, or use no tracker.")
     if settings.weights.adapters:
         with needing("training adapters", "lora"):
             import peft  # noqa: F401
@@ -432,7 +436,10 @@ def check_before_loading(
 
 
 def _outline(location: str, settings: TrainingSettings) -> Any:
-    """Return the model without its weights, or None if it cannot be built: loading reports why."""
+    """Return the model without its weights, or None if it cannot be built.
+
+    Loading the model later reports the reason.
+    """
     remote = {"trust_remote_code": settings.trust_remote_code}
     try:
         with quiet(), torch.device("meta"):

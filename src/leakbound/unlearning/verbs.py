@@ -1,9 +1,9 @@
 """`unlearn` and `finetune`: train a model on rows, and write a complete model folder or none.
 
-A model folder that exists is complete, because it gets its name after the last
-byte was written. Its `recipe.json` states how the model was made, so the same
-command reuses it. An unfinished training is stored in a hidden folder next to
-the model folder, from which the same command resumes.
+A model folder that exists is complete, because it gets its name after the last byte is written. Its
+`recipe.json` states how the model was made, so the same command reuses the model. An unfinished
+training is stored in a hidden folder next to the model folder. The same command resumes from this
+folder.
 """
 
 from __future__ import annotations
@@ -75,8 +75,8 @@ class Trained:
         losses: the objective at each step.
         seconds: the duration of the training.
         reused: whether the folder existed before, made by the same recipe.
-        notes: sentences about the training, derived from its log; after a dry run, about its steps
-            and memory.
+        notes: sentences about the training, derived from its log; after a dry run, sentences about
+            the steps and memory that the training needs.
         processes: the number of processes that trained it.
         process: the number of this process, from 0.
     """
@@ -91,7 +91,7 @@ class Trained:
 
     @classmethod
     def read(cls, path: Path, *, reused: bool) -> Trained:
-        """Return the model in a folder, read from the folder's own log."""
+        """Return the description of a finished model folder, from the folder's log."""
         lines, state = read_log(path / LOG), PartialState()
         losses = tuple(line["loss"] for line in lines if "loss" in line)
         processes = state.num_processes, state.process_index
@@ -109,33 +109,33 @@ def unlearn(
     watch: Watch = WATCH,
     progress: Progress = silent,
 ) -> Trained:
-    """Make a model forget answers or running texts, and write the result to a folder.
+    """Train a model to forget answers or running texts, and write the new model to a folder.
 
     If training is interrupted, the same call resumes from the last checkpoint and gives the same
     weights.
 
     Args:
-        model: a folder or hub name; a `LoadedModel` is trained in place.
-        objective: the name of a paper's objective, several joined by "+", or an `Objective`.
+        model: a folder or hub name, or a `LoadedModel`, which is trained in place.
+        objective: the name of a paper's objective, several names joined by "+", or an `Objective`.
         forget: rows or texts, or a benchmark whose evaluated questions are forgotten. Texts are cut
             into chunks of `settings.max_length` tokens (None: the context, at most 2,048).
         retain: rows or texts to keep, or a benchmark whose retain split is kept (None: the retain
             split of the benchmark `forget`, if the objective needs one).
         out: the new model's folder, with its recipe, log and card.
         settings: the settings of training and of prompts (None: the settings of the preset's
-            authors, else the defaults).
-        watch: the records and reports during training; none changes the weights.
+            authors, or else the defaults).
+        watch: the settings of checkpoints, measurements and reports; none changes the weights.
         progress: called with each phase and step, and with each note when its reason is known.
 
     Returns:
-        The finished folder, with the objective at each step; `reused` if the same call had made it
-            before.
+        The finished folder, with the objective at each step. `reused` is True if an earlier call
+            with the same recipe made the folder.
 
     Raises:
-        InputError: before the model is loaded: an unknown objective, an empty or missing split, a
-            row without the answer it needs, a question in both forget and retain, an `out` that
-            leakbound did not make, or, for a model on disk, a layer or module that it lacks. After
-            loading: a row that exceeds the limit.
+        InputError: an unknown objective, an empty or missing split, a row without a needed answer,
+            a question in both forget and retain, an `out` that leakbound did not make, or a layer
+            or module that the model lacks. All of this is checked before a model on disk is loaded.
+            After loading: a row that is too long.
         ModelError: a model that cannot be loaded.
         MixError: `out` has the model or the unfinished training of another recipe, or another
             command is training into it.
@@ -168,7 +168,7 @@ def unlearn(
 
 
 def defaults_of(objective: Objective) -> TrainingSettings:
-    """Return the training settings of an objective that apply if the user gives none.
+    """Return the training settings of an objective that apply if the user specifies none.
 
     Args:
         objective: any objective.
@@ -189,28 +189,28 @@ def finetune(
     progress: Progress = silent,
     coin: Coin | None = None,
 ) -> Trained:
-    """Teach a model answers or running texts, and write the result to a folder.
+    """Train a model on answers or running texts, and write the new model to a folder.
 
     Rows with a thought teach the thought and the answer. Such rows turn thinking on; `settings`
     that turn thinking off raise InputError. If training is interrupted, the same call resumes from
     its last checkpoint.
 
     Args:
-        model: a folder or hub name; a `LoadedModel` is trained in place.
+        model: a folder or hub name, or a `LoadedModel`, which is trained in place.
         rows: rows or texts to learn, or a benchmark whose evaluated questions are taught.
         out: the new model's folder, with its recipe, log and card.
         settings: the settings of training and of prompts (default: `TrainingSettings()`).
-        watch: the records and reports during training; none changes the weights.
+        watch: the settings of checkpoints, measurements and reports; none changes the weights.
         progress: called with each phase and step, and with each note when its reason is known.
         coin: the coin that chose the taught subjects (None: the coin of `rows` if their spec is
             `taught:SEED,SPEC`, else the coin of the model).
 
     Returns:
-        The finished folder, with the mean loss at each step; `reused` if the same call had made it
-            before.
+        The finished folder, with the mean loss at each step. `reused` is True if an earlier call
+            with the same recipe made the folder.
 
     Raises:
-        InputError: a model whose taught subjects another coin has chosen, and inputs that `unlearn`
+        InputError: a model whose taught subjects another coin has chosen, or inputs that `unlearn`
             refuses.
         ModelError: a model that cannot be loaded.
         MixError: `out` has the model or the unfinished training of another recipe, or another
@@ -293,7 +293,7 @@ def _train(
 
 
 def _write_prompts(recipe: Recipe, tokenizer: Tokenizer) -> None:
-    """Write the prompts of the rows before weights are read, to refuse invalid rows early."""
+    """Encode the prompts of all rows before weights are loaded, to refuse invalid rows early."""
     for rows in recipe.questions.values():
         Encoder(tokenizer, recipe.prompting).rows(rows)
 
@@ -334,7 +334,7 @@ def _completed(
     engine: Callable[[], TransformersEngine],
     folder: Path,
 ) -> dict[str, ExampleRows]:
-    """Add the model's made-up answers and contrast centres, which are stored in `folder`."""
+    """Return the data with made-up answers and contrast centres, which are stored in `folder`."""
     completed = dict(data)
     for split, answers in invented_answers(recipe, engine, folder).items():
         examples = encoder.rows(recipe.questions[split], answers)
@@ -402,7 +402,7 @@ def _reuse(out: Path, recipe: Recipe) -> Trained:
     differing = recipe.departures(read_object(out / RECIPE))
     if differing:
         raise MixError(
-            f"`{out}` has a model; its recipe differs in {', '.join(differing)} (see {RECIPE}). "
+            f"`{out}` has a model whose recipe differs in {', '.join(differing)} (see {RECIPE}). "
             "Choose another folder, or remove it."
         )
     return Trained.read(out, reused=True)
@@ -414,7 +414,7 @@ def _prompting(
     """Return the prompting of the settings, or of the first benchmark among the sources.
 
     A chat model that can think is trained without thinking, unless rows have `thoughts` or the
-    settings turn it on.
+    settings turn thinking on.
     """
     tasks = (source for source in sources if isinstance(source, Benchmark))
     prompting = settings.prompting or prompting_of(next(tasks, None))
@@ -423,7 +423,7 @@ def _prompting(
 
 
 def _rows(rows: Sequence[Row], needs: Needs, settings: TrainingSettings) -> Sequence[Row]:
-    """Return a split's rows with all that the objective needs, repeated per made-up answer."""
+    """Return a split's rows with needed alternate answers, and one copy for each made-up answer."""
     if "invented" in needs.parts:
         rows = [*rows] * settings.inventing.draws
     if "alternate" not in needs.parts or passages(rows):
@@ -437,7 +437,7 @@ def _require_used(settings: TrainingSettings, objective: Objective) -> None:
     if settings.selecting is not None and not splits_with("centres", needs):
         raise InputError(
             f"input selection needs an objective with contrast centres, but {objective.name!r} "
-            "has none. Leave it out, or use cel."
+            "has none. Leave out the selection, or use cel."
         )
     if alternates is None:
         return

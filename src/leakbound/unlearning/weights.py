@@ -1,4 +1,4 @@
-"""Choose the weights to train: all, the weights of some modules, or low-rank adapters."""
+"""Choose the weights to train: all weights, the weights of some modules, or low-rank adapters."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ class Adapters:
     """Low-rank adapters (Hu et al. 2022), added by peft: W + (alpha / rank) B A, B = 0 at first.
 
     Attributes:
-        rank: at least 1.
-        alpha: above 0.
-        dropout: in [0, 1).
+        rank: the rank of the matrices A and B, at least 1.
+        alpha: the scale of B A, times `rank`; above 0.
+        dropout: the dropout probability of the adapters' inputs, in [0, 1).
 
     Raises:
         InputError: a setting out of its range.
@@ -48,9 +48,9 @@ class Weights:
     Attributes:
         modules: suffixes of the modules' names, such as `down_proj` (empty: all).
         layers: blocks, counted from 0 (empty: all).
-        adapters: train only adapters on the chosen modules (by default on every linear layer except
-            the head). The adapters are merged into the weights when training ends. None: train the
-            weights themselves.
+        adapters: adapters to train on the chosen modules (by default on every linear layer except
+            the head). The adapters are merged into the weights when training ends. None: the
+            weights themselves are trained.
     """
 
     modules: tuple[str, ...] = ()
@@ -66,15 +66,13 @@ EVERYTHING = Weights()
 
 
 def require_layers(model: Any, layers: Sequence[int]) -> None:
-    """Refuse a layer that the model does not have."""
+    """Raise InputError for a layer that the model does not have."""
     if not layers:
         return
     count = len(blocks(model))
     for layer in layers:
         if not 0 <= layer < count:
-            raise InputError(
-                f"there is no layer {layer}: the model has {count}, from 0 to {count - 1}."
-            )
+            raise InputError(f"the model has no layer {layer}. Choose from 0 to {count - 1}.")
 
 
 def chosen_modules(model: Any, weights: Weights) -> dict[str, nn.Module]:
@@ -100,9 +98,9 @@ def chosen_modules(model: Any, weights: Weights) -> dict[str, nn.Module]:
 
 @contextmanager
 def trained(model: Any, weights: Weights, seed: int) -> Iterator[Any]:
-    """Freeze all weights except `weights`; afterwards merge adapters and restore the model.
+    """Freeze all weights except `weights`; afterwards merge adapters and unfreeze the model.
 
-    Yields the model itself, or peft's wrapper of it.
+    Yields the model, or the model in peft's wrapper if there are adapters.
     """
     if weights.everything:
         yield model
@@ -129,7 +127,7 @@ _COMPARED = 1 << 20  # largest number of compared weights of a tensor
 
 
 def rounded_weights(model: Any, weights: Weights) -> list[torch.Tensor]:
-    """Copy the trained weights with 16 bits; of a large tensor, copy evenly spaced weights."""
+    """Return copies of the trained 16-bit weights; of a large tensor only evenly spaced weights."""
     modules = {"": model} if weights.everything else chosen_modules(model, weights)
     if weights.adapters:
         modules = {name: modules[name] for name in _adaptable(modules, model, weights)}
@@ -142,7 +140,7 @@ def rounded_weights(model: Any, weights: Weights) -> list[torch.Tensor]:
 
 
 def fraction_moved(before: Sequence[torch.Tensor], after: Sequence[torch.Tensor]) -> float:
-    """Return the fraction of these weights that differ."""
+    """Return the fraction of weights that differ between two results of `rounded_weights`."""
     moved = sum(int((old != new).sum()) for old, new in zip(before, after, strict=True))
     return moved / sum(map(len, before))
 
@@ -151,9 +149,9 @@ _LINEAR = (nn.Linear, Conv1D)  # the second is GPT-2's
 
 
 def matrices(model: Any) -> Iterator[torch.Tensor]:
-    """Yield the weights of every linear layer but the head, outputs by inputs, to change in place.
+    """Yield each linear layer's weights except the head's, [outputs, inputs], to change in place.
 
-    Raises InputError for a model that stores matrices of several experts in one tensor.
+    Raises InputError for a model that stores the matrices of several experts in one tensor.
     """
     for name, parameter in model.named_parameters():
         if "experts" in name and parameter.ndim > 2:

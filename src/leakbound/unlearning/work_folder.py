@@ -19,7 +19,7 @@ from leakbound.text.shown import share
 from leakbound.unlearning.recipe import Recipe
 
 PUSHED, DISTANCE, MOVED = "rows pushed", "distance to centres", "weights moved"
-"""Names of values in a training log from which `notes_of` makes sentences."""
+"""Names of values in a training log that `notes_of` turns into sentences."""
 
 _STATE = "trainer_state.json"  # the last file that Trainer writes into a checkpoint
 _WHOLE = "whole.json"  # written once all other files are on disk
@@ -27,25 +27,25 @@ _WHOLE = "whole.json"  # written once all other files are on disk
 
 @dataclass(frozen=True, slots=True)
 class WorkFolder:
-    """`path` contains the recipe, the frozen model's values, the log, and the last checkpoint."""
+    """The folder of a training: recipe, frozen model's values, log, and the last checkpoint."""
 
     path: Path
 
     @classmethod
     def of(cls, out: Path) -> WorkFolder:
-        """Return the folder of a training whose model goes to `out`."""
+        """Return the folder of the training that writes its model to `out`."""
         return cls(out.with_name(f".{out.name}.training"))
 
     def locked(self) -> AbstractContextManager[None]:
-        """Keep other commands from training into this folder; raise MixError if one is training.
+        """Lock the folder against other commands; raise MixError if another command is training.
 
-        The lock is next to the folder, because the folder may be replaced.
+        The lock file is next to the folder, because the folder may be replaced.
         """
         lock = self.path.with_name(f"{self.path.name}.lock")
         return locked(self.path, "unlearn", lock)
 
     def open(self, recipe: Recipe) -> None:
-        """Begin or resume here; raise MixError if there is a checkpoint of another recipe."""
+        """Begin or resume a training; raise MixError if another recipe has a checkpoint here."""
         file = self.path / RECIPE
         if file.exists():
             differing = recipe.departures(read_object(file))
@@ -53,8 +53,8 @@ class WorkFolder:
                 return
             if self.checkpoint:
                 raise MixError(
-                    f"`{self.path}` keeps an unfinished training that differs in "
-                    f"{', '.join(differing)} (see its {RECIPE}). Repeat that command to finish "
+                    f"`{self.path}` has an unfinished training that differs in "
+                    f"{', '.join(differing)} (see its {RECIPE}). Repeat its command to finish "
                     "it, choose another --out, or remove the folder."
                 )
         shutil.rmtree(self.path, ignore_errors=True)
@@ -73,9 +73,10 @@ class WorkFolder:
         return max(folders, key=_step, default=None)
 
     def keep(self, checkpoint: Path) -> None:
-        """Flush a complete checkpoint, mark it as complete, and delete the earlier ones.
+        """Flush a new checkpoint, mark it as complete, and delete earlier checkpoints.
 
-        After a power cut a complete checkpoint exists: the new one is on disk before it is marked.
+        The new checkpoint is on disk before it is marked and before earlier checkpoints are
+        deleted. So a complete checkpoint exists after a power cut.
         """
         sync_tree(checkpoint)
         write_json(checkpoint / _WHOLE, {"step": _step(checkpoint)})
@@ -85,7 +86,7 @@ class WorkFolder:
                 shutil.rmtree(other, ignore_errors=True)
 
     def write_log(self, lines: Sequence[Mapping[str, float]]) -> None:
-        """Begin the log with these lines."""
+        """Replace the log by these lines."""
         write_text(self.path / LOG, "".join(map(_line, lines)))
 
     def add_to_log(self, line: Mapping[str, float]) -> None:
@@ -95,14 +96,14 @@ class WorkFolder:
 
 
 def stored_json(file: Path, make: Callable[[], dict[str, Any]]) -> dict[str, Any]:
-    """Read the object in a file; make and write it if there is no such file."""
+    """Return the JSON object in a file; if there is no such file, make the object and write it."""
     if not file.exists():
         write_json(file, make())
     return read_object(file)
 
 
 def read_log(file: Path) -> list[Mapping[str, float]]:
-    """Read the log of a finished training, whose last line has the duration in seconds."""
+    """Return the lines of a finished training's log; the last line has the duration in seconds."""
     lines = [*read_steps(file)]
     if not lines or "seconds" not in lines[-1]:
         raise DamagedError(f"`{file}` does not state how long training took. {REMEDY}")
@@ -110,7 +111,7 @@ def read_log(file: Path) -> list[Mapping[str, float]]:
 
 
 def notes_of(lines: Sequence[Mapping[str, float]]) -> tuple[str, ...]:
-    """Return sentences about a training that follow from its log."""
+    """Return sentences about a training, made from lines of its log."""
     notes = []
     for line in lines:
         far = line.get(DISTANCE, 0.0)
@@ -122,9 +123,9 @@ def notes_of(lines: Sequence[Mapping[str, float]]) -> tuple[str, ...]:
             )
         if MOVED in line:
             notes.append(
-                f"training moved {share(line[MOVED])} of the trained weights; the steps of all "
-                "other weights were 0 or too small for 16 bits. To keep small steps, store weights "
-                "in float32 and only multiply in bfloat16: --dtype float32 --bf16."
+                f"training changed {share(line[MOVED])} of the trained weights. For the other "
+                "weights, the steps were 0 or too small for 16 bits. To keep small steps, store "
+                "weights in float32 and multiply in bfloat16 (--dtype float32 --bf16)."
             )
     return tuple(notes)
 
