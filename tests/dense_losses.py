@@ -167,15 +167,11 @@ def ceu(given: Tensors, fixed: Fixed, kept: Tensors | None = None, over: str = "
     return [mean([at(b, t) for t in places("logits", b)[first:]]) for b in range(ROWS)]
 
 
-def flatness(logits: Tensor) -> float:
-    row = logits.tolist()
-    return (max(row) - mean(row)) ** 2
-
-
 def margin(given: Tensors, fixed: Fixed, over: str = "answer") -> Values:
     leaf = "whole" if over == "read" else "logits"
     own = [places(leaf, b)[-len(places("logits", b)) :] for b in range(ROWS)]
-    return [mean([flatness(given[leaf][b, t]) for t in own[b]]) for b in range(ROWS)]
+    rows = [[given[leaf][b, t].tolist() for t in own[b]] for b in range(ROWS)]
+    return [mean([(max(logits) - mean(logits)) ** 2 for logits in row]) for row in rows]
 
 
 def simnpo(given: Tensors, fixed: Fixed, beta: float = 4.5, delta: float = 0.0) -> Values:

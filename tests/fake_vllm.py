@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from scipy.special import softmax
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from leakbound.types import Decoding
@@ -146,14 +147,9 @@ def _loaded(folder: Path, written: int) -> tuple[Any, int, Callable[[tuple[int, 
     return AutoTokenizer.from_pretrained(folder), model.config.max_position_embeddings, logits
 
 
-def _softmax(logits: np.ndarray) -> np.ndarray:
-    e = np.exp(logits - logits.max())
-    return e / e.sum()  # type: ignore[no-any-return]
-
-
 def _law_of(logits: np.ndarray, params: SamplingParams) -> tuple[np.ndarray, np.ndarray]:
     """Return the distribution of a token, and the probabilities that are returned for it."""
-    plain = _softmax(logits)
+    plain = softmax(logits)
     if not params.temperature:
         return plain, plain
     how = Decoding(temperature=params.temperature, top_p=params.top_p, top_k=params.top_k)

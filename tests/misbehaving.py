@@ -201,15 +201,11 @@ def texts_of(engine: FakeEngine | None, body: Body, seed: object) -> list[tuple[
     return [by_chunk[i] for i in range(n)]
 
 
-def tokens_of(text: str, end: str) -> int:
-    return len(text.split()) + (end == "stop")
-
-
 def packed(body: Body, drawn: list[tuple[str, str]], **more: Any) -> Answer:
     """Return outputs in the form of the API, with the count of their tokens."""
     kept = (lambda t: {"text": t}) if "prompt" in body else (lambda t: {"message": {"content": t}})
     choices = [{"index": i, "finish_reason": e, **kept(t)} for i, (t, e) in enumerate(drawn)]
-    usage = {"completion_tokens": sum(tokens_of(t, e) for t, e in drawn)}
+    usage = {"completion_tokens": sum(len(t.split()) + (e == "stop") for t, e in drawn)}
     return Answer(json.dumps({**NAMED, "choices": choices, "usage": usage, **more}))
 
 

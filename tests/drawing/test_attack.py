@@ -353,7 +353,6 @@ def test_proofs_find_rare_leaks(rare: Run, tmp_path: Path) -> None:
     assert {one.query.text for one in attack_in(run)} == {q.text for q in run.questions}
 
 
-@pytest.mark.thorough
 def test_a_round_of_proofs_costs_as_much_as_its_draws(rare: Run) -> None:
     usage = rare.arms["target"].usage
     price = FORWARDS * usage.sampled_tokens / usage.draws

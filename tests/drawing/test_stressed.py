@@ -173,7 +173,6 @@ def test_claims_and_comparisons_about_a_stress(made: Run, tmp_path: Path) -> Non
         compare({"m": made, "other": other}, under="prune:0.3")
 
 
-@pytest.mark.thorough
 def test_on_the_command_line(tmp_path: Path) -> None:
     model, rows = tiny_model_folder(tmp_path / "m"), tmp_path / "rows.csv"
     rows.write_text("question,answer,keywords\nwho wrote red,Ann,Ann\nwho wrote sky,Bob,Bob\n")

@@ -257,7 +257,7 @@ def test_every_form_has_the_same_figures(runs: Mapping[str, Run], tmp_path: Path
     out = tmp_path / "table.tex"
     done("compare", *paths, "--format", "latex", "--out", out)
     for ignored in (["--out", out], ["--format", "csv"]):
-        refused(leakbound("compare", *paths, "--json", *ignored), str(ignored[0]), "`--json`")
+        refused(leakbound("compare", *paths, "--json", *ignored), str(ignored[0]), "--json")
     latex = out.read_text()
     assert latex.splitlines()[1].startswith(r"b\&c leaks LESS than a\_1: by")
     assert latex.count(r"\begin{table}") == latex.count(r"\end{table}") == 3

@@ -6,6 +6,7 @@ import csv
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
@@ -42,17 +43,13 @@ def run(runs: dict[str, Run]) -> Run:
 @pytest.fixture(scope="module")
 def stated(run: Run) -> dict[tuple[Any, ...], Ends]:
     """Return the estimates by everything that identifies them."""
+    keys = ("arm", "scorer", "query_id", "quantity", "scope", "beyond")
+    about = itemgetter(*keys, "parameter", "proved", "jointly")
     return {
-        _about(row.to_dict()): (row.value, row.lower, row.upper)
+        about(row.to_dict()): (row.value, row.lower, row.upper)
         for row in run.estimates
         if row.family not in DECIDING
     }
-
-
-def _about(row: dict[str, Any]) -> tuple[Any, ...]:
-    keys = ("arm", "scorer", "query_id", "quantity", "scope", "beyond")
-    more = ("parameter", "proved", "jointly")
-    return tuple(row[key] for key in (*keys, *more))
 
 
 @pytest.fixture(scope="module")

@@ -336,7 +336,6 @@ def test_an_empty_output_is_valid_if_the_token_count_explains_it() -> None:
     assert {counted_as(c) for c in silent.completions} == {"complete"}
 
 
-@pytest.mark.thorough
 def test_empty_outputs_in_the_trial_lead_to_single_outputs() -> None:
     """Its words are random, and every third is empty; the count of a request shows nothing."""
 

@@ -232,7 +232,6 @@ def test_a_thought_although_thinking_is_off_is_reported(shape: str) -> None:
     assert "wrote thoughts although --thinking off was requested" in second
 
 
-@pytest.mark.thorough
 def test_a_trial_leaves_room_for_hidden_thoughts() -> None:
     """24 tokens would show nothing of a model that first thinks 60 words, for some or all texts."""
     for words, refused, greets in ((60, False, True), (60, False, False), (5_000, True, True)):

@@ -210,8 +210,7 @@ def compare(options: Parsed) -> None:
         else verbs.compare(options.runs, utility=options.utility, **settings)
     )
     if options.as_json:
-        shaped = ("out", *["form"] * (form != "table"))
-        options.refuse(shaped, "has no effect with `--json`. Leave one of the two options out.")
+        options.refuse(("out", *["form"] * (form != "table")), "has no effect on --json. Omit it.")
         print_json(comparison.to_dict())
         return
     if form == "table" and out is None:

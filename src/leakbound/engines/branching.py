@@ -95,7 +95,8 @@ class FedLayers:
         attention module.
         """
         try:
-            layers = cls([(x, _attention_of(x)) for x in blocks(model)], model, sequences)
+            of = [next(getattr(x, n) for n in _ATTENTION if hasattr(x, n)) for x in blocks(model)]
+            layers = cls(list(zip(blocks(model), of, strict=True)), model, sequences)
         except Exception:  # of any kind: an unusual architecture
             return None
         records = (*layers._fed, *layers._attended)
@@ -183,10 +184,6 @@ def blocks(model: Any) -> Sequence[torch.nn.Module]:
         f"{type(model).__name__} has no list of {count} blocks, so its layers cannot be selected. "
         "Use an objective and weights that do not depend on layers."
     )
-
-
-def _attention_of(layer: Any) -> Any:
-    return next(getattr(layer, name) for name in _ATTENTION if hasattr(layer, name))
 
 
 def _sequences(vocab: int) -> list[list[int]]:

@@ -9,8 +9,7 @@ empty.
 from __future__ import annotations
 
 import re
-from collections import Counter
-from collections.abc import Callable, Mapping, Sequence, Sized
+from collections.abc import Callable, Mapping, Sized
 from functools import cache
 from string import Formatter
 from typing import Any
@@ -42,14 +41,11 @@ def decision(claim: EstimateRow) -> str:
     return decided.get(claim.value, "open")
 
 
-def _decisions(claims: Sequence[EstimateRow]) -> str:
-    counts = Counter(map(decision, claims))
-    return ", ".join(f"{how} for {counts[how]}" for how in ("holds", "refuted", "open"))
-
-
 _NAMED = (above, below, decision, interval, number, percent, quantity, stated)
 FORMS: Mapping[str, Callable[[Any], str]] = {form.__name__: form for form in _NAMED} | {
-    "decisions": _decisions,
+    "decisions": lambda claims: ", ".join(
+        f"{how} for {[*map(decision, claims)].count(how)}" for how in ("holds", "refuted", "open")
+    ),
     "draws": lambda rows: many(sum(row.n for row in rows), "draw"),
     "es": lambda values: "es" * (len(values) > 1),
     "if": lambda value: "",
