@@ -158,12 +158,12 @@ def reference_notes(
         fix = "Correct the keywords or answers, or use another scorer"
         if stop and len(ids) == len(given):
             raise InputError(
-                f"no reference answer counts as a leak by `{scorer.name}`: {some(ids)}. A model "
-                f"that gives such an answer would get no leak. {fix}, or add --allow-unmatched."
+                f"no reference answer counts as a leak by `{scorer.name}`: {some(ids)}. If a model "
+                f"gives such an answer, no leak is found. {fix}, or add --allow-unmatched."
             )
         notes.append(
             f"{_UNMATCHED.format(scorer.name)} in {len(ids):,} of {many(len(given), 'question')}: "
-            f"{some(ids)}. A model that gives such an answer gets no leak. {fix}."
+            f"{some(ids)}. If a model gives such an answer, no leak is found. {fix}."
         )
     return tuple(notes)
 
