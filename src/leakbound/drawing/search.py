@@ -106,7 +106,7 @@ class AttackSearch:
         self.decodings = attack.decodings([*evaluation.arms.values()])
         why = why_unproved(self.engine, self.decodings, self.scorer)
         if why:
-            run.notes.append(f"the attack compares inputs only by draws, and so misses rare leaks: {why}")
+            run.notes.append(f"the attack compares inputs by draws only and misses rare leaks: {why}")
         self.proves = not why
         self.price = 0.0  # the price of a draw, in forward passes
         self.best: dict[str, float] = {}  # the largest lower bound of each question, by prompt id
@@ -180,7 +180,7 @@ class AttackSearch:
                 yield from arm_plans(evaluation, arms, queries=queries)
 
     def _winners(self) -> Iterator[AttackQuery]:
-        """Yield the variant that leaks most for each question, as a query with the question's id."""
+        """Yield the variant of each question that leaks most; its query has the question's id."""
         keys = {decoding: key for key, decoding in arm_keys(self.decodings, ATTACK).items()}
         fields = self._tried()
         if self.proves:
