@@ -106,7 +106,7 @@ class AttackSearch:
         self.decodings = attack.decodings([*evaluation.arms.values()])
         why = why_unproved(self.engine, self.decodings, self.scorer)
         if why:
-            run.notes.append(f"the attack compares inputs by draws only and misses rare leaks: {why}")
+            run.notes.append(f"the attack searches by draws only and misses rare leaks: {why}")
         self.proves = not why
         self.price = 0.0  # the price of a draw, in forward passes
         self.best: dict[str, float] = {}  # the largest lower bound of each question, by prompt id
