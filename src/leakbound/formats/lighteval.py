@@ -1,8 +1,8 @@
 """Details of lighteval, `details_TASK_DATE.parquet`: every document with its samples.
 
-No score is read, because lighteval's metrics are about documents, not samples. The correct choices
-become reference answers, with which `leakbound score` scores each sample. The file does not state
-the decoding.
+No score is imported, because lighteval's metrics are about documents, not samples. The correct
+choices become reference answers, so `leakbound score` can score each sample. The file does not
+contain the decoding.
 """
 
 from __future__ import annotations
@@ -31,7 +31,8 @@ def _rows(place: str, record: Json) -> list[SampleRow]:
     texts = response["text"] or []
     if not texts:
         raise InputError(
-            f"document {doc['id']!r} in {place} has no generated text. Import a generative task."
+            f"document {doc['id']!r} in {place} has no generated text. Import the details of a "
+            "generative task."
         )
     gold, choices = doc["gold_index"], doc["choices"] or []
     answers = [
