@@ -188,8 +188,7 @@ class Benchmark:
 
     @property
     def part(self) -> str:
-        """The name of the evaluated prompts in metrics: of their set in `utility`, else the role.
-        """
+        """The name of the evaluated prompts in metrics: their set in `utility`, else the role."""
         split = self.prompts[0].split
         return split if split in self.utility else self.role
 

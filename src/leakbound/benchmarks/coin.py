@@ -68,7 +68,7 @@ class Coin:
         if Coin.of(half) != self:
             raise InputError(
                 f"the subjects or questions of {task.name!r} have changed since the model was "
-                f"trained with --coin {self.seed}. Use the data that the model was trained on."
+                f"trained with --coin {self.seed}. Use the data of the training."
             )
         most = len(task.prompts) if task.left_out else None
         left_out = half.prompts[most:] if most else ()
@@ -81,8 +81,7 @@ class Coin:
         if barred:
             raise InputError(
                 f"{len(barred)} of the rows to train on (first: {barred[0].id!r}) are control "
-                f"questions, because --coin {self.seed} did not choose their subjects. Remove "
-                "these rows."
+                f"questions: --coin {self.seed} did not choose their subjects. Remove these rows."
             )
 
 
@@ -93,8 +92,8 @@ def load(
     seed, _, spec = (part.strip() for part in argument.partition(","))
     if not seed.isdecimal() or not spec:
         raise InputError(
-            f"`{side}` needs the seed of --coin and a benchmark, got {argument!r}. Write, for "
-            f"example, `{side}:7,tofu:forget10`."
+            f"`{side}` needs the seed of --coin and a benchmark, got {argument!r}. Write "
+            f"`{side}:7,tofu:forget10`."
         )
     return halved(open_whole(spec, data=data), side, int(seed))
 

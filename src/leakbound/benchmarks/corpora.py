@@ -106,8 +106,7 @@ def _files(spec: str, data: Path | None) -> Sequence[Path]:
 
 
 def _inside(folder: Path) -> Sequence[Path]:
-    """Return the text files in a folder and its subfolders, without hidden files, sorted by path.
-    """
+    """Return the text files in a folder and its subfolders, sorted by path; no hidden files."""
     inside = (file.relative_to(folder) for file in folder.rglob("*"))
     shown = {
         at.as_posix(): folder / at

@@ -100,8 +100,7 @@ def load(argument: str, data: Path | None = None) -> Benchmark:
 
 
 def _questions(files: _Files, role: Role) -> Prompts:
-    """Return the questions of a split, each with the ten questions and answers to show before it.
-    """
+    """Return the questions of a split, each with the ten questions and answers to show before."""
     examples = tuple(
         (row.text("question"), row.text("answer")) for row in read_rows(files.of(role, "_icl"))
     )
@@ -126,9 +125,7 @@ def _texts(files: _Files, role: Role) -> Prompts:
         text = row.text("text").strip()
         first = text.split(maxsplit=1)[0]
         if first == text:
-            raise InputError(
-                f"{row.place} must have at least two words, got {text[:60]!r}. Remove the row."
-            )
+            raise InputError(f"{row.place} needs two words or more, got {text[:60]!r}. Correct it.")
         prompts.append(files.prompt(role, index, first, text[len(first) :]))
     return tuple(prompts)
 

@@ -128,7 +128,5 @@ def _perturbed(source: Source, split: str, rows: list[Row]) -> list[Row]:
     perturbed = read_rows(path, "jsonl")[: len(rows)] if path else []
     for row, other in zip(rows, perturbed, strict=False):
         if row.text("question") != other.text("question"):
-            raise InputError(
-                f"{other.place} and {row.place} have different questions. Get both files again."
-            )
+            raise InputError(f"{other.place} must match {row.place}. Download both files again.")
     return perturbed

@@ -24,15 +24,15 @@ Rewritings and attack:
     Also sample rewritings of the questions, from SOURCE: rules, benchmark, file:F or model:NAME.
     Settings follow SOURCE, for example rules,queries=20. ids=yes keeps the rewritings that the
     model answers most confidently (ids_draws=64, criterion=mean_prob). Other settings:
-    design=allocated, fixed or fresh; filters=no; embedder=NAME; similarity=0.8.
+    design=allocated, fixed or fresh; filters=no; embedder=NAME, similarity=0.8.
 --attack (attack_budget) text:BUDGET
     Search for the input that leaks most; BUDGET is in draws per question.
 @scoring
 Scoring and bounds:
 --prove (prove_budget) text:BUDGET,...
     Search for leaks that are too rare to be drawn; BUDGET is in forward passes per question.
-    250,proposals=RUN,RUN also tries the leaking answers of finished runs, such as the run of the
-    model before unlearning.
+    250,proposals=RUN,RUN also tries leaking answers of finished runs, such as a run of the model
+    before unlearning.
 @models
 Several machines:
 --questions text:i/N               Draw slice i of N; see `leakbound merge`.
@@ -120,10 +120,10 @@ Scoring and bounds:
     Scorer; repeatable. 'NAME>=t' is binary; 'NAME:of=answer' ignores the thought.
 
 [calibration]
---calibration file                 Labelled outputs, used to correct for errors of the scorer.
+--calibration file                 Labelled outputs, to correct for errors of the scorer.
 
 [metrics]
---metrics names common             Metrics of utility and memorisation: all, or a list of names.
+--metrics names common             Utility and memorisation: all, or a list of names.
 
 [models]
 Models:
@@ -142,7 +142,7 @@ Models:
 [precision]
 Models:
 --dtype float32|bfloat16|float16|auto  Type of the weights; auto: as stored.
---device cpu|cuda|auto             Device of the model; auto: a GPU if there is one.
+--device cpu|cuda|auto             auto: a GPU if there is one.
 
 [remote code]
 --trust-remote-code flag           Run code that came with the model.
@@ -306,8 +306,7 @@ Training data:
 --forget text:TEXTS common         Texts to forget: muse:news/forget, or a file.
 --retain text:TEXTS common         Texts to retain: muse:news/retain1, or a file.
 --alternates path:FILE
-    File of answers that objectives idk and dpo teach, one per line.  [default: the benchmark's,
-    else built-in answers]
+    File of answers that idk and dpo teach, one per line.  [default: the benchmark's, or built-in]
 @prompting
 @training
 Answers that the model makes up:
@@ -373,10 +372,10 @@ Output:
 """The options of each command, in the order of its help.
 
 `[name]` begins the options of a command, or a part that `@name` includes. A line that ends in a
-colon is a heading. Every other row describes an argument or option: its names, the name of its
-parameter in brackets if it differs, its parser with `:METAVAR`, and its help. The parsers are in
-`_PARSERS`; `a|b` is a choice. The help comes after two blanks or on the next line. `many` makes the
-option repeatable, and `common` shows it in the short help. A flag may have a value.
+colon is a heading. Other rows describe an argument or option: its names, its parameter's name in
+brackets if it differs, its parser with `:METAVAR`, and its help (after two blanks, or on the next
+line). The parsers are in `_PARSERS`; `a|b` is a choice. `many` makes the option repeatable, and
+`common` shows it in the short help. A flag may have a value.
 """
 
 

@@ -79,9 +79,7 @@ class Parsed:
 
     def refuse_without(self, needed: str, options: Iterable[str]) -> None:
         """Raise InputError for an option that has no effect because `needed` was left out."""
-        why = (
-            f"has no effect without `--{needed}`. Add `--{needed}`, or omit the other option."
-        )
+        why = f"has no effect without `--{needed}`. Add `--{needed}`, or omit the other option."
         self.refuse(options, why)
 
 
@@ -121,8 +119,8 @@ def study_from(options: Parsed) -> Study:
     base = base if options.study is None else Study.read(options.study)
     if base.benchmark and options.profile not in (None, base.profile):
         raise InputError(
-            f"`--profile` {options.profile} differs from the profile of --study or --like, which "
-            f"is {base.profile!r}. Omit one of the two options."
+            f"`--profile` {options.profile} differs from {base.profile!r}, the profile of --study "
+            "or --like. Omit one of the two options."
         )
     settings = options.into_each(base.settings, template="prompt_template")
     attack, prove = options.value("attack_budget"), options.value("prove_budget")
@@ -201,8 +199,8 @@ def _sampling(options: Parsed, base: SamplingPlan) -> SamplingPlan:
         base, until = FixedN(), None
     if until is not None and explore is not None:
         raise InputError(
-            f"`--until` {until} and `--explore` {explore} are two sampling plans. Choose one: "
-            "--until stops early, --explore computes probabilities of the likeliest outputs."
+            f"`--until` {until} and `--explore` {explore} are two sampling plans. Use --until to "
+            "stop early, or --explore for probabilities of the likeliest outputs."
         )
     if explore is not None or (isinstance(base, Explore) and until is None and n is None):
         if n is not None:

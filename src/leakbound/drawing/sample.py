@@ -255,7 +255,7 @@ def finished_plans(run: Run, source: Path, decodings: Mapping[ArmKey, Decoding])
     if run.record.inputs is not None and other.queries != run.queries:
         raise MixError(
             f"the control run `{source}` has other rewritings than `{run.path}`. Name the "
-            "control's model instead of its run. Then the control gets the same queries."
+            "control's model instead of its run."
         )
     plans = []
     for key, decoding in decodings.items():

@@ -106,7 +106,7 @@ class AttackSearch:
         self.decodings = attack.decodings([*evaluation.arms.values()])
         why = why_unproved(self.engine, self.decodings, self.scorer)
         if why:
-            run.notes.append(f"the attack searches by draws only and misses rare leaks: {why}")
+            run.notes.append(f"the attack searches with draws only and misses rare leaks: {why}")
         self.proves = not why
         self.price = 0.0  # the price of a draw, in forward passes
         self.best: dict[str, float] = {}  # the largest lower bound of each question, by prompt id
@@ -246,8 +246,7 @@ class AttackSearch:
         return answers_of([*arms, *(a for a in tried if before is None or a.key.round < before)])
 
     def _learn(self) -> None:
-        """Set the price of a draw in forward passes, and bound each question from the run's draws.
-        """
+        """Set the price of a draw in forward passes, and bound each question by the run's draws."""
         own = [arm for arm in self.run.arms.values() if is_proved(arm.key, arm.decoding)]
         draws = sum(arm.usage.draws for arm in own)
         self.price = FORWARDS * sum(arm.usage.sampled_tokens for arm in own) / draws
@@ -279,7 +278,7 @@ class AttackSearch:
         return standings
 
     def _forwards(self, variant: Variant, draws: int) -> int:
-        """Return the forward passes that cost as much as these draws; 0 if draws are compared."""
+        """Return the forward passes that cost as much as these draws; 0 if these likely leak."""
         if not self.proves or self.best.get(variant.query.prompt_id, 0.0) * draws >= 1:
             return 0
         return max(round(draws * self.price), 1)

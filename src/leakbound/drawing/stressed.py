@@ -38,8 +38,8 @@ def require_stresses(evaluation: Evaluation) -> None:
         return
     if ready.crew is not None:
         raise InputError(
-            "`stress` cannot be used with workers: a stressed model is made in this process, and "
-            "workers may not find its folder. Omit `stress`, or the workers."
+            "`stress` makes models in this process, and workers may not find their folders. Omit "
+            "`stress`, or the workers."
         )
     bench = _bench(evaluation)
     for stress in stresses_of(ready.study.stress):

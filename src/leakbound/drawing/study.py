@@ -177,23 +177,21 @@ def _require_fitting(evaluation: Evaluation) -> None:
     study, finished = evaluation.ready.study, evaluation.finished is not None
     if study.rewritings is not None and not evaluation.sampled:
         raise InputError(
-            "`inputs` need sampled draws, which are divided among the queries of a question, but "
-            "all decodings are greedy. Add a temperature above 0."
+            "`inputs` divide the sampled draws of a question among its queries, but all decodings "
+            "are greedy. Add a temperature above 0."
         )
     if study.rewritings is not None and study.rewritings.ids and finished:
         raise InputError(
             "`ids` selects rewritings with the evaluated model, so a finished control run has "
-            "other queries. Name the control's model instead of its run. Then the control gets "
-            "the same queries."
+            "other queries. Name the control's model instead of its run."
         )
     if study.attack is not None:
         arm_keys(study.attack.decodings([*evaluation.arms.values()]))  # raises for equal names
         retained_pairs(evaluation.ready.benchmark)
     if study.attack is not None and finished:
         raise InputError(
-            "`attack` also draws the control with the queries that it finds for the evaluated "
-            "model, but a finished control run has other queries. Name the control's model instead "
-            "of its run."
+            "`attack` also gives the control the queries that it finds, but a finished control run "
+            "has other queries. Name the control's model instead of its run."
         )
     if study.prove is not None and not evaluation.sampled:
         raise InputError(

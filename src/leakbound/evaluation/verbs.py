@@ -166,8 +166,8 @@ def _others(ready: Prepared) -> Study | None:
         return None
     if study.workers is not None:
         raise InputError(
-            "`control_questions` need the model in this process, but workers open it in other "
-            "processes. Omit the workers, or evaluate the control questions as a separate run."
+            "`control_questions` cannot be used with workers. Omit the workers, or evaluate the "
+            "control questions as a separate run."
         )
     data = study.data if task.loaded is None else task.loaded.data
     others = load_benchmark(study.control_questions, data=data)

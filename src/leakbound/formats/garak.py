@@ -33,8 +33,8 @@ Placed: TypeAlias = tuple[str, Json]
 def read(path: Path, probe: str = "") -> SampleFile:
     """Read the attempts of a report, or of a single probe in it (`--format garak:PROBE`).
 
-    Raises InputError for an incomplete report, for conversations of several turns, and for probes
-    with different detectors, because a draw without a score counts against every claim.
+    Raises InputError for an incomplete report, and for conversations of several turns. Also for
+    probes with different detectors: a draw without a score would weaken every claim.
     """
     kinds: dict[str, list[Placed]] = {}
     for row in each_row(path, "jsonl"):
@@ -45,7 +45,7 @@ def read(path: Path, probe: str = "") -> SampleFile:
     chosen = [(p, record) for p, record in attempts if probe in ("", record.get("probe_classname"))]
     if not chosen:
         probes = ", ".join(sorted({str(record.get("probe_classname")) for _, record in attempts}))
-        raise InputError(f"`{path}` has no attempt of probe {probe!r}. Probes: {probes or 'none'}.")
+        raise InputError(f"`{path}` has no attempt of probe {probe!r}. It has {probes or 'none'}.")
     chosen.sort(key=lambda placed: placed[1]["status"] == _DONE)
     last = {row.get("uuid", _id(row)): (place, row) for place, row in chosen}
     rows = [draw for draws in shape.each(last.values(), partial(_rows, n=n)) for draw in draws]

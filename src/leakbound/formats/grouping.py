@@ -345,8 +345,8 @@ def _require_joined(first: SampledQuestions, part: SampledQuestions) -> None:
     require_same_settings(f"`{first.path}`", settings[0], f"`{part.path}`", settings[1])
     if first.files[0].claim or part.files[0].claim:
         raise InputError(
-            f"`{first.path}` and `{part.path}` cannot be joined: draws of one of them stopped at a "
-            "decided claim, so their number depends on the outputs. Import them as two runs."
+            f"`{first.path}` and `{part.path}` cannot be joined, because draws of one file stopped "
+            "at a decided claim. Import them as two runs."
         )
 
 
@@ -368,7 +368,7 @@ def _doubt(part: SampledQuestions) -> Iterator[str]:
         if seed is not None:
             raise InputError(
                 f"all draws of every question in `{part.path}` are identical, because they have "
-                f"the same seed, {seed}. They are one draw, not many. Sample without a seed."
+                f"the same seed, {seed}. Sample without a seed."
             )
         yield (
             f"all draws of every question in `{name}` are identical: either the model nearly "

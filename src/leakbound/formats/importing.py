@@ -162,8 +162,8 @@ def _arms(parts: Sequence[SampledQuestions]) -> dict[ArmKey, SampledQuestions]:
     greedy = [part for part in parts if part.decoding.greedy]
     if not sampled:
         raise InputError(
-            f"`{parts[0].path}` has only greedy samples, but bounds need a distribution of "
-            "answers. Import samples drawn at a temperature above 0, with or without this file."
+            f"`{parts[0].path}` has only greedy samples, one per question. Import samples drawn "
+            "at a temperature above 0, with or without this file."
         )
     if len({part.files[0].task for part in sampled}) > 1:
         for part in parts:

@@ -168,8 +168,7 @@ def _attach(value: Any, attached: Mapping[str, str]) -> Any:
 
 
 def _order(results: Json) -> Json:
-    """Return the key of the order for betting bounds, if all metrics of our plug-in have the same.
-    """
+    """Return the key of the order for betting bounds, if our plug-in's metrics have the same."""
     scored = results.get("scores") or []
     stated = [m for score in scored for m in (score.get("metrics") or {}).values()]
     ours = [m for m in stated if m.get("group") in _METRICS and m["name"] == "seed"]

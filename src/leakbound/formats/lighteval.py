@@ -31,8 +31,7 @@ def _rows(place: str, record: Json) -> list[SampleRow]:
     texts = response["text"] or []
     if not texts:
         raise InputError(
-            f"document {doc['id']!r} in {place} has no generated text. Import the details of a "
-            "generative task."
+            f"document {doc['id']!r} in {place} has no generated text. Import a generative task."
         )
     gold, choices = doc["gold_index"], doc["choices"] or []
     answers = [

@@ -33,7 +33,9 @@ _ATTACKS = ("loss", "zlib", "reference", "min_k", "min_k_plus_plus")  # the same
 
 
 class Column(NamedTuple):
-    """The entry of a metric in a log, the key of its value per row, and whether `agg_value` is it.
+    """The place of a metric in a log: its entry, and the key of its value per row.
+
+    `averaged` is True if the entry's `agg_value` is the average of this value.
     """
 
     entry: str

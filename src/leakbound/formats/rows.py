@@ -148,7 +148,7 @@ def stated_count(path: Path, value: Any, noun: str) -> int:
     """Return the file's number of draws per question; raise InputError outside 1 to `MOST`."""
     count = int(value)
     if not 1 <= count <= MOST:
-        raise InputError(f"`{path}` must have 1 to {MOST:,} {noun}, got {count}. Split the file.")
+        raise InputError(f"`{path}` must have 1 to {MOST:,} {noun}, got {count}. Correct the file.")
     return count
 
 

@@ -111,8 +111,7 @@ def is_english(question: str) -> bool:
 
 
 def _words(sentence: str) -> list[str]:
-    """Return the words that indicate a language: lower-case words, and the sentence's first word.
-    """
+    """Return the words that indicate a language: lower-case words and the sentence's first word."""
     words = [match[0] for match in _SPOKEN.finditer(_IN_NAME.sub(r"\1", sentence))]
     counted = [word for at, word in enumerate(words) if at == 0 or word[0].islower()]
     return [word for word in counted if word.lower() not in _EITHER]

@@ -86,7 +86,7 @@ def cosines(embed: Embed, pairs: Sequence[tuple[str, str]]) -> NDArray[np.float6
     if vectors.ndim != 2 or len(vectors) != len(texts):
         raise InputError(
             f"an embedder must return one vector per text, got shape {vectors.shape} for "
-            f"{len(texts)} texts from {embed.name!r}. Correct the embedder."
+            f"{len(texts)} texts from {embed.name!r}."
         )
     norms = np.linalg.norm(vectors, axis=1)
     unfit = ~(np.isfinite(norms) & (norms > 0))
@@ -173,14 +173,14 @@ def _require_lists(source: InputSource, texts: object, prompts: Sequence[Prompt]
     if not isinstance(texts, Sequence) or got != len(prompts):
         raise InputError(
             f"source {source.name!r}{origin(source)} must return one list per prompt, got {got} "
-            f"for {len(prompts)} prompts. Correct the source."
+            f"for {len(prompts)} prompts."
         )
     for prompt, mine in zip(prompts, texts, strict=True):
         listed = isinstance(mine, Sequence) and not isinstance(mine, str)
         if not listed or not all(isinstance(text, str) for text in mine):
             raise InputError(
                 f"source {source.name!r}{origin(source)} must return a list of texts, got "
-                f"{mine!r} at prompt {prompt.id!r}. Correct the source."
+                f"{mine!r} at prompt {prompt.id!r}."
             )
 
 

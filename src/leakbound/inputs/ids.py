@@ -65,7 +65,7 @@ def evidence(completions: Sequence[Completion], criterion: Criterion = "mean_pro
     if any(c.model_logprob is None for c in completions):
         raise InputError(
             "`ids` compares log-probabilities of answers, got an answer without a log-probability. "
-            "Use an engine that returns log-probabilities, or omit `ids`."
+            "Use another engine, or omit `ids`."
         )
     counts = np.array([c.count for c in completions], dtype=np.float64)
     logprobs = np.array([c.model_logprob for c in completions], dtype=np.float64)

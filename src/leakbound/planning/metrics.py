@@ -70,8 +70,7 @@ class Wanted:
                         yield WantedText(Place.of(part, query, kind, index, text), query, text)
 
     def questions(self) -> Iterator[WantedText]:
-        """Yield the questions that need a greedy answer but are in no arm. Their texts are empty.
-        """
+        """Yield the questions that need a greedy answer but are in no arm, with empty texts."""
         for part, need in self.needs.items():
             if need.greedy and part != self.own:
                 for prompt in self.prompts[part]:
@@ -200,13 +199,15 @@ MODELS: dict[Model, ArmKey] = {"target": GREEDY, "control": CONTROL_GREEDY}
 
 
 def require_known(arm: Arm, wanted: Wanted) -> Readings:
-    """Return all readings of the model of `arm`; raise InputError if a needed reading is missing.
+    """Return all readings of the model of `arm`; raise InputError if needed readings are missing.
+
+    Texts, gradients and answers without stored results are missing.
     """
     readings = Readings(arm)
     if lacking := [text.place for text in chain.from_iterable(lacking_texts(readings, wanted))]:
         raise InputError(
             f"{arm.place} has no results for {len(lacking)} texts that these metrics need, such as "
-            f"the {lacking[0].kind} text of {lacking[0].prompt_id!r}. Run the run's command again "
+            f"the {lacking[0].kind} text of {lacking[0].prompt_id!r}. Repeat the run's command "
             "with the same --metrics: only missing results are computed."
         )
     return readings
@@ -232,8 +233,7 @@ def lacking_texts(
 
 
 def stored_metrics(run: Run) -> dict[str, Any]:
-    """Return the content of `utility.json`, {} if there is none; raise DamagedError if it changed.
-    """
+    """Return the content of `utility.json`, or {}; raise DamagedError if the file was changed."""
     again = f"Remove it, and run `leakbound evaluate {run.path} --only metrics`."
     return read_value(dict[str, Any], run.path / METRICS_FILE, again) or {}
 
@@ -249,4 +249,4 @@ def by_chance(models: Mapping[str, Mapping[str, Mapping[str, object]]]) -> list[
     if not (chance and names):
         return []
     of = "" if len(chance) == len(models) else f" of {', '.join(chance)}"
-    return [f"{', '.join(names)}{of}: compared with an AUC of 0.5, as no retrained model is given"]
+    return [f"{', '.join(names)}{of}: compared with an AUC of 0.5, not with a retrained model"]

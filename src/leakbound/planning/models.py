@@ -60,8 +60,8 @@ def require_openable(model: Named, crew: Crew | None) -> None:
     find("engine", ENGINES, engine_of(str(model))[0])
     if crew is not None and server_of(str(model)) is not None:
         raise InputError(
-            f"`{model}` is on a server, so workers cannot draw from it: if a worker is lost, its "
-            "requests would be repeated and its draws replaced. Omit the workers."
+            f"`{model}` is on a server, so workers cannot draw from it: a lost worker's requests "
+            "would be repeated, and its draws replaced. Omit the workers."
         )
 
 

@@ -58,7 +58,9 @@ class Prepared:
 
     @cached_property
     def draws(self) -> ArmDraws:
-        """The rule for the number of draws; raises InputError if the scorer cannot decide a claim.
+        """The rule for the number of draws; raises InputError for a claim the scorer cannot decide.
+
+        The rule also has the scorer that decides the claim or guides the exploration.
         """
         match self.study.sampling:
             case Explore(mode, forwards):

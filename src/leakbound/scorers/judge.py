@@ -129,8 +129,7 @@ class Judge(QueriesModel, NeedsAnswer):
         return replace(self, chat=models.chat(self.model))
 
     def score_pairs(self, pairs: Sequence[tuple[str, Prompt | str]]) -> list[float | None]:
-        """Score outputs of any prompts in one batch. Repeat a request whose verdict is not valid.
-        """
+        """Score outputs of any prompts in one batch. Query again after an invalid verdict."""
         rubric = _RUBRICS[self.rubric]
         scores: list[float | None] = [None if text.strip() else 0.0 for text, _ in pairs]
         requests = {
@@ -175,8 +174,7 @@ def _request(rubric: _Rubric, output: str, prompt: Prompt | str, answer: str) ->
 
 
 def _fence(texts: Sequence[str]) -> str:
-    """Return a mark that no text contains. Equal texts get equal marks, so replies can be cached.
-    """
+    """Return a mark that no text contains. Equal texts get equal marks, for cached replies."""
     whole = json.dumps(texts)
     fence = whole
     while fence in whole:

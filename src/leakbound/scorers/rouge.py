@@ -115,8 +115,7 @@ def require_rouge_answer(prompt: Prompt | str, scorer: str) -> str:
     if not read or 2 * read < len(signs):
         raise InputError(
             f"scorer {scorer!r} uses only ASCII letters and digits, got {read} ASCII characters "
-            f"among the {len(signs)} letters and digits of the answer at {where(prompt)}. Scores "
-            "would hardly depend on the answer. Use `contains`, `similarity` or "
-            "`entailment:rouge=0` for this language."
+            f"among the {len(signs)} letters and digits of the answer at {where(prompt)}. Use "
+            "`contains`, `similarity` or `entailment:rouge=0` for this language."
         )
     return answer

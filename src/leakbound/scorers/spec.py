@@ -351,7 +351,7 @@ def _without_threshold(written: str) -> Scorer:
     if counts and _WITHIN not in types:
         raise InputError(
             f"scorer {name!r} counts no changes, so `<=` is not valid, got {most.strip()!r}. "
-            "Use `edit` or `hamming`, which accept `<=`, or use `>=`, which any scorer accepts."
+            "Use `<=` with `edit` or `hamming`, and `>=` with any scorer."
         )
     if counts:
         values[_WITHIN] = read_value(f"{name}<=", most, types[_WITHIN])

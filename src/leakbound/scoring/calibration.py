@@ -85,8 +85,8 @@ def read_items(path: Path, judge: Scorer | None = None) -> tuple[LabelledItem, .
     """
     if path.suffix.lower() not in FORMS:
         raise InputError(
-            f"{str(path)!r} must be a file with the ending {', '.join(FORMS)}. Give each row "
-            "`label` and `judge`, or `label`, `question`, `answer` and `output`."
+            f"{str(path)!r} must be a {', '.join(FORMS)} file. Its columns must be `label` and "
+            "`judge`, or `label`, `question`, `answer` and `output`."
         )
     reads = judge is not None and not isinstance(base_of(judge), Judge)
     rows = read_rows(path, FORMS[path.suffix.lower()])

@@ -182,8 +182,7 @@ def readings_among(names: Set[str]) -> set[str]:
 
 
 def bounded_by(run: Run) -> tuple[str, ...]:
-    """Return the default scorers to bound: first those of the last command, then all with scores.
-    """
+    """Return the default scorers to bound: of the last command, then all others with scores."""
     return tuple(dict.fromkeys([*run.study.scorers, *scored_by(run)])) or scorers_of(run)
 
 
@@ -358,8 +357,7 @@ def _is_given(arm: Arm, scorer: Scorer) -> bool:
 def score_run(
     run: Run, scorers: Sequence[Scorer], progress: Progress = silent, at: ScoringCrew | None = None
 ) -> None:
-    """Score every arm with every scorer. If a model has thoughts, also score each part separately.
-    """
+    """Score every arm with every scorer. If a model has thoughts, also score each part."""
     also = [part for scorer in scorers for part in parts_of(scorer)]
     arms = run.arms.values()
     if also and all(arm.texts for arm in arms) and any(arm.thinks for arm in arms):

@@ -157,9 +157,8 @@ class Attack:
         require_types(self)
         if self.budget < LEAST_BUDGET:
             raise InputError(
-                f"`attack` is the search's number of draws per question. It must be at least "
-                f"{LEAST_BUDGET}, for one round of two queries, got {self.budget}. Increase it: "
-                "2,000 draws try about 40 queries."
+                f"`attack` must be at least {LEAST_BUDGET} draws per question, for one round of "
+                f"two queries, got {self.budget}. Increase it; 2,000 draws try about 40 queries."
             )
         for temperature, top_p in product(self.temperatures, self.top_ps):
             if Decoding(temperature=temperature, top_p=top_p).greedy:

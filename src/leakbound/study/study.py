@@ -171,8 +171,7 @@ class Study:
         for value, reason in ((self.rewritings, shared), (self.attack, bounded)):
             if value is not None and not isinstance(self.sampling, FixedN):
                 raise InputError(
-                    f"{reason}, which `until` and `explore` do not have. Omit one of the two "
-                    "options."
+                    f"{reason}, which `until` and `explore` do not have. Omit one of the two."
                 )
         require_types(self)
         ed(self.rho)  # raises for a negative rho
@@ -305,8 +304,8 @@ class Study:
         usual, values = Study().to_dict(), self.to_dict()
         if not values["benchmark"]:
             raise InputError(
-                "a study file needs the name of a benchmark, but this study has none. Make a "
-                "study with the name of a benchmark, such as tofu:forget10."
+                "a study file needs the name of a benchmark, but this study has none. Set "
+                "`benchmark` to a name such as tofu:forget10."
             )
         entries = {name: value for name, value in values.items() if value != usual[name]}
         Path(path).write_text(yaml.safe_dump(entries, sort_keys=False), encoding="utf-8")
