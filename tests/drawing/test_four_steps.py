@@ -86,7 +86,7 @@ CHECKED: list[tuple[dict[str, Any], str]] = [
     ({"decodings": (GREEDY,), "rewritings": Rewritings("rules")}, "Add a temperature"),
     ({"decodings": (WARM, WARM)}, "two decodings have the name 'T=1'"),
     ({"rewritings": Rewritings("rules", ids=True), "control": "{finished}"}, "has other queries"),
-    ({"attack": Attack(64), "control": "{finished}"}, "Name the control model itself"),
+    ({"attack": Attack(64), "control": "{finished}"}, "Name the control's model"),
     ({"model": "openai:http://x/v1#m", "sampling": Explore("auto")}, "cannot be explored"),
     ({"model": "openai:http://x/v1#m", "prove": Prove(9)}, "searched for rare leaks"),
     ({"stress": ("round:int4",)}, "'round:int4' changes weights, and .* is an engine"),

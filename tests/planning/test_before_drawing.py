@@ -234,7 +234,7 @@ def test_escapes_are_named(template: str | None, stop: tuple[str, ...], named: l
     )
     notes = question_notes([Prompt(id="a", question="Who?")], study)
     assert [note.split("`")[1] for note in notes] == named
-    assert all("model reads these two characters" in note and "$'\\n'" in note for note in notes)
+    assert all("model gets these two characters" in note and "$'\\n'" in note for note in notes)
 
 
 @pytest.mark.parametrize("case", [".:0", "\n:", "is B:2", "BO:", "Ann:01", "Ann.\n:01", "Anne:"])

@@ -98,7 +98,7 @@ def test_other_weights_under_the_same_name_are_refused(tmp_path: Path, models: F
     changed = WordClassifier(weights="w2")
     target = run.arms["target"].scored
     before = target.stored.digest(SLUG), target.rows(SLUG)
-    with pytest.raises(MixError, match=r"another model of that name: its weights differ"):
+    with pytest.raises(MixError, match=r"another model with the same name: its weights differ"):
         score_run(run, asking(changed))
     target.stored.file(SLUG).unlink()
     with pytest.raises(MixError, match="arm 'greedy'"):
@@ -121,7 +121,7 @@ def test_another_model_is_refused_before_draws(
     next((run.arms["target"].folder / "completions").iterdir()).unlink()
     monkeypatch.setattr(models, "classifier", WordClassifier(weights="w2"))
     monkeypatch.setattr(CannedEngine, "generate", lambda *_: pytest.fail("something was drawn"))
-    with pytest.raises(MixError, match=r"another model of that name: its weights differ"):
+    with pytest.raises(MixError, match=r"another model with the same name: its weights differ"):
         evaluated(tmp_path / "r")
 
 
@@ -382,7 +382,7 @@ def test_scorers_may_be_python_objects(tmp_path: Path, monkeypatch: pytest.Monke
         (Says, "and `score`, got <class"),
         (Says(name="keyword"), "has the name of another scorer, 'keyword'. Rename it"),
         (Says(name="contains>=0.5"), "has the name of another scorer, 'contains>=0.5'. Rename it"),
-        (Says(name=" "), "must not be blank, got ' '. Name it"),
+        (Says(name=" "), "is blank, got ' '. Set its"),
         (Says(name=5), "must be text, got 5. Name it"),
         (Says(word={1}), "the settings of scorer 'says' must be texts, numbers"),
     ],

@@ -214,7 +214,7 @@ def readings(item: Item, kind: Kind) -> tuple[Reading, ...]:
     if read := item.readings.get(kind):
         return read
     raise InputError(
-        f"this prompt has no reading of a text of kind {kind}. Check that the benchmark has one."
+        f"there is no reading of the {NAMES[kind]} of this prompt. Check the benchmark for it."
     )
 
 
