@@ -91,7 +91,7 @@ def test_data_that_changed_since_the_coin_fell_are_refused(tmp_path: Path) -> No
     coin = Coin.of(load_benchmark(f"taught:1,{spec}"))
     assert coin is not None
     people(tmp_path, ["Ann", "Bob", "Cid", "Dan", "Eve"])
-    with pytest.raises(InputError, match="have changed since .* --coin 1"):
+    with pytest.raises(InputError, match=r"have changed since .* --coin 1"):
         coin.taught_of(load_benchmark(spec))
 
 

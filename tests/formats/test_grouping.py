@@ -107,7 +107,7 @@ def test_few_identical_draws_and_counts_without_order_show_nothing(tmp_path: Pat
 def test_one_text_throughout_is_doubted_and_with_a_seed_refused(tmp_path: Path) -> None:
     same = [["a"] * 4, [None, "b", "b", "b"]]
     _, (doubt,) = joined(tmp_path, log("one", same))
-    assert "all draws of every question in `one` are the same" in doubt
+    assert "all draws of every question in `one` are identical" in doubt
     with pytest.raises(InputError, match=r"identical, because they have the same seed, 5"):
         joined(tmp_path, log("one", same, seed=5))
     with pytest.raises(InputError, match=r"identical, because they have the same seed, 5"):

@@ -112,7 +112,7 @@ def test_scores_outside_the_range_are_refused_and_may_be_left_out(tmp_path: Path
     refused(leakbound("import", file, "--out", out), outside, "--scores none")
     assert not out.exists()
     misspelt = leakbound("import", file, "--out", out, "--scores", "jugde")
-    refused(misspelt, "the files have no scores 'jugde'")
+    refused(misspelt, "the files have no score 'jugde'")
     done("import", file, "--out", out, "--scores", "none")
     assert leakbound("bound", out).status == 2  # there are no files yet
 

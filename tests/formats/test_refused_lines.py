@@ -23,7 +23,7 @@ GREEDY = {"temperature": 0}
     ("files", "message"),
     [
         ([[{"completion": math.nan}]], "must be text, or null .* got nan in row 1"),
-        ([[{"completion": ...}]], "row 1 .* has no 'completion'.*null marks"),
+        ([[{"completion": ...}]], "row 1 .* has no 'completion'.*with null"),
         ([[{"counts": 200}]], "row 1 .* has a column 'counts'. Rename it to 'count'"),
         ([[{"score": {"h": 1}}]], "row 1 .* has a column 'score'. Rename it to 'scores'"),
         ([[{"question": " "}]], "row 1 .* has no 'question'"),
