@@ -171,7 +171,7 @@ def test_a_source_runs_once(tmp_path: Path) -> None:
     with pytest.raises(MixError, match=r"sha256 of mine\.jsonl"):
         sampled(out, rewritings=from_file)
     file.write_text(json.dumps({"id": "p7", "rewriting": "What?"}))
-    with pytest.raises(InputError, match=r"'p7' .* an existing one is 'p0'"):
+    with pytest.raises(InputError, match=r"'p7' .*an existing one is 'p0'"):
         sampled(tmp_path / "s", rewritings=from_file)
 
 
@@ -412,7 +412,7 @@ def test_an_allocation_is_a_function_of_seed_and_prompt() -> None:
 
 
 def test_a_design_has_a_draw_for_each_query() -> None:
-    with pytest.raises(InputError, match=r"got n = 4 for 5 queries of 'p0'\. Raise `n`"):
+    with pytest.raises(InputError, match=r"got n = 4 for 5 queries of 'p0'\. Increase `n`"):
         share(THREE, "fixed", 4, 0)
     with pytest.raises(InputError, match="no rewriting of any question"):
         share(queries_of(1, 1, 1), "fresh", 4, 0)
