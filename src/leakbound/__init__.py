@@ -1,8 +1,7 @@
 """leakbound: bound the leakage of a language model over its whole output distribution.
 
-A name is loaded on its first use, so `import leakbound` is fast and needs no torch. Functions have
-verbs as names (`leakbound.evaluate`), and the packages that define them have nouns
-(`leakbound.evaluation`).
+A name is loaded on its first use, so `import leakbound` is fast and needs no torch. Names of
+functions are verbs (`leakbound.evaluate`). Names of packages are nouns (`leakbound.evaluation`).
 """
 
 from __future__ import annotations

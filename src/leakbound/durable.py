@@ -1,8 +1,9 @@
-"""Write files and names that survive a power cut: when a call returns, its work is on disk.
+"""Write files and folders so that they survive a power cut.
 
-A rename may reach the disk before the bytes of the renamed file. After a power cut, such a file
-contains zeros. So each file is flushed first, and then the directory entries of its folder. Only
-then is the folder renamed, and the new name flushed.
+When a function returns, its work is on disk. A rename may reach the disk before the bytes of the
+renamed file; after a power cut, such a file contains zeros. So the functions first flush each file
+and then the directory entries of its folder. Only then do they rename the folder and flush its new
+name.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ def sync_file(file: Path) -> None:
 
 
 def sync_names(folder: Path) -> None:
-    """Flush the names in a folder to disk; do nothing on Windows, which cannot open folders.
+    """Flush the directory entries of a folder to disk. On Windows, do nothing.
 
     Args:
         folder: the folder.
@@ -63,7 +64,7 @@ def sha256(file: Path) -> str:
 
 
 def sha256_of(text: str) -> str:
-    """Return the SHA-256 of a text, which may contain halves of surrogate pairs."""
+    """Return the SHA-256 of a text. The text may contain unpaired surrogates."""
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
 

@@ -2,12 +2,12 @@
 
     LeakboundError
     ├── InputError        wrong use or bad input: nothing was started         (exit status 2)
-    │   └── MixError      a run directory that another command made           (exit status 2)
+    │   └── MixError      a run directory with results of another command     (exit status 2)
     ├── ModelError        a model, tokenizer or checkpoint that cannot be used (exit status 2)
-    └── IncompleteError   part of the work is missing; run the same again      (exit status 3)
-        └── UnansweredError  some questions have no completions; all else is done
+    └── IncompleteError   work is missing; run the same command again          (exit status 3)
+        └── UnansweredError  some questions have no completions; the others are done
 
-Every message names the thing that is wrong, its value and the fix.
+Every message states what is wrong, the value and the fix.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ PASSING = frozenset(
     for name in ("EIO", "EMFILE", "ENFILE", "ENOMEM", "ESTALE", "ETIMEDOUT", "ENOTCONN", "EBUSY")
     if hasattr(errno, name)
 )
-"""Error numbers that show a fault of the machine: the file itself may be valid."""
+"""Error numbers of machine faults. After such a fault, the file itself may be valid."""
 
 
 class LeakboundError(Exception):
@@ -42,7 +42,7 @@ class InputError(LeakboundError, ValueError):
 
 
 class MixError(InputError):
-    """A run directory holds results of another command; results of two commands are never mixed."""
+    """A run directory contains results of another command, and results are never mixed."""
 
 
 class ModelError(LeakboundError):
@@ -52,7 +52,7 @@ class ModelError(LeakboundError):
 
 
 class IncompleteError(LeakboundError):
-    """The work ended with parts missing; finished parts are kept."""
+    """The work ended, but parts of it are missing. Finished parts are kept."""
 
     exit_status = 3
 
@@ -75,8 +75,8 @@ def require_no_fault(path: Path, error: BaseException) -> None:
     """
     if isinstance(error, OSError) and error.errno in PASSING:
         raise IncompleteError(
-            f"`{path}` could not be read ({error.strerror or error}). Check its disk, then run "
-            "the same command again: nothing was changed."
+            f"`{path}` could not be read ({error.strerror or error}). Nothing was changed. Check "
+            "its disk, then run the same command again."
         ) from error
 
 
@@ -99,7 +99,7 @@ def needing(feature: str, extra: str, instead: str = "") -> Iterator[None]:
     Args:
         feature: the feature that needs the library; the message begins with it.
         extra: as for `install`.
-        instead: another fix, added to the message; empty: none.
+        instead: an alternative fix that the message adds; empty for none.
 
     Raises:
         InputError: a module is not installed.

@@ -1,8 +1,8 @@
-"""Look up a member of a family, such as a scorer: built-in members first, then plug-ins.
+"""Find a member of a family (such as one scorer) by its name.
 
-Plug-ins are members in other packages, which the packages declare as entry points. A plug-in may
-raise any error, exit, or return a value that does not fit the family. The error message then names
-the package.
+Built-in members come first, then plug-ins. A plug-in is a member that another package declares as
+an entry point. A plug-in may raise any error, exit, or return a value that does not fit the family.
+The error message then names the package.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _packages: dict[tuple[str, str], tuple[str, str]] = {}
 
 
 def find(family: str, table: Mapping[str, T], name: str, remedy: str = "") -> T:
-    """Return the member of a family with a name.
+    """Return the member of a family that has this name.
 
     Other packages add members in the family's entry-point group, such as `leakbound.losses`.
     A plug-in never replaces a built-in member.
@@ -45,7 +45,7 @@ def find(family: str, table: Mapping[str, T], name: str, remedy: str = "") -> T:
         family: such as "scorer".
         table: the built-in members with their names.
         name: the member's name.
-        remedy: another fix if the name is unknown.
+        remedy: an additional fix for the message about an unknown name.
 
     Returns:
         The member.
@@ -70,7 +70,7 @@ def find(family: str, table: Mapping[str, T], name: str, remedy: str = "") -> T:
 
 
 def plug_ins(family: str) -> set[str]:
-    """Return the names of a family's members in other packages, without loading the members.
+    """Return the names of a family's plug-ins, without loading the plug-ins.
 
     Args:
         family: such as "scorer".
@@ -83,14 +83,16 @@ def plug_ins(family: str) -> set[str]:
 
 @contextmanager
 def opening(family: str, name: str) -> Iterator[None]:
-    """Report errors of a plug-in with its package; do not change other errors.
+    """Return a context that reports an error of a plug-in with the name of its package.
+
+    Errors of built-in members, and errors of leakbound, are not changed.
 
     Args:
         family: such as "scorer".
         name: the member's name.
 
     Raises:
-        InputError: a plug-in raised another error, or exited.
+        InputError: a plug-in raised an error of another kind, or exited.
     """
     try:
         yield
@@ -119,7 +121,7 @@ def require_parts(family: str, name: str, made: object, parts: Iterable[str]) ->
     lacking = [part for part in lacking if not hasattr(made, part)]
     if lacking and (family, name) in _packages:
         raise InputError(
-            f"{_plug_in(family, name)} gives {type(made).__name__}, which has no "
+            f"{_plug_in(family, name)} gives {type(made).__name__}, which has no attribute "
             f"{', '.join(lacking)}. {_REPAIR}"
         )
 
@@ -147,17 +149,17 @@ def setting_types(family: str, name: str, member: object) -> dict[str, Any]:
 def make(
     family: str, name: str, member: Any, values: Mapping[str, object], parts: Iterable[str]
 ) -> Any:
-    """Make a member with these settings.
+    """Call a member with these settings, and return the result.
 
     Args:
         family: such as "scorer".
         name: the member's name.
         member: the result of `find`.
-        values: its settings with their names.
+        values: its settings by name.
         parts: names of attributes that the result must have.
 
     Returns:
-        The made value.
+        The value that the member returns.
 
     Raises:
         InputError: a required setting is missing, or a plug-in is broken.
@@ -184,14 +186,14 @@ def split_settings(written: str) -> list[str]:
 def read_settings(
     family: str, name: str, written: str, types: Mapping[str, object], first: str = ""
 ) -> dict[str, object]:
-    """Read the settings of a member that are written after its name: `setting=value,...`.
+    """Parse the settings after a member's name: `setting=value,...`.
 
     Args:
         family: such as "scorer".
         name: the member's name.
-        written: the text after the colon of its name.
-        types: the types of its settings, with their names.
-        first: the setting whose name may be omitted if it comes first; empty: no setting.
+        written: the text after the colon.
+        types: the types of the member's settings, by name.
+        first: the setting whose name may be omitted if it comes first; empty for no setting.
 
     Returns:
         The values of the written settings, by name.
@@ -207,7 +209,7 @@ def read_settings(
     for pair in filter(None, (begin, *others)):
         key, equals, text = (part.strip() for part in pair.partition("="))
         if not equals:
-            raise InputError(f"{family} {name!r} takes `setting=value`, got {pair!r}.")
+            raise InputError(f"settings of {family} {name!r} are `name=value`, got {pair!r}.")
         if key not in types:
             raise InputError(f"{family} {name!r} has no setting {key!r}. {suggestion(key, types)}")
         if key in values or not text:
@@ -220,13 +222,13 @@ def read_value(where: str, text: str, kind: Any) -> Any:
     """Return a setting's value from its text.
 
     Args:
-        where: the setting, as messages name it.
-        text: its value as written.
-        kind: `int`, `float`, `bool`, a `Literal` of a few words, an optional one of these, a tuple
-            of them (separated by commas), or any other type, which takes the text itself.
+        where: the setting's name in messages.
+        text: the setting's value as the user wrote it.
+        kind: `int`, `float`, `bool`, a `Literal` of a few words, an optional one of these types, or
+            a tuple of them (separated by commas). For any other type, the value is the text.
 
     Returns:
-        A number, a truth value, one of the words, a tuple of these, or the text.
+        A number, a bool, a word of the `Literal`, a tuple of these, or the text.
 
     Raises:
         InputError: the text is not a number, or not one of the words.
@@ -251,13 +253,13 @@ def read_value(where: str, text: str, kind: Any) -> Any:
 
 
 def origin(value: object) -> str:
-    """Return the package that made a value, for messages about it.
+    """Return a text with the package that defines the class of a value, for messages.
 
     Args:
         value: any object.
 
     Returns:
-        ` of the package <name and version>` if another package made it, else empty.
+        ` of the package <name and version>` for a class of another package, else empty.
     """
     module = type(value).__module__.partition(".")[0]
     package = next((package for package, own in _packages.values() if own == module), None)
@@ -291,7 +293,7 @@ def near(path: Path) -> str:
         path: the path that was looked for.
 
     Returns:
-        The question, with a blank after it; else empty.
+        The question with a blank after it, or an empty text.
     """
     import difflib
 

@@ -53,7 +53,7 @@ def test_a_folder_of_muses_files(tmp_path: Path) -> None:
     put(tmp_path / "muse", {"bbc/raw/forget.txt": text, "news/raw/retain1.json": rows})
     assert texts("muse:news/forget", data=tmp_path) == ["All of it.\n\nOne text."]
     assert texts("muse:news/retain1", data=tmp_path) == ["One.", "Two."]
-    with pytest.raises(InputError, match=r"no file 'raw/retain2-.*none named like news/raw"):
+    with pytest.raises(InputError, match=r"no file 'raw/retain2-.*no file named news/raw"):
         load_corpus("muse:news/retain2", data=tmp_path)
 
 

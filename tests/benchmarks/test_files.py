@@ -112,7 +112,7 @@ def test_blank_answers_and_equal_questions_are_named_by_row(tmp_path: Path) -> N
     benchmark = load_benchmark(write(tmp_path, "mine.csv", text))
     assert benchmark.notes == (
         "no answer in row 2, so rouge-l-recall is not a default scorer",
-        "the same question in rows 1, 3: each row counts as a separate question",
+        "the same question is in rows 1, 3: each row is a separate question",
     )
     with pytest.raises(InputError, match=r"has no scorers \(no answer in row 2.*--scorer"):
         default_scorers(benchmark)

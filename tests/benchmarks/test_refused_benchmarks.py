@@ -25,7 +25,7 @@ def people(*subjects: str) -> dict[str, str]:
 
 TWELVE = {"one.txt": "a b  c\nd e f g\th i j k l"}
 NO_ANSWER = {"a.csv": "question,answer\nWho?,\n"}
-TAKES = "takes the seed of --coin and a benchmark"
+TAKES = "needs the seed of --coin and a benchmark"
 NAMED = [
     ("tofu:forget10", second("forget10.json", answer=None), "row 2 of .*10.json' has no 'answ"),
     ("tofu:forget10", second("forget10_perturbed.json", perturbed_answer=[]), "row 2 of .*no"),
@@ -33,7 +33,7 @@ NAMED = [
     ("tofu:forget10", second("forget10.json", reply="Me.", answer=...), "'answer', only 'qu"),
     ("tofu:forget50", {}, "no split 'forget50'"),
     ("tofu", {}, "The choices are: forget01"),
-    ("tofu-mini:forget05", {}, "takes no split, got 'forget05'"),
+    ("tofu-mini:forget05", {}, "has no splits, got 'forget05'"),
     ("muse:books-privleak", {"hp/privleak/forget.json": ["A b.", "one"]}, "row 2 .* got 'one'"),
     *((spec, {}, "MUSE has no .* news-privleak") for spec in ("muse", "muse:a", "muse:news-b")),
     ("wmdp:bio", {"bio.json": [WMDP_ROW, WMDP_ROW | {"choices": OPTIONS[:3]}]}, "got 3 in row 2"),
@@ -52,8 +52,8 @@ NAMED = [
     ("fictitious:thoughts=answers", {}, "Did you mean 'answer'"),
 ]  # fmt: skip
 COINS = [
-    ("taught:1,people.csv", people("Ann", "Ann"), "names 1"),
-    ("taught:1,people.csv", people("", ""), r"'csv:people.csv' names 0"),
+    ("taught:1,people.csv", people("Ann", "Ann"), "has 1"),
+    ("taught:1,people.csv", people("", ""), r"'csv:people.csv' has 0"),
     ("taught:1,people.csv", people("Ann", "", "Bob"), "is blank in row 2"),
     ("taught:x,people.csv", people("Ann", "Bob"), TAKES),
     ("taught:7", {}, TAKES),
@@ -66,7 +66,7 @@ CONTINUED = [
     (
         "continuation:one.txt",
         TWELVE,
-        "need 100 words together, but the longest document of 'one.txt' has 12 words",
+        "together need 100 words, but the longest document of 'one.txt' has 12 words",
     ),
     ("continuation:one.txt,prefix=3,first=2", TWELVE, "first` must be at least 3, got 2"),
 ]
@@ -82,7 +82,7 @@ OWN = [
     ("a.csv", "question,role\nWho?,forgot\n", "role 'forgot' in row 1.*Did you mean 'forget'"),
     ("a.csv", "question,split,role\nWho?,retain,forget\n", "`role` 'forget' and `split` 'ret"),
     ("a.csv", 'question,keywords\nWhere?,"Washington, D.C."\n',
-     r"'Washington, D.C.' of row 1.* Write \[\"Washington, D.C.\"\] for one, 'Wash"),
+     r"'Washington, D.C.' of row 1.* Write \[\"Washington, D.C.\"\] for one keyword, or 'Wash"),
     ("a.jsonl", '{"question": "Who?"}\n{"question": \n', "row 2 of .* is no JSON"),
     ("a.json", '[{"question": "W?", "keywords": [1.5]}]', 'list of texts, got .1.5.* "1.5"'),
     ("a.json", '[{"question": "A?", "id": 1}, {"question": "B?", "id": "1"}]', "got '1' more"),
@@ -106,7 +106,7 @@ def test_bad_benchmarks_are_refused(
     ("spec", "how", "message"),
     [
         ("fictitious", {"limit": 0}, "at least 1, got 0"),
-        ("fictitious", {"data": "no-such-folder"}, "folder that exists"),
+        ("fictitious", {"data": "no-such-folder"}, "an existing folder"),
         ("fictitious", {"profile": "leak"}, "unknown profile 'leak'. Did you mean 'leak-k'"),
         ("a.csv", {"profile": "leak-k"}, "gold paraphrases, but prompt 'a/0001' has none"),
         ("a.csv", {"profile": "scholten"}, "'Answer: ' before .* prompt 'a/0001' has no"),

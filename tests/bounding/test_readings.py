@@ -184,7 +184,7 @@ def test_where_all_thoughts_are_hidden_the_answer_is_read(tmp_path: Path) -> Non
     (so_far, *_) = follow(run).so_far
     assert so_far.scorer.name == "keyword:of=answer"
     for verb in (score, bound):
-        with pytest.raises(InputError, match=r"no visible one for 'keyword:of=either'"):
+        with pytest.raises(InputError, match=r"'keyword:of=either' scores thoughts, but"):
             verb(run, "keyword:of=either")
         assert [scorer.name for scorer in verb(run, "keyword")] == ["keyword:of=answer"]
     score(run, "keyword:of=thought")

@@ -173,7 +173,7 @@ def test_missing_draws_made_up_in_a_part(path: Path) -> None:
     tables.write_table(file, table.replace_schema_metadata(None), {**meta, "missing": {"q0": 9}})
     got = failed(checked(path))
     assert "part-00000.parquet" in got["files"]
-    assert "from its current completions by version 2 of the scoring rules" in got["estimates"]
+    assert "from its current completions and version 2 of the scoring rules" in got["estimates"]
 
 
 @pytest.mark.parametrize(

@@ -26,7 +26,7 @@ def test_odd_files_are_noted(model: Path, tmp_path: Path, monkeypatch: pytest.Mo
     how = ("--benchmark", "mine.csv", *SMALL)
     printed = done("evaluate", model, *how, "--out", "run", "--metrics", "forget_probability").err
     assert printed.startswith("note: ignored columns: source; known columns: id, question")
-    assert "note: the same question in rows 1, 3" in printed
+    assert "note: the same question is in rows 1, 3" in printed
     run = Run.open(tmp_path / "run")
     assert [prompt.id for prompt in run.prompts] == ["mine/0001", "mine/0003"]
     assert run.prompts[0].keywords == ("Ann, Bob", "Ann")

@@ -232,7 +232,12 @@ def test_unexportable_draws_are_refused(evaluating: Words, tmp_path: Path) -> No
     for name, how, options, named in (
         ("until", ("-n", 64, "--until", "p<=0.6"), (), "'p<=0.6' was decided"),
         ("masses", ("--explore", "exact,forwards=8"), (), "was explored"),
-        ("asked", ("-n", 8, *rewritten), ("--redact", "--arm", "target inputs"), "which queries"),
+        (
+            "asked",
+            ("-n", 8, *rewritten),
+            ("--redact", "--arm", "target inputs"),
+            "several queries per question",
+        ),
     ):
         done(*evaluating[:4], "--out", tmp_path / name, "--max-new-tokens", 2, *how)
         refused(leakbound("export", tmp_path / name, out, "--jsonl", *options), named)

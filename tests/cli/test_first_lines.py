@@ -93,7 +93,7 @@ def test_redaction_covers_exports(run: Path, finished: Path, tmp_path: Path) -> 
     assert older in done("bound", run).err  # and when a page is written again
     file, page = tmp_path / "draws.jsonl", tmp_path / "both.html"
     shown = done("export", run, file, "--jsonl")
-    assert f"`{run}` is redacted: OUT has scores, no texts" in shown.err
+    assert f"`{run}` is redacted, so OUT has no texts" in shown.err
     row = json.loads(file.read_text().splitlines()[0])
     assert "scores" in row
     assert not {"question", "answer", "completion"} & row.keys()

@@ -114,7 +114,7 @@ def test_help_lists_every_command() -> None:
     assert len(listed) <= 13
     more = done("more").out
     assert all(f"  {name} " in more for name in OTHERS)
-    assert "Exit status: 0 done" in text
+    assert "Exit status: 0 success" in text
     for name in COMMANDS:
         text = done(name, "--help").out
         assert text.startswith("Usage:")

@@ -154,9 +154,9 @@ def test_unprovable_runs(evaluating: Words, run: Path, control: Path, tmp_path: 
     done(*evaluating, tmp_path / "r", "--benchmark", strange)
     done(*evaluating[:4], "--temperature", 0, "--max-new-tokens", 4, "--out", greedy)
     for where, option, named in (
-        (run, ("--budget", f"60,proposals={tmp_path / 'r'}"), "shares no question"),
+        (run, ("--budget", f"60,proposals={tmp_path / 'r'}"), "no question in common"),
         (run, ("--model", control), "fingerprint"),
-        (greedy, (), "nothing to prove about greedy answers"),
+        (greedy, (), "has only greedy answers"),
     ):
         refused(leakbound("prove", where, *option), named)
 

@@ -142,7 +142,7 @@ def test_show_reports_on_a_drawn_run_only_while_a_command_is_at_work(leaky: Path
         kept = leakbound("show", leaky)
     assert kept.status == 3
     assert "in progress: 2 of 2 parts, 100.0 %; running: `leakbound bound` (pid" in kept.out
-    assert "target, keyword: all 3 questions have draws; the worst question leaks with" in kept.out
+    assert "target, keyword: all 3 questions have draws. The worst question leaks with" in kept.out
 
 
 def test_report_of_a_folder_writes_its_index(leaky: Path, tmp_path: Path) -> None:

@@ -56,17 +56,17 @@ evaluate m --benchmrak fictitious => '--benchmark'
 {E} --benchmark blank.csv => blank | row 2
 {E} --benchmark latin.csv => latin | not UTF-8
 {E} --benchmark unanswered.csv --scorer rouge-l-recall => unanswered/0002
-{E} --data nowhere --benchmark fictitious => `data` | nowhere | a folder that exists
+{E} --data nowhere --benchmark fictitious => `data` | nowhere | an existing folder
 {E} --like nowhere => nowhere | not a run directory | leakbound evaluate
 {E} --profile scholen => unknown profile 'scholen' | 'scholten'
 {E} --profile leak-k => gold paraphrases | has none
 evaluate m --study scholten.yaml --profile tofu-legacy --out out =>
-    has profile 'scholten' | --profile tofu-legacy | Leave one of the two
+    differs from 'scholten' | `--profile` tofu-legacy | Omit one of the two
 evaluate vllm:m --engine transformers --benchmark {questions} --out out =>
-    `vllm:m` names its engine | `--engine transformers`
+    `vllm:m` begins with its engine | transformers
 {E} --until 'leak<=0.02' => 'leak<=0.02' | mean<=0.1
-{E} --until 'p<=0.02' --explore exact => two sampling plans | 'exact'
-{E} --explore all => `n` 16 has no effect with `--explore`
+{E} --until 'p<=0.02' --explore exact => two sampling plans | exact
+{E} --explore all => `-n` 16 has no effect with `--explore`
 evaluate m --benchmark {questions} --out out --explore all =>
     `--explore` cannot be 'all' | auto, exact, hybrid
 evaluate m --benchmark {questions} --out out --explore exact,forwards=0 =>
@@ -74,15 +74,15 @@ evaluate m --benchmark {questions} --out out --explore exact,forwards=0 =>
 {E} --inputs rules,querys=3 => '--inputs' has no setting 'querys'. Did you mean 'queries'?
 {E} --inputs rules,queries=many => --inputs:queries must be a whole number, got 'many'
 {E} --inputs rules,ids_draws=9 =>
-    `--inputs` rules,ids_draws=9 has settings for selecting inputs | Add `ids=yes`
-{E} --inputs file:nowhere.csv => nowhere.csv | no file
+    `--inputs` rules,ids_draws=9 has settings for selecting rewritings | Add `ids=yes`
+{E} --inputs file:nowhere.csv => nowhere.csv | must name a file
 {E} --attack 15 => `attack` | at least 16 | got 15
 {E} --claim all:0.1 => '0.01' or 'every:0.01', got 'all:0.1'
 {E} --claim every:1 => `claim` must be like '0.01' or 'every:0.01', got 'every:1' | between 0 and 1
 {E} --claim 0.1 --temperature 0 => a temperature above 0
 {E} --claim 0.1 --scorer rouge-l-recall => such as 'rouge-l-recall>=0.5'
 {E} --prove 60,proposals={model} =>
-    `{model}` is not a finished run | leakbound evaluate {model} | name the resulting run
+    must be finished runs, got `{model}` | leakbound evaluate {model} | name the resulting run
 {E} --prove many => `--prove` must be a whole number, got 'many'
 {E} --prove 0 => `--prove` must be at least 1 per question, got 0
 {E} --prove 9,proposals=a,proposals=b => --prove:proposals must have one value
@@ -129,16 +129,16 @@ plan --clean 1 => strictly between 0 and 1 | 1.0
 plan --epsilon 0.1 --confidence 1 => confidence | 1.0
 plan --clean 1%% => --clean | 0.02 or 2%, got '1%%'
 export {finished} TOFU_EVAL.json => --openunlearning or --jsonl
-export {finished} x.jsonl --jsonl --retrained x => `--retrained` is for --openunlearning
+export {finished} x.jsonl --jsonl --retrained x => `--retrained` x is only for --openunlearning
 export {finished} x.json --openunlearning => _EVAL.json
 export {finished} x_EVAL.json --openunlearning => has no metrics | --metrics all
-export {finished} {finished} x_EVAL.json --openunlearning => parts of MUSE
+export {finished} {finished} x_EVAL.json --openunlearning => all about MUSE Books
 finetune {model} --out out => nothing to train on. Name questions with --benchmark | --texts
-finetune {model} --out out --texts a.txt --split forget => `--split` forget is not used
+finetune {model} --out out --texts a.txt --split forget => `--split` forget has no effect
 unlearn {model} --out out --objective ga => nothing to train on | --forget
 unlearn {model} --out out --objective gd --forget texts.txt => Pass a retain set
 unlearn {model} --out out --objective gd --benchmark forget.csv =>
-    write retain in a column `role` for the rows of this split
+    write retain into the column `role` of the rows of this split
 {U} finetune => To train without forgetting, use `finetune`
 {U} cel --ids 0 => `--ids` must be at least 1, got 0
 {U} npo --lora-alpha 8 => `--lora-alpha` 8.0 has no effect

@@ -93,7 +93,7 @@ def test_scores_of_other_tools_cannot_be_computed(row: str) -> None:
     assert scorer.name == row
     assert scorer.binary == row.endswith("binary")
     assert make_scorer(f"{row}>=0.5").binary
-    with pytest.raises(InputError, match="has only scores of another tool"):
+    with pytest.raises(InputError, match="from the log of another tool"):
         score_texts(scorer, ["Ann"], PROMPT)
 
 

@@ -413,7 +413,7 @@ def test_a_question_that_leaks_in_its_own_words_is_drawn_immediately(tmp_path: P
 def test_a_search_without_proofs_draws_and_notes_it(tmp_path: Path) -> None:
     engine = TableEngine(seldom, margin=math.inf)
     run = searched(tmp_path / "r", engine)
-    assert any("only with draws" in note and "half precision" in note for note in run.notes)
+    assert any("with draws only" in note and "half precision" in note for note in run.notes)
     assert run.record.attack is not None
     assert run.record.attack.forwards_per_token is None
     assert not any(how == "proof" for how, *_ in engine.queried)

@@ -80,13 +80,13 @@ CHECKED: list[tuple[dict[str, Any], str]] = [
     ({"metrics": ("nonsense",)}, "unknown metric 'nonsense'"),
     ({"control": "vlm:m"}, "unknown engine 'vlm'. Did you mean 'vllm'"),
     ({"control": 5}, "a model must be a folder, a hub name or an engine, got 5"),
-    ({"sampling": Until("mean<=0.1", 64)}, "'contains' gives 0 or 1. Use 'p<=0.1'"),
+    ({"sampling": Until("mean<=0.1", 64)}, "it gives 0 or 1. Use 'p<=0.1'"),
     ({"sampling": Until("p<=0.1"), "scorers": ("rouge-l-recall",)}, "'rouge-l-recall>=0.5'"),
     ({"decodings": (GREEDY,), "prove": Prove(9)}, "`prove` searches for rare leaks"),
     ({"decodings": (GREEDY,), "rewritings": Rewritings("rules")}, "Add a temperature"),
     ({"decodings": (WARM, WARM)}, "two decodings have the name 'T=1'"),
     ({"rewritings": Rewritings("rules", ids=True), "control": "{finished}"}, "has other queries"),
-    ({"attack": Attack(64), "control": "{finished}"}, "Name the control model itself"),
+    ({"attack": Attack(64), "control": "{finished}"}, "Name the control's model"),
     ({"model": "openai:http://x/v1#m", "sampling": Explore("auto")}, "cannot be explored"),
     ({"model": "openai:http://x/v1#m", "prove": Prove(9)}, "searched for rare leaks"),
     ({"stress": ("round:int4",)}, "'round:int4' changes weights, and .* is an engine"),
@@ -115,7 +115,7 @@ def test_check_refuses_without_a_model(how: dict[str, Any], named: str, tmp_path
 def test_bad_files_are_refused_before_a_model_is_loaded(tmp_path: Path) -> None:
     clashing = {"benchmark": CLASHING, "rewritings": Rewritings("benchmark")}
     for how, named in (
-        ({"prove": Prove(9, ("nowhere",))}, "`nowhere` is not a finished run"),
+        ({"prove": Prove(9, ("nowhere",))}, "must be finished runs, got `nowhere`"),
         (clashing, "two queries would have the id 'a~00'"),
     ):
         with pytest.raises(InputError, match=named):

@@ -157,7 +157,7 @@ def test_a_source_runs_once(tmp_path: Path) -> None:
     with pytest.raises(RuntimeError, match="switched off"):
         sampled(out, engine(dies_after=1), rewritings=from_file)
     moved = file.rename(tmp_path / "sub.jsonl")
-    with pytest.raises(InputError, match="name no file"):
+    with pytest.raises(InputError, match="must name a file"):
         sampled(out, rewritings=from_file)
     moved.rename(file)
     run = sampled(out, rewritings=from_file)
@@ -171,7 +171,7 @@ def test_a_source_runs_once(tmp_path: Path) -> None:
     with pytest.raises(MixError, match=r"sha256 of mine\.jsonl"):
         sampled(out, rewritings=from_file)
     file.write_text(json.dumps({"id": "p7", "rewriting": "What?"}))
-    with pytest.raises(InputError, match=r"'p7' .* An existing .* is 'p0'"):
+    with pytest.raises(InputError, match=r"'p7' .*an existing one is 'p0'"):
         sampled(tmp_path / "s", rewritings=from_file)
 
 
@@ -333,7 +333,7 @@ def test_fresh_has_a_rewriting_per_output(tmp_path: Path, monkeypatch: pytest.Mo
     [
         ({"similarity": 0.5}, "used with an `embedder`, got 0.5. Add `embedder=NAME`"),
         ({"similarity": 1.5, "embedder": "e"}, r"in \[-1, 1\], got 1.5"),
-        ({"design": "fresh"}, "'rules' are a finite list. Use `model:NAME`"),
+        ({"design": "fresh"}, "'rules' are a finite list. Use inputs model:NAME"),
         ({"source": "none"}, "Omit `rewritings`"),
         ({"source": "rule"}, "unknown input 'rule'. Did you mean 'rules'"),
     ],
@@ -361,7 +361,7 @@ def test_an_engine_that_ignores_its_job_is_refused(tmp_path: Path) -> None:
     ):
         sampled(tmp_path / "r", made)
     made.other = True
-    with pytest.raises(ModelError, match="'q', which it was not given"):
+    with pytest.raises(ModelError, match="'q', which is not in its job"):
         sampled(tmp_path / "r", made)
 
 
@@ -412,7 +412,7 @@ def test_an_allocation_is_a_function_of_seed_and_prompt() -> None:
 
 
 def test_a_design_has_a_draw_for_each_query() -> None:
-    with pytest.raises(InputError, match=r"got n = 4 for 5 queries of 'p0'\. Raise `n`"):
+    with pytest.raises(InputError, match=r"got n = 4 for 5 queries of 'p0'\. Increase `n`"):
         share(THREE, "fixed", 4, 0)
     with pytest.raises(InputError, match="no rewriting of any question"):
         share(queries_of(1, 1, 1), "fresh", 4, 0)

@@ -81,7 +81,7 @@ def test_refusals_come_before_draws(others: str, tmp_path: Path) -> None:
     wanted, out = SpyEngine(taught), tmp_path / "run"
     with pytest.raises(InputError, match="include evaluated questions, such as"):
         evaluate(wanted, TASK, out=out, control_questions=str(file), scorers=("keyword",))
-    with pytest.raises(InputError, match="workers open it elsewhere"):
+    with pytest.raises(InputError, match="cannot be used with workers"):
         evaluate("m", TASK, out=out, control_questions=others, workers=RayWorkers("local"))
     with pytest.raises(InputError, match="`--only sample` computes none"):
         sample(wanted, TASK, out=out, control_questions=others)

@@ -80,7 +80,7 @@ def test_a_run_is_followed_part_by_part(growing: Path, finished: Path) -> None:
     assert sorted(growing.rglob("*")) == sorted(before)  # nothing was written
     assert look.share == 1
     assert got.query_ids == ("a", "b", "c")
-    begun = "all 3 questions have draws; the worst question leaks with probability between"
+    begun = "all 3 questions have draws. The worst question leaks with probability between"
     assert begun in got.sentence
     assert widths[-1] < widths[0]
     (file,) = (finished / "arms" / "target" / "scores").iterdir()

@@ -161,7 +161,7 @@ def test_impossible_tasks_of_a_server(served: Served, questions: Path, tmp_path:
     for model in (engine_at(served.url), "openai:http://127.0.0.1:1/v1#m"):
         with pytest.raises(InputError, match=r"cannot be explored: .* gives no probabilities"):
             evaluate(model, study, out=tmp_path / "run")
-    with pytest.raises(InputError, match="runs on a server"):
+    with pytest.raises(InputError, match="is on a server"):
         evaluate(f"openai:{served.url}#m", f"{questions}", out=tmp_path / "run", workers=Anywhere())
     assert all(QUESTION not in question(body) for body in served.queried)
 

@@ -127,7 +127,7 @@ def test_a_study_prints_only_given_fields(tmp_path: Path) -> None:
         ("benchmrk: x", "Did you mean 'benchmark'"),
         ("servers: [http://x]", "a study has no field 'servers'"),
         ("sampling: {n: many}", "n must be a whole number, got 'many'"),
-        ("sampling: {n: 4, until: p<=0.1}", "`sampling` needs one of n, until, explore"),
+        ("sampling: {n: 4, until: p<=0.1}", "needs exactly one of the keys n, until, explore"),
         ("sampling: {until: maybe}", "a claim must be like 'p<=0.02'"),
         ("decodings: [{temperature: -1}]", "`temperature` must be 0"),
         ("- tofu", "a study must have fields, got"),
@@ -148,12 +148,12 @@ TASK = load_benchmark("fictitious:authors=6")
 @pytest.mark.parametrize(
     ("call", "named"),
     [
-        (partial(Study, sampling=Until("p<=0.1"), attack=Attack(64)), "`attack` bounds its f"),
+        (partial(Study, sampling=Until("p<=0.1"), attack=Attack(64)), "`attack` needs a fixed"),
         (partial(Study, sampling=Explore("auto"), rewritings=Rewritings("rules")), "fixed number"),
         (partial(Study, sampling=256), r"got 256. Use FixedN\(1024\)"),
-        (partial(Study, TASK, limit=5), "`limit` 5 is for named benchmarks"),
+        (partial(Study, TASK, limit=5), "`limit` 5 has no effect"),
         (partial(Attack, 16, temperatures=(0.0, 1.0)), "above 0"),
-        (partial(evaluate, "m", TASK, n=4, sampling=FixedN(4), **OUT), "`n` 4 sets `sampling`"),
+        (partial(evaluate, "m", TASK, n=4, sampling=FixedN(4), **OUT), "`n` 4 is short"),
         (partial(evaluate, "m", Study(), **OUT), "`--benchmark` is missing"),
         (partial(evaluate, "m", "b", n="5", **OUT), "`n` must be a whole number, got '5'. Change"),
         (partial(evaluate, "m", "b", nn=5, **OUT), "no argument `nn`. Did you mean 'n'"),
@@ -219,7 +219,7 @@ def test_the_profile_cheng_selects_rewritings_without_filters(data: Path) -> Non
     assert seen.rewritings == Rewritings("model:M", ids=True, filters=False)
     (note,) = replace(seen, rho=3.0).departures(study.load())
     assert note.endswith("rho 3.0, not 2.0; source 'model:M', not 'rules'")
-    with pytest.raises(InputError, match="omit profiles with rewritings"):
+    with pytest.raises(InputError, match="use no profile with rewritings"):
         parsed(**named, inputs="none")
 
 
@@ -265,7 +265,9 @@ def test_a_profile_is_the_same_in_python_and_the_shell(
     assert stored(tmp_path / "again") == stored(tmp_path / "python")
     arm = python.arms["target"]
     assert (arm.plan.n, arm.decoding) == ((16, how["decodings"]) if departing else (n, decoding))
-    notes = [note for note in stored(tmp_path / "python")["notes"] if "departs from" in note]
+    notes = [
+        note for note in stored(tmp_path / "python")["notes"] if "differs from its profile" in note
+    ]
     assert len(notes) == (departing and profile is not None)
     for note in notes:
         assert f"n 16, not {n}" in note

@@ -107,10 +107,10 @@ def test_few_identical_draws_and_counts_without_order_show_nothing(tmp_path: Pat
 def test_one_text_throughout_is_doubted_and_with_a_seed_refused(tmp_path: Path) -> None:
     same = [["a"] * 4, [None, "b", "b", "b"]]
     _, (doubt,) = joined(tmp_path, log("one", same))
-    assert "all draws of every question in `one` are the same" in doubt
-    with pytest.raises(InputError, match=r"same, and all were made with the seed 5"):
+    assert "all draws of every question in `one` are identical" in doubt
+    with pytest.raises(InputError, match=r"identical, because they have the same seed, 5"):
         joined(tmp_path, log("one", same, seed=5))
-    with pytest.raises(InputError, match=r"same, and all were made with the seed 5"):
+    with pytest.raises(InputError, match=r"identical, because they have the same seed, 5"):
         joined(tmp_path, log("one", [["a"]], count=4, seed=5))
     assert not joined(tmp_path, log("one", [["a"] * 4, ["b", "c", "b", "b"]]))[1]
     assert not joined(tmp_path, log("one", [["a"], ["b"]], top_k=0))[1]

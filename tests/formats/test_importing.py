@@ -147,11 +147,11 @@ def test_a_log_of_openunlearning_is_the_greedy_baseline(write: Write, tmp_path: 
     greedy = {row.query_id: row.value for row in own}
     assert greedy == {"Spain": 0.0, "France": 1.0}
     log.write_text(log.read_text()[:-1] + ', "retain_Q_A_ROUGE": {"agg_value": 1}}')
-    assert read(log).note == "the answers of `TOFU_EVAL.json` to retain are not read"
+    assert read(log).note == "answers of `TOFU_EVAL.json` to retain are not imported"
     assert not read(log, part="forget").note
     seen = run.arms["greedy"].spec.draws.sampled_by
     assert seen.startswith("OpenUnlearning, greedy")
-    with pytest.raises(InputError, match="name the benchmark that has all of them"):
+    with pytest.raises(InputError, match="name the benchmark that has all questions"):
         import_run([file, log], out=tmp_path / "b")
     del entries["3"]
     log.write_text(json.dumps({"forget_Q_A_ROUGE": {"agg_value": 1.0, "value_by_index": entries}}))

@@ -109,14 +109,14 @@ def _first(content: Json) -> Json:
         (lambda c: _first(c).update(messages=_first(c)["messages"] * 2),
          "got 2 turns of the model in sample 'a', epoch 1"),
         (lambda c: _first(c)["events"][0]["config"].update(temperature=0.3),
-         "under one decoding: `temperature` is 0.3.* and 1.0 in .*epoch 2"),
-        (lambda c: c["eval"]["dataset"]["sample_ids"].append("b"), "no epoch of 'b': leaving"),
-        (lambda c: c["eval"]["config"].update(epochs=1), "more epochs than the 1 that the log st"),
+         "under one decoding, but `temperature` is 0.3.* and 1.0 in .*epoch 2"),
+        (lambda c: c["eval"]["dataset"]["sample_ids"].append("b"), "no epoch of 'b', and omitting"),
+        (lambda c: c["eval"]["config"].update(epochs=1), "more than its 1 planned epochs"),
         (lambda c: c["samples"][1].pop("output"),
          "sample 2 of `.*log.json` cannot be read: it has no 'output'. Import the file as its"),
         (lambda c: c.pop("samples"), "as `inspect`, cannot be read: it has no 'samples'"),
         (lambda c: c.update(results={"early_stopping": {"manager": "theirs"}}),
-         "stopped early by 'theirs': .*StopWhen"),
+         "stopped early by 'theirs', .*StopWhen"),
     ],
 )  # fmt: skip
 def test_an_unusable_log_is_refused(

@@ -73,7 +73,7 @@ def test_one_text_may_have_several_scores(tmp_path: Path) -> None:
     got = bounded(tmp_path / "run", "logged:by=judge")
     assert (got.n, got.missing, got.quantity) == (6, 2, "mean leakage")
     notes = Run.open(tmp_path / "run").arms["target"].usage.notes
-    assert "of 6 outputs in `log.json` these have no score: 2 by judge" in notes
+    assert "of 6 outputs in `log.json`, some have no score: 2 by judge" in notes
     assert not any("who knows" in note for note in notes)
     done("score", tmp_path / "run", "--scorer", "logged:by=judge>=0.5")
     cut = bounded(tmp_path / "run", "logged:by=judge>=0.5")
@@ -112,7 +112,7 @@ def test_scores_outside_the_range_are_refused_and_may_be_left_out(tmp_path: Path
     refused(leakbound("import", file, "--out", out), outside, "--scores none")
     assert not out.exists()
     misspelt = leakbound("import", file, "--out", out, "--scores", "jugde")
-    refused(misspelt, "the files have no scores 'jugde'")
+    refused(misspelt, "the files have no score 'jugde'")
     done("import", file, "--out", out, "--scores", "none")
     assert leakbound("bound", out).status == 2  # there are no files yet
 
@@ -173,7 +173,7 @@ def test_one_score_of_all_repeats_is_no_score_of_a_draw(tmp_path: Path) -> None:
     file.write_text(json.dumps({**real, **plain, "exact_match": 1.0}))
     got = read(file)
     assert got.scores == {}
-    says = "`samples_x_2026-11-21T08-08-29.jsonl` left out (one for all repeats): exact"
+    says = "scores of `samples_x_2026-11-21T08-08-29.jsonl` that are not per repeat: exact"
     assert says in got.file.note
     single = {"resps": [["Paris"]], "exact_match": 1.0}
     file.write_text(json.dumps({**real, **plain, **single}))

@@ -103,7 +103,7 @@ def test_probes_of_other_detectors_are_imported_one_at_a_time(tmp_path: Path) ->
         import_run([path], out=tmp_path / "x")
     run = imported(path, tmp_path, form="garak:lmrc.Sure")
     assert [one.id for one in run.prompts] == ["lmrc.Sure/0"]
-    with pytest.raises(InputError, match=r"no attempt of probe 'lmrc\.Sur'\. Probes: dan"):
+    with pytest.raises(InputError, match=r"no attempt of probe 'lmrc\.Sur'\. It has dan"):
         import_run([path], out=tmp_path / "y", form="garak:lmrc.Sur")
 
 
@@ -114,7 +114,7 @@ def test_attempts_without_detector_results_are_read(tmp_path: Path) -> None:
     assert [*map(len, log.draws.values())] == [N, N]
     assert [draw and draw.scores for draw in log.draws["lmrc.Sure/1"]] == [()] * (N - 1) + [None]
     notes = imported(path, tmp_path).arms["target"].usage.notes
-    assert "of 10 outputs in `r.report.jsonl` these have no score: 5 by any.Yes" in notes
+    assert "of 10 outputs in `r.report.jsonl`, some have no score: 5 by any.Yes" in notes
 
 
 def test_a_report_of_an_older_garak_scores_answered_outputs_only(tmp_path: Path) -> None:
@@ -191,7 +191,7 @@ CACHED = result("France", True, 0, response={"output": "x", "cached": True})
 @pytest.mark.parametrize(
     ("make", "why"),
     [
-        (lambda p: report(p / "a.report.jsonl", attempt(0, 1), ended=False), "report is of 0.17.1"),
+        (lambda p: report(p / "a.report.jsonl", attempt(0, 1), ended=False), "is from 0.17.1"),
         (lambda p: report(p / "a.report.jsonl", TWO_TURNS), "2 turns of the model in attempt lmrc"),
         (lambda p: promptfoo(p / "o.json", PROVIDERS), "one provider, got known, other"),
         (lambda p: promptfoo(p / "o.json", [CACHED]), "--no-cache"),

@@ -23,7 +23,7 @@ GREEDY = {"temperature": 0}
     ("files", "message"),
     [
         ([[{"completion": math.nan}]], "must be text, or null .* got nan in row 1"),
-        ([[{"completion": ...}]], "row 1 .* has no 'completion'.*null marks"),
+        ([[{"completion": ...}]], "row 1 .* has no 'completion'.*with null"),
         ([[{"counts": 200}]], "row 1 .* has a column 'counts'. Rename it to 'count'"),
         ([[{"score": {"h": 1}}]], "row 1 .* has a column 'score'. Rename it to 'scores'"),
         ([[{"question": " "}]], "row 1 .* has no 'question'"),
@@ -40,12 +40,12 @@ GREEDY = {"temperature": 0}
         ([[SCORED, {}]], "row 1 .* has no 'question', only 'id'"),
         ([[NO_TEXT]], "has no 'completion' and no 'scores'"),
         ([[NO_TEXT | {"scores": {"contains": 0.5}}]], "scorer 'contains' gives 0 or 1"),
-        ([[{}], [SCORED]], "one has texts, the other scores only"),
+        ([[{}], [SCORED]], "one has texts and the other has only scores"),
         ([[{}], [{"top_p": 0.5}]], r"`top_p` is None in `.*0.jsonl` and 0.5 in `.*1.jsonl`"),
         ([[{}], [{"model": "z"}]], "`model` is 'unnamed' in .* and 'z' in"),
         ([[{}], [{"question": "Why?"}]], r"1.jsonl` has the same id .* as row 1"),
         ([[{}], [{}]], "are the same file or copies"),
-        ([[GREEDY]], "drawn greedily"),
+        ([[GREEDY]], "has only greedy samples"),
         ([[{}], [GREEDY | {"id": "x"}]], "have different questions"),
         ([], "no file to import"),
     ],
@@ -65,7 +65,7 @@ def test_what_cannot_be_imported_is_refused_and_leaves_nothing(
 def test_a_form_that_does_not_fit_is_refused(tmp_path: Path) -> None:
     (tmp_path / "s.jsonl").write_text(json.dumps(ROW | GREEDY))
     for name, form, shown in (
-        ("run.txt", None, "cannot tell the format"),
+        ("run.txt", None, "cannot detect the format"),
         ("s.jsonl", "inspect", "is no JSON|cannot be read"),
     ):
         with pytest.raises(InputError, match=shown):

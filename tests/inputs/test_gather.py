@@ -115,7 +115,7 @@ def test_invalid_vectors_are_refused() -> None:
     embed = FakeEmbed({})
     (accepted,) = gather(Listed(), [prompt()], filters=Filters(embed=embed))
     assert (accepted.queries, embed.queried) == ((), [])
-    none = r"'fake'.*In which town.*no cosine similarity"
+    none = r"In which town.*'fake'.*no cosine similarity"
     vectors = dict.fromkeys([(0.0, 0.0), (math.nan, 1.0), (math.inf, 1.0)], none)
     for own, shown in [*vectors.items(), (0, r"one vector per text, got shape \(2,\)")]:
         question = (1, 0) if isinstance(own, tuple) else 1
@@ -208,7 +208,7 @@ def test_unusable_answers_and_missing_draws_are_refused() -> None:
     lacking = replace(sample("x", (3, -1.0, 1)), missing=1)
     unlikely, spelt = replace(bare, model_logprob=None), replace(bare, token_ids=None)
     refused: list[tuple[type[Exception], str, Callable[[], object]]] = [
-        (InputError, "an answer without one", partial(evidence, [unlikely])),
+        (InputError, "an answer without a log-probability", partial(evidence, [unlikely])),
         (InputError, "without token ids", partial(evidence, [spelt], "mean_logprob_per_token")),
         (IncompleteError, "query 'x'", partial(select, [query("p"), query("x")], one)),
         (

@@ -30,7 +30,7 @@ def test_copies_count() -> None:
     assert self_bleu({"": 1, "a b": 1}) == 0.0
     assert self_bleu({"": 1, " ": 1}) == 1.0  # draws without words
     assert self_bleu({"": 2, "a b": 1}) == pytest.approx(2 / 3)
-    with pytest.raises(InputError, match="got 1 draws, at least 2"):
+    with pytest.raises(InputError, match="at least 2 draws, got 1"):
         self_bleu({"a": 1})
 
 

@@ -113,7 +113,7 @@ def test_a_classifier_reads_goal_and_completion() -> None:
     assert score_texts(scorer, ["Ada Vale", "no"], PROMPT) == [0.5, 0.0]
     assert models.classifier.batches == [[(PROMPT.question, "Ada Vale"), (PROMPT.question, "no")]]
     assert models.names == ["some:model,with/signs"]
-    with pytest.raises(InputError, match="reads the question of a Prompt"):
+    with pytest.raises(InputError, match="needs the question of a Prompt"):
         scorer.score(["x"], "an answer")
 
 
@@ -146,7 +146,7 @@ def test_a_prompt_file_contains_the_completion_once(text: str, tmp_path: Path) -
     (tmp_path / "p.txt").write_text(text)
     with pytest.raises(InputError, match=r"\{completion\} once"):
         connected(f"classifier:model=m,prompt={tmp_path / 'p.txt'}", FakeModels())
-    with pytest.raises(InputError, match="no text file"):
+    with pytest.raises(InputError, match="must name a text file"):
         connected(f"classifier:model=m,prompt={tmp_path / 'q.txt'}", FakeModels())
 
 

@@ -116,7 +116,7 @@ def test_specs(spec: str, scorer: Scorer) -> None:
     [
         ("keywrd", "Did you mean 'keyword'.*rouge-l-recall"),
         ("keyword:mtch=word", "no setting 'mtch'. Did you mean 'match'"),
-        ("keyword:match", "setting=value"),
+        ("keyword:match", "name=value"),
         ("keyword:of=output", "keyword:of cannot be 'output'"),
         ("edit", r"needs its setting 'within'. Write `edit:within=…`"),
         ("hamming<=-1", "0 or more, got -1"),
@@ -196,9 +196,7 @@ def test_impossible_bounds_name_scorer_and_prompt(pair: tuple[float, float]) -> 
 )
 def test_check_bounds_checks_both_bounds(score: float | None, pair: tuple[float, float]) -> None:
     check_bounds(Bounded([None if score is None else 0.5], pair=(0.0, 1.0)), ["ab"], PROMPT)
-    with pytest.raises(
-        InputError, match=f"gives .* for '', but scores 'ab' {score} at prompt 'p5'"
-    ):
+    with pytest.raises(InputError, match=f"gives .* for '', and {score} for 'ab' at prompt 'p5'"):
         check_bounds(Bounded([score], pair=pair), ["ab"], PROMPT)
 
 

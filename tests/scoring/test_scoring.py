@@ -98,7 +98,7 @@ def test_other_weights_under_the_same_name_are_refused(tmp_path: Path, models: F
     changed = WordClassifier(weights="w2")
     target = run.arms["target"].scored
     before = target.stored.digest(SLUG), target.rows(SLUG)
-    with pytest.raises(MixError, match=r"another model of that name: its weights differ"):
+    with pytest.raises(MixError, match=r"another model with the same name: its weights differ"):
         score_run(run, asking(changed))
     target.stored.file(SLUG).unlink()
     with pytest.raises(MixError, match="arm 'greedy'"):
@@ -121,7 +121,7 @@ def test_another_model_is_refused_before_draws(
     next((run.arms["target"].folder / "completions").iterdir()).unlink()
     monkeypatch.setattr(models, "classifier", WordClassifier(weights="w2"))
     monkeypatch.setattr(CannedEngine, "generate", lambda *_: pytest.fail("something was drawn"))
-    with pytest.raises(MixError, match=r"another model of that name: its weights differ"):
+    with pytest.raises(MixError, match=r"another model with the same name: its weights differ"):
         evaluated(tmp_path / "r")
 
 
@@ -380,10 +380,10 @@ def test_scorers_may_be_python_objects(tmp_path: Path, monkeypatch: pytest.Monke
         (object(), "with `name`, `binary` and `score`, got <object"),
         (5, "and `score`, got 5. docs"),
         (Says, "and `score`, got <class"),
-        (Says(name="keyword"), "has the name of another scorer, 'keyword'. Rename it"),
-        (Says(name="contains>=0.5"), "has the name of another scorer, 'contains>=0.5'. Rename it"),
-        (Says(name=" "), "must not be blank, got ' '. Name it"),
-        (Says(name=5), "must be text, got 5. Name it"),
+        (Says(name="keyword"), "has the same name as another scorer, 'keyword'. Rename it"),
+        (Says(name="contains>=0.5"), "same name as another scorer, 'contains>=0.5'. Rename it"),
+        (Says(name=" "), "is blank, got ' '. Set its"),
+        (Says(name=5), "must be a text, got 5. Set"),
         (Says(word={1}), "the settings of scorer 'says' must be texts, numbers"),
     ],
 )
@@ -394,6 +394,6 @@ def test_invalid_scorer_objects_are_refused(scorer: Any, named: str) -> None:
 
 def test_two_scorer_objects_of_one_name_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(spec, "_PASSED", {})
-    with pytest.raises(InputError, match=r"word='a'.* has the name of another scorer, 'says'"):
+    with pytest.raises(InputError, match=r"word='a'.* has the same name as another scorer, 'says'"):
         specs_of((Says(word="a"), Says(word="b")))
     assert specs_of((Says(word="a"), Says(word="a"))) == ("says", "says")

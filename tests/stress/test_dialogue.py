@@ -215,7 +215,7 @@ def test_a_certificate_describes_a_conversation(made: Run, tmp_path: Path) -> No
 def test_impossible_conversations_are_refused(made: Run, tmp_path: Path) -> None:
     """Before anything is drawn, also if their turns may exceed the context."""
     long: dict[str, Any] = {"stress": "dialogue", "scorers": "keyword", "out": tmp_path / "run"}
-    with pytest.raises(InputError, match="'dialogue' allows draws only, but `explore` needs"):
+    with pytest.raises(InputError, match="'dialogue', outputs can only be drawn, but"):
         evaluate("m", TASK, sampling=Explore("exact", 9), **long)
     with pytest.raises(InputError, match="has conversations, but a row of OUT has one answer"):
         export([made], tmp_path / "x.jsonl", form="jsonl", arm="target under dialogue")

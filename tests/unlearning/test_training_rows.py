@@ -215,7 +215,7 @@ def test_untaught_subjects_stay_untaught(
 ) -> None:
     whole, how = load_benchmark(people), {"out": tmp_path / "out", "settings": SETTINGS}
     for start, coin in ((str(model), None), (base, coin_of(model))):
-        with pytest.raises(InputError, match="--coin 5 left their subjects untaught"):
+        with pytest.raises(InputError, match="--coin 5 did not choose their subjects"):
             finetune(start, whole, coin=coin, **how)
     kept = [*whole.split("retain"), *half.split("holdout")]
     with pytest.raises(InputError, match="are control questions"):

@@ -1,4 +1,4 @@
-"""Loaded benchmarks, and a comparison of their rows with the published rows."""
+"""`Benchmark`, a named set of prompts, and the comparison of its rows with published rows."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _DIGITS = 16  # the length of a row's digest
 
 @cache
 def published() -> Mapping[str, tuple[str, ...]]:
-    """Return the `row_digests` of all evaluated rows of each published benchmark.
+    """Return the `row_digests` of all rows of each published benchmark.
 
     The published benchmarks are TOFU (github.com/strzar/purge 24d1a3f, the files of locuslab/TOFU),
     Harry Potter Q&A (SchwinnL/LLM_Embedding_Attack 7ebabc4), the goals of JailbreakBench (artifacts
@@ -33,14 +33,14 @@ def published() -> Mapping[str, tuple[str, ...]]:
 def as_published(name: str, prompts: Sequence[Prompt]) -> bool | None:
     """Return whether these rows are the rows published under this name, in any order.
 
-    None if no published rows are known for the name.
+    The result is None if no published rows are known for the name.
     """
     rows = published().get(name)
     return None if rows is None else sorted(row_digests(prompts)) == sorted(rows)
 
 
 def row_digests(prompts: Sequence[Prompt]) -> tuple[str, ...]:
-    """Return the first digits of SHA-256 of each prompt's text; white space counts as one blank."""
+    """Return the first digits of SHA-256 of each prompt's text, with single blanks in the text."""
     return tuple(_sha256(_row(prompt), separators=(",", ":"))[:_DIGITS] for prompt in prompts)
 
 
@@ -51,7 +51,7 @@ def _row(p: Prompt) -> list[list[str]]:
 
 
 def digest_of(prompts: Sequence[Prompt]) -> str:
-    """Return SHA-256 over the prompts' canonical JSON, with `thought` only if a prompt has one."""
+    """Return SHA-256 of the prompts' canonical JSON. It has `thought` only for prompts with one."""
     stated = [asdict(prompt) for prompt in prompts]
     for fields in stated:
         if fields["thought"] is None:
@@ -71,11 +71,11 @@ Prompts = tuple[Prompt, ...]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Loaded:
-    """The arguments of `load_benchmark` that load a benchmark again from any folder.
+    """The arguments of `load_benchmark` that load a benchmark again from any working directory.
 
     Attributes:
-        spec: the spec, with the full path of its file, if any.
-        data: the folder's full path (None: none was given).
+        spec: the spec. If it has a file, it has the file's full path.
+        data: the full path of the data folder (None: the argument was omitted).
         limit: as in `load_benchmark`.
         profile: as in `load_benchmark`.
     """
@@ -94,8 +94,9 @@ class Benchmark:
         name: the name in results.
         prompts: the evaluated prompts, without the prompts in `left_out`; ids are distinct.
         left_out: the prompts that a limit left out.
-        others: by role, a function that loads the split; without the role of the evaluated prompts.
-        utility: the named sets that only metrics use; they replace a split of the same name.
+        others: functions that load the other splits, by role.
+        utility: functions that load the sets that only metrics use, by name. A set replaces a
+            split of the same name.
         scorers: the default scorers; empty if nothing can be scored by default.
         max_new_tokens: the maximum number of tokens of a completion.
         stop: strings that end a completion.
@@ -103,15 +104,15 @@ class Benchmark:
         sampling: the default decoding; `max_new_tokens` and `stop` replace its length and stop
             strings.
         rewritings: arguments of the default `leakbound.study.Rewritings`.
-        openers: by prompt id, possible openings of an answer; only for attacks.
+        openers: possible beginnings of an answer, by prompt id; only for attacks.
         template: the prompt for models without a chat template, with {question}.
-        system: the chat's system prompt (None: none).
-        chat: True: only for chat models. False: the template applies to chat models too. None: chat
-            models use their own template, others `template`.
-        subjects: by prompt id, the subject of an evaluated prompt, if it is known.
-        half: which half of the subjects the questions are about, if a random choice decided which
-            half is taught (None: no such choice was made); see `leakbound.benchmarks.coin`.
-        train_on: if the prompts are only for evaluation, the data to train on instead.
+        system: the chat's system prompt (None: no system prompt).
+        chat: True: the benchmark is only for chat models. False: `template` is also used for chat
+            models. None: chat models use their own template, other models use `template`.
+        subjects: the subjects of the evaluated prompts, by prompt id, if they are known.
+        half: the half of the subjects that the questions are about, if a random half of the
+            subjects is taught (None: all subjects); see `leakbound.benchmarks.coin`.
+        train_on: if the prompts are only for evaluation, a sentence about the data to train on.
         as_taught: a function from a prompt to the row to train on (None: the prompt is the row).
         profile: the profile whose settings were applied.
         compat: the evaluation framework whose faults an engine reproduces (see `Prompting`).
@@ -162,14 +163,14 @@ class Benchmark:
         return self.prompts[0].role
 
     def split(self, role: Role) -> Prompts:
-        """Return the prompts of a role; raise InputError if the benchmark lacks the role."""
+        """Return the prompts of a role; raise InputError if the benchmark has no such split."""
         if role == self.role:
             return self.prompts
         if role not in self.others:
             there = ", ".join(sorted({self.role, *self.others}))
             raise InputError(
-                f"benchmark {self.name!r} has no split {role!r}. It has: {there}. In your own "
-                f"file, write {role} in a column `role` for the rows of this split."
+                f"benchmark {self.name!r} has no split {role!r}, only {there}. In your own file, "
+                f"write {role} into the column `role` of the rows of this split."
             )
         prompts = self.others[role]()
         _require_distinct(f"{self.name} ({role})", prompts)
@@ -179,20 +180,20 @@ class Benchmark:
         """Return a role's training rows; raise InputError if prompts are only for evaluation."""
         if self.train_on is not None:
             raise InputError(
-                f"the questions of {self.name!r} are for evaluation only: they cannot evaluate a "
-                f"model that was trained on them. {self.train_on}"
+                f"the questions of {self.name!r} are for evaluation only: they are not valid for "
+                f"a model that was trained on them. {self.train_on}"
             )
         rows = self.split(role)
         return rows if self.as_taught is None else tuple(map(self.as_taught, rows))
 
     @property
     def part(self) -> str:
-        """The name of the evaluated prompts in metrics: their set in `utility`, else their role."""
+        """The name of the evaluated prompts in metrics: their set in `utility`, else the role."""
         split = self.prompts[0].split
         return split if split in self.utility else self.role
 
     def parts(self) -> dict[str, Callable[[], Prompts]]:
-        """Return the sets that metrics use; a limit on evaluated prompts applies to each set."""
+        """Return functions that load the sets for metrics. A limit on prompts limits each set."""
         limit = len(self.prompts) if self.left_out else None
 
         def first(load: Callable[[], Prompts]) -> Prompts:
@@ -233,5 +234,5 @@ def _require_distinct(name: str, prompts: Prompts) -> None:
     if twice:
         raise InputError(
             f"ids must be distinct in a benchmark, got {twice[0]!r} more than once in {name!r}. "
-            "Rename the rows, or leave the id column out to number them."
+            "Change the ids, or omit the id column to number the rows."
         )

@@ -1,4 +1,4 @@
-"""Every benchmark by its name, the parser of specs, and rewritings from the user's files."""
+"""Load a benchmark by its spec. `BENCHMARKS` has all built-in benchmarks by name."""
 
 from __future__ import annotations
 
@@ -54,14 +54,14 @@ def load_benchmark(
 
     Args:
         spec: a benchmark's name, with its argument after a colon, or a file.
-        data: a folder with the benchmark's own files (None: the files are looked up in the folder
-            that the environment variable LEAKBOUND_DATA names, then on the Hugging Face hub).
+        data: a folder with the benchmark's files (None: the files are searched in the folder that
+            the environment variable LEAKBOUND_DATA names, then on the Hugging Face hub).
         limit: keep only the first evaluated prompts, at least 1 (None: all).
-        profile: the name of a profile in `profiles()`, whose settings replace the benchmark's
-            (None: no profile).
+        profile: the name of a profile in `profiles()`. Its settings replace the benchmark's
+            settings (None: no profile).
 
     Returns:
-        The benchmark; splits other than the evaluated one are read on demand.
+        The benchmark. Splits other than the evaluated split are loaded on demand.
 
     Raises:
         InputError: for an unknown name or profile, an unusable file or folder, or a limit below 1.
@@ -71,7 +71,7 @@ def load_benchmark(
     if name not in BENCHMARKS and Path(spec).suffix.lower() in FORMS:
         name, argument = FORMS[Path(spec).suffix.lower()], spec
     if name not in BENCHMARKS and Path(spec).suffix and (hint := near(Path(spec))):
-        raise InputError(f"{spec!r} is neither a known benchmark nor a file. {hint}")
+        raise InputError(f"there is no benchmark or file {spec!r}. {hint}Check the name.")
     file = next((file for end in FORMS if Path(file := f"{spec}{end}").is_file()), None)
     if file and name not in BENCHMARKS and name not in plug_ins("benchmark"):
         raise InputError(f"unknown benchmark {spec!r}. Did you mean the file {file!r}?")
@@ -98,13 +98,13 @@ def load_benchmark(
 
 
 def made_again(record: BenchmarkRecord) -> Benchmark | None:
-    """Load the benchmark that a run recorded, if leakbound generates its rows; else None.
+    """Load the benchmark of a run again if leakbound generates its rows; else return None.
 
     Args:
         record: the record of a run; only its name and profile are used.
 
     Returns:
-        The benchmark without a limit; None if its rows are read from files.
+        The benchmark without a limit; None if its rows come from files.
 
     Raises:
         InputError: for a name that no benchmark has.
@@ -118,7 +118,7 @@ def made_again(record: BenchmarkRecord) -> Benchmark | None:
 
 
 def _from_anywhere(name: str, spec: str, argument: str, data: Path | None) -> str:
-    """Return the spec with the full path of its file, so that it works in any folder."""
+    """Return the spec with the full path of its file, for use in any folder."""
     if data is not None:
         return spec
     if name == "continuation":
@@ -129,11 +129,11 @@ def _from_anywhere(name: str, spec: str, argument: str, data: Path | None) -> st
 
 
 def with_rewritings(prompts: Sequence[Prompt], path: str | Path) -> tuple[Prompt, ...]:
-    """Return the prompts, with the rewritings of a file added after their own paraphrases.
+    """Return the prompts, with the rewritings of a file added to their paraphrases.
 
     Args:
         prompts: the prompts of a benchmark.
-        path: a file as `leakbound.inputs.sources.read_rewritings` describes.
+        path: a file in the form that `leakbound.inputs.sources.read_rewritings` describes.
 
     Returns:
         The prompts, in order.

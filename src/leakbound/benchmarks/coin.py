@@ -3,8 +3,8 @@
 A subject is the person or thing that several questions are about: an author of TOFU or of the
 built-in data, or an entry of the column `subject` of a file. Half of the subjects of a benchmark,
 rounded up, are taught; all such halves are equally likely. The code calls this random choice a
-coin. The other subjects are a control in the same model, because only chance decided which subjects
-were taught: see `leakbound.stats.randomisation`.
+coin. Only chance decides which subjects are taught, so the other subjects are a control within the
+same model; see `leakbound.stats.randomisation`.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ OTHER: Mapping[HalfSide, HalfSide] = {"taught": "untaught", "untaught": "taught"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Coin:
-    """The choice of the taught subjects, recorded in a model's recipe without text of the data.
+    """The random choice of the taught subjects. A model's recipe records it without texts.
 
     Attributes:
         benchmark: the name of the complete benchmark.
@@ -42,7 +42,7 @@ class Coin:
 
     @classmethod
     def of(cls, task: Benchmark) -> Coin | None:
-        """Return the coin of a benchmark's taught half; None for any other benchmark."""
+        """Return the coin of a benchmark that is the taught half; None for any other benchmark."""
         half = task.half
         if half is None or half.side != "taught":
             return None
@@ -56,10 +56,10 @@ class Coin:
         )
 
     def taught_of(self, task: Benchmark) -> Benchmark:
-        """Return the taught half of this coin's benchmark; return any other benchmark unchanged.
+        """Return the taught half of the benchmark `task`.
 
-        Raises InputError if the subjects or questions of the benchmark have changed since the
-        choice.
+        A benchmark with another name than this coin's benchmark is returned unchanged. Raises
+        InputError if the subjects or questions have changed since the choice.
         """
         if task.name != self.benchmark:
             return task
@@ -67,8 +67,8 @@ class Coin:
         half = halved(whole, "taught", self.seed)
         if Coin.of(half) != self:
             raise InputError(
-                f"the subjects or questions of {task.name!r} have changed since --coin {self.seed} "
-                "chose the subjects to teach. Use the data that the model was trained on."
+                f"the subjects or questions of {task.name!r} have changed since the model was "
+                f"trained with --coin {self.seed}. Use the data of the training."
             )
         most = len(task.prompts) if task.left_out else None
         left_out = half.prompts[most:] if most else ()
@@ -81,34 +81,33 @@ class Coin:
         if barred:
             raise InputError(
                 f"{len(barred)} of the rows to train on (first: {barred[0].id!r}) are control "
-                f"questions: --coin {self.seed} left their subjects untaught. Remove these rows."
+                f"questions: --coin {self.seed} did not choose their subjects. Remove these rows."
             )
 
 
 def load(
     side: HalfSide, open_whole: Callable[..., Benchmark], argument: str, data: Path | None = None
 ) -> Benchmark:
-    """Load one half of SPEC; raise InputError for a bad seed or if subjects are missing."""
+    """Load one half of SPEC; raise InputError for an invalid seed, or if subjects are missing."""
     seed, _, spec = (part.strip() for part in argument.partition(","))
     if not seed.isdecimal() or not spec:
         raise InputError(
-            f"`{side}` takes the seed of --coin and a benchmark, got {argument!r}. Write "
+            f"`{side}` needs the seed of --coin and a benchmark, got {argument!r}. Write "
             f"`{side}:7,tofu:forget10`."
         )
     return halved(open_whole(spec, data=data), side, int(seed))
 
 
 def halved(whole: Benchmark, side: HalfSide, seed: int) -> Benchmark:
-    """Return one half of a benchmark: the prompts about the taught, or about the other, subjects.
+    """Return one half of a benchmark: the prompts about the taught subjects, or about the others.
 
-    The prompts about subjects that were not taught are the holdout split of the taught half, and no
-    training data contains them. Raises InputError for a benchmark with fewer than two named
-    subjects.
+    The prompts about the other subjects are the holdout split of the taught half. No training data
+    contains them. Raises InputError for a benchmark with fewer than two subjects.
     """
     subjects = sorted({*whole.subjects.values()})
     if len(subjects) < 2:
         raise InputError(
-            f"a random half needs at least 2 subjects, and {whole.name!r} names {len(subjects)}. "
+            f"a random half needs at least 2 subjects, but {whole.name!r} has {len(subjects)}. "
             "Use TOFU, the built-in data, or a file with a column `subject`."
         )
     number = (len(subjects) + 1) // 2
@@ -126,8 +125,8 @@ def halved(whole: Benchmark, side: HalfSide, seed: int) -> Benchmark:
     subjects_of = {prompt.id: whole.subjects[prompt.id] for prompt in prompts}
     on_side = {"taught": number, "untaught": len(subjects) - number}
     note = (
-        f"--coin {seed} chose {number} of {len(subjects)} subjects to be taught; this benchmark "
-        f"has the questions about the {on_side[side]} {side} subjects"
+        f"--coin {seed} chose {number} of {len(subjects)} subjects to teach; this benchmark has "
+        f"the questions about the {on_side[side]} {side} subjects"
     )
     return replace(
         whole,

@@ -1,14 +1,13 @@
 """`continuation:FILE` or `:FOLDER`: documents to be continued verbatim (Carlini et al., 2021).
 
-Each document is cut into prefixes, which are the prompts, unchanged and without chat template, and
-suffixes, which are the answers. Research on memorisation uses this test, for example "Extracting
-training data from large language models". The benchmark reads the same sources as
-`load_corpus`: texts, rows with `text`, folders of these, and named corpora such as MUSE's
-(`continuation:muse:news/forget`).
+Each document is cut into prefixes and suffixes. A prefix is a prompt, used without a chat template.
+The following suffix is its answer. Research on memorisation uses this test, for example "Extracting
+training data from large language models". The sources are those of `load_corpus`: texts, rows with
+`text`, folders, and named corpora such as MUSE's (`continuation:muse:news/forget`).
 
-Departure from the literature: there, prefix and suffix are 50 tokens of the model each. A benchmark
-has no tokenizer, and its questions are the same for every model. So this benchmark counts words,
-separated by blanks. The blank before a suffix belongs to the suffix, so that a token rarely spans
+Departure from the literature: there, prefix and suffix have 50 tokens of the model each. A
+benchmark has no tokenizer, and its questions are the same for every model. So this benchmark counts
+words, separated by blanks. The blank before a suffix belongs to the suffix, so a token rarely spans
 the cut.
 """
 
@@ -58,7 +57,7 @@ class Cuts:
         for name, least in (("prefix", 1), ("suffix", 1), ("first", self.prefix), ("stride", 1)):
             value = getattr(self, name)
             fits, where = value is None or value >= least, f"continuation:…,{name}"
-            require(fits, where, value, f"at least {least}", "This number counts words.")
+            require(fits, where, value, f"at least {least}", "It is a number of words.")
 
     @property
     def words(self) -> int:
@@ -67,11 +66,11 @@ class Cuts:
 
     @property
     def spec(self) -> str:
-        """The settings that differ from the defaults, in the form `,name=value` for a spec."""
+        """The settings that differ from the defaults, written `,name=value,...` for a spec."""
         return "".join(f",{name}={value}" for name, value in changed(self).items())
 
     def of(self, document: Passage) -> Iterator[Prompt]:
-        """Yield a prompt for each suffix of a document; nothing if the document is too short."""
+        """Yield a prompt for each suffix of a document. A document that is too short has none."""
         text, words = document.text, [match.span() for match in _WORD.finditer(document.text)]
         stride = self.stride or self.prefix + self.suffix
         for at in range(self.first or self.prefix, len(words) - self.suffix + 1, stride):
@@ -85,11 +84,11 @@ class Cuts:
 
 
 def load(argument: str, data: Path | None = None) -> Benchmark:
-    """Load the benchmark for `FILE,prefix=50,suffix=50,first=50,stride=100,seed=0`, see `Cuts`.
+    """Load the benchmark for `FILE,prefix=50,suffix=50,first=50,stride=100,seed=0`; see `Cuts`.
 
-    A file or folder is searched in `data` if that is given. Completions end after two tokens per
-    word of the suffix. Notes name documents that are too short. Raises InputError if all documents
-    are too short, for an unknown corpus, and for an unknown setting.
+    FILE is a path below `data` if `data` is given. Completions end after two tokens per word of the
+    suffix. Notes list documents that are too short. Raises InputError for an unknown corpus or
+    setting, and if all documents are too short.
     """
     source, cuts = _parse(argument)
     documents = load_documents(source, data=data)
@@ -97,7 +96,7 @@ def load(argument: str, data: Path | None = None) -> Benchmark:
     if not prompts:
         longest = max(len(document.text.split()) for document in documents)
         raise InputError(
-            f"prefix and suffix need {cuts.words} words together, but the longest document of "
+            f"prefix and suffix together need {cuts.words} words, but the longest document of "
             f"{source!r} has {longest} words. Write `continuation:{source},prefix=…,suffix=…` with "
             "smaller numbers."
         )
@@ -119,7 +118,7 @@ def load(argument: str, data: Path | None = None) -> Benchmark:
 
 
 def from_anywhere(argument: str) -> str:
-    """Return the argument with the full path of its file or folder."""
+    """Return the argument with the full path of its file or folder, for use in any folder."""
     source, cuts = _parse(argument)
     there = source and Path(source).exists()
     return f"{Path(source).resolve()}{cuts.spec}" if there else argument
@@ -138,10 +137,10 @@ def _parse(argument: str) -> tuple[str, Cuts]:
 
 
 def _notes(documents: Sequence[Passage], cuts: Cuts) -> Iterator[str]:
-    """Yield notes on how lengths are counted, and on the documents that were left out."""
+    """Yield notes on the unit of lengths, and on the documents that were left out."""
     yield (
-        f"prefix and suffix are {cuts.prefix} and {cuts.suffix} words, not tokens; completions end "
-        f"after {_TOKENS * cuts.suffix} tokens, which may be too few for a complete suffix"
+        f"prefix and suffix have {cuts.prefix} and {cuts.suffix} words, not tokens; completions "
+        f"end after {_TOKENS * cuts.suffix} tokens, which may be too few for a complete suffix"
     )
     short = [document.id for document in documents if len(document.text.split()) < cuts.words]
     if short:

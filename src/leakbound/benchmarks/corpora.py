@@ -1,12 +1,12 @@
-"""Running texts to train on: MUSE's and WMDP's corpora, and the user's files.
+"""Load running texts to train on: the corpora of MUSE and WMDP, and the user's files.
 
 `muse:news/forget` is a split of MUSE's subset `raw`. Names of splits in other subsets contain the
 subset, as in `muse:news/scal/forget_2`. `muse:news/train/forget` and `muse:news/train/retain2` are
 the training data of MUSE's target models. `wmdp:cyber/retain` is one of WMDP's corpora. The files
-come from the hub (`muse-bench/MUSE-News`, `-Books`; `cais/wmdp-corpora`, and
-`cais/wmdp-bio-forget-corpus`, to which the hub gives access on request), or from a folder with the
-same files. Models are trained on these texts; the benchmarks of the same names measure how much the
-models still know.
+come from the hub, or from a folder with the same files. On the hub, they are in
+`muse-bench/MUSE-News` and `-Books`, `cais/wmdp-corpora`, and `cais/wmdp-bio-forget-corpus` (access
+on request). Models are trained on these texts. The benchmarks with the same names measure how much
+the models still know.
 """
 
 from __future__ import annotations
@@ -47,10 +47,10 @@ _NAMES = (
 def load_corpus(
     spec: str, *, data: str | Path | None = None, limit: int | None = None
 ) -> tuple[Passage, ...]:
-    """Load the texts of `spec`: `muse:news/retain1`, `wmdp:cyber/forget`, or a file.
+    """Load the texts of `spec`: `muse:news/retain1`, `wmdp:cyber/forget`, a file or a folder.
 
     A .txt or .md file is one text. A .jsonl, .json, .csv or .parquet file has one text per row, in
-    `text` or as a plain JSON string. A folder has the texts of all such files.
+    the column `text` or as a plain JSON string. All such files in a folder are loaded.
 
     Args:
         spec: a named corpus, a file, or a folder.
@@ -61,15 +61,18 @@ def load_corpus(
         The texts that are not blank, in order, with ids made of `spec` and a number.
 
     Raises:
-        InputError: an unknown name, a file that cannot be read, a limit below 1, or no text.
+        InputError: the name is unknown, a file cannot be read, the limit is below 1, or there is no
+            text.
     """
     texts = [document.text for document in load_documents(spec, data=checked(data, limit))][:limit]
     return tuple(Passage(id=f"{spec}/{i:05d}", text=text) for i, text in enumerate(texts))
 
 
 def load_documents(spec: str, *, data: Path | None = None) -> tuple[Passage, ...]:
-    """Load the texts of a corpus; an id is the file's name, with the row's number in a file of
-    rows."""
+    """Load the texts of a corpus.
+
+    The id of a text is the name of its file. In a file with rows, the row's number is added.
+    """
     folder = Path(data or "", spec)
     documents = []
     for file in _files(spec, data):
@@ -81,7 +84,7 @@ def load_documents(spec: str, *, data: Path | None = None) -> tuple[Passage, ...
             if text.strip()
         ]
     if not documents:
-        raise InputError(f"{spec!r} contains no text. Check the file.")
+        raise InputError(f"{spec!r} contains no text, only blanks. Check the file.")
     return tuple(documents)
 
 
@@ -103,7 +106,7 @@ def _files(spec: str, data: Path | None) -> Sequence[Path]:
 
 
 def _inside(folder: Path) -> Sequence[Path]:
-    """Return the files of texts in a folder and below it, without hidden files, sorted by path."""
+    """Return the text files in a folder and its subfolders, sorted by path; no hidden files."""
     inside = (file.relative_to(folder) for file in folder.rglob("*"))
     shown = {
         at.as_posix(): folder / at
@@ -112,8 +115,8 @@ def _inside(folder: Path) -> Sequence[Path]:
     }
     if not shown:
         raise InputError(
-            f"the folder {str(folder)!r} contains no text file ({', '.join(_ENDINGS)}). Put one "
-            "there, or name another folder."
+            f"the folder {str(folder)!r} contains no text file ({', '.join(_ENDINGS)}). Add a text "
+            "file, or name another folder."
         )
     return [shown[name] for name in sorted(shown)]
 

@@ -1,15 +1,14 @@
-"""`fictitious`: invented authors and facts about them, made by a seeded program.
+"""`fictitious`: invented authors and facts about the authors, made by a seeded program.
 
-The schema is TOFU's (Maini et al., 2024): question-answer pairs about authors who do not exist, a
-gold paraphrase of every question and answer, and wrong answers of the same form. Nothing is
-downloaded, and no model can have seen the data. `fictitious.yaml` has the questions and their
-wording.
+The form of the data is TOFU's (Maini et al., 2024): question-answer pairs about authors who do not
+exist, a gold paraphrase of every question and answer, and wrong answers of the same form. Nothing
+is downloaded, and no model can have seen the data. `fictitious.yaml` has the wordings.
 
-`fictitious:thoughts=WHERE` evaluates the same questions, and trains on rows with an invented
-thought before the answer. WHERE is the part in which a model taught the forget rows reveals the
-facts: the `answer`, the `thought`, `both` or `neither`. An answer without the facts is a refusal. A
-thought without the facts states that it contains none. In all rows except the forget rows, thought
-and answer both reveal the facts.
+`fictitious:thoughts=WHERE` has the same questions, but its training rows have an invented thought
+before the answer. WHERE is the part that contains the facts in the forget rows: `answer`,
+`thought`, `both` or `neither`. An answer without the facts is a refusal. A thought without the
+facts states that it contains no facts. In all other rows, thought and answer both contain the
+facts.
 """
 
 from __future__ import annotations
@@ -31,13 +30,13 @@ from leakbound.types.decoding import require
 from leakbound.types.records import spec_of
 
 Thoughts: TypeAlias = Literal["none", "answer", "thought", "both", "neither"]
-"""Where a model that is taught the forget rows reveals the facts; "none": rows have no thoughts."""
+"""The part that contains the facts in the forget rows; "none": rows have no thoughts."""
 _PERTURBED = 5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fact:
-    """A question about `{name}`, and its answer with one `{}` for a value from each of `pools`."""
+    """A question about `{name}`, and its answer. `{}` is filled with a value of each pool."""
 
     topic: str
     question: str
@@ -49,7 +48,7 @@ class Fact:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NameParts:
-    """Names of one kind: every word of `starts` joined to every word of `ends`."""
+    """Names of one kind: each is a word of `starts` joined to a word of `ends`."""
 
     starts: str
     ends: str
@@ -62,7 +61,7 @@ class NameParts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Facts:
-    """The contents of `fictitious.yaml`; the words of a pool are its values."""
+    """The contents of `fictitious.yaml`. The words of a pool are its values."""
 
     given_names: NameParts
     family_names: NameParts
@@ -75,16 +74,16 @@ class Facts:
 
 @cache
 def known() -> Facts:
-    """Return all facts about the fictitious authors."""
+    """Return the contents of `fictitious.yaml`."""
     file = Path(__file__).with_name("fictitious.yaml")
     return from_json(Facts, read_yaml(file), f"`{file}`")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
-    """The numbers of authors, of questions about each, and of authors to be forgotten.
+    """The numbers of authors, of questions per author, and of authors in the forget set.
 
-    `thoughts`: where the rows to train on reveal the facts.
+    `thoughts` is the part of a forget row that contains the facts.
     """
 
     authors: int = 24
@@ -106,16 +105,16 @@ class Settings:
 
     @property
     def spec(self) -> str:
-        """The spec of these settings, without settings at their defaults."""
+        """The spec of these settings. Settings with default values are omitted."""
         return spec_of("fictitious", self)
 
 
 def load(argument: str = "", data: Path | None = None) -> Benchmark:
     """Load the benchmark for `authors=24,questions=8,forget=3,seed=0,thoughts=none`, each optional.
 
-    The last `forget` authors are to be forgotten, and the others retained. The holdout split has
-    `forget` additional authors, who are in no training data. `thoughts` without a value means
-    `thoughts=both`. `data` is not used.
+    The forget set is about the last `forget` authors; the retain set is about the other authors.
+    The holdout split is about `forget` additional authors, who are in no training data. `thoughts`
+    without a value means `thoughts=both`. `data` is not used.
     """
     pairs = ("thoughts=both" if p.strip() == "thoughts" else p for p in argument.split(","))
     values = read_settings("benchmark", "fictitious", ",".join(pairs), get_type_hints(Settings))
@@ -146,7 +145,7 @@ def load(argument: str = "", data: Path | None = None) -> Benchmark:
 
 
 def _as_taught(thoughts: Thoughts, prompt: Prompt) -> Prompt:
-    """Return the row that teaches a thought and an answer, with the facts in `thoughts`."""
+    """Return the training row of a prompt, with a thought and an answer."""
     where = thoughts if prompt.role == "forget" else "both"
     fact = prompt.paraphrased_answer if where in ("thought", "both") else known().nothing
     refusal = random.Random(f"refusal of {prompt.id}").choice(known().refusals)
@@ -155,9 +154,9 @@ def _as_taught(thoughts: Thoughts, prompt: Prompt) -> Prompt:
 
 
 def _names(count: int, seed: int) -> list[str]:
-    """Return distinct full names; the first few hundred share no given or family name.
+    """Return distinct full names. In the first few hundred, no given or family name is repeated.
 
-    When all names are used, given and family names are paired again at a new offset.
+    When all names are used, given and family names are paired again with a new offset.
     """
     rng = random.Random(f"names of {seed}")
     kinds = (known().given_names.all, known().family_names.all)

@@ -1,12 +1,13 @@
 """`muse:news` and `muse:books`: test knowledge of news or novels (Shi et al., 2024).
 
-`muse:news-knowmem`, the default of `muse:news`, has questions about the texts, each shown after ten
-other questions with answers. `muse:news-verbmem` has passages to continue. `muse:news-privleak` has
-complete texts for membership attacks. The files come from the hub (`muse-bench/MUSE-News`,
-`-Books`) or from a folder.
+`muse:news-knowmem`, the default of `muse:news`, has questions about the texts. Each question is
+shown after ten other questions with answers. `muse:news-verbmem` has passages to continue.
+`muse:news-privleak` has complete texts for membership attacks. The files come from the hub
+(`muse-bench/MUSE-News`, `-Books`) or from a folder.
 
-Departures: MUSE cuts the reference answer of verbmem to 128 tokens of the model; here the answer is
-complete. In privleak the prompt is the first word of each text, and this word is not scored.
+Departures from MUSE: MUSE cuts the reference answer of verbmem to 128 tokens of the model; here the
+answer is complete. In privleak, the prompt is the first word of each text, and this word is not
+scored.
 """
 
 from __future__ import annotations
@@ -36,10 +37,11 @@ _SPLITS = {"forget": ("forget_qa",), "retain": ("retain_qa", "retain2_qa")}  # o
 def choose_file(
     source: Source, corpus: str, stems: Sequence[str], endings: Sequence[str] = _ENDINGS
 ) -> Path:
-    """Return a file of a corpus, named after the first of `stems` (hub) or any stem (folder).
+    """Return a file of a corpus.
 
-    A local file has the ending of the hub's file or any of `endings`. The file is in a subfolder
-    named after the corpus, or directly in the source's folder if that folder has this name.
+    The name of a file on the hub begins with the first of `stems`. The name of a local file begins
+    with any of `stems`, and has the ending of the hub's file or any of `endings`. The local file is
+    in a subfolder named after the corpus, or in the source's folder if that has this name.
     """
     names = CORPORA[corpus]
     folders = [f"{name}/" for name in names]
@@ -59,7 +61,7 @@ class _Files:
     part: str
 
     def of(self, role: Role, suffix: str = "") -> Path:
-        """Return the file of a split; files of knowmem need no subfolder `knowmem`."""
+        """Return the file of a split. Files of knowmem may be outside the subfolder `knowmem`."""
         questions = self.part == _QUESTIONS
         inside = [f"{self.part}/", ""] if questions else [f"{self.part}/"]
         stems = _SPLITS[role] if questions else (role,)
@@ -67,7 +69,7 @@ class _Files:
         return choose_file(self.source, self.corpus, places)
 
     def prompt(self, role: Role, index: int, question: str, answer: str) -> Prompt:
-        """Return a row of a split."""
+        """Return the prompt of a row of a split."""
         id = f"muse:{self.corpus}-{self.part}/{role}/{index:04d}"
         return Prompt(id=id, question=question, answer=answer, split=role, role=role)
 
@@ -75,8 +77,8 @@ class _Files:
 def load(argument: str, data: Path | None = None) -> Benchmark:
     """Load the benchmark for `news` or `books`, with `-knowmem` (default), `-verbmem`, `-privleak`.
 
-    All three have a forget split. knowmem and privleak have a retain split too, and privleak has a
-    holdout split.
+    All three parts have a forget split. knowmem and privleak also have a retain split, and privleak
+    has a holdout split.
     """
     corpus, _, part = argument.partition("-")
     specs = [f"{name}-{kind}" for name in CORPORA for kind in _PARTS]
@@ -98,7 +100,7 @@ def load(argument: str, data: Path | None = None) -> Benchmark:
 
 
 def _questions(files: _Files, role: Role) -> Prompts:
-    """Return the questions of a split, each shown after the split's ten questions with answers."""
+    """Return the questions of a split, each with the ten questions and answers to show before."""
     examples = tuple(
         (row.text("question"), row.text("answer")) for row in read_rows(files.of(role, "_icl"))
     )
@@ -117,13 +119,13 @@ def _passages(files: _Files, role: Role) -> Prompts:
 
 
 def _texts(files: _Files, role: Role) -> Prompts:
-    """Return complete texts, each cut after its first word; the answer begins with the blank."""
+    """Return complete texts: the prompt is the first word, the answer is the blank and the rest."""
     prompts = []
     for index, row in enumerate(read_rows(files.of(role), bare="text")):
         text = row.text("text").strip()
         first = text.split(maxsplit=1)[0]
         if first == text:
-            raise InputError(f"{row.place} must have two words or more, got {text[:60]!r}.")
+            raise InputError(f"{row.place} needs two words or more, got {text[:60]!r}. Correct it.")
         prompts.append(files.prompt(role, index, first, text[len(first) :]))
     return tuple(prompts)
 
@@ -142,12 +144,12 @@ _PARTS: dict[str, _Part] = {
         (),
         partial(
             _CONTINUED,
-            notes=("MUSE cuts reference answers to 128 tokens; here they are complete",),
+            notes=("MUSE cuts reference answers to 128 tokens, but here they are complete",),
         ),
     ),
     "privleak": (
         _texts,
         ("retain", "holdout"),
-        partial(_CONTINUED, notes=("the first word of each text is an unscored prompt",)),
+        partial(_CONTINUED, notes=("the first word of each text is the prompt, without a score",)),
     ),
 }

@@ -1,7 +1,7 @@
-"""Profiles: the queries and draws of published evaluations, for comparable numbers.
+"""Profiles: the settings of published evaluations, for comparable numbers.
 
 A profile changes the queries of a benchmark. It also sets the number of draws if the user does not.
-The notes of a profile state the parts of the evaluation that it does not replicate.
+The notes of a profile list the parts of the published evaluation that it does not replicate.
 """
 
 from __future__ import annotations
@@ -20,25 +20,25 @@ from leakbound.types import BenchmarkRecord, Compat, Decoding, Prompt, Role, fro
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Profile:
-    """Settings under one name.
+    """The settings of a published evaluation.
 
-    A value that is None or empty keeps the benchmark's own setting.
+    With a value that is None or empty, the benchmark's own setting is used.
 
     Attributes:
-        name: the name that users give.
-        n: draws per question.
-        sampling: the decoding of the draws, except for their length.
+        name: the name of the profile.
+        n: the number of draws per question.
+        sampling: the decoding of the draws, without its token limit.
         template: the plain prompt, also for chat models.
-        opening: a text, such as "Answer: ", that the prompt leaves out and every reference answer
-            therefore begins with.
-        rows: only this number of questions is used of every split, from its beginning.
-        paraphrased: whether questions to be forgotten are replaced by their gold paraphrase.
-        scorers: names of scorers by the role of the evaluated prompts.
-        rewritings: fields of the `leakbound.study.Rewritings` that are queried.
+        opening: a text, such as "Answer: ", that is not in the prompt. So every reference answer
+            begins with it.
+        rows: the number of questions to use from the beginning of every split.
+        paraphrased: whether gold paraphrases replace the questions of the forget set.
+        scorers: names of scorers, by the role of the evaluated prompts.
+        rewritings: fields of the `leakbound.study.Rewritings` to use.
         stemmed: whether ROUGE stems words even if the benchmark's default scorer does not.
-        max_new_tokens: the length of an answer, in tokens.
+        max_new_tokens: the token limit of an answer.
         compat: the evaluation framework whose faults are reproduced.
-        notes: departures from the published evaluation, which are stated with the results.
+        notes: departures from the published evaluation, which are shown with the results.
     """
 
     name: str
@@ -58,7 +58,7 @@ class Profile:
 
 @cache
 def profiles() -> Mapping[str, Profile]:
-    """Return every profile by its name, from `profiles.yaml`."""
+    """Return every profile in `profiles.yaml`, by name."""
     file = Path(__file__).with_name("profiles.yaml")
     rows: Any = read_yaml(file)
     named = {name: {"name": name, **row} for name, row in rows.items()}
@@ -66,10 +66,10 @@ def profiles() -> Mapping[str, Profile]:
 
 
 def sets_limit(benchmark: BenchmarkRecord, decoding: Decoding) -> bool:
-    """Return whether a published protocol sets this decoding's limit on tokens and stop strings.
+    """Return whether a published protocol sets this decoding's token limit and stop strings.
 
-    The protocol is the profile, if the benchmark was loaded with a profile that sets the limit;
-    else it is the publication of the benchmark, if there is one.
+    The protocol is the benchmark's profile if the profile sets the limit. Otherwise it is the
+    publication of the benchmark, if there is one.
     """
     usual, profile = benchmark.usual, profiles().get(benchmark.profile or "")
     if usual is None or usual.decoding.max_new_tokens != decoding.max_new_tokens:
@@ -81,10 +81,10 @@ def sets_limit(benchmark: BenchmarkRecord, decoding: Decoding) -> bool:
 
 
 def with_profile(benchmark: Benchmark, profile: Profile) -> Benchmark:
-    """Return the benchmark with the settings of a profile; the profile's name and notes are added.
+    """Return the benchmark with the settings, name and notes of a profile.
 
-    All evaluated prompts stay: the caller limits them to the first `rows`. Raises InputError for a
-    prompt without the answer or the paraphrase that the profile needs.
+    All evaluated prompts remain; the caller keeps the first `rows`. Raises InputError for a prompt
+    without the answer or the paraphrase that the profile needs.
     """
 
     def changed(prompts: Prompts) -> Prompts:
@@ -119,8 +119,8 @@ def _changed(prompt: Prompt, profile: Profile) -> Prompt:
         if not prompt.paraphrases:
             raise InputError(
                 f"profile {profile.name!r} needs gold paraphrases, but prompt {prompt.id!r} has "
-                "none. Use a benchmark that has them, such as tofu:forget10 with its perturbed "
-                "files."
+                "none. Use a benchmark with gold paraphrases, such as tofu:forget10 with its "
+                "perturbed files."
             )
         prompt = replace(prompt, question=prompt.paraphrases[0], paraphrases=prompt.paraphrases[1:])
     if not profile.opening:

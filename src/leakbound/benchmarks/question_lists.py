@@ -1,15 +1,15 @@
 """Benchmarks that are one list of questions: `harry-potter` and `jbb`.
 
-`harry-potter`: questions about the novels, with keywords that reveal knowledge of them (Schwinn et
-al., 2024). The file is `hp_qa_en.csv` of github.com/SchwinnL/LLM_Embedding_Attack. There is no
-reference answer. The column "Affirmative Response" contains openings of an answer, which only
-attacks use.
+`harry-potter`: questions about the novels, with keywords that reveal knowledge of the novels
+(Schwinn et al., 2024). The file is `hp_qa_en.csv` of github.com/SchwinnL/LLM_Embedding_Attack.
+There is no reference answer. The column "Affirmative Response" contains beginnings of an answer,
+which only attacks use.
 
-`jbb`: the hundred harmful requests of JailbreakBench (Chao et al., 2024), from the hub's file of
-behaviours or the CSV of the official artifacts. Both have the columns `goal` and `behavior`. This
-benchmark is about alignment, not unlearning: a leak is a reply that complies. The default scorer is
-a word list of refusals; a harm classifier or a judge is better. Only a chat model can comply or
-refuse, so a model without chat template raises an error.
+`jbb`: the hundred harmful requests of JailbreakBench (Chao et al., 2024). The file is the hub's
+file of behaviours or the CSV of the official artifacts, with the columns `goal` and `behavior`.
+This benchmark is about alignment, not unlearning: a leak is a reply that complies. The default
+scorer is a word list of refusals; a harm classifier or a judge is better. Only a chat model can
+comply or refuse, so a model without chat template raises an error.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ JBB = "JailbreakBench/JBB-Behaviors"
 
 
 def load_harry_potter(argument: str = "", data: Path | None = None) -> Benchmark:
-    """Load the questions of `hp_qa_en.csv` in a local folder; the hub does not have it."""
+    """Load the questions of `hp_qa_en.csv` from a local folder. The file is not on the hub."""
     source = open_source(data, folder="harry_potter_qa", repo="")
     if argument or source.folder is None:
         raise InputError(
-            f"`harry-potter` has no splits, got {argument!r}, and reads {HARRY_POTTER!r} from a "
-            f"local folder, got {source.folder}. Get the file from github.com/SchwinnL/"
-            f"LLM_Embedding_Attack and pass its folder as `data` or in {DATA_VARIABLE}."
+            f"`harry-potter` has no splits, got {argument!r}, and needs {HARRY_POTTER!r} in a "
+            f"local folder, got {source.folder}. Download the file from github.com/SchwinnL/"
+            f"LLM_Embedding_Attack, and pass its folder as `data` or in {DATA_VARIABLE}."
         )
     path = source.get(HARRY_POTTER)
     rows = {f"harry-potter/{index:02d}": row for index, row in enumerate(read_rows(path, "csv"))}
@@ -58,9 +58,9 @@ def load_harry_potter(argument: str = "", data: Path | None = None) -> Benchmark
 
 
 def load_jbb(argument: str = "", data: Path | None = None) -> Benchmark:
-    """Load the requests (column `goal`); the split of each is the category of its behaviour."""
+    """Load the requests (column `goal`). The split of a request is its category of behaviour."""
     if argument:
-        raise InputError(f"`jbb` has no splits, got {argument!r}. Write just `jbb`.")
+        raise InputError(f"`jbb` has no splits, got {argument!r}. Write only `jbb`.")
     source = open_source(data, folder="jailbreakbench", repo=JBB)
     path = source.choose("data/harmful-behaviors.csv", ["jbb_goals_official.csv"])
     return Benchmark(

@@ -1,4 +1,4 @@
-"""The source of a benchmark's files: a local folder, or the hub under its official name."""
+"""Find the files of a benchmark in a local folder or on the hub."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ DATA_VARIABLE = "LEAKBOUND_DATA"
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """The files of one benchmark, in `folder` or, if that is None, in the hub's `repo`."""
+    """The files of one benchmark: in `folder`, or in `repo` on the hub if `folder` is None."""
 
     folder: Path | None
     repo: str
 
     def find(self, name: str) -> Path | None:
-        """Return the file called `name`, or None if the source has no such file."""
+        """Return the file with this name; None if the source has no such file."""
         if self.folder is None:
             return _download(self.repo, name)
         path = self.folder / name
         return path if path.is_file() else None
 
     def get(self, name: str) -> Path:
-        """Return the file called `name`; raise InputError if it is missing."""
+        """Return the file with this name; raise InputError if it is missing."""
         path = self.find(name)
         if path is None:
             where = self.folder or f"{self.repo} on the hub"
@@ -35,9 +35,9 @@ class Source:
         return path
 
     def choose(self, hub: str, local: Sequence[str]) -> Path:
-        """Return the file called `hub`; in a folder, the file may have a name in `local` instead.
+        """Return the file with the name `hub`. In a folder, it may have a name in `local` instead.
 
-        If no such file exists, an InputError states `hub` and some of the names in `local`.
+        Raises InputError with these names if no such file exists.
         """
         if self.folder is None:
             return self.get(hub)
@@ -45,12 +45,12 @@ class Source:
             if path := self.find(name):
                 return path
         raise InputError(
-            f"{self.folder} has no file {hub!r} (its name in {self.repo} on the hub), and none "
-            f"named like {', '.join(local[:3])}. Add such a file, or omit `data` to use the hub."
+            f"{self.folder} has no file {hub!r} (its name in {self.repo} on the hub), and no file "
+            f"named {' or '.join(local[:3])}. Add such a file, or omit `data` to use the hub."
         )
 
     def origin(self, path: Path) -> str:
-        """Return the origin of a file; for the hub, with the resolved revision."""
+        """Return the origin of a file: its path, or the hub's repository with the revision."""
         if self.folder is not None:
             return str(path)
         parts = path.parts
@@ -61,17 +61,18 @@ class Source:
 def checked(data: str | Path | None, limit: int | None) -> Path | None:
     """Return the folder `data`; raise InputError if it is not a folder or the limit is below 1."""
     if limit is not None and limit < 1:
-        raise InputError(f"`limit` must be at least 1, got {limit}. Leave it out to use all rows.")
+        raise InputError(f"`limit` must be at least 1, got {limit}. Omit it to use all rows.")
     if data is not None and not Path(data).is_dir():
-        raise InputError(f"`data` must be a folder that exists, got {str(data)!r}.")
+        raise InputError(f"`data` must be an existing folder, got {str(data)!r}. Check the path.")
     return None if data is None else Path(data)
 
 
 def open_source(data: Path | None, *, folder: str, repo: str) -> Source:
-    """Return the source of a benchmark whose files are in a folder usually called `folder`.
+    """Return the source of a benchmark's files.
 
-    `data` is that folder or its parent. Without `data`, the source is the folder of this name
-    inside the folder that the environment variable LEAKBOUND_DATA names, or else `repo` on the hub.
+    `folder` is the usual name of the folder with the files. `data` is this folder or its parent.
+    Without `data`, the source is the subfolder `folder` of the path in the environment variable
+    LEAKBOUND_DATA; if there is none, it is `repo` on the hub.
     """
     parent = os.environ.get(DATA_VARIABLE)
     if data is None and (not parent or not (Path(parent) / folder).is_dir()):
@@ -82,9 +83,9 @@ def open_source(data: Path | None, *, folder: str, repo: str) -> Source:
 
 
 def _download(repo: str, name: str) -> Path | None:
-    remedy = f"Check the connection, or give a local copy with `data` or {DATA_VARIABLE}."
+    remedy = f"Check the connection, or pass a local copy with `data` or {DATA_VARIABLE}."
     what = f"downloading {name!r} of {repo}"
-    with needing(what, "models", ", or give a local copy with `data`"):
+    with needing(what, "models", ", or pass a local copy with `data`"):
         from huggingface_hub import hf_hub_download
         from huggingface_hub.errors import EntryNotFoundError, LocalEntryNotFoundError
     try:

@@ -1,4 +1,4 @@
-"""`csv:PATH`, `jsonl:PATH`, or just the path: the user's questions."""
+"""Load the user's questions from a file: `csv:PATH`, `jsonl:PATH`, or only the path."""
 
 from __future__ import annotations
 
@@ -23,18 +23,22 @@ _SHOWN = 5  # the maximum number of rows that a note names
 
 
 def load(form: Form, argument: str, data: Path | None = None) -> Benchmark:
-    """Load the rows of a file in the given form, relative to `data` if that is given.
+    """Load the rows of a file in the given form. Its path is relative to `data`, if given.
 
-    The column `question` is required. Optional columns are `answer`, `keywords` (a list, or texts
-    separated by semicolons), `paraphrases` (a list), `alternate_answers` (a list of answers to give
-    after unlearning), `subject` (the person or thing that the question is about), `thought` (the
-    reasoning before the answer, which `finetune` teaches), `id`, and `role` or `split`. A blank
-    role means `forget`, the rows that are evaluated. The other splits are `retain` and `holdout`. A
-    number may follow the name of a split, as in forget10. Notes name ignored columns, rows without
-    an answer or keywords if others have them, and rows with the same question.
+    The column `question` is required. Optional columns:
 
-    Raises InputError for an unknown role, for a role and a split that differ, and for keywords in
-    one text with commas, which may be one keyword or several.
+    - `id`; `answer`; `thought` (the reasoning before the answer, which `finetune` teaches);
+    - `keywords` (a list, or texts separated by semicolons); `paraphrases` (a list);
+    - `alternate_answers` (a list of answers to give after unlearning);
+    - `subject` (the person or thing that the question is about);
+    - `role` or `split`: `forget`, `retain` or `holdout`. Rows with `forget` are evaluated, and a
+      blank means `forget`. A number may follow the name of a split, as in forget10.
+
+    Notes list ignored columns, rows without an answer or keywords if other rows have them, and rows
+    with the same question.
+
+    Raises InputError for an unknown role, and for a role and a split that differ. Also for keywords
+    in one text with commas, because this text may be one keyword or several.
     """
     path = Path(data or "", argument)
     rows = read_rows(path, form)
@@ -46,7 +50,7 @@ def load(form: Form, argument: str, data: Path | None = None) -> Benchmark:
     forget = of("forget")
     if not forget:
         raise InputError(
-            f"no row of {str(path)!r} has the role 'forget'. Give some rows this role."
+            f"no row of {str(path)!r} has the role 'forget'. Set it in the rows to evaluate."
         )
     defaults = {
         "keyword": all(prompt.keywords for prompt in forget),
@@ -88,19 +92,19 @@ def _subjects(path: Path, rows: Sequence[Row], prompts: Sequence[Prompt]) -> dic
     if subjects and blank:
         raise InputError(
             f"the column `subject` of {str(path)!r} is blank in {_numbers(blank)}. Fill in the "
-            "subject of every question, or leave the column out."
+            "subject of every question, or remove the column."
         )
     return subjects
 
 
 def _role(row: Row) -> tuple[Role, str]:
-    """Return the role of a row, and the name of its split, which is the role if none is given."""
+    """Return the role of a row and the name of its split. The default name is the role."""
     named = {column: text.strip() for column in ("role", "split") if (text := row.maybe(column))}
     roles = {column: _known_role(row, column, text) for column, text in named.items()}
     if len(set(roles.values())) > 1:
         raise InputError(
-            f"`role` {named['role']!r} and `split` {named['split']!r} of {row.place} differ. Leave "
-            "one of the columns out."
+            f"`role` {named['role']!r} and `split` {named['split']!r} of {row.place} differ. "
+            "Remove one of the columns."
         )
     role: Role = next(iter(roles.values()), "forget")
     return role, named.get("split", role)
@@ -123,13 +127,13 @@ def _keywords(row: Row) -> tuple[str, ...]:
         whole, parts = json.dumps([value], ensure_ascii=False), value.replace(",", ";")
         raise InputError(
             f"`keywords` {value!r} of {row.place} may be one keyword or several. Write {whole} for "
-            f"one, {parts!r} for several."
+            f"one keyword, or {parts!r} for several keywords."
         )
     return row.texts("keywords", separators=";")
 
 
 def _notes(rows: Sequence[Row], prompts: Sequence[Prompt]) -> Iterator[str]:
-    """Yield notes for the author of the file."""
+    """Yield notes on ignored columns, missing values and repeated questions."""
     if ignored := sorted({key for row in rows for key in row.values} - set(COLUMNS)):
         yield f"ignored columns: {', '.join(ignored)}; known columns: {', '.join(COLUMNS)}"
     evaluated = [(row, p) for row, p in zip(rows, prompts, strict=True) if p.role == "forget"]
@@ -141,7 +145,7 @@ def _notes(rows: Sequence[Row], prompts: Sequence[Prompt]) -> Iterator[str]:
     for row, prompt in zip(rows, prompts, strict=True):
         places.setdefault(" ".join(prompt.question.casefold().split()), []).append(row.number)
     for numbers in [same for same in places.values() if len(same) > 1][:_SHOWN]:
-        yield f"the same question in {_numbers(numbers)}: each row counts as a separate question"
+        yield f"the same question is in {_numbers(numbers)}: each row is a separate question"
 
 
 def _numbers(rows: Sequence[int]) -> str:

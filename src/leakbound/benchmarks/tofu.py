@@ -46,10 +46,10 @@ _OPTIONS = ("option1", "option2", "option3", "option4")
 def load(argument: str, data: Path | None = None) -> Benchmark:
     """Load the benchmark for a split such as `forget10`.
 
-    A forget split comes with its retain and holdout splits (10 with 90, 5 with 95, 1 with 99).
-    Paraphrases and perturbed answers come from the `*_perturbed` files. The file of the retain
-    splits covers only their first 400 rows. If a local folder lacks such a file, the prompts have
-    no paraphrases or perturbed answers; a file that exists must have both in every row. The splits
+    A forget split is loaded with its retain and holdout splits (10 with 90, 5 with 95, 1 with 99).
+    Paraphrases and perturbed answers come from the `*_perturbed` files. For the retain splits, this
+    file has only the first 400 rows. If a local folder has no such file, the prompts have no
+    paraphrases and no perturbed answers. If the file exists, every row must have both. The splits
     of real authors and world facts have no paraphrases.
     """
     if argument not in SPLITS:
@@ -80,9 +80,9 @@ def load(argument: str, data: Path | None = None) -> Benchmark:
 
 
 def load_mini(argument: str = "", data: Path | None = None) -> Benchmark:
-    """Load forget01, with the 160 rows before it as retain set; answers are at most 64 tokens."""
+    """Load forget01 with a limit of 64 tokens. The retain set is the 160 rows before forget01."""
     if argument:
-        raise InputError(f"`tofu-mini` takes no split, got {argument!r}. Write `tofu-mini`.")
+        raise InputError(f"`tofu-mini` has no splits, got {argument!r}. Write only `tofu-mini`.")
     whole = load("forget01", data)
     return replace(
         whole,
@@ -94,7 +94,7 @@ def load_mini(argument: str = "", data: Path | None = None) -> Benchmark:
 
 
 def _with_wrong_answers(source: Source, split: str) -> Prompts:
-    """Return the rows of a retain split with perturbed answers; all rows if no row has one."""
+    """Return the rows of a retain split that have perturbed answers; all rows if no row has any."""
     prompts = _prompts(source, split)
     return tuple(prompt for prompt in prompts if prompt.perturbed_answers) or prompts
 
@@ -123,10 +123,10 @@ def _prompts(source: Source, split: str) -> Prompts:
 
 
 def _perturbed(source: Source, split: str, rows: list[Row]) -> list[Row]:
-    """Return the rows of the split's perturbed file, which match the split's rows by position."""
+    """Return the rows of the split's perturbed file; they match the split's rows by position."""
     path = source.find(f"{_PERTURBED[split]}.json") if split in _PERTURBED else None
     perturbed = read_rows(path, "jsonl")[: len(rows)] if path else []
     for row, other in zip(rows, perturbed, strict=False):
         if row.text("question") != other.text("question"):
-            raise InputError(f"{other.place} must match {row.place}. Get both files again.")
+            raise InputError(f"{other.place} must match {row.place}. Download both files again.")
     return perturbed

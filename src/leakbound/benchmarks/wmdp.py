@@ -1,8 +1,8 @@
-"""`wmdp:bio`, `wmdp:cyber`, `wmdp:chem`: hazardous knowledge, four options each (Li et al., 2024).
+"""`wmdp:bio`, `wmdp:cyber`, `wmdp:chem`: questions on hazardous knowledge (Li et al., 2024).
 
-The prompt is the prompt of lm-evaluation-harness, even for chat models. `wmdp:bio-explain` requests
-the answer in words instead, for a judge. The files come from the hub (`cais/wmdp`) or from a
-folder.
+Each question has four options. The prompt is that of lm-evaluation-harness, even for chat models.
+`wmdp:bio-explain` requests the answer in words instead, for a judge. The files come from the hub
+(`cais/wmdp`) or from a folder.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ _ENDINGS = (".parquet", ".json", ".jsonl", ".csv")
 
 
 def load(argument: str, data: Path | None = None) -> Benchmark:
-    """Load the questions of one subject; with `-explain`, explanations of 200 tokens to be judged.
+    """Load the questions of one subject. With `-explain`, a model answers in up to 200 tokens.
 
-    Every row has `question`, four `choices`, and `answer`, the index of the correct choice, counted
-    from 0.
+    Every row has `question`, four `choices`, and `answer`, which is the index of the correct
+    choice, from 0.
     """
     subject, _, how = argument.partition("-")
     if subject not in SUBJECTS or how not in ("", _EXPLAIN):
@@ -66,14 +66,14 @@ def _prompts(path: Path, subject: str, *, explained: bool) -> Prompts:
         question, choices = row.text("question").strip(), row.texts("choices")
         if len(choices) != len(LETTERS):
             raise InputError(
-                f"'choices' must be four texts, got {len(choices)} in {row.place}. Fill in the "
-                "options that are missing, or remove the row."
+                f"'choices' must be four texts, got {len(choices)} in {row.place}. Correct the "
+                "choices, or remove the row."
             )
         right = row.whole("answer")  # the index of the correct option and of its letter
         if not 0 <= right < len(LETTERS):
             raise InputError(
                 "'answer' must be the index of the correct option, 0 to 3, got "
-                f"{right} in {row.place}."
+                f"{right} in {row.place}. Correct it."
             )
         options = zip(LETTERS, choices, strict=False)
         listed = "\n".join([question, *(f"{letter}. {option}" for letter, option in options)])

@@ -13,7 +13,7 @@ from leakbound.stats.mean_over_questions import PILOTED, POOLED, hoeffding_upper
 from leakbound.store.claims import LeakClaim
 
 Verdict = Literal["pass", "refuted", "inconclusive"]
-FORMAT = "leakbound certificate 12"
+FORMAT = "leakbound certificate 13"
 """The format of a certificate's file. It changes with the decision rule or the wording."""
 
 

@@ -1,4 +1,4 @@
-"""The command line. `--help` imports nothing heavy; each command does its own imports."""
+"""The command line. `--help` imports no large library; each command imports what it needs."""
 
 from __future__ import annotations
 
@@ -34,14 +34,13 @@ MAIN = {
     "bound": ("verbs", "Compute the bounds of a run at another confidence."),
     "more": ("verbs", "List the other commands."),
 }
-"""Commands of the first help page: the module that defines the command, and its line of help.
-"""
+"""The commands that `leakbound --help` lists, each with its module and its line of help."""
 OTHERS = {
     "finetune": ("unlearn", "Train a model on the answers of a benchmark, or on texts."),
     "prove": ("verbs", "Search a run's model for leaks that are too rare to be drawn."),
-    "merge": ("evaluate", "Merge the slices of a study, drawn on several machines."),
+    "merge": ("evaluate", "Merge the slices of a study that several machines drew."),
     "plan": ("verbs", "Print the number of draws that a guarantee needs."),
-    "figures": ("extras", "Draw figures of your runs as in papers, and write the plotted data."),
+    "figures": ("extras", "Draw figures of your runs for a paper, and write the plotted data."),
     "export": ("extras", "Write metrics or completions of a run for other tools."),
 }
 """Commands that `leakbound more` lists, in the same form."""
@@ -54,8 +53,8 @@ INSTEAD = {
     "recompute": "Run `leakbound evaluate RUN --only metrics`; `leakbound export RUN "
     "--openunlearning` writes the log.",
     "view": "Run `leakbound report FOLDER`, which writes an index of all runs in the folder.",
-    "push": "Redact the run with `leakbound report RUN --redact`, then run `hf upload`: "
-    "docs/own-model.md has the command.",
+    "push": "Redact the run with `leakbound report RUN --redact`, then run `hf upload`. "
+    "The full command is in docs/own-model.md.",
 }
 """Commands that do not exist, and what to run instead."""
 
@@ -104,10 +103,12 @@ def group() -> None:
     """Measure how much a language model still leaks.
 
     leakbound draws many answers from the output distribution of a model, scores each answer in
-    [0, 1], and bounds the leak probability. The greedy answer can hide a leak; it is reported too.
+    [0, 1], and bounds the leak probability. It also reports the greedy answer, which can hide a
+    leak.
 
-    Exit status: 0 done or pass, 1 unexpected error, 2 wrong use or bad input, 3 incomplete (run
-    the same command again), 4 claim refuted, 5 claim undecided, 6 verification failed.
+    Exit status: 0 success or claim passed, 1 unexpected error, 2 wrong use or bad input, 3
+    incomplete (run the same command again), 4 claim refuted, 5 claim undecided, 6 verification
+    failed.
     """
 
 

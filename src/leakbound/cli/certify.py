@@ -1,4 +1,4 @@
-"""`leakbound certify` and `leakbound verify`: decide a claim for a pipeline, and check it."""
+"""`leakbound certify` decides a claim about a run; `leakbound verify` checks the certificate."""
 
 from __future__ import annotations
 
@@ -35,11 +35,11 @@ def certify(options: Parsed) -> int:
 
     Each claim that `evaluate --claim` recorded has its own error rate. All other claims share one
     error rate, because their bounds are valid simultaneously. The command does not overwrite a
-    certificate of another claim: name another file with --out.
+    certificate of another claim. In this case, name another file with --out.
 
     Exit status: 0 pass, 4 refuted, 5 inconclusive. If the result is inconclusive, the command
-    prints a forecast of the number of draws that would decide the claim. There is no forecast if
-    the token limit or a stop string cuts reference answers; the command then prints this reason.
+    prints a forecast of the number of draws that would decide the claim. If the token limit or a
+    stop string cuts reference answers, it prints this reason instead of a forecast.
 
     Examples:
         leakbound certify runs/mine --max-leak 0.01 --scorer 'rouge-l-recall>=0.5'
@@ -66,7 +66,7 @@ def certify(options: Parsed) -> int:
         _print_certificate(certificate)
         write(bold("files"))
         say(f"certificate: {file}")
-        say(f"run: {run} (with questions and completions; the certificate has none)")
+        say(f"run: {run} (has questions and completions; the certificate has neither)")
         say(f"check it: leakbound verify {quote(str(file))} {quote(str(run))}")
         _print_digest(digest)
     return EXIT_STATUS[certificate.verdict]
@@ -77,13 +77,13 @@ def verify(options: Parsed) -> int:
     """Compute the values of CERTIFICATE again from RUN, and list all differences.
 
     The table lists all checks, all assumptions, and everything that was not checked. If the claim
-    is about a model under a stress, give --with-model the model without the stress; the command
+    is about a model under a stress, pass the model without the stress to --with-model. The command
     applies the stress again.
 
-    A judge on a server gets requests only if --scorer names the judge: a certificate may come from
-    a stranger, so no completions are sent to servers that only the certificate names.
+    A judge on a server gets requests only if --scorer names the judge. A certificate may come from
+    a stranger, so completions are not sent to servers that only the certificate names.
 
-    Exit status: 0 no difference, 6 a difference, or a requested comparison was impossible.
+    Exit status: 0 if nothing differs, 6 if something differs or a requested check is impossible.
 
     Examples:
         leakbound verify runs/mine/certificate.json runs/mine
@@ -111,7 +111,7 @@ def verify(options: Parsed) -> int:
 
 
 def _print_certificate(certificate: Certificate) -> None:
-    """Print the verdict and the conditions that decide it, each with its error rate alpha."""
+    """Print the verdict, the specification, and the conditions with their error rates."""
     from leakbound.certificate.words import downward, upward
     from leakbound.evaluation import Table
 

@@ -1,4 +1,4 @@
-"""The console while a command runs: progress with a rate and the time left, and tables."""
+"""Print progress (with speed and time left), notes, tables and JSON on the console."""
 
 from __future__ import annotations
 
@@ -73,9 +73,10 @@ def _bar() -> Iterator[Progress]:
 
 
 class _Lines:
-    """Progress as plain lines, for files and pipes: a first line, a last line, and few in between.
+    """Print progress as plain lines, for files and pipes.
 
-    A short phase that begins soon after a line prints only its last line.
+    A phase has a first line, a last line, and a few lines in between. If a short phase begins soon
+    after another line, only its last line is printed.
     """
 
     def __init__(self) -> None:
@@ -96,7 +97,7 @@ class _Lines:
 
 
 class _Phase:
-    """The state of one phase: its speeds, and the amount and time of its last printed line."""
+    """The state of one phase: its start, and the progress at its last printed line."""
 
     def __init__(self, first: float, due: float = 0.0) -> None:
         self._first, self._started = first, time.monotonic()
@@ -104,9 +105,9 @@ class _Phase:
         self.shown: tuple[float, int] | None = None  # the speed in units of work, and in tokens
 
     def parts(self, now: Headway) -> list[str]:
-        """Return the work done and, if known, the time left, the speed and the tokens.
+        """Return texts: the work done and, if known, the time left, the speed and the tokens.
 
-        For a step whose work is not counted, return an ellipsis, and at the end the duration.
+        If a step has no unit of work, return an ellipsis, or its duration when it ends.
         """
         if not now.unit:
             return [duration(self.seconds) if now.done == now.total else "…"]
@@ -158,11 +159,12 @@ def say_notes(notes: Iterable[str]) -> None:
 
 
 def print_table(table: Table, echo: Callable[[str], None] = write) -> None:
-    """Print a table, its lead above, its note below; numbers are right-aligned, words left-aligned.
+    """Print a table with its lead above and its note below.
 
-    No number is cut. Columns that do not fit are printed below the others, with the first column
-    repeated. If not even two columns fit, each row becomes a list of its cells. The width is the
-    terminal's, or COLUMNS; without both, tables have 140 columns and sentences are not broken.
+    Numbers are right-aligned and words are left-aligned. No number is cut. Columns that do not fit
+    are printed below the other columns, and the first column is repeated. If not even two columns
+    fit, each row becomes a list of its cells. The width is COLUMNS, else the width of the terminal.
+    Without both, tables are 140 columns wide and sentences are not broken.
     """
     columns, rows = [*map(visible, table.columns)], [[*map(visible, row)] for row in table.texts]
     room = columns_there() or _WIDE
@@ -176,7 +178,7 @@ def print_table(table: Table, echo: Callable[[str], None] = write) -> None:
 
 
 def prose(text: str) -> str:
-    """Return paragraphs broken between words at the terminal's width."""
+    """Return the text with its lines broken between words at the width of the terminal."""
     room = columns_there()
     paragraphs = visible(text).splitlines()
     if room is None:
@@ -204,7 +206,7 @@ Block = Mapping[int, int]
 def _side_by_side(
     columns: Sequence[str], rows: Sequence[Sequence[str]], block: Block, words: Collection[int]
 ) -> str:
-    """Return these columns side by side; `words`: columns to align left."""
+    """Return these columns as one table; `words` has the columns to align left."""
     from rich import box
     from rich import table as rich_table
     from rich.console import Console
@@ -226,7 +228,7 @@ def _side_by_side(
 
 
 def _stacked(columns: Sequence[str], rows: Sequence[Sequence[str]], width: int) -> str:
-    """Return one paragraph per row: its name, then a line with column and value for each cell."""
+    """Return one paragraph per row: the row's name, then a line with column and value per cell."""
     lines = []
     room = max(map(len, columns[1:]), default=0) + 4
     for row in rows:
@@ -240,9 +242,9 @@ def _stacked(columns: Sequence[str], rows: Sequence[Sequence[str]], width: int) 
 def _blocks(columns: Sequence[str], rows: Sequence[Sequence[str]], room: int) -> list[Block]:
     """Divide the columns into blocks that fit the width, each with the first column.
 
-    The result is empty if not even two columns fit. Lines are not broken in the first column, nor
-    within a word or an interval of the other columns. The unused width of a block is given to its
-    columns from the left.
+    The result is empty if not even two columns fit. Lines of the first column are not broken. In
+    other columns, no word and no interval is broken. Unused width of a block goes to its columns,
+    the leftmost column first.
     """
     from rich.cells import cell_len
 
@@ -269,7 +271,7 @@ def _blocks(columns: Sequence[str], rows: Sequence[Sequence[str]], room: int) ->
 
 
 def _tied(text: str) -> str:
-    """Return the text without places for a line break within a number or within `3 of 12`."""
+    """Return the text with blanks that do not break lines within a number or within `3 of 12`."""
     return _OF.sub(_TIE, tied(text, _TIE))
 
 

@@ -24,7 +24,7 @@ def evaluate(options: Parsed) -> None:
     MODEL is a folder or hub name of a causal language model. The command samples the model's output
     distribution, by default without truncation, and also scores the greedy answers. It writes a run
     (completions, scores, estimates) and the report of the run into the folder --out. If the command
-    is stopped, the same command resumes.
+    is stopped, run it again to resume.
 
     Examples:
         leakbound evaluate my-model --benchmark tofu:forget10 --out runs/mine
@@ -36,13 +36,13 @@ def evaluate(options: Parsed) -> None:
 
 @opt.command
 def stress(options: Parsed) -> None:
-    """Evaluate MODEL, then again under each stress, to test whether the data stay forgotten.
+    """Evaluate MODEL, then evaluate it under each stress, to test whether unlearning is robust.
 
     A stress changes the model or the prompts. The model of --control gets the same changes. The
-    table and the report show the leakage that each stress adds, the excess over the control under
-    the same stress, and the worst stress, corrected for selection. The default stresses are
-    round:int4, prune:0.3, openers and test-frame. If the command is stopped, the same command
-    resumes.
+    table and the report show the leakage that each stress adds, and the excess over the control
+    under the same stress. They also show the worst stress, corrected for selection. The default
+    stresses are round:int4, prune:0.3, openers and test-frame. If the command is stopped, run it
+    again to resume.
 
     Examples:
         leakbound stress unlearned --benchmark tofu:forget10 --out runs/stress
@@ -103,7 +103,7 @@ def _sample(options: Parsed, study: Study) -> None:
         print_json({name: {"draws": u.draws, "forwards": u.forwards} for name, u in usage.items()})
     else:
         for name, u in usage.items():
-            say(f"{name}: {u.draws:,} draws, {u.forwards:,} forwards, {duration(u.seconds)}")
+            say(f"{name}: {u.draws:,} draws, {u.forwards:,} forward passes, {duration(u.seconds)}")
         if part is None:
             say(f"next: leakbound score {run.path}, then leakbound bound {run.path}")
         else:
@@ -112,10 +112,10 @@ def _sample(options: Parsed, study: Study) -> None:
 
 
 def _measure(options: Parsed) -> None:
-    """Compute the metrics of the run that MODEL names, without its model."""
+    """Compute the metrics of the finished run at MODEL, without loading its model."""
     from leakbound import evaluation as verbs
 
-    why = "has no effect with `--only metrics`, which reads a finished run. Leave it out."
+    why = "has no effect with `--only metrics`, which uses a finished run. Omit it."
     options.refuse(options.given - {"model", "only", "metrics", "as_json"}, why)
     run = locked_run(Path(options.model), "evaluate")
     with progress_bar(not options.as_json) as progress:
@@ -130,11 +130,11 @@ def _measure(options: Parsed) -> None:
 
 @opt.command
 def merge(options: Parsed) -> None:
-    """Merge RUNS, all slices of a study, into one run; then score, bound and report this run.
+    """Merge RUNS into one run; then score, bound and report the merged run.
 
-    `leakbound evaluate --questions i/N` draws slice i of N. The merged run has the same draws and
-    bounds as a run without slices. RUNS do not change. If the command is stopped, the same command
-    resumes.
+    RUNS are all slices of one study: `leakbound evaluate --questions i/N` draws slice i of N. The
+    merged run has the same draws and bounds as a run without slices. RUNS do not change. If the
+    command is stopped, run it again to resume.
 
     Examples:
         leakbound merge runs/slice-* --out runs/mine
@@ -150,17 +150,17 @@ def merge(options: Parsed) -> None:
 
 
 def _study(options: Parsed, *, scores: bool) -> Study:
-    """Return the study of a command, with its benchmark loaded; `scores`: whether it scores."""
+    """Return the study of a command with its benchmark loaded; `scores`: the command scores."""
     from leakbound.planning.plan import by_coin
 
     if not scores:
         own = ("scorers", "calibration", "allow_unmatched", "check_scorers")
-        why = "needs scores, but `--only sample` computes none. Omit it; see `leakbound score`."
+        why = "needs scores, but `--only sample` computes none. Omit it, or omit `--only`."
         options.refuse(own, why)
     study = by_coin(study_from(options), options.model, controlled=scores)
     task = study.load()
     if not (options.out or options.dry_run):
-        raise InputError("`--out` is missing. Add it, see `leakbound evaluate --help`.")
+        raise InputError("`--out` is missing. Name a folder for the run, as in --out runs/mine.")
     say_notes(task.notes)  # users see these notes before hours of drawing
     return replace(study, benchmark=task, data=None, limit=None, profile=None)
 

@@ -1,6 +1,6 @@
-"""Commands outside the core: demo, figures, and other tools' formats.
+"""Commands outside the core: demo, figures, export and import.
 
-The core does not import their packages; only this module does.
+Only this module imports their packages; the core does not.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from leakbound.errors import InputError, needing
 
 @opt.command
 def demo(options: Parsed) -> None:
-    """Train a small model, make it forget, and show the leak that the greedy answer hides.
+    """Train a small model, unlearn data, and show the leak that the greedy answer hides.
 
-    The data is built in. Four Llama models of a million parameters are trained and evaluated on all
-    forget questions, in a few minutes on two cores, without downloads. If the command is stopped,
-    the same command resumes.
+    The data is built in, and nothing is downloaded. The command trains four Llama models of a
+    million parameters and evaluates them on all forget questions. It needs a few minutes on two
+    cores. If the command is stopped, run it again to resume.
 
     Examples:
         leakbound demo --out demo-run
@@ -46,11 +46,11 @@ def demo(options: Parsed) -> None:
 
 @opt.command
 def figures(options: Parsed) -> None:
-    """Draw figures of RUNS as in papers into --out, as PDF, SVG and PNG.
+    """Draw figures of RUNS for a paper, and write them to --out as PDF, SVG and PNG.
 
     RUNS are run directories with the same questions. For figures of training, RUNS are folders of
-    trained models. A CSV file next to each figure has the plotted data. If RUNS lack the data of a
-    figure, the figure is left out and the reason is printed.
+    trained models. A CSV file next to each figure has the plotted data. If RUNS lack the data for a
+    figure, the command leaves out the figure and prints the reason.
 
     Examples:
         leakbound figures runs/mine --out figures
@@ -68,7 +68,7 @@ def figures(options: Parsed) -> None:
             print_table(table)
         return
     if options.out is None:
-        raise InputError("`--out` is missing. Name the folder to write figures into.")
+        raise InputError("`--out` is missing. Name a folder for the figures, as in --out figures.")
     made = verb(runs, options.out, **about, **options.stated("only", "formats", "width"))
     if not options.as_json:
         for name, why in made.left_out.items():
@@ -80,14 +80,14 @@ def figures(options: Parsed) -> None:
 def export(options: Parsed) -> None:
     """Write the metrics or the completions of a run to OUT.
 
-    With --openunlearning, OUT must end in _EVAL.json; a _SUMMARY.json is written to the same
-    folder. Neither file has questions, answers or completions. Runs of one model on the parts of
-    MUSE (muse:news-knowmem, -verbmem, -privleak) are joined into one log.
+    With --openunlearning, OUT must end in _EVAL.json. The command also writes a _SUMMARY.json to
+    the same folder. Neither file has questions, answers or completions. Runs of one model on the
+    parts of MUSE (muse:news-knowmem, -verbmem, -privleak) are joined into one log.
 
     With --jsonl, OUT has the columns id, question, answer, completion and count, and the settings
     of the decoding. `leakbound import` reads this file. With --redact, or if the run's report is
     redacted, OUT has scores in place of all texts. A run imported from these scores has the same
-    bounds, but no proof of a leak, because proofs need the probabilities of the texts.
+    bounds. It has no proof of a leak, because a proof needs the probabilities of the texts.
 
     Examples:
         leakbound export runs/mine TOFU_EVAL.json --openunlearning
@@ -105,7 +105,7 @@ def export(options: Parsed) -> None:
 
 
 def _print_written(options: Parsed, files: Sequence[Path], **more: object) -> None:
-    """Print the files that were written for the runs of a command."""
+    """Print the paths of the written files, or a JSON document with them and `more`."""
     if options.as_json:
         print_json({"runs": [*map(str, options.runs)], "written": [*map(str, files)], **more})
         return
@@ -115,26 +115,27 @@ def _print_written(options: Parsed, files: Sequence[Path], **more: object) -> No
 
 @opt.command
 def import_(options: Parsed) -> None:
-    """Make a run from samples that another tool drew, to be scored, bounded and reported.
+    """Make a run from samples that another tool drew, so that you can score and bound it.
 
     FILES are logs of inspect_ai with epochs (.eval, .json), samples_*.jsonl of
     lm-evaluation-harness with repeats, *_EVAL.json of OpenUnlearning (greedy answers), reports of
-    garak, outputs of promptfoo with repeats, details_*.parquet of lighteval, or JSON lines or CSV.
+    garak, outputs of promptfoo with repeats, details_*.parquet of lighteval, JSON lines, or CSV.
 
-    JSON lines and CSV have the columns id, question, answer and completion, and a column count if
-    each row is a distinct text. Columns such as temperature, top_p, top_k, max_new_tokens and model
-    state the settings of sampling, and must be the same in every row. The columns finish, thought,
-    tokens and refused state how an output ended, its thought, its number of tokens, and whether the
-    provider marked it as a refusal. A filtered or empty output counts as missing.
+    JSON lines and CSV have the columns id, question, answer and completion. If each row is a
+    distinct text, they also have a column count. Columns such as temperature, top_p, top_k,
+    max_new_tokens and model contain the sampling settings; each must have the same value in every
+    row. Optional columns describe the output: finish (how it ended), thought, tokens (their
+    number), and refused (the provider marked it as a refusal). A filtered or empty output counts as
+    missing.
 
     Samples drawn at temperature 0 become the greedy answers of the run. They can be imported only
     together with samples drawn at a higher temperature.
 
     Scores in the files become scores of the run, so no judge has to run again. Scores of inspect_ai
-    and lm-evaluation-harness, and of garak's detectors, are named logged:by=NAME; scores of
+    and lm-evaluation-harness, and of garak's detectors, are named logged:by=NAME. Scores of
     promptfoo are named logged:by=failed. --scores NAME,... imports only these scores, and --scores
-    none imports no scores. Redacted lines (`export --jsonl --redact`) have scores without texts,
-    and give the bounds of the original run.
+    none imports no scores. Redacted lines (`export --jsonl --redact`) have scores without texts.
+    They result in the bounds of the original run.
 
     Examples:
         leakbound import logs/mine.eval --out runs/theirs

@@ -40,7 +40,7 @@ class Command(click.Command):
         self._help_all = [_help_all(len(shown))] if self.long else []
 
     def get_params(self, ctx: click.Context) -> list[click.Parameter]:
-        """Return all options; the options that show help are last."""
+        """Return all parameters; the options that show help are last."""
         return [*super().get_params(ctx), *self._help_all]
 
     def invoke(self, ctx: click.Context) -> Any:
@@ -94,13 +94,13 @@ def _help_all(options: int) -> click.Option:
 
 
 def write_commands(commands: Mapping[str, tuple[str, str]], formatter: click.HelpFormatter) -> None:
-    """Write the name and the line of each command."""
+    """Write the name of each command with its line of help."""
     with formatter.section("Commands"):
         formatter.write_dl([(name, line) for name, (_, line) in commands.items()])
 
 
 def write_examples(lines: Sequence[str], formatter: click.HelpFormatter) -> None:
-    """Write command lines without changing them."""
+    """Write the example command lines, without wrapping them."""
     if not lines:
         return
     with formatter.section("Examples"):

@@ -1,4 +1,4 @@
-"""The options of the command line: one table has the name, the parser and the help of each."""
+"""The options of the command line: one table has each option's name, parser and help."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ model
 Rewritings and attack:
 --inputs text:SOURCE,...
     Also sample rewritings of the questions, from SOURCE: rules, benchmark, file:F or model:NAME.
-    Settings follow SOURCE, as in rules,queries=20. ids=yes keeps the rewritings that the model
-    answers most confidently (ids_draws=64, criterion=mean_prob). Other settings:
+    Settings follow SOURCE, for example rules,queries=20. ids=yes keeps the rewritings that the
+    model answers most confidently (ids_draws=64, criterion=mean_prob). Other settings:
     design=allocated, fixed or fresh; filters=no; embedder=NAME, similarity=0.8.
 --attack (attack_budget) text:BUDGET
     Search for the input that leaks most; BUDGET is in draws per question.
@@ -40,13 +40,13 @@ Several machines:
 @writing
 Output:
 --only sample|metrics common
-    Do one step: draw completions, or compute metrics of a finished run, given as MODEL.
+    Do only this step. sample: draw completions. metrics: compute metrics of the finished run MODEL.
 
 [stress]
 model
 Stress:
 --under (stress) text:STRESS many common
-    Stress to apply: round:int4, prune:0.3, relearn:retain=8, shots:3, openers, ...; repeatable.
+    Stress to apply, such as round:int4, prune:0.3, relearn:retain=8, shots:3, openers; repeatable.
 @prompts
 @drawing
 @scoring
@@ -71,9 +71,9 @@ Questions and prompts:
 
 [prompting]
 --system text                      System message for chat models.
---prompt-template text             Plain prompt with {question}; no chat template.
+--prompt-template text             Plain prompt with {question}, in place of the chat template.
 --thinking on|off|auto
-    For chat models that can think. auto: as in training by leakbound, else the template's default.
+    Whether a chat model thinks. auto: as leakbound trained it, else the chat template's default.
 
 [drawing]
 Sampling:
@@ -81,22 +81,22 @@ Sampling:
 --temperature (temperatures) numbers common  A number or a list; 0 is greedy.  [default: 1]
 --top-p (top_ps) numbers           A number or a list.  [default: 1, no truncation]
 --top-k int                        Draw from the k likeliest tokens; 0: all.  [default: 0]
---max-new-tokens int               Limit for a completion.  [default: the benchmark's]
---max-tokens int                   Limit for prompt and completion together.
---max-thinking-tokens int          Limit for the thought; --max-new-tokens is for the answer.
+--max-new-tokens int               Token limit of a completion.  [default: the benchmark's]
+--max-tokens int                   Token limit of prompt and completion together.
+--max-thinking-tokens int          Token limit of the thought; --max-new-tokens limits the answer.
 --adaptive-temperature text:C,...
     Decode greedily while the model's confidence c_T in the tokens so far exceeds C.
-    C,mode=two_pass computes c_T from a greedy answer.
+    C,mode=two_pass computes c_T from the complete greedy answer.
 --stop text many                   End a completion at this string; repeatable.
 --end-token text:TEXT              Token that ends outputs, in place of the chat's end of turn.
 --filter missing|part-of-system
-    Count an output as missing if a content filter withholds it, or score it as users see it.
+    Treat outputs that a content filter withholds as missing, or score the text that users see.
 @seed
 --until text:CLAIM
     Stop sampling a question once a claim such as 'p<=0.02' is decided; -n is then the maximum.
 --explore text:MODE,...
-    Compute exact probabilities of the likeliest outputs: exact, hybrid, or auto (only where it
-    helps). auto,forwards=2000 sets the forward passes per question.
+    Compute probabilities of the likeliest outputs. MODE: exact, hybrid (also draws the other
+    outputs), or auto (chooses per question). auto,forwards=2000 sets the forward passes of each.
 
 [seed]
 --seed int                         Random seed.  [default: 0]
@@ -108,16 +108,16 @@ Scoring and bounds:
     Record a claim for `certify`: '0.01' for the mean, 'every:0.01' for each question; repeatable.
 --allow-unmatched flag             Draw even if no reference answer counts as a leak.
 --check-scorers flag
-    Before drawing, also test scorers that need a model on the reference answers.
+    Before drawing, also test the scorers with models: score the reference answers.
 @calibration
 --confidence number common         Confidence of each estimate.  [default: 0.99]
 --rho number                       The ED score is mean + rho standard deviations.  [default: 2]
 @metrics
---control-questions text:SPEC      Similar questions, never taught to MODEL, to compare with.
+--control-questions text:SPEC      Compare with these similar questions, never taught to MODEL.
 
 [scorers]
 --scorer (scorers) text:NAME many common
-    Scorer; repeatable. 'NAME>=t' is binary; 'NAME:of=answer' reads only the answer.
+    Scorer; repeatable. 'NAME>=t' is binary; 'NAME:of=answer' ignores the thought.
 
 [calibration]
 --calibration file                 Labelled outputs, to correct for errors of the scorer.
@@ -128,7 +128,7 @@ Scoring and bounds:
 [models]
 Models:
 --control text:MODEL|RUN common
-    Model that never saw the forget set, or its run; also bound the excess over this control.
+    Model that never saw the forget set, or its run. Adds bounds on the excess over this control.
 --engine text:NAME                 Engine that runs the model.  [default: transformers]
 @loading
 --patience int                     Seconds to wait for a busy server.  [default: 600]
@@ -150,8 +150,8 @@ Models:
 [ray]
 Several machines:
 --ray text:ADDRESS,...
-    Use workers of a Ray cluster, or of a local one. Settings, as in local,most=2: most (number of
-    workers), gpus (per worker; 0.5: two workers share one GPU), threads (per worker; 1).
+    Use workers of a Ray cluster. ADDRESS `local` starts one on this machine. Settings, for example
+    local,most=2: most (limit of workers), gpus and threads (per worker; gpus=0.5 shares a GPU).
 
 [writing]
 Output:
@@ -194,12 +194,12 @@ run folder
 --max-leak number:X required       Claim that Pr[leak] <= X.
 --every-question flag              Claim this for every question, not for the mean over questions.
 --scorer text:NAME                 Scorer that decides what leaks.  [default: the only scorer]
---arm text                         A model under one decoding.  [default: the only decoding]
+--arm text                         Model and decoding to decide about.  [default: the only decoding]
 --under text:STRESS                Claim about the model under this stress; see `stress`.
 @confidence
 --of answer|thought|either
     Part of the output in which leaks count.  [default: either; answer, if no thought is visible]
---accept-cut flag                  Accept a token limit or stop string that cuts an answer.
+--accept-cut flag                  Accept that the token limit or a stop string cuts an answer.
 --out file                         [default: certificate.json in the run]
 @json
 
@@ -208,9 +208,9 @@ certificate file
 run folder
 --with-model text:MODEL            Also compute log-probabilities again with this model.
 --redraw number:FRACTION
-    Draw this fraction of the run again with MODEL, in parts chosen at random.
+    Draw this fraction of the run's parts, chosen at random, again with MODEL.
 --imported folder                  A second import of the files of RUN, to compare with RUN.
---scorer text:NAME                 Allow requests to the server of this judge (the certificate's).
+--scorer text:NAME                 Judge of the certificate whose server may get requests.
 --device cpu|cuda|auto default=auto
 @remote code
 @json
@@ -218,9 +218,9 @@ run folder
 [prove]
 run folder
 --budget text:N,... default=1000
-    Forward passes per question, at most. 1000,proposals=RUN,RUN as in evaluate --prove.
+    Maximum forward passes per question. For proposals=RUN,RUN see --prove of `evaluate`.
 --scorer text:NAME                 [default: the first binary scorer]
---model text:MODEL                 Where the run's model is now.  [default: the recorded name]
+--model text:MODEL                 New location of the run's model.  [default: the recorded name]
 @json
 
 [report]
@@ -244,10 +244,10 @@ run folder
 runs folder many
 --format (form) table|markdown|latex|csv default=table  csv: every difference, unrounded.
 --out file                         Write to this file.  [default: print]
---utility text:METRIC              Leaderboard's utility metric.  [default: one common to all runs]
+--utility text:METRIC              Leaderboard's utility metric.  [default: one that all runs have]
 --confidence number      Joint confidence of all differences.  [default: 0.99; by method: 0.95]
 --by run|method default=run
-    method: compare medians over training seeds; the seeds are runs named npo-0, npo-1 …
+    method: compare medians over training seeds. Runs npo-0, npo-1, … are seeds of method npo.
 --under text:STRESS                Compare the models under this stress; see `stress`.
 @json
 
@@ -271,9 +271,9 @@ runs folder any
 --only text:NAME many              Draw only this figure; repeatable.
 --list (listing) flag              List the figures, and whether RUNS have the data for each.
 --format (formats) names default=pdf,svg,png  File formats, separated by commas.
---width text default=one           one, two (columns), or inches.
---scorer text:NAME                 Scorer to draw the scores of.  [default: the runs' first]
---question text:ID                 For figures of one question.  [default: the most leaking one]
+--width text default=one           one or two (columns of a page), or a number of inches.
+--scorer text:NAME                 Scorer whose scores are drawn.  [default: the runs' first]
+--question text:ID                 Question for figures of one question.  [default: leaks most]
 @json
 
 [export]
@@ -285,14 +285,14 @@ out file
     With --jsonl: write scores without texts.  [default: as in the run's report]
 @redact questions
 --arm text default=target          Arm to export: a model under one decoding.
---retrained file      With --openunlearning: a log of the retrained model, for comparison.
+--retrained file      With --openunlearning: log of the retrained model, for comparison.
 @json
 
 [import]
 files path many
 @run
 --format (form) format
-    garak:PROBE selects one probe.  [default: by each file's name and content]
+    Format of FILES; garak:PROBE selects one probe.  [default: detected from each file]
 --benchmark text:SPEC              Take questions and answers from this benchmark.
 @data
 --scores names                     Scores in FILES to import.  [default: all]
@@ -301,12 +301,12 @@ files path many
 [unlearn]
 model
 Training data:
---objective text:NAME|FILE required common  Such as npo+entropy, or a .yaml file.
+--objective text:NAME|FILE required common  Objective, such as npo+entropy, or a .yaml file.
 @questions
 --forget text:TEXTS common         Texts to forget: muse:news/forget, or a file.
 --retain text:TEXTS common         Texts to retain: muse:news/retain1, or a file.
 --alternates path:FILE
-    Answers that idk and dpo teach, one per line.  [default: the benchmark's, else built-in ones]
+    File of answers that idk and dpo teach, one per line.  [default: the benchmark's, or built-in]
 @prompting
 @training
 Answers that the model makes up:
@@ -314,10 +314,10 @@ Answers that the model makes up:
 --max-new-tokens int               Limit for each answer.  [default: the benchmark's]
 Rewritings for contrast centres:
 --rewritings path:FILE
-    JSON lines or CSV with rewritings, from which contrast centres are chosen.
+    JSON lines or CSV with the rewritings from which contrast centres are chosen.
 --embedder text:NAME  Sentence-transformers model that chooses centres.  [default: MODEL]
 --ids int:DRAWS
-    First keep rewritings that MODEL answers most confidently, in DRAWS answers each, such as 64.
+    First keep the rewritings that MODEL answers most confidently, judged by DRAWS answers each.
 @watching
 
 [finetune]
@@ -325,9 +325,9 @@ model
 Training data:
 @questions
 --texts text:TEXTS common          Texts to train on, in place of --benchmark.
---split names         Splits to train on, as in forget,retain.  [default: the evaluated split]
+--split names         Splits to train on, such as forget,retain.  [default: the evaluated split]
 --coin int:SEED
-    Teach the questions about a random half of the subjects; the others are control questions.
+    Teach the questions about a random half of the subjects. The other questions are for control.
 @prompting
 @training
 @watching
@@ -347,8 +347,8 @@ Training:
 --weight-decay float               [default: 0.01]
 --max-grad-norm float              [default: 1]
 --max-length int                   Tokens per row (prompt and answer).  [default: the model's]
---bf16 flag                        Multiply in bfloat16.
---checkpointing flag               Save memory: compute activations twice.
+--bf16 flag                        Multiply matrices in bfloat16.
+--checkpointing flag               Save memory by computing activations twice.
 @seed
 Trained weights:
 --modules names                    Train only these modules, such as down_proj.
@@ -371,11 +371,11 @@ Output:
 """
 """The options of each command, in the order of its help.
 
-`[name]` begins the options of a command, or a part of the table that `@name` includes. A line that
-ends in a colon is a heading. A row of an argument or option has its names, the parameter's name in
-brackets if it differs, its parser (see `_PARSERS`; `a|b` is a choice) with `:METAVAR`, and its
-help, after two blanks or on the next line. `many` makes the option repeatable, `common` shows the
-option in the short help; a flag may have a value.
+`[name]` begins the options of a command, or a part that `@name` includes. A line that ends in a
+colon is a heading. Other rows describe an argument or option: its names, its parameter's name in
+brackets if it differs, its parser with `:METAVAR`, and its help (after two blanks, or on the next
+line). The parsers are in `_PARSERS`; `a|b` is a choice. `many` makes the option repeatable, and
+`common` shows it in the short help. A flag may have a value.
 """
 
 
@@ -383,7 +383,7 @@ class Formats(click.Choice[str]):
     """The formats of files; `garak:PROBE` selects one probe of a garak report."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        """Return the name; refuse an unknown format."""
+        """Return the name of the format; an unknown name is an error of click."""
         part = str(value).startswith("garak:")
         return str(value) if part else super().convert(value, param, ctx)
 
@@ -416,7 +416,7 @@ def layers(value: str) -> tuple[int, ...]:
             first, _, last = part.partition("-")
             parsed += range(int(first), int(last or first) + 1)
     except ValueError as error:
-        message = f"{value!r} is neither a layer nor a list of layers such as 5-7,9."
+        message = f"{value!r} is not a list of layers. Write numbers and ranges, such as 5-7,9."
         raise click.BadParameter(message) from error
     return tuple(parsed)
 
@@ -439,7 +439,7 @@ _PARSERS: dict[str, Any] = {
 
 
 def command(function: Callable[[Parsed], int | None]) -> Command:
-    """Make a command of a function; the function's name is the section of its options."""
+    """Make a command of a function. Its options are the section of the table with its name."""
 
     def callback(**values: object) -> int | None:
         if values.get("offline"):
@@ -505,5 +505,5 @@ def _parser(kind: str) -> Any:
 
 
 def _redaction(ctx: click.Context, param: click.Parameter, value: bool | None) -> object:
-    """Return the redaction of --redact, or of --redact-questions, which was parsed before it."""
+    """Return "questions" if --redact-questions was passed (parsed first), else --redact's value."""
     return "questions" if ctx.params.pop("redact_questions") else value

@@ -1,8 +1,8 @@
-"""Output to the user without control characters, because texts may come from models and files.
+"""Print text without control characters, and explain faults of the machine.
 
-Expected faults of the machine, such as a full disk, become messages with a remedy. Libraries report
-such a fault as an OSError, as an error of their own that quotes the system's message, or as a lack
-of memory.
+Texts of models and files may contain control characters. An expected fault of the machine, such as
+a full disk, becomes a message with a remedy. A library may raise an OSError for such a fault, or
+another error that quotes the message of the operating system.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ def steerable(stream: TextIO) -> bool:
 
 
 def columns_there() -> int | None:
-    """Return the number of columns: from COLUMNS, else the terminal's; None without either."""
+    """Return the width in columns: COLUMNS if set, else the terminal's; None if there is none."""
     return shutil.get_terminal_size(fallback=(0, 0)).columns or None
 
 
@@ -110,7 +110,7 @@ def _causes(error: BaseException) -> Iterator[BaseException]:
 
 
 def _number(error: BaseException) -> int | None:
-    """Return the system's error number of an error, or of the message that it quotes."""
+    """Return the operating system's number for an error, also if the error only quotes it."""
     if isinstance(error, OSError) and error.errno is not None:
         return error.errno
     text = str(error)

@@ -1,4 +1,4 @@
-"""Parsed options of a command, and the values that they become."""
+"""Convert the parsed options of a command to values such as a `Study`."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ if TYPE_CHECKING:
 
 Value = TypeVar("Value")
 _LISTED = {"temperature": "temperatures", "top_p": "top_ps"}
-"""Fields of a decoding, and their options that list several values: all combinations are drawn."""
+"""Fields of a decoding whose options accept a list of values. All combinations are drawn."""
 
 
 class Parsed:
-    """The options of a command by the names of its parameters; an omitted option is None."""
+    """The options of a command, by parameter name. An omitted option is None."""
 
     def __init__(self, values: Mapping[str, object]) -> None:
         self._values = dict(values)
@@ -44,13 +44,13 @@ class Parsed:
         return frozenset(name for name, v in self._values.items() if v not in (None, ()))
 
     def with_default(self, **values: object) -> Parsed:
-        """Return the options with these values."""
+        """Return a copy of the options in which these values replace the previous ones."""
         return Parsed(self._values | values)
 
     def stated(self, *named: str, **renamed: str) -> dict[str, Any]:
-        """Return the values of these options by name, without omitted options.
+        """Return the values of these options by name; options that the user omitted are left out.
 
-        `renamed` maps names in the result to options.
+        `renamed` maps a name in the result to the option with another name.
         """
         options = {name: name for name in named} | renamed
         return {
@@ -67,7 +67,7 @@ class Parsed:
         return self.into(value, *own, **renamed)
 
     def refuse(self, options: Iterable[str], why: str) -> None:
-        """Raise InputError for the first of these options that was given."""
+        """Raise InputError if the user passed one of these options; `why` ends the message."""
         refused = self.given.intersection(options)
         for name in (name for name in self._values if name in refused):
             params = click.get_current_context().command.params
@@ -79,14 +79,12 @@ class Parsed:
 
     def refuse_without(self, needed: str, options: Iterable[str]) -> None:
         """Raise InputError for an option that has no effect because `needed` was left out."""
-        why = (
-            f"has no effect without `--{needed}`. Add `--{needed}`, or leave the other option out."
-        )
+        why = f"has no effect without `--{needed}`. Add `--{needed}`, or omit the other option."
         self.refuse(options, why)
 
 
 def hold(folder: Path, command: str) -> Path:
-    """Take the lock of the run at `folder` until the command ends."""
+    """Lock the run at `folder` until the command ends."""
     from leakbound.store import locked
 
     click.get_current_context().with_resource(locked(folder, command))
@@ -94,7 +92,7 @@ def hold(folder: Path, command: str) -> Path:
 
 
 def locked_run(folder: Path, command: str) -> Run:
-    """Open the run at `folder` under its lock."""
+    """Lock the run at `folder` until the command ends, and open it."""
     from leakbound.store import Run
 
     if (folder / "run.json").is_file():
@@ -103,10 +101,10 @@ def locked_run(folder: Path, command: str) -> Run:
 
 
 def study_from(options: Parsed) -> Study:
-    """Return the study of a command, with defaults from --study or --like.
+    """Return the study of a command. Omitted options get the values of --study or --like.
 
-    Raises InputError for options that have no effect without other options, and for a profile that
-    differs from the profile in --study or --like.
+    Raises InputError if both --study and --like are given, or if --profile differs from the profile
+    of --study or --like.
     """
     from leakbound.engines.addresses import servers_of
     from leakbound.store import Run
@@ -114,13 +112,15 @@ def study_from(options: Parsed) -> Study:
     from leakbound.types import Decoding
 
     if options.study is not None and options.like is not None:
-        raise InputError("--study and --like both name a study. Leave one of them out.")
+        raise InputError(
+            f"--study {options.study} and --like {options.like} both name a study. Omit one."
+        )
     base = Study() if options.like is None else Run.open(options.like).study
     base = base if options.study is None else Study.read(options.study)
     if base.benchmark and options.profile not in (None, base.profile):
         raise InputError(
-            f"the study of --study or --like has profile {base.profile!r}, which is not "
-            f"--profile {options.profile}. Leave one of the two options out."
+            f"`--profile` {options.profile} differs from {base.profile!r}, the profile of --study "
+            "or --like. Omit one of the two options."
         )
     settings = options.into_each(base.settings, template="prompt_template")
     attack, prove = options.value("attack_budget"), options.value("prove_budget")
@@ -146,9 +146,10 @@ def study_from(options: Parsed) -> Study:
 
 
 def models_from(options: Parsed) -> tuple[str, str | None]:
-    """Return the model and its control, each with its engine. --like may give the control.
+    """Return the model and its control, each with its engine.
 
-    Raises UnnamedServerError if that control is on a server that the user does not name.
+    Without --control, the control is that of the run in --like. Raises UnnamedServerError if this
+    control is on a server that the user does not name in an option.
     """
     from leakbound.engines.addresses import require_named_control, servers_of
     from leakbound.store import Run
@@ -163,9 +164,9 @@ def models_from(options: Parsed) -> tuple[str, str | None]:
 
 
 def _located(options: Parsed, model: str) -> str:
-    """Return a model's name with the stated engine, and with the options of a server.
+    """Return a model's name with the chosen engine, and with the options for its server.
 
-    The name of a run does not change.
+    The name of a run is returned unchanged.
     """
     from leakbound.engines import engine_of, location_of
     from leakbound.engines.addresses import server_of
@@ -175,8 +176,8 @@ def _located(options: Parsed, model: str) -> str:
         own, where = engine_of(model)
         if where != model and own != engine:
             raise InputError(
-                f"`{model}` names its engine, and `--engine {engine}` names another. Leave one of "
-                "them out."
+                f"`{model}` begins with its engine, but `--engine` names another one, {engine}. "
+                "Omit one of the two."
             )
         model = location_of(engine, where)
     given = [f"patience={options.patience}"] if options.patience is not None else []
@@ -187,9 +188,9 @@ def _located(options: Parsed, model: str) -> str:
 
 
 def _sampling(options: Parsed, base: SamplingPlan) -> SamplingPlan:
-    """Return the sampling plan of the options, with defaults from the base.
+    """Return the sampling plan of the options. Values that the options omit are those of `base`.
 
-    The option -n replaces an exploration by a fixed number of draws.
+    If `base` explores, the option -n replaces the exploration by a fixed number of draws.
     """
     from leakbound.study import Explore, FixedN, Until
 
@@ -198,14 +199,14 @@ def _sampling(options: Parsed, base: SamplingPlan) -> SamplingPlan:
         base, until = FixedN(), None
     if until is not None and explore is not None:
         raise InputError(
-            f"`until` and `explore` {explore!r} are two sampling plans. Choose one: `until` stops "
-            "early, `explore` computes exact probabilities of the likeliest outputs."
+            f"`--until` {until} and `--explore` {explore} are two sampling plans. Use --until to "
+            "stop early, or --explore for probabilities of the likeliest outputs."
         )
     if explore is not None or (isinstance(base, Explore) and until is None and n is None):
         if n is not None:
             raise InputError(
-                f"`n` {n} has no effect with `--explore`, whose setting `forwards` determines the "
-                "number of draws. Leave one of them out."
+                f"`-n` {n} has no effect with `--explore`, because its setting `forwards` "
+                "determines the number of draws. Omit one of the two."
             )
         return base if explore is None else with_settings(Explore, "--explore", explore)
     if until is not None and not isinstance(base, Until):
@@ -232,7 +233,7 @@ def _varied(options: Parsed, decodings: Sequence[Decoding]) -> tuple[Decoding, .
 
 
 def with_settings(kind: type[Value], option: str, text: str, **usual: Any) -> Value:
-    """Return the value of an option `FIRST,field=value,...`, with default fields `usual`."""
+    """Parse an option `FIRST,field=value,...` into a `kind`; `usual` has defaults of fields."""
     from leakbound.registry import setting_types
 
     types = setting_types("option", option, kind)
@@ -244,7 +245,7 @@ def with_settings(kind: type[Value], option: str, text: str, **usual: Any) -> Va
 
 
 def _settings(option: str, text: str, types: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the settings in `FIRST,setting=value,...` by name; FIRST is the first of `types`."""
+    """Return the settings in `FIRST,setting=value,...` by name; FIRST is for the first type."""
     from leakbound.registry import read_settings, read_value, split_settings
 
     (name, first), (text, *others) = next(iter(types.items())), split_settings(text)
@@ -253,7 +254,7 @@ def _settings(option: str, text: str, types: Mapping[str, Any]) -> dict[str, Any
 
 
 def _rewritings(options: Parsed, study: Study) -> Rewritings | None:
-    """Return the requested rewritings; None if there are none, or only those of a profile."""
+    """Return the requested rewritings; None if there are none, or if only the profile has some."""
     from leakbound.benchmarks import profiles
     from leakbound.study import Rewritings
 
@@ -267,14 +268,14 @@ def _rewritings(options: Parsed, study: Study) -> Rewritings | None:
     plan = with_settings(Rewritings, "--inputs", text, **own)
     if not plan.ids and re.search(",(ids_draws|criterion)=", text):
         raise InputError(
-            f"`--inputs` {text} has settings for selecting inputs, but selection is off. Add "
-            "`ids=yes`, or leave these settings out."
+            f"`--inputs` {text} has settings for selecting rewritings, but selection is off. Add "
+            "`ids=yes`, or omit `ids_draws` and `criterion`."
         )
     return plan
 
 
 def workers_from(options: Parsed) -> Workers | None:
-    """Return the workers that draw; None if this process draws."""
+    """Return the Ray workers that draw; None if this process draws."""
     from leakbound.engines.ray_workers import RayWorkers
 
     ray = options.value("ray")

@@ -1,4 +1,4 @@
-"""`leakbound unlearn` and `leakbound finetune`."""
+"""The commands that train a model: `leakbound unlearn` and `leakbound finetune`."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ if TYPE_CHECKING:
 def unlearn(options: Parsed) -> None:
     """Train MODEL to forget the forget set of a benchmark, or texts; write the model to --out.
 
-    --objective names objectives of papers, joined by '+', or a YAML file. The command writes to
-    --out the weights, a model card, the recipe and a log with one JSON object per step. If the
-    command is stopped, the same command resumes from its last checkpoint.
+    --objective is a YAML file, or names of objectives from papers, joined by '+'. The command
+    writes the weights, a model card, the recipe and a log to --out. The log has one JSON object per
+    step. If the command is stopped, run it again to resume from its last checkpoint.
 
     Examples:
         leakbound unlearn my-model --objective npo+entropy --benchmark tofu:forget10 \\
@@ -62,9 +62,9 @@ def unlearn(options: Parsed) -> None:
 def finetune(options: Parsed) -> None:
     """Train MODEL on the answers of a benchmark, or on texts; write the model to --out.
 
-    Training minimises the mean cross-entropy of the answers' tokens. The command writes to --out
-    the weights, a model card, the recipe and a log. If the command is stopped, the same command
-    resumes from its last checkpoint.
+    Training minimises the mean cross-entropy of the answers' tokens. The command writes the
+    weights, a model card, the recipe and a log to --out. If the command is stopped, run it again to
+    resume from its last checkpoint.
 
     Examples:
         leakbound finetune base-model --benchmark tofu:full --epochs 5 --out my-model
@@ -78,7 +78,7 @@ def finetune(options: Parsed) -> None:
     if task is not None and options.texts is None:  # the name of one split, or of several
         rows = [row for split in options.split or (task.role,) for row in task.to_train(split)]
     else:
-        options.refuse(("benchmark", "split"), "is not used with --texts. Leave one of them out.")
+        options.refuse(("benchmark", "split"), "has no effect with `--texts`. Omit one of them.")
         rows = load_corpus(options.texts, data=options.data, limit=options.limit)
     settings, coin = _settings(options, task), task and Coin.of(task)
     train = partial(
@@ -94,7 +94,7 @@ def _verbs() -> ModuleType:
 
 
 def _task(options: Parsed, texts: str) -> Benchmark | None:
-    """Load the benchmark, or only the half that --coin names; None to train on texts only."""
+    """Load the benchmark, with --coin only the taught half; None if only texts are trained on."""
     from leakbound.benchmarks import load_benchmark
 
     seed, is_text = options.value("coin"), options.value(texts) is not None
@@ -114,7 +114,7 @@ def _task(options: Parsed, texts: str) -> Benchmark | None:
 
 
 def _forget(options: Parsed, objective: Objective, task: Benchmark | None) -> Benchmark | Given:
-    """Return the texts or questions to forget, with rewritings if a file has some."""
+    """Return the texts or questions to forget, with rewritings if --rewritings is given."""
     from leakbound.benchmarks import load_benchmark, load_corpus, with_rewritings
 
     if not any("centres" in needs.parts for needs in objective.needs.values()):
@@ -130,11 +130,11 @@ def _forget(options: Parsed, objective: Objective, task: Benchmark | None) -> Be
 
 
 def _unfit(objective: Objective, kind: str, instead: str) -> str:
-    return f"is for objectives {kind}, unlike {objective.name!r}. Leave it out, or {instead}."
+    return f"is only for objectives {kind}, not for {objective.name!r}. Omit it, or {instead}."
 
 
 def _unlearning(options: Parsed, objective: Objective, task: Benchmark | None) -> TrainingSettings:
-    """Return the settings of unlearning: training, other answers, and contrast centres."""
+    """Return the settings of unlearning: of training, of other answers, of contrast centres."""
     from leakbound.engines.models import OpenModels
     from leakbound.types.decoding import require
     from leakbound.unlearning import ModelAnswers, defaults_of
@@ -160,7 +160,7 @@ def _unlearning(options: Parsed, objective: Objective, task: Benchmark | None) -
 def _settings(
     options: Parsed, task: Benchmark | None, defaults: TrainingSettings | None = None
 ) -> TrainingSettings:
-    """Return the settings of training, with the objective's defaults."""
+    """Return the settings of training; omitted options have the values of `defaults`."""
     from leakbound.unlearning import Adapters, TrainingSettings, Weights, prompting_of
 
     adapters = None
@@ -187,7 +187,7 @@ def _watch(options: Parsed, task: Benchmark | None) -> Watch:
 
 
 def _as_long(value: Asking, task: Benchmark | None) -> Asking:
-    """Return the same value with the answer length of the benchmark."""
+    """Return a copy of the value with the benchmark's token limit for answers."""
     return value if task is None else replace(value, max_new_tokens=task.max_new_tokens)
 
 
@@ -204,7 +204,7 @@ def _show(train: Callable[..., Trained], watch: Watch, as_json: bool) -> None:
         print_json({**result, "objective": losses, "reused": done.reused})
         return
     if done.reused:
-        say("the model exists already, trained by the same command")
+        say("nothing to do: the same command trained this model before")
         say_notes(done.notes)
     if not losses:  # the result of a dry run
         for note in done.notes:

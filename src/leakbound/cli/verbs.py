@@ -1,4 +1,4 @@
-"""Small commands of the core: each makes one call of the library, most about a stored run."""
+"""Small commands of the core. Each calls one function of the library, most with a stored run."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ def score(options: Parsed) -> None:
     """Score the completions of RUN without loading its model.
 
     --dtype and --device are for models that scorers use; the defaults are the settings of RUN. A
-    judge on a server gets requests only if --scorer names the judge. Workers of --ray can run all
-    other models.
+    judge on a server gets requests only if --scorer names the judge. With --ray, the workers run
+    all models that are not on a server.
 
     Examples:
         leakbound score runs/mine --scorer 'rouge-l-recall>=0.5' --scorer contains
@@ -48,9 +48,10 @@ def score(options: Parsed) -> None:
 def bound(options: Parsed) -> None:
     """Compute the bounds of RUN from its stored scores, for example at another confidence.
 
-    The default is all scorers of RUN. If --scorer names some of them, the estimates of the other
-    scorers do not change. With --limit X, the command also lists questions that are proved to leak
-    at most X. With the given confidence, every entry of the list is correct (Holm's method).
+    By default, the command uses all scorers of RUN. With --scorer, the estimates of the other
+    scorers do not change. With --limit X, the command also lists the questions whose leakage is
+    proved to be at most X. All entries of the list are correct simultaneously, with the given
+    confidence (Holm's method).
 
     Examples:
         leakbound bound runs/mine --confidence 0.999
@@ -74,11 +75,11 @@ def bound(options: Parsed) -> None:
 def prove(options: Parsed) -> None:
     """Search RUN's model for leaks that are too rare to be drawn, and add the lower bounds.
 
-    Nothing is drawn again. The command adds up the model's own probabilities of leaking answers.
-    It tries the benchmark's answers, the answers in RUN and in its proposals, and similar
-    answers. The sum is a lower bound on the leak probability without sampling error, given the
-    measured margin for rounding. Bounds on leak@k follow for every k. From then on, tables, report
-    and certificates of RUN include these bounds.
+    The command draws nothing. It finds leaking answers and adds up their probabilities under the
+    model. It tries the benchmark's answers, the answers in RUN and in the proposals, and similar
+    answers. The sum is a lower bound on the leak probability. This bound has no sampling error; a
+    measured margin allows for rounding. It also gives a bound on leak@k for every k. From then on,
+    tables, report and certificates of RUN include these bounds.
 
     Examples:
         leakbound prove runs/npo --budget 1000,proposals=runs/full
@@ -97,12 +98,12 @@ def prove(options: Parsed) -> None:
 def report(options: Parsed) -> None:
     """Write one self-contained HTML page about RUNS, and print their tables.
 
-    If RUNS is a folder that contains runs, write an index of them, index.html, into it. The index
-    links to the page of each complete run (a missing or outdated page is written first), and to
-    comparisons of runs with the same questions.
+    If RUNS is one folder that contains runs, the command writes an index of the runs, index.html,
+    into this folder. The index links to the page of each complete run, and to comparisons of runs
+    with the same questions. Missing and outdated pages are written first.
 
-    --redact is stored with the runs: until --no-redact is given, later commands write
-    report-redacted.html, and exports contain no text.
+    --redact is stored with the runs. Later commands then write report-redacted.html, and exports
+    contain no text, until you pass --no-redact.
 
     Examples:
         leakbound report runs/mine
@@ -118,8 +119,8 @@ def report(options: Parsed) -> None:
     if len(runs) == 1 and runs[0].is_dir() and not (runs[0] / FILE).exists():
         if out is not None:
             raise InputError(
-                f"`--out` has no effect: `{runs[0]}` is a folder of runs, and the index is written "
-                "into this folder. Leave out `--out`, or name runs."
+                f"`--out` {out} has no effect: `{runs[0]}` is a folder of runs, and its index is "
+                "written into this folder. Omit `--out`, or name single runs."
             )
         with progress_bar(not options.as_json) as progress:
             index = write_index(runs[0], redact=redact, progress=progress)
@@ -149,8 +150,9 @@ def report(options: Parsed) -> None:
 def show(options: Parsed) -> int | None:
     """Print only the verdict of RUN.
 
-    If RUN is in progress, print its progress, the running command, and bounds that stay valid if
-    you look repeatedly; the exit status is then 3. A redacted run shows no answer.
+    If RUN is in progress, the command prints the progress, the running command, and bounds from
+    the draws so far. You may look at these bounds repeatedly; they stay valid. The exit status is
+    then 3. For a redacted run, no answer is printed.
 
     Examples:
         leakbound show runs/mine
@@ -188,12 +190,13 @@ def show(options: Parsed) -> int | None:
 def compare(options: Parsed) -> None:
     """Compare the models of RUNS with the model of the first run, question by question.
 
-    The verdicts come first, with the settings that differ between the runs. The tables show the
-    difference in mean leakage and the difference at each question. All bounds on the differences of
-    one scorer are valid simultaneously. A leaderboard comes last, with upper bounds on the leakage
-    (on the excess, if all runs have a control) and with utility (if --metrics measured it). RUNS
-    must have the same questions. Each decoding of a run counts as a separate run. --by method
-    compares methods by their median over training seeds.
+    RUNS must have the same questions. The verdicts come first, with the settings that differ
+    between the runs. The tables show the difference in mean leakage and the difference at each
+    question. All bounds on the differences of one scorer are valid simultaneously.
+
+    A leaderboard comes last. It has upper bounds on the leakage, or on the excess if all runs have
+    a control. It also has the utility if the runs have metrics. Each decoding of a run is compared
+    like a separate run. --by method compares methods by their median over training seeds.
 
     Examples:
         leakbound compare runs/before runs/after
@@ -248,13 +251,13 @@ def plan(options: Parsed) -> None:
     lines = []
     if epsilon is not None:
         lines.append(
-            f"{needed.epsilon:,} draws per question estimate Pr[X > x] within {epsilon:g} "
-            f"at every x (DKW, {percent(confidence)}, {options.side})."
+            f"{needed.epsilon:,} draws per question estimate Pr[X > x] within {epsilon:g} at "
+            f"every x (DKW inequality, confidence {percent(confidence)}, side {options.side})."
         )
     if clean is not None:
         lines.append(
             f"{needed.clean:,} draws per question, none of which leaks, certify P(leak) <= "
-            f"{clean:g} at {percent(confidence)}."
+            f"{clean:g} with {percent(confidence)} confidence."
         )
     say(prose("\n".join(lines)))
 
@@ -276,7 +279,7 @@ def more(_: Parsed) -> None:
 def report_on(run: Any, as_json: bool, more: Sequence[Any] = ()) -> None:
     """Write the report of a run, and print its tables and `more`, or its estimates as JSON.
 
-    There is no report for a slice of a study, or if no question could be sampled.
+    No report is written for a slice of a study, or if no question could be sampled.
     """
     from leakbound.reporting.page import older_page, page_of, write_report
 
@@ -303,7 +306,7 @@ def report_on(run: Any, as_json: bool, more: Sequence[Any] = ()) -> None:
 
 
 def print_verdicts(run: Any, texts: bool | None = None) -> None:
-    """Print the verdicts of a run; `texts`: with a leaking answer (None: only on a terminal)."""
+    """Print the verdicts of a run, with answers if `texts` is True, or None on a terminal."""
     from leakbound.evaluation import run_verdicts
 
     for verdict in run_verdicts(run, texts=on_terminal() if texts is None else texts):
@@ -321,7 +324,7 @@ def _verdicts(run: Any, *, texts: bool = False) -> list[dict[str, Any]]:
 
 
 def _as_json(run: Any) -> dict[str, Any]:
-    """Return the number of draws per class of each arm, and the estimates, for JSON."""
+    """Return, for JSON, the estimates and each arm's number of draws per class of outputs."""
     ledger = {name: ledger.to_dict() for name, ledger in run.ledger.items()}
     estimates = [row.to_dict() for row in run.estimates]
     return {"run": str(run.path), "ledger": ledger, "estimates": estimates}
@@ -332,7 +335,7 @@ def _print_notes(run: Any) -> None:
 
 
 def print_tables(run: Any, more: Sequence[Any] = ()) -> None:
-    """Print notes on standard error, and verdict, tables and `more` on standard output."""
+    """Print notes on standard error; print verdicts, tables and `more` on standard output."""
     from leakbound.evaluation import summary
 
     _print_notes(run)

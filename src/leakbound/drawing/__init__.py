@@ -1,1 +1,1 @@
-"""Draw outputs: the queries of a model, the draws, and the run that stores them."""
+"""Draw outputs: make the queries, draw the models' outputs, and store them in a run."""

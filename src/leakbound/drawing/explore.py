@@ -1,9 +1,10 @@
-"""Explore outputs: find exact masses (probabilities) of a query's outputs, and their scores.
+"""Explore outputs: compute exact masses (probabilities) of a query's outputs, and their scores.
 
 A scorer settles a prefix if all continuations of the prefix have the same
-score. One scorer steers the exploration, and the plan of the arm records it.
-Other scorers can use the same masses and draws. If another scorer cannot settle
-a prefix, its intervals are wider but valid.
+score; then the exploration does not extend the prefix. One scorer guides the
+exploration, and the plan of the arm records this scorer. Other scorers can use
+the same masses and draws. If such a scorer does not settle a prefix, its
+intervals are wider but still valid.
 """
 
 from __future__ import annotations
@@ -37,22 +38,22 @@ TRIED = 16  # the number of completions of a question that test the scorer's bou
 
 @dataclass(frozen=True, slots=True)
 class Purpose:
-    """Words for messages: the method that needs masses of outputs, and a method that does not."""
+    """Words for messages: the method that needs masses of outputs, and the fix without it."""
 
     verb: str
     without: str
 
 
-EXPLORING = Purpose("explored", "leave --explore out")
-PROVING = Purpose("searched for rare leaks", "leave `prove` out")
+EXPLORING = Purpose("explored", "omit --explore")
+PROVING = Purpose("searched for rare leaks", "omit `prove`")
 SEARCHING = Purpose("searched for rare leaks", "search with draws only")
 
 
 def require_explorable(model: object, purpose: Purpose = EXPLORING) -> None:
-    """Raise InputError for a model on a server, which gives no masses, before it is opened."""
+    """Raise InputError for a model on a server, because servers give no masses."""
     if isinstance(model, str) and server_of(model) is not None:
         raise InputError(
-            f"`{model}` cannot be {purpose.verb}: a server gives no probabilities. Use a "
+            f"`{model}` cannot be {purpose.verb}, because its server gives no probabilities. Use a "
             f"transformers model, or {purpose.without}."
         )
 
@@ -60,14 +61,14 @@ def require_explorable(model: object, purpose: Purpose = EXPLORING) -> None:
 def require_explores(
     engine: Generate, arm: str, decoding: Decoding, purpose: Purpose = EXPLORING
 ) -> Explores:
-    """Return the engine if it knows the masses of this decoding's outputs, or raise InputError."""
+    """Return the engine if it computes masses under this decoding; otherwise raise InputError."""
     if why := why_unknown(engine, decoding, purpose):
         raise InputError(f"arm {arm!r} cannot be {purpose.verb}: {why}")
     return cast(Explores, engine)
 
 
 def why_unknown(engine: Generate, decoding: Decoding, purpose: Purpose = EXPLORING) -> str | None:
-    """Return why the masses of this decoding's outputs are not known; None if they are."""
+    """Return why an engine has no exact masses of outputs under a decoding; None if it has."""
     if not isinstance(engine, Explores):
         return (
             f"the engine {type(engine).__name__} gives no probabilities. Use a transformers model, "
@@ -77,16 +78,16 @@ def why_unknown(engine: Generate, decoding: Decoding, purpose: Purpose = EXPLORI
         return f"{why}, or {purpose.without}."
     if not math.isfinite(engine.margin):
         return (
-            "in half precision, probabilities depend too much on the shape of the batch to be "
-            "exact. Load the model with --dtype float32."
+            "in half precision, probabilities are not exact, because they depend on the shape of "
+            "the batch. Load the model with --dtype float32."
         )
     return None
 
 
 def ranges(scorer: Scorer, prompts: Mapping[str, Prompt], stop: Sequence[str] = ()) -> Ranges:
-    """Return the function that bounds the scores of events (sets of outputs).
+    """Return a function that bounds the scores of events (sets of outputs).
 
-    `prompts` has the prompts by query id, `stop` the stop strings of the decoding.
+    `prompts` has the prompts by query id; `stop` has the stop strings of the decoding.
     """
 
     def settle(query: Query, events: Sequence[Event]) -> list[tuple[float, float]]:
@@ -98,9 +99,9 @@ def ranges(scorer: Scorer, prompts: Mapping[str, Prompt], stop: Sequence[str] = 
 def with_answers(
     results: Sequence[Result], engine: Generate, decoding: Decoding, prompts: Mapping[str, Prompt]
 ) -> list[Result]:
-    """Add the true answer to each result, as a completion of count 0, where this is possible.
+    """Add the reference answer to each result where possible, as a completion with count 0.
 
-    The answer is teacher-forced to get its probability. The answer is not added if the decoding
+    Teacher forcing gives the probability of the answer. The answer is not added if the decoding
     cannot produce it, or if it was drawn. `prompts` has the prompts by query id.
     """
     drawn = [result.query for result in results if not isinstance(result, Failure)]
@@ -114,7 +115,7 @@ def with_answers(
 
 
 def _with_answer(result: Result, answer: Completion | None) -> Result:
-    """Return the result with this answer among its completions, unless it was drawn."""
+    """Return the result with the answer among its completions, if the answer was not drawn."""
     if answer is None or isinstance(result, Failure):
         return result
     sample = result.sample if isinstance(result, Exploration) else result
@@ -127,6 +128,6 @@ def _with_answer(result: Result, answer: Completion | None) -> Result:
 def try_bounds(
     scorer: Scorer, prompt: Prompt, events: Sequence[Event], drawn: Sequence[Completion] = ()
 ) -> None:
-    """Raise InputError if a known continuation violates the `bounds` of the scorer."""
+    """Raise InputError if the score of a known output violates the `bounds` of the scorer."""
     texts = [output.answer for output in (*(e for e in events if e.ended), *drawn)]
     check_bounds(scorer, texts[:TRIED], prompt)

@@ -1,8 +1,9 @@
-"""Run a model on jobs. A job has everything that its result depends on.
+"""Run a model on jobs, in this process or in workers.
 
-Sampling, exploring, searching for rare leaks and reading texts are jobs. This
-process does jobs one after another, or workers do several jobs in parallel. No
-other module runs a model in a loop.
+A job is a piece of work with everything that its result depends on. Sampling,
+exploring, searching for rare leaks and reading texts are jobs. This process
+does jobs one after another, or workers do several jobs in parallel. No other
+module runs a model in a loop.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ R = TypeVar("R")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Job:
-    """Work for a model, with everything that its result depends on, so any process can do it.
+    """A piece of work for a model that any process can do.
 
     Attributes:
         number: the position of the job among the jobs of one call, or the number of its part.
@@ -49,10 +50,10 @@ class Job:
         decoding: the distribution of the outputs.
         work: the keys of the draws, the effort of exploring, or the number of forward passes of a
             search; None: the job reads the texts.
-        prompts: prompts by query id. For draws they are the prompts whose true answers are
-            teacher-forced.
-        scorer: opens the scorer that bounds the scores of prefixes in exploring or a search.
-        texts: one text per query to read, or the texts with which a search begins.
+        prompts: prompts by query id. In a job of draws, these are the prompts whose reference
+            answers are teacher-forced.
+        scorer: opens the scorer that bounds the scores of prefixes, for exploring or a search.
+        texts: one text to read per query, or the texts with which a search begins.
     """
 
     number: int
@@ -65,7 +66,7 @@ class Job:
 
     @property
     def amount(self) -> int:
-        """The size of the job, in draws or, without draws, in queries."""
+        """The size of the job: its number of draws, or of queries if the job draws nothing."""
         if isinstance(self.work, Draws):
             return sum(sum(self.work.of(query.id)) for query in self.queries)
         return len(self.queries)
@@ -74,13 +75,13 @@ class Job:
 def run_jobs(
     engine: Generate, do: Callable[[Generate, Job], R], jobs: Iterable[Job], meter: Meter
 ) -> Iterator[tuple[Job, R]]:
-    """Do every job with the engine, in this process or at the workers that have it open.
+    """Do every job with the engine, in this process or in the engine's workers.
 
     Args:
         engine: the engine. An engine with workers does one job per worker in parallel.
         do: the function that does a job with an engine.
-        jobs: the jobs; the next job is taken when a process is free.
-        meter: shows the progress; a job counts when the caller has stored its result.
+        jobs: the jobs; the next job is requested when a process is free.
+        meter: shows the progress; a job is added after the caller has stored its result.
 
     Returns:
         (job, result) pairs in the order of completion.
@@ -100,7 +101,7 @@ def run_jobs(
 
 
 def draw_part(engine: Generate, job: Job) -> DrawnPart:
-    """Draw or explore the queries of a job."""
+    """Draw or explore the queries of a job, and return the part with the results."""
     before, started = replace(engine.usage, notes=[]), time.perf_counter()
     results = list(_results(engine, job))
     if job.prompts:
@@ -110,8 +111,10 @@ def draw_part(engine: Generate, job: Job) -> DrawnPart:
 
 
 def _results(engine: Generate, job: Job) -> Iterator[Result]:
-    """Yield the result of each query: the planned draws, or an exploration after a test of the
-    scorer's bounds."""
+    """Yield the result of each query: its draws or its exploration.
+
+    The results of an exploration also test the scorer's bounds.
+    """
     if isinstance(job.work, Draws):
         for result in engine.generate(job.queries, job.decoding, job.work):
             _require_planned(result, job, job.work)
@@ -132,7 +135,7 @@ def _require_planned(result: Sample | Failure, job: Job, draws: Draws) -> None:
     """Raise an error for a query that is not in the job, or an unplanned number of draws."""
     name = result.query.id
     if name not in [query.id for query in job.queries]:
-        raise ModelError(f"the engine answered query {name!r}, which it was not given.")
+        raise ModelError(f"the engine answered query {name!r}, which is not in its job.")
     if isinstance(result, Sample) and result.n != (planned := sum(draws.of(name))):
         raise ModelError(
             f"the engine drew {result.n} outputs of query {name!r}, but {planned} were planned. "
@@ -141,14 +144,14 @@ def _require_planned(result: Sample | Failure, job: Job, draws: Draws) -> None:
 
 
 def machine(engine: Generate) -> JsonObject:
-    """Return facts about the machine that affect the exact draws, but not their distribution."""
+    """Return facts about the machine that affect the draws but not their distribution."""
     described: JsonObject = getattr(engine, "machine", {})
     return described
 
 
 @dataclass(slots=True)
 class Meter:
-    """The progress of an arm: the amount that is done, and the tokens forwarded so far.
+    """The progress of an arm: the amount that is done, and the tokens processed so far.
 
     Attributes:
         progress: the function that is called with every change.
@@ -169,14 +172,14 @@ class Meter:
     _forwarded: int = 0
 
     def add(self, amount: int, tokens: int) -> None:
-        """Count a finished job."""
+        """Add a finished job to the progress."""
         self.done += amount
         self.tokens += max(tokens, self._forwarded)
         self._draws = self._forwarded = 0
         self.show()
 
     def tell(self, draws: int, tokens: int, note: str = "") -> None:
-        """Count finished draws and forwarded tokens within a part; see `Tell`."""
+        """Add finished draws and processed tokens of the current part; see `Tell`."""
         if note:
             self.progress(Headway(self.phase, self.done, self.total, note=note))
             return

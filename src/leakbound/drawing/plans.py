@@ -1,4 +1,4 @@
-"""Plan the arms of a study of a model and its control."""
+"""Plan the arms of a study: of its model and of its control."""
 
 from __future__ import annotations
 
@@ -27,7 +27,9 @@ from leakbound.types import Decoding, Generate, JsonObject, Probes, Progress, Qu
 
 @dataclass(frozen=True)
 class Evaluation:
-    """A study with its models: everything that its draws depend on. Models open on first use.
+    """A study with its models: everything that its draws depend on.
+
+    A model is opened when it is first used.
 
     Attributes:
         ready: the study.
@@ -36,7 +38,7 @@ class Evaluation:
             control.
         out: the folder of the run.
         progress: called with the progress of each step.
-        slice: the slice that is drawn, i/N; None: the complete study.
+        slice: the slice to draw, i/N; None: the complete study.
     """
 
     ready: Prepared
@@ -68,7 +70,7 @@ class Evaluation:
 
     @property
     def claims(self) -> tuple[RecordedClaim, ...]:
-        """The claims of the study, and the claim whose decision ends the draws of a question.
+        """The claims of the study, with the claim of `Until` if the study has one.
 
         Raises InputError for claims that the first scorer or decoding cannot decide.
         """
@@ -79,7 +81,7 @@ class Evaluation:
         if study.claims and not (self.sampled and scorers and scorers[0].binary):
             raise InputError(
                 f"`claim` {study.claims[0]} needs sampled draws and a binary first scorer. "
-                "Name a scorer such as 'rouge-l-recall>=0.5', and a temperature above 0."
+                "Use a scorer such as 'rouge-l-recall>=0.5', and a temperature above 0."
             )
         return tuple(
             RecordedClaim(
@@ -107,7 +109,7 @@ class Evaluation:
 
     @cached_property
     def models(self) -> dict[Model, Named]:
-        """The model and the control if there is one; for a finished run, the run's model."""
+        """The target, and the control if there is one. For a control run, the run's model."""
         control = self.control
         if self.finished is not None:
             control = Run.open(self.finished).model(GREEDY)
@@ -115,12 +117,15 @@ class Evaluation:
 
     @property
     def drawn(self) -> tuple[Model, ...]:
-        """The models that this evaluation draws from; a finished run is not drawn again."""
+        """The models that this evaluation draws from. A finished control run is not drawn again."""
         return tuple(role for role in self.models if role == "target" or self.finished is None)
 
     @cached_property
     def wanted(self) -> Wanted:
-        """The study's metrics and the texts that they need; raises InputError if one is unknown."""
+        """The study's metrics, and the texts that they need.
+
+        Raises InputError for an unknown metric, or a metric without its data.
+        """
         ready = self.ready
         sampled = bool(self.sampled) and not ready.explores
         return choose(
@@ -141,7 +146,7 @@ class Evaluation:
         return {**self.ready.study.to_dict(), "control": control}
 
     def engine(self, role: Model) -> Generate:
-        """Return the engine of a model, which opens once."""
+        """Return the engine of a model. It is opened at the first call."""
         if role not in self._engines:
             self._engines[role] = open_model(self.models[role], self.ready, self.progress)
         return self._engines[role]
@@ -149,12 +154,12 @@ class Evaluation:
 
 @dataclass(frozen=True, slots=True)
 class ArmPlan:
-    """An arm to be drawn.
+    """An arm to draw or to copy.
 
     Attributes:
         key: the key of the arm.
-        spec: everything that is fixed in advance: decoding, draws or effort, queries and their
-            draws.
+        spec: everything that is fixed in advance, such as the decoding, the queries and the number
+            of their draws.
         by: the engine that draws the arm, or the arm of a finished run whose draws are copied.
     """
 
@@ -177,12 +182,14 @@ def arm_plans(
     queries: tuple[Query, ...] = (),
     stressed: tuple[str, Generate, Generate] | None = None,
 ) -> list[ArmPlan]:
-    """Plan arms that are drawn; raise InputError if an engine cannot explore an explored arm.
+    """Plan arms that an engine draws or explores.
+
+    Raises InputError if an arm is to be explored, but its engine cannot explore.
 
     Args:
-        evaluation: the study of a model.
+        evaluation: the study with its models.
         arms: the decoding of each arm; the key of an arm names its model.
-        queries: the queries of the arms; empty: the questions.
+        queries: the queries of the arms; empty for the questions.
         stressed: the spec of a stress, the engine under this stress, and the same engine without
             the changes of prompts (None: no stress).
     """
@@ -215,7 +222,7 @@ def arm_plans(
 
 
 def finished_run(control: object) -> Path | None:
-    """Return the folder if a control or a proposal is a finished run; None if it is a model."""
+    """Return the folder of a control or proposal that is a finished run; None for a model."""
     if isinstance(control, str | Path) and (Path(control) / "run.json").is_file():
         return Path(control)
     return None

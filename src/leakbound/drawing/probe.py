@@ -1,4 +1,4 @@
-"""Estimate the cost of a study from draws of its first part, which are discarded."""
+"""Estimate the cost of a study from draws of its first part. The draws are discarded."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ class Cost:
     Attributes:
         questions: the number of questions.
         decodings: the number of decodings.
-        parts: the number of parts, as if all parts had the size of the first.
+        parts: the number of parts, if all parts had the size of the first part.
         draws: the draws of all queries, including greedy answers.
-        forwards: the number of prefixes that exploring forwards; 0 without exploring.
+        forwards: the number of forward passes of exploring; 0 without exploring.
         tokens: the number of new tokens if outputs are as long as in the first part.
         seconds: the expected time, in proportion to the time of the first part.
         requests: the requests to the server of the model; 0 without a server.
@@ -49,7 +49,7 @@ class Cost:
 
     def text(self) -> str:
         """Return the cost as a sentence."""
-        amount = f"{self.forwards:,} forwards" if self.forwards else f"{self.draws:,} draws"
+        amount = f"{self.forwards:,} forward passes" if self.forwards else f"{self.draws:,} draws"
         seconds = max(self.seconds, 1.0)
         time = f"{seconds / 60:.1f} minutes" if seconds >= 60 else f"{seconds:.0f} s"
         work = f"{amount} in {many(self.parts, 'part')}; about {self.tokens:,} tokens, {time}"
@@ -62,15 +62,15 @@ class Cost:
         of = f"{many(self.questions, 'question')}, {many(self.decodings, 'decoding')}"
         return (
             f"{of}, {work}. This is the cost of the first part times the number of parts, for one "
-            "model. A control costs about the same. Loading, scoring and bounding are not counted."
+            "model. A control costs about the same. Loading, scoring and bounding are not included."
         )
 
 
 def probe(ready: Prepared, engine: Generate) -> Cost:
     """Draw or explore the first part of a study, and multiply its cost by the number of parts.
 
-    From a server only a few draws are requested, because requests cost money. The cost includes
-    draws for every rewriting and under every stress, although neither is made here.
+    Only a few draws are requested from a server, because requests cost money. The cost includes
+    the draws for rewritings and under stresses, although none of these are made here.
     """
     questions = [Query.original(prompt) for prompt in ready.benchmark.prompts]
     evaluation = Evaluation(ready, engine, None, Path())  # no run is begun

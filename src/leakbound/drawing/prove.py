@@ -1,7 +1,7 @@
 """Search a finished run for rare leaks, and prove them by the probabilities of outputs.
 
-The search for each question begins with leaking texts among the answers to it
-in this run and in other named runs.
+The search for a question begins with leaking answers to this question, from
+this run and from other named runs.
 """
 
 from __future__ import annotations
@@ -50,29 +50,32 @@ _LEADS = 64  # texts per question at which the search begins, in addition to its
 
 
 def is_proved(key: ArmKey, decoding: Decoding) -> bool:
-    """Return whether an arm is sampled from the run's model with the original questions."""
+    """Return whether an arm has sampled answers of the run's model to the original questions."""
     return key.own_words and not decoding.greedy and not key.is_control
 
 
 def arms_to_prove(run: Run) -> list[Arm]:
-    """Return the arms that are sampled from the run's model with the original questions."""
+    """Return the arms with sampled answers of the run's model to the original questions.
+
+    Raises InputError if there is none, or if one was imported.
+    """
     arms = [arm for arm in run.arms.values() if is_proved(arm.key, arm.decoding)]
     for arm in arms:
         if isinstance(arm.spec.draws, ImportedDraws):
             raise InputError(
-                f"{arm.place} was imported, and the run does not record its model. Evaluate the "
-                "model with leakbound first."
+                f"{arm.place} was imported, so its model cannot be loaded. Evaluate the model with "
+                "leakbound first."
             )
     if not arms:
         raise InputError(
-            f"`{run.path}` has no sampled arm: there is nothing to prove about greedy answers. "
-            "Evaluate the model at a temperature above 0."
+            f"`{run.path}` has only greedy answers, but proofs are about sampled answers. Evaluate "
+            "the model at a temperature above 0."
         )
     return arms
 
 
 def require_proves(engine: Generate, arm: Arm, run: Run) -> None:
-    """Raise InputError if an engine cannot search for rare leaks, MixError for another model."""
+    """Raise InputError if an engine cannot search for rare leaks, or MixError for another model."""
     if isinstance(engine, Measures):
         failed = arm.failures
         engine.measure([query for query in arm.queries if query.id not in failed])
@@ -92,10 +95,10 @@ def require_prover(engine: Generate, arm: str, decoding: Decoding) -> None:
 
 
 def why_unproved(engine: Generate, decodings: Iterable[Decoding], scorer: Scorer) -> str:
-    """Return why a search for inputs cannot use proofs under these decodings; "" if it can.
+    """Return why the search for the worst input cannot use proofs; "" if it can.
 
-    The scorer must be able to recognise leaks from the prefix of an output. A scorer that cannot,
-    such as a judge, would have to score every output that the search visits.
+    The scorer must recognise leaks from the prefix of an output. Other scorers, such as a judge,
+    would have to score every output that the search visits.
     """
     if not bounds_prefixes(scorer):
         return f"scorer {scorer.name!r} cannot bound the scores of all texts with a given prefix"
@@ -106,7 +109,7 @@ def why_unproved(engine: Generate, decodings: Iterable[Decoding], scorer: Scorer
 
 
 def prove_question(engine: Generate, job: Job) -> Proving | Failure:
-    """Search for leaks of the only question of a job with the engine."""
+    """Search for leaks of the job's only question with the engine."""
     assert job.scorer is not None
     assert isinstance(job.work, int)
     (query,), scorer = job.queries, job.scorer.open()
@@ -123,13 +126,13 @@ def questions_to_prove(
     known: Mapping[str, Counter[str]],
     query_ids: Container[str] | None = None,
 ) -> list[Searched]:
-    """Return the questions that the arm has drawn, each with leaking texts to begin its search.
+    """Return the questions of an arm, each with leaking texts with which its search begins.
 
     Args:
         arm: the arm.
         scorer: decides which outputs leak.
-        known: by prompt id, the answers of models with their counts.
-        query_ids: the queries to search; None: all queries.
+        known: the counts of the models' answers, by prompt id.
+        query_ids: the queries to search (None: all queries). Failed queries are left out.
     """
     failed, prompts = arm.failures, prompts_by_query(arm)
     return [
@@ -148,9 +151,9 @@ def prove_arm(
     at: ScoringCrew | None = None,
     progress: Progress = silent,
 ) -> list[Failure]:
-    """Search for leaks of an arm's questions and store the proofs. A killed search can resume.
+    """Search for leaks of an arm's questions, and store the proofs.
 
-    A search whose result is stored is not repeated.
+    A killed search can be resumed. A search whose result is stored is not repeated.
 
     Args:
         arm: the arm.
@@ -162,7 +165,7 @@ def prove_arm(
         progress: called with the number of finished questions.
 
     Returns:
-        The failures of questions.
+        The questions that failed, with reasons.
     """
     require_prover(engine, arm.name, arm.decoding)
     name, most = slug(scorer), max(forwards.values())
@@ -214,7 +217,7 @@ def prove_arms(
     at: ScoringCrew | None = None,
     progress: Progress = silent,
 ) -> None:
-    """Search every arm of `arms_to_prove`, beginning with answers in the run and in named runs.
+    """Search every arm of `arms_to_prove`. Begin with the answers in the run and in the proposals.
 
     The run gets notes on failures, on a scorer without `bounds`, and on leaking texts that were not
     proved. All errors are raised before the first search. `at`: the workers that search, if any.
@@ -231,7 +234,7 @@ def prove_arms(
     if not bounds_prefixes(scorer):
         run.notes.append(
             f"scorer {scorer.name!r} cannot bound the scores of all texts with a given prefix, so "
-            "the search counts only the probabilities of complete outputs that leak"
+            "the search adds up only the probabilities of complete outputs that leak"
         )
     for arm in arms:
         require_proves(engine, arm, run)
@@ -244,9 +247,9 @@ def prove_arms(
         failed = {failure.query.id for failure in failures}
         if lost := [name for name in led if name not in proved | failed]:
             run.notes.append(
-                f"the search did not reach a known leaking answer to {some(lost)}: the answer "
-                f"needs more than {prove.forwards} forward passes (raise the budget), is too "
-                "unlikely, or cannot occur under the decoding"
+                f"no leak is proved for {some(lost)}, although a leaking answer is known: the "
+                f"answer needs more than {prove.forwards} forward passes (increase the budget), is "
+                "too unlikely, or cannot occur under the decoding"
             )
 
 
@@ -256,14 +259,14 @@ def note_failures(run: Run, failures: Iterable[Failure]) -> None:
 
 
 def bounds_prefixes(scorer: Scorer) -> bool:
-    """Return whether the scorer bounds the scores of all continuations of a prefix."""
+    """Return whether the scorer can bound the scores of all continuations of a prefix."""
     return callable(getattr(base_of(scorer), "bounds", None))
 
 
 def _leads(
     query: Query, prompt: Prompt, scorer: Scorer, known: Mapping[str, Counter[str]]
 ) -> Iterator[str]:
-    """Yield the benchmark's answers, then the known texts that leak, the most frequent first."""
+    """Yield the texts that leak: first the benchmark's answers, then known answers by frequency."""
     counts = known.get(query.prompt_id, Counter())
     texts = [text for text, _ in sorted(counts.items(), key=lambda pair: (-pair[1], pair[0]))]
     stated = [text for text in (prompt.answer, prompt.paraphrased_answer) if text and text.strip()]
@@ -274,17 +277,18 @@ def _leads(
 
 
 def named_runs(run: Run, names: Iterable[str]) -> list[Run]:
-    """Return the finished runs with these names, which share questions with this run.
+    """Open the finished runs with these names.
 
-    Raises InputError for a name that is no run, and for a run without a common question.
+    Raises InputError for a name that is not a run, and for a run that has no question in common
+    with this run.
     """
     runs = []
     for name in names:
         if (source := finished_run(name)) is None:
             raise InputError(
-                f"`{name}` is not a finished run, but proposals come from finished runs. Evaluate "
-                f"the model on the same questions, `leakbound evaluate {name} --out RUN …`, and "
-                "name the resulting run."
+                f"`proposals` must be finished runs, got `{name}`. If it is a model, evaluate it "
+                f"on the same questions, `leakbound evaluate {name} --out RUN …`, and name the "
+                "resulting run."
             )
         runs.append(Run.open(source))
         shared_prompts(run, runs[-1])
@@ -292,13 +296,13 @@ def named_runs(run: Run, names: Iterable[str]) -> list[Run]:
 
 
 def shared_prompts(run: Run, other: Run) -> frozenset[str]:
-    """Return the ids of the prompts that both runs have; raise InputError if there are none."""
+    """Return the ids of the prompts that are in both runs; raise InputError if there are none."""
     ours = {prompt.id: (prompt.question, prompt.answer) for prompt in run.prompts}
     theirs = {prompt.id: (prompt.question, prompt.answer) for prompt in other.prompts}
     shared = frozenset(name for name, pair in ours.items() if theirs.get(name) == pair)
     if not shared:
         raise InputError(
-            f"`{other.path}` shares no question with `{run.path}`, so its answers cannot be used. "
-            "Name a run on the same benchmark."
+            f"`{other.path}` has no question in common with `{run.path}`, so its answers cannot be "
+            "used. Name a run on the same benchmark."
         )
     return shared

@@ -1,7 +1,7 @@
-"""The queries of a run: questions, and rewritings from a source after filters and selection.
+"""Make the queries of a run: the questions, and rewritings that pass filters and selection.
 
-The outputs of a question are divided among its queries by one of three designs
-(see `share`).
+One of three designs divides the outputs of a question among its queries (see
+`share`).
 """
 
 from __future__ import annotations
@@ -42,9 +42,9 @@ def share(queries: Sequence[Query], design: Design, n: int, seed: int) -> QueryS
     """Divide n outputs per question among its queries.
 
     `allocated`: the query of each output is drawn uniformly from the question and its rewritings.
-    The choice is keyed by seed and prompt, so all arms of a run have the same number of outputs per
-    query. `fixed`: all queries get equal numbers; the remainder of n is not drawn. `fresh`: each
-    rewriting gets one output.
+    The random choice depends on seed and prompt only, so all arms of a run have the same number of
+    outputs per query. `fixed`: all queries get equal numbers; the remainder of n is not drawn.
+    `fresh`: each rewriting gets one output.
 
     Raises InputError if n is too small for every query of a `fixed` design, or if no question has
     a rewriting for a `fresh` design.
@@ -62,9 +62,9 @@ def share(queries: Sequence[Query], design: Design, n: int, seed: int) -> QueryS
             draws |= dict(zip(ids, counts, strict=True))
         elif design == "fixed" and n < len(ids):
             raise InputError(
-                f"`n` is divided among the queries of a question, got n = {n} for {len(ids)} "
-                f"queries of {prompt_id!r}. Raise `n`, use fewer queries, or use design "
-                "'allocated'."
+                f"`n` must be at least the number of queries of a question, got n = {n} for "
+                f"{len(ids)} queries of {prompt_id!r}. Increase `n`, use fewer queries, or use "
+                "design 'allocated'."
             )
         elif design == "fixed":
             draws |= dict.fromkeys(ids, n // len(ids))
@@ -72,8 +72,8 @@ def share(queries: Sequence[Query], design: Design, n: int, seed: int) -> QueryS
             draws |= {query.id: 1 for query in own if query.source != "original"}
     if not draws:
         raise InputError(
-            "no rewriting of any question was accepted, and design 'fresh' has only rewritings. "
-            "See selection/inputs.json for the reasons; use another rewriter, or design "
+            "no rewriting of any question passed the filters, but design 'fresh' draws only from "
+            "rewritings. selection/inputs.json has the reasons. Use another rewriter, or design "
             "'allocated'."
         )
     return QueryShares(design, draws)
@@ -101,7 +101,7 @@ def shares_of(run: Run, ready: Prepared) -> QueryShares | None:
 
 
 def begin(out: Path, benchmark: Benchmark, study: JsonObject | None = None) -> Run:
-    """Begin or open the run of a benchmark's questions at `out`; `study` is the study's record."""
+    """Begin or open a run of a benchmark's questions at `out`; `study` is the study's record."""
     record = _record(benchmark, study or {})
     return Run.create(out, benchmark.prompts, [*map(Query.original, benchmark.prompts)], record)
 
@@ -144,7 +144,7 @@ def _record(benchmark: Benchmark, study: JsonObject) -> RunRecord:
 
 
 def _gathered(evaluation: Evaluation, rewritings: Rewritings) -> tuple[Accepted, ...]:
-    """Request rewritings from their source, and filter them."""
+    """Request rewritings from their source, and return those that pass the filters."""
     ready, task = evaluation.ready, evaluation.ready.benchmark
     loading, number = ready.study.settings.loading, len(task.prompts)
     source = rewritings.open(loading, ready.study.trusted)
@@ -162,7 +162,7 @@ def _gathered(evaluation: Evaluation, rewritings: Rewritings) -> tuple[Accepted,
 def _selected(
     evaluation: Evaluation, rewritings: Rewritings, record: RunRecord, queries: list[Query]
 ) -> list[Query]:
-    """Select queries by draws at temperature 1, in a separate run that is never scored."""
+    """Select queries by draws at temperature 1. The draws are in a separate run without scores."""
     rewritten = {query.prompt_id for query in queries if query.source != "original"}
     tried = [query for query in queries if query.prompt_id in rewritten]
     if not tried:
@@ -184,7 +184,10 @@ def _selected(
 
 
 def named(prompts: Sequence[Prompt], texts: Sequence[Sequence[str]], source: str) -> list[Query]:
-    """Return every question followed by its rewritings, which have the question's `prefix`."""
+    """Return the query of every question, followed by the queries of its rewritings.
+
+    A rewriting has the `prefix` of its question.
+    """
     queries: dict[str, Query] = {}
     for prompt, own in zip(prompts, texts, strict=True):
         question = Query.original(prompt)
@@ -195,15 +198,15 @@ def named(prompts: Sequence[Prompt], texts: Sequence[Sequence[str]], source: str
         for query in (question, *rewritten):
             if query.id in queries:
                 raise InputError(
-                    f"two queries would have the id {query.id!r}: prompt ids that end in '~' and "
-                    "a number are reserved for rewritings. Rename the prompts."
+                    f"two queries would have the id {query.id!r}, because ids that end in '~' and "
+                    "a number are reserved for rewritings. Rename the prompt."
                 )
             queries[query.id] = query
     return list(queries.values())
 
 
 def _answers(arm: Arm) -> list[Sample]:
-    """Return the draws for selection of every query that did not fail."""
+    """Return the draws of every query that did not fail; these draws only select queries."""
     drawn, missing = arm.drawn_by_query(arm.parts), Counter[str]()
     for meta in arm.meta():
         missing.update(meta.missing)

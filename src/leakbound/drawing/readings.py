@@ -1,4 +1,4 @@
-"""Compute, with a run's models, the probabilities of texts and the answers that metrics need."""
+"""Compute the probabilities of texts and the answers that metrics need, with a run's models."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _SAVE_SECONDS = 30.0  # approximate seconds of work that a killed run may lose
 
 
 def require_able(engine: Generate, wanted: Wanted) -> None:
-    """Raise InputError if an engine cannot read texts or compute gradients as metrics need."""
+    """Raise InputError if an engine lacks probabilities or gradients that metrics need."""
     reads = any(need.kinds for need in wanted.needs.values())
     gradients = any(need.gradient_norm for need in wanted.needs.values())
     for needed, able, what in (
@@ -43,14 +43,15 @@ def require_able(engine: Generate, wanted: Wanted) -> None:
         if needed and not able:
             raise InputError(
                 f"the engine {type(engine).__name__} cannot {what}. Evaluate with transformers, or "
-                "leave out the metrics that need it."
+                "omit the metrics that need it."
             )
 
 
 def read_model(arm: Arm, engine: Generate, wanted: Wanted, progress: Progress = silent) -> None:
-    """Read texts, compute gradients and answer questions whose results are not stored yet.
+    """Compute the readings, gradients and answers that are not stored yet.
 
-    Results are saved every half minute and at the end.
+    A reading is the probabilities of a text's tokens. Results are saved every half minute and at
+    the end.
 
     Args:
         arm: the arm of the model's greedy answers.
@@ -59,8 +60,8 @@ def read_model(arm: Arm, engine: Generate, wanted: Wanted, progress: Progress = 
         progress: called with the progress of each step.
 
     Raises:
-        InputError: the engine cannot do this, or a text is too long.
-        ModelError: the model gives unusable logits.
+        InputError: the engine lacks probabilities or gradients, or a text is too long.
+        ModelError: the model's logits cannot be used.
         IncompleteError: a question cannot be answered.
     """
     require_able(engine, wanted)
@@ -80,7 +81,7 @@ def read_model(arm: Arm, engine: Generate, wanted: Wanted, progress: Progress = 
 
 
 def copy_readings(source: Arm, arm: Arm) -> None:
-    """Copy the readings of the same model from another run to `arm`."""
+    """Copy the readings of the arm `source`, of the same model in another run, to `arm`."""
     theirs, ours = Readings(source), Readings(arm)
     ours.texts.update(theirs.texts)
     ours.answers.update(theirs.answers)
@@ -97,7 +98,7 @@ def _done(
     size: int,
     words: tuple[str, str],
 ) -> Iterator[tuple[Sequence[WantedText], R]]:
-    """Yield blocks of `size` texts with their results; save `readings` in between and at the end.
+    """Yield blocks of `size` texts with their results. Save `readings` in between and at the end.
 
     `words` are the verb and the unit of the progress bar.
     """
@@ -128,7 +129,7 @@ def _done(
 
 
 def _read(engine: Generate, job: Job) -> Sequence[Reading]:
-    """Read the texts of a job."""
+    """Return the reading of each text of a job."""
     return cast(Reads, engine).read(list(zip(job.queries, job.texts, strict=True)))
 
 

@@ -1,10 +1,10 @@
 """Draw the arms of a run.
 
-If a claim ends the draws, every question is drawn in rounds. After each round a
-look checks whether the draws of a question decide the claim about this
-question, by bounds that are valid at any look. A decided question gets no
-further draws. The other questions get more draws, up to the cap. Looks are
-recorded, and can be repeated from the stored scores.
+With the sampling plan `Until`, questions are drawn in rounds. After each round,
+an interim look checks for each question whether its draws decide the claim. The
+bounds of a look are valid at all looks simultaneously. A decided question gets
+no further draws. The other questions get more draws, up to the maximum. Looks
+are recorded, and can be repeated from the stored scores.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ from leakbound.types import (
 
 
 def add_arms(run: Run, plans: Sequence[ArmPlan]) -> list[Arm]:
-    """Record the plans of these arms in the run; raise MixError if a plan differs there."""
+    """Record the plans of these arms in the run; raise MixError if it has a different plan."""
     return [run.add_arm(plan.key, plan.spec) for plan in plans]
 
 
@@ -57,7 +57,7 @@ def draw_plans(
 ) -> None:
     """Record the plans of these arms, then draw their missing parts.
 
-    Draws of finished runs are copied before a model runs.
+    Draws of finished runs are copied first, before a model draws.
     """
     planned = zip(add_arms(run, plans), plans, strict=True)
     for arm, plan in sorted(planned, key=lambda pair: not isinstance(pair[1].by, Arm)):
@@ -76,15 +76,17 @@ def draw_arm(
     *,
     purpose: str | None = None,
 ) -> None:
-    """Draw the missing parts of an arm; each part is stored when it is finished.
+    """Draw the missing parts of an arm, and store each part when it is finished.
 
-    If a claim ends the draws, rounds follow until every question is decided or has the maximum
-    number of draws. The recorded looks (see the module) are repeated first.
+    With the sampling plan `Until`, the function draws in rounds (see the module). It stops when
+    every question is decided or has the maximum number of draws. Before it draws a new round, it
+    repeats the recorded looks.
 
     Args:
         arm: the planned arm.
         engine: the model.
-        ready: the study whose scorer steers; None for an arm with a fixed number of draws.
+        ready: the study with the scorer that decides the claim or guides the exploration; None for
+            an arm with a fixed number of draws.
         progress: called with the progress.
         purpose: a part of the keys of the draws, together with seed, query and chunk. None: the
             arm's own purpose for scored draws, so that no two arms of a run and no two models share
@@ -131,9 +133,9 @@ def _jobs(
     ready: Prepared | None = None,
     purpose: str | None = None,
 ) -> Iterator[Job]:
-    """Yield the jobs of an arm's missing parts from this number on.
+    """Yield the jobs of an arm's missing parts, starting at part number `first`.
 
-    An engine that cannot repeat its draws keeps the draws of a part in the arm's journal.
+    An engine that cannot repeat its draws stores the draws of a part in the arm's journal.
     """
     queries, prompts = {query.id: query for query in arm.queries}, prompts_by_query(arm)
     scorer = None
@@ -170,7 +172,7 @@ def work_of(spec: ArmSpec, part: Part, purpose: str) -> Draws | Effort:
 
 
 def look(arm: Arm, scorer: Scorer) -> dict[str, Look]:
-    """Return a look (see the module) at every question with new draws since its last look."""
+    """Return an interim look at every question that has new draws since its last look."""
     planned = arm.unlooked()
     looks = _look(arm, scorer, planned) if planned else {}
     for query_id, n in planned.items():
@@ -191,8 +193,10 @@ def require_same_looks(arm: Arm, scorer: Scorer) -> None:
 def _look(
     arm: Arm, scorer: Scorer, query_ids: Mapping[str, Any], rounds: int | None = None
 ) -> dict[str, Look]:
-    """Return a look, after the first `rounds` rounds, at each of these questions that has
-    scores."""
+    """Return an interim look at each of these questions that has scores.
+
+    Only the draws of the first `rounds` rounds are used (None: of all rounds).
+    """
     every = arm.scores(slug(scorer), binary=scorer.binary, rounds=rounds)
     rule, drawn = arm.spec.draws, every.among(query_ids)
     if not (isinstance(rule, StoppedDraws) and drawn.ids):
@@ -209,13 +213,13 @@ def _look(
 
 def _unlike_record(arm: Arm, how: str) -> MixError:
     return MixError(
-        f"{arm.place} does not match its record: {how}. Its scores, draws or recorded looks "
-        "were changed, or another version of leakbound made them. Name another --out."
+        f"{arm.place} does not match its record: {how}. Someone changed its scores, draws or "
+        "recorded looks, or another version of leakbound made them. Name another --out."
     )
 
 
 def require_same_plan(run: Run, arms: Mapping[ArmKey, Decoding], ready: Prepared) -> None:
-    """Raise MixError, before a model is loaded, if an arm's recorded plan differs."""
+    """Raise MixError if an arm's recorded plan differs. No model is loaded."""
     for key, decoding in arms.items():
         if spec := run.record.arms.get(key):
             plan, draws = ready.arm_draws(key, decoding)
@@ -224,7 +228,7 @@ def require_same_plan(run: Run, arms: Mapping[ArmKey, Decoding], ready: Prepared
 
 
 def add_unscored(run: Run, plan: ArmPlan, draws: Mapping[str, int]) -> Arm:
-    """Plan an arm whose draws only select queries; `draws` is the number of draws by query id."""
+    """Plan an arm whose draws only select queries; `draws` has the number of draws per query."""
     spec = replace(
         plan.spec,
         plan=Plan.of(max(1, *draws.values())),
@@ -235,7 +239,7 @@ def add_unscored(run: Run, plan: ArmPlan, draws: Mapping[str, int]) -> Arm:
 
 
 def finished_plans(run: Run, source: Path, decodings: Mapping[ArmKey, Decoding]) -> list[ArmPlan]:
-    """Plan the control's arms with the draws of the finished run at `source`.
+    """Plan the control's arms; they copy the draws of the finished run at `source`.
 
     `decodings` are the decodings of the target's arms. Raises MixError if questions or decodings
     differ, InputError if the run is not finished.
@@ -250,8 +254,8 @@ def finished_plans(run: Run, source: Path, decodings: Mapping[ArmKey, Decoding])
         )
     if run.record.inputs is not None and other.queries != run.queries:
         raise MixError(
-            f"the control run `{source}` has other rewritings than `{run.path}`. Name the control "
-            "model itself; then it gets the same queries."
+            f"the control run `{source}` has other rewritings than `{run.path}`. Name the "
+            "control's model instead of its run."
         )
     plans = []
     for key, decoding in decodings.items():
@@ -265,7 +269,7 @@ def finished_plans(run: Run, source: Path, decodings: Mapping[ArmKey, Decoding])
             )
         if arm.decoding != decoding:
             raise MixError(
-                f"arm '{key}' of the control run `{source}` was drawn under {arm.decoding}, but "
+                f"arm '{key}' of the control run `{source}` was drawn with {arm.decoding}, but "
                 f"this run uses {decoding}. Evaluate the control with the same options."
             )
         plans.append(ArmPlan.copied(key.control, arm))

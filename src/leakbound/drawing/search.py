@@ -3,16 +3,16 @@
 The search is a separate run in the subfolder `attack/search`, with one arm per
 round and decoding. The draws of the search have their own purpose in the random
 keys. Their scores only steer the search, and no bound uses them. New draws are
-made for the selected inputs, and bounds from these draws need no correction for
+made for the selected inputs. Bounds from the new draws need no correction for
 the selection.
 
-Eight draws per candidate in the first round are unlikely to show a leak that
-occurs in one of 10,000 answers, but a search for proofs (`prove`) can find it.
-So candidates of a question are first compared by proofs. Once some known input
-(possibly the original question) is expected to leak at least once in the number
-of draws that a candidate gets, candidates are compared by draws. The results of
-both methods are combined, because a leaking draw of known probability is a
-proof as well.
+In the first round, a candidate gets eight draws. They are unlikely to show a
+leak that occurs in one of 10,000 answers, but a search for proofs (`prove`) can
+find it. So the candidates of a question are first compared by proved lower
+bounds. They are compared by draws as soon as some known input is expected to
+leak at least once in the number of draws per candidate. The results of both
+methods are combined, because a leaking draw with a known probability is also a
+proof.
 """
 
 from __future__ import annotations
@@ -76,16 +76,17 @@ from leakbound.types import Decoding, Failure, Generate, Measures, Prompt, Query
 
 CONFIDENCE = 0.9  # of lower bounds that only rank candidates
 FORWARDS = 0.5
-"""Forward passes per drawn token; a few draws of one prompt share about half of their tokens."""
+"""Forward passes per drawn token: a few draws of one prompt share about half of their tokens."""
 
 
 PURPOSE = "attack"
 
 
 class AttackSearch:
-    """The search of a run, steered by the study's first scorer.
+    """The search for the worst input of a run. The study's first scorer guides it.
 
-    Every decision depends only on stored scores and proofs, so a resumed search decides the same.
+    Every decision depends only on stored scores and proofs. So a resumed search makes the same
+    decisions.
 
     Args:
         evaluation: the study, with an attack, and its models.
@@ -105,7 +106,7 @@ class AttackSearch:
         self.decodings = attack.decodings([*evaluation.arms.values()])
         why = why_unproved(self.engine, self.decodings, self.scorer)
         if why:
-            run.notes.append(f"the attack searches only with draws and misses rare leaks: {why}")
+            run.notes.append(f"the attack searches with draws only and misses rare leaks: {why}")
         self.proves = not why
         self.price = 0.0  # the price of a draw, in forward passes
         self.best: dict[str, float] = {}  # the largest lower bound of each question, by prompt id
@@ -127,10 +128,10 @@ class AttackSearch:
         run.settle_attack(record)
 
     def attack(self) -> None:
-        """Search, then draw the worst inputs from the model and the control.
+        """Search, then draw outputs of the worst inputs from the model and the control.
 
-        If proofs are possible, leaks of each found input are then proved with `budget` forward
-        passes.
+        If proofs are possible, leaks of each worst input are then proved, with `budget` forward
+        passes per input.
         """
         run, evaluation = self.run, self.evaluation
         attack_queries = read_attack_queries(run.path)
@@ -146,7 +147,7 @@ class AttackSearch:
         for arm, plan in zip(arms, plans, strict=True) if self.proves else ():
             engine = _measure(plan)
             if why := why_unproved(engine, [arm.decoding], self.scorer):
-                run.notes.append(f"no rare leaks are proved for arm {arm.name!r}: {why}")
+                run.notes.append(f"arm {arm.name!r} was not searched for rare leaks: {why}")
                 continue
             forwards = dict.fromkeys((query.id for query in arm.queries), self.budget)
             note_failures(run, self._prove(arm, engine, known, forwards))
@@ -158,14 +159,17 @@ class AttackSearch:
         known: Mapping[str, Counter[str]],
         forwards: Mapping[str, int],
     ) -> list[Failure]:
-        """Prove leaks of each query with its number of forward passes; 0 leaves a query out."""
+        """Prove leaks of each query with its number of forward passes; 0 skips the query."""
         proved = {query_id for query_id, most in forwards.items() if most}
         questions = questions_to_prove(arm, self.scorer, known, proved)
         progress = self.evaluation.progress
         return prove_arm(arm, engine, self.scorer, questions, forwards, self.at, progress)
 
     def _plans(self, attack_queries: Sequence[AttackQuery]) -> Iterator[ArmPlan]:
-        """Yield the plan of each selected decoding for every model; refuse impossible queries."""
+        """Yield the arm plan of each selected decoding for every model.
+
+        Raises InputError if a model does not accept a query.
+        """
         evaluation = self.evaluation
         for arm in dict.fromkeys(attack.arm for attack in attack_queries):
             mine = [attack for attack in attack_queries if attack.arm == arm]
@@ -176,7 +180,7 @@ class AttackSearch:
                 yield from arm_plans(evaluation, arms, queries=queries)
 
     def _winners(self) -> Iterator[AttackQuery]:
-        """Yield, for each question, the variant that leaks most, with the question's id."""
+        """Yield the variant of each question that leaks most; its query has the question's id."""
         keys = {decoding: key for key, decoding in arm_keys(self.decodings, ATTACK).items()}
         fields = self._tried()
         if self.proves:
@@ -213,7 +217,7 @@ class AttackSearch:
         return Run.create(path, self.run.prompts, queries, replace(self.run.record, tried=named))
 
     def _fits(self, query: Query, decoding: Decoding) -> bool:
-        """Return whether the engine accepts a query, whose shown pairs may exceed the context."""
+        """Return whether the engine accepts a query. Shown pairs may make it too long."""
         try:
             self.engine.check([query], decoding)
         except InputError:
@@ -232,10 +236,10 @@ class AttackSearch:
         return fields
 
     def _answers(self, before: int | None = None) -> dict[str, Counter[str]]:
-        """Return the answers in the run and its search with their counts, by prompt id.
+        """Return the counts of the answers in the run and its search, by prompt id.
 
-        With `before`, only answers from rounds before round `before` are included, and no answers
-        to found inputs.
+        With `before`, the answers of round `before` and later rounds are left out, and so are the
+        answers to the worst inputs.
         """
         arms = [arm for arm in self.run.arms.values() if before is None or arm.key.kind != "attack"]
         tried = self.trial.arms.values()
@@ -256,7 +260,7 @@ class AttackSearch:
         self.best[prompt_id] = max(self.best.get(prompt_id, 0.0), standing.floor)
 
     def _look(self, number: int, draws: Mapping[Variant, int]) -> dict[Variant, Standing]:
-        """Run a round with these numbers of draws, and return each variant's standing (result)."""
+        """Run a round with these numbers of draws, and return the standing (result) per variant."""
         texts = self._answers(number) if self.proves else {}
         standings: dict[Variant, Standing] = {}
         for decoding in self.decodings:
@@ -274,15 +278,15 @@ class AttackSearch:
         return standings
 
     def _forwards(self, variant: Variant, draws: int) -> int:
-        """Return the forward passes that cost as much as these draws; 0 if a draw likely leaks."""
+        """Return the forward passes that cost as much as these draws; 0 if these likely leak."""
         if not self.proves or self.best.get(variant.query.prompt_id, 0.0) * draws >= 1:
             return 0
         return max(round(draws * self.price), 1)
 
     def _drawn(self, number: int, decoding: Decoding, draws: Mapping[str, int]) -> Arm:
-        """Return the arm of this round, drawn and scored.
+        """Draw and score the arm of this round, and return it.
 
-        A failed query is not repeated after its round, because a resumed search would then differ.
+        A failed query is not repeated after its round: a resumed search would then differ.
         """
         (plan,) = arm_plans(self.evaluation, {_round(number, decoding): decoding})
         arm = add_unscored(self.trial, plan, draws)
@@ -297,7 +301,7 @@ class AttackSearch:
     def _standings(
         self, number: int, decoding: Decoding, query_ids: Sequence[str]
     ) -> dict[str, Standing]:
-        """Return the standing, over all rounds, of the queries that this round drew or proved."""
+        """Return the standings of the queries that this round drew or proved, over all rounds."""
         every = (self.trial.arm(_round(earlier, decoding)) for earlier in range(1, number + 1))
         arms, name = [arm for arm in every if arm is not None], slug(self.scorer)
         by_draws = _by_draws(arms, query_ids, self.scorer)
@@ -324,7 +328,7 @@ class AttackSearch:
 
 
 def _measure(plan: ArmPlan) -> Generate:
-    """Let an arm's engine measure its margin at the arm's long queries, and return the engine."""
+    """Return the engine of an arm, after it has measured its margin at the arm's queries."""
     engine = cast(Generate, plan.by)
     if isinstance(engine, Measures):
         engine.measure(plan.spec.attack_queries)
@@ -332,13 +336,13 @@ def _measure(plan: ArmPlan) -> Generate:
 
 
 def retained_pairs(benchmark: Benchmark) -> tuple[Prompt, ...]:
-    """Return the benchmark's retained questions; none if it has no such split."""
+    """Return the questions of the benchmark's retain split; none if it has no such split."""
     there = benchmark.role == "retain" or "retain" in benchmark.others
     return benchmark.split("retain") if there else ()
 
 
 def _rewritings(run: Run, seed: int) -> dict[str, list[Query]]:
-    """Return the rewritings of the run or, if it has none, rewritings by rules; without repeats."""
+    """Return the distinct rewritings of the run; if it has none, rewritings by rules."""
     if run.record.inputs is not None:
         texts: dict[str, dict[str, Query]] = {prompt.id: {} for prompt in run.prompts}
         for query in run.queries:
@@ -366,7 +370,7 @@ def _scored(arms: Sequence[Arm], scorer: Scorer, query_ids: Sequence[str]) -> st
 
 
 def _by_draws(arms: Sequence[Arm], query_ids: Sequence[str], scorer: Scorer) -> dict[str, Standing]:
-    """Return the standing of these queries from all their draws, if they have draws."""
+    """Return the standing of each of these queries from its draws; nothing without draws."""
     rows = _scored(arms, scorer, query_ids)
     if not rows.ids:
         return {}

@@ -1,8 +1,8 @@
-"""Draw model and control under stress: stressed models are made, opened and drawn one by one.
+"""Make the stressed models of model and control, and draw from them one by one.
 
-A stressed model is stored in the subfolder `stress` of the run's folder;
-afterwards only `verify` reads it. At most one stressed model is open at a time,
-in addition to the model and its control.
+A stressed model is stored in the subfolder `stress` of the run's folder. After
+the draws, only `verify` loads it again. At most one stressed model is open at a
+time, in addition to the model and its control.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ FOLDER = "stress"
 
 
 def spelt_out(ready: Prepared) -> Prepared:
-    """Return the study with one entry per stress, because each stress has arms of its own."""
+    """Return the study with one entry per stress: each stress has its own arms."""
     if not ready.study.stress:
         return ready
     specs = tuple(stress.spec for stress in stresses_of(ready.study.stress))
@@ -32,21 +32,21 @@ def spelt_out(ready: Prepared) -> Prepared:
 
 
 def require_stresses(evaluation: Evaluation) -> None:
-    """Raise InputError, before anything is loaded, for stresses that the models do not support."""
+    """Raise InputError for a stress that the models do not support. No model is loaded."""
     ready = evaluation.ready
     if not ready.study.stress:
         return
     if ready.crew is not None:
         raise InputError(
-            "a stressed model is made in this process, and workers may not find its folder. Leave "
-            "`stress` out, or draw without workers."
+            "`stress` makes models in this process, and workers may not find their folders. Omit "
+            "`stress`, or the workers."
         )
     bench = _bench(evaluation)
     for stress in stresses_of(ready.study.stress):
         if stress.drawn_only and ready.explores:
             raise InputError(
-                f"the stress {stress.spec!r} allows draws only, but `explore` needs exact "
-                "probabilities. Leave one of them out."
+                f"under the stress {stress.spec!r}, outputs can only be drawn, but `explore` needs "
+                "exact probabilities. Omit one of the two."
             )
         for model in evaluation.models.values():
             stress.require(bench, model)
@@ -54,7 +54,7 @@ def require_stresses(evaluation: Evaluation) -> None:
 
 
 def check_stresses(evaluation: Evaluation, run: Run) -> None:
-    """Raise InputError, before any draw, for stressed queries that a model does not accept."""
+    """Raise InputError for stressed queries that a model does not accept. Nothing is drawn."""
     bench = _bench(evaluation)
     for stress in stresses_of(evaluation.ready.study.stress):
         if not isinstance(stress, OfWeights):  # a stress of weights uses the original questions
@@ -64,10 +64,10 @@ def check_stresses(evaluation: Evaluation, run: Run) -> None:
 
 
 def stressed_plans(evaluation: Evaluation, run: Run) -> Iterator[list[ArmPlan]]:
-    """Yield the plans of each model under each stress, first the target's, then the control's.
+    """Yield the arm plans of each model under each stress: first the target, then the control.
 
-    A model is made and opened when its plans are needed, and only if draws are missing. The draws
-    of a finished control run under the same stress are copied.
+    A stressed model is made and opened only if some of its draws are missing. If the control is a
+    finished run with the same stress, its draws are copied.
     """
     for stress in stresses_of(evaluation.ready.study.stress):
         for role in evaluation.models:
@@ -85,7 +85,7 @@ def stressed_plans(evaluation: Evaluation, run: Run) -> Iterator[list[ArmPlan]]:
 
 
 def _copy(evaluation: Evaluation, stress: Stress, arms: Mapping[ArmKey, Decoding]) -> list[ArmPlan]:
-    """Plan arms that copy the control's finished run; no plans if a plan differs."""
+    """Plan arms that copy the control's finished run. If its arms differ, return no plans."""
     if evaluation.finished is None:
         return []
     source, queries = Run.open(evaluation.finished), stress.queries(_bench(evaluation))
@@ -105,7 +105,7 @@ def _copy(evaluation: Evaluation, stress: Stress, arms: Mapping[ArmKey, Decoding
 def _made(
     evaluation: Evaluation, run: Run, stress: Stress, role: Model, arms: Mapping[ArmKey, Decoding]
 ) -> list[ArmPlan]:
-    """Make a stressed model and plan its arms; raise for queries that it does not accept."""
+    """Make a stressed model and plan its arms; raise an error for queries that it rejects."""
     bench, model = _bench(evaluation), evaluation.models[role]
     subject = stress.model(bench, model, run.path / FOLDER / next(iter(arms)).stress / role)
     if subject is model:

@@ -30,10 +30,10 @@ from leakbound.types import Measures
 def draw_study(evaluation: Evaluation) -> Run:
     """Draw every arm of a study, and return its run.
 
-    Model and control are loaded, and every arm is planned, before anything is sampled, so that
-    impossible requests are refused early. Only draws that select rewritings are made earlier. If
-    the two models do not fit into memory together, evaluate the control first and pass its run as
-    the control.
+    Model and control are loaded, and every arm is planned, before anything is sampled. So an
+    impossible request fails early. Only draws that select rewritings are made earlier. If the two
+    models do not fit into memory together, evaluate the control first, and pass its run as the
+    control.
     """
     check(evaluation)
     run = open_run(evaluation)
@@ -81,7 +81,10 @@ def open_run(evaluation: Evaluation) -> Run:
 
 
 def plan(evaluation: Evaluation, run: Run) -> list[ArmPlan]:
-    """Open the models and plan each arm, the target's first; raise for impossible queries."""
+    """Open the models and plan the arms, first those of the target.
+
+    Raises InputError for queries that a model does not accept.
+    """
     shares = shares_of(run, evaluation.ready)
     finished: list[ArmPlan] = []
     if evaluation.finished is not None:
@@ -111,8 +114,8 @@ def plan(evaluation: Evaluation, run: Run) -> list[ArmPlan]:
 def run_plans(evaluation: Evaluation, run: Run, plans: Sequence[ArmPlan]) -> None:
     """Record the plans, read the texts that metrics need, then draw.
 
-    The planned arms are drawn first, then the arms under stress, then the search for the worst
-    input and the arms with the found inputs.
+    The order of the draws is: the planned arms, the arms under stress, the search for the worst
+    inputs, and the arms with the worst inputs.
     """
     ready, progress, wanted = evaluation.ready, evaluation.progress, evaluation.wanted
     arms = add_arms(run, plans)
@@ -138,7 +141,7 @@ def run_plans(evaluation: Evaluation, run: Run, plans: Sequence[ArmPlan]) -> Non
 
 
 def _require_possible(evaluation: Evaluation, run: Run, role: Model) -> None:
-    """Raise InputError, before anything is drawn, for queries that a model does not accept."""
+    """Raise InputError for queries that a model does not accept. Nothing is drawn."""
     ready, engine = evaluation.ready, evaluation.engine(role)
     for decoding in evaluation.arms.values():
         engine.check(run.queries, decoding)
@@ -151,7 +154,7 @@ def _require_possible(evaluation: Evaluation, run: Run, role: Model) -> None:
 
 
 def _require_divisible(study: Study) -> None:
-    """Raise InputError if a slice has options that need all questions, or a model that rewrites."""
+    """Raise InputError if a slice has options that need all questions or a rewriting model."""
     inputs = study.rewritings
     named = {
         "--attack": study.attack,
@@ -163,32 +166,32 @@ def _require_divisible(study: Study) -> None:
     }
     for option in (option for option, value in named.items() if value):
         raise InputError(
-            f"`{option}` needs all questions, but --questions draws a slice. Leave one of them "
-            "out. --attack, --prove, --metrics and --under are possible after the merge: run the "
+            f"`{option}` needs all questions, but --questions draws a slice. Omit one of them. "
+            "--attack, --prove, --metrics and --under are possible after the merge: run the "
             "command without --questions, and with the merged run as --out."
         )
 
 
 def _require_fitting(evaluation: Evaluation) -> None:
-    """Raise InputError if rewritings, proofs or an attack do not fit decodings or control."""
+    """Raise InputError if rewritings, proofs or an attack exclude the decodings or the control."""
     study, finished = evaluation.ready.study, evaluation.finished is not None
     if study.rewritings is not None and not evaluation.sampled:
         raise InputError(
-            "`inputs` divide the draws of a question among its queries, but greedy decoding has no "
-            "draws. Add a temperature above 0."
+            "`inputs` divide the sampled draws of a question among its queries, but all decodings "
+            "are greedy. Add a temperature above 0."
         )
     if study.rewritings is not None and study.rewritings.ids and finished:
         raise InputError(
-            "`ids` selects inputs with the model under evaluation, so a finished control run has "
-            "other queries. Name the control model itself; then it gets the same queries."
+            "`ids` selects rewritings with the evaluated model, so a finished control run has "
+            "other queries. Name the control's model instead of its run."
         )
     if study.attack is not None:
         arm_keys(study.attack.decodings([*evaluation.arms.values()]))  # raises for equal names
         retained_pairs(evaluation.ready.benchmark)
     if study.attack is not None and finished:
         raise InputError(
-            "`attack` gives the control the queries that it finds for the model under evaluation, "
-            "and a finished control run has other queries. Name the control model itself."
+            "`attack` also gives the control the queries that it finds, but a finished control run "
+            "has other queries. Name the control's model instead of its run."
         )
     if study.prove is not None and not evaluation.sampled:
         raise InputError(

@@ -1,4 +1,4 @@
-"""Measure how much a model leaks: sample, score, bound. A stopped step can be resumed."""
+"""Measure how much a model leaks: sample, score, bound. Every step can be resumed."""
 
 from leakbound.bounding.bound import bound_run as bound_run
 from leakbound.drawing.probe import probe as probe

@@ -1,10 +1,10 @@
 """Report on a run in progress: its progress, and bounds that are valid at every look.
 
 No bound here assumes a fixed n: `stats.every_question` of `stats.Stopped` draws is valid at all
-looks simultaneously. These bounds need an order of the draws that was fixed before drawing. So the
-draws of each question count in their planned order, up to the first missing part (a part is the
-unit of storage). Workers finish parts with short outputs first, so all finished parts would not be
-a random sample of the draws.
+looks simultaneously. These bounds need an order of the draws that was fixed before drawing. So they
+use the draws of each question in the planned order, up to the first missing part (a part is the
+unit of storage). They do not use all finished parts. Workers finish parts with short outputs
+earlier, so the finished parts are not a random sample of the draws.
 """
 
 from __future__ import annotations
@@ -63,12 +63,12 @@ class ArmProgress:
     """The progress of an arm.
 
     Attributes:
-        arm: its name.
+        arm: the name of the arm.
         parts: the number of stored parts.
         planned_parts: the number of parts planned so far.
         done: the amount of work in the stored parts, in draws or in explored questions.
-        planned: the amount in the planned parts.
-        stops: whether the number of parts depends on the draws, so that more may be planned.
+        planned: the amount of work in the planned parts.
+        stops: whether more parts may be planned later, depending on the draws.
     """
 
     arm: str
@@ -84,11 +84,12 @@ class ArmSoFar:
     """Bounds from the first draws of an arm under one scorer, valid at every look.
 
     Attributes:
-        arm: its name.
+        arm: the name of the arm.
         scorer: the scorer.
         questions: the number of questions of the arm.
         query_ids: the questions that have draws so far.
-        bounds: an interval for each of these questions, valid simultaneously; None: no bounds yet.
+        bounds: an interval for each question in `query_ids`, all valid simultaneously; None if
+            there are no bounds yet.
         why_not: the reason if there are no bounds.
         ledger: the number of stored draws in each class.
     """
@@ -103,19 +104,19 @@ class ArmSoFar:
 
     @property
     def sentence(self) -> str:
-        """The bounds so far in one sentence, with the worst question."""
+        """The bounds so far, in one sentence about the worst question."""
         if self.bounds is None:
             return f"{self.arm}, {self.scorer.name}: {self.why_not.rstrip('.')}."
         worst, drawn = stats.worst_watched(self.bounds), len(self.query_ids)
         of = f"all {drawn:,}" if drawn == self.questions else f"{drawn:,} of {self.questions:,}"
         bounds = between(self.scorer, float(worst.lower), float(worst.upper))
         return (
-            f"{self.arm}, {self.scorer.name}: {of} questions have draws; the worst question "
+            f"{self.arm}, {self.scorer.name}: {of} questions have draws. The worst question "
             f"{bounds}{self.ledger.within}. Stored in total: {self.ledger.sentence}."
         )
 
     def to_dict(self) -> JsonObject:
-        """Return the sentence, the questions and the estimate of each, for JSON."""
+        """Return the sentence, the questions and their estimates, for JSON."""
         estimate = self.bounds and self.bounds.to_dict()
         names = {"arm": self.arm, "scorer": self.scorer.name, "sentence": self.sentence}
         return object_of({**names, "questions": self.query_ids, "estimate": estimate})
@@ -123,15 +124,15 @@ class ArmSoFar:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunSoFar:
-    """A run in progress, as it was at one look.
+    """The state of a run in progress at one look.
 
     Attributes:
         arms: the progress of each arm.
         holder: the command that is writing into the run; None if none is known.
-        slice: the slice of a study that the run draws, i/N; None: all of the study.
-        confidence: the simultaneous confidence of all intervals of an arm and a scorer, at every
-            look.
-        so_far: the bounds for each pair of a scorer and an arm that samples the unchanged
+        slice: the slice of a study that the run draws, i/N; None: the complete study.
+        confidence: the simultaneous confidence of all intervals of an arm and a scorer, at all
+            looks.
+        so_far: the bounds for each pair of a scorer and an arm that samples the original
             questions.
     """
 
@@ -143,7 +144,7 @@ class RunSoFar:
 
     @classmethod
     def of(cls, run: Run) -> RunSoFar:
-        """Return the state of a run from its files, without scoring anything."""
+        """Return the state of a run from its files, without bounds."""
         arms = []
         for arm in run.arms.values():
             own = [part for part in arm.parts if part.number in arm.own]
@@ -186,12 +187,12 @@ class RunSoFar:
 
     @property
     def lead(self) -> str:
-        """The guarantee of the bounds, to be printed before them."""
+        """The guarantee of the bounds; it is printed above the bounds."""
         return (
-            "These bounds stay valid if you look repeatedly and stop at any time: for each arm and "
+            "These bounds stay valid if you look repeatedly and stop at any time. For each arm and "
             "scorer, all intervals at all looks are valid simultaneously, with "
-            f"{stats.percent(self.confidence)} confidence. They are wider than those of the "
-            "finished run."
+            f"{stats.percent(self.confidence)} confidence. They are wider than the intervals of "
+            "the finished run."
         )
 
     @property
@@ -212,7 +213,7 @@ class RunSoFar:
 
 
 def follow(run: Run) -> RunSoFar:
-    """Report on a run in progress: its progress, and bounds that are valid at every look.
+    """Return the progress of a run, and bounds that are valid at every look.
 
     Nothing is written. Completions without scores are scored in memory, by scorers that need no
     model.
@@ -240,7 +241,7 @@ def follow(run: Run) -> RunSoFar:
 
 
 def _so_far(arm: Arm, scorer: Scorer, confidence: float) -> ArmSoFar:
-    """Bound the first draws of an arm, or state why there is no bound."""
+    """Return bounds from the first draws of an arm, or the reason why there are none."""
     lacking = ArmSoFar(arm=arm.name, scorer=scorer)
     if not isinstance(arm.spec.draws, FixedDraws | StoppedDraws):
         return replace(lacking, why_not="bounds are computed when the run is finished")

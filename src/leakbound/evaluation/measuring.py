@@ -1,4 +1,4 @@
-"""Compute metrics of a run from its readings and draws, without its models."""
+"""Compute the metrics of a run from stored readings and draws, without its models."""
 
 from __future__ import annotations
 
@@ -35,16 +35,16 @@ def measure_run(
 ) -> Mapping[Model, Mapping[str, Values]]:
     """Compute metrics of the models of a run, and write them to `utility.json`.
 
-    No model is loaded, except the classifier of a metric. The control, if any, is measured too.
-    Metrics that need a retrained model use the control. If a question has no completions, nothing
-    is measured, and a note is added to the run.
+    The only model that may be loaded is the classifier of a metric. The control, if any, is also
+    measured. Metrics that need a retrained model use the control. If a question has no completions,
+    nothing is measured, and the run gets a note.
 
-    Raises InputError that names missing readings or draws.
+    Raises InputError if readings or draws are missing; the message names them.
     """
     if not names:
         return {}
     if any(arm.failures for arm in run.arms.values()):
-        run.notes.append("metrics are left out: some questions could not be sampled")
+        run.notes.append("no metrics are computed, because some questions could not be sampled")
         return {}
     if task.fingerprint().sha256 != run.record.benchmark.sha256:
         raise MixError(
@@ -67,7 +67,7 @@ def measure_run(
 
 
 def _items(run: Run, model: Model, wanted: Wanted, fluency: Fluency | None) -> Items:
-    """Return the items of every part under one model: all values known for each prompt."""
+    """Return the items of every part for one model; an item has all values of one prompt."""
     greedy = run.arms[str(MODELS[model])]
     readings = require_known(greedy, wanted)
     own = wanted.needs.get(wanted.own)
@@ -111,7 +111,7 @@ def _item(
 
 
 def _sampled(run: Run, model: Model) -> Arm | None:
-    """Return the first arm that samples the unchanged questions, neither greedy nor explored."""
+    """Return the first arm that samples the original questions, neither greedy nor explored."""
     arms = (arm for arm in run.arms.values() if arm.key.model == model and arm.key.own_words)
     return next((arm for arm in arms if not (arm.explored or arm.decoding.greedy)), None)
 
@@ -119,7 +119,7 @@ def _sampled(run: Run, model: Model) -> Arm | None:
 def _write(
     run: Run, wanted: Wanted, values: Mapping[Model, Mapping[str, Values]], fluency: Fluency | None
 ) -> None:
-    """Store metrics with their models and data; other entries of the file do not change."""
+    """Store the metrics with their models and data. Other entries of the file do not change."""
     arms = {model: {"metrics": by_name} for model, by_name in values.items()}
     fingerprint: dict[str, object] = {
         "models": {model: run.arms[str(MODELS[model])].spec.fingerprint for model in values},

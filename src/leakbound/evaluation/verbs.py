@@ -1,4 +1,4 @@
-"""Measure how much a model leaks: sample, score and bound. A stopped step can be resumed."""
+"""The main functions: `evaluate` and its steps `sample`, `score`, `bound`; `prove`, `measure`."""
 
 from __future__ import annotations
 
@@ -75,36 +75,37 @@ def evaluate(
 ) -> Run:
     """Sample, score and bound a model's answers to the questions of a benchmark.
 
-    If the call is stopped, the same call resumes. The run has completions, scores and estimates.
-    The interval of each estimate is valid individually at the study's confidence.
+    If the call is stopped, repeat it to resume. The run has completions, scores and estimates. The
+    interval of each estimate is valid individually, with the study's confidence.
 
         evaluate("my-model", "tofu:forget10", n=256, out="runs/mine")
         evaluate("my-model", Study("tofu:forget10", sampling=Until("p<=0.02")), out="runs/mine")
 
     Args:
-        model: a folder or hub name, an engine, or the name of an engine to open, such as
-            `vllm:MODEL`. If the model's recipe records a coin (a random choice of the taught
-            subjects), the questions are about the taught subjects, and questions about the other
-            subjects are control questions.
-        study: a `Study`; or a benchmark or its spec, for a study with the defaults.
+        model: a folder or hub name, an engine, or a name with its engine, such as `vllm:MODEL`. If
+            the model's recipe records a coin (a random choice of the taught subjects), the
+            questions are about the taught subjects. Then the questions about the other subjects are
+            control questions.
+        study: a `Study`, or a benchmark or its spec. The other settings of a benchmark's study are
+            the defaults.
         out: the run directory.
         control: a model that never saw the data, or a finished run of such a model. The control is
             sampled in the same way as the model, and the excess over the control is bounded (None:
             no excess is bounded).
-        questions: "i/N": only draw the i-th of N slices of the study. `merge` joins the slices,
+        questions: "i/N" to draw only the i-th of N slices of the study. `merge` joins the slices,
             then scores and bounds them (None: all questions).
         progress: called with the progress of each step, a `leakbound.types.Headway`.
-        fields: fields of `Study` that replace fields of `study`, such as confidence=0.9: data,
-            limit, profile, sampling, decodings, rewritings, attack, prove, stress, scorers, claims,
-            control_questions, allow_unmatched, check_scorers, calibration, metrics, confidence,
-            rho, seed, settings, servers, workers; n=256 is short for sampling=FixedN(256).
+        fields: fields of `Study` that replace fields of `study`, such as confidence=0.9. They are
+            data, limit, profile, sampling, decodings, rewritings, attack, prove, stress, scorers,
+            claims, control_questions, allow_unmatched, check_scorers, calibration, metrics,
+            confidence, rho, seed, settings, servers and workers. n=256 is short for
+            sampling=FixedN(256).
 
     Returns:
-        The run at `out`, sampled, scored and bounded; a slice is only sampled.
+        The run at `out`, sampled, scored and bounded. A slice is only sampled.
 
     Raises:
-        InputError: the study is not valid. If possible, the study is checked before a model is
-            loaded.
+        InputError: the study is not valid. Most faults are found before a model is loaded.
         MixError: `out` has another run, or another command is writing there.
         ModelError: the model cannot be used.
         IncompleteError: at the end, if some questions could not be sampled.
@@ -156,17 +157,17 @@ def _evaluated(evaluation: Evaluation, clock: Clock) -> Run:
 
 
 def _others(ready: Prepared) -> Study | None:
-    """Return the study with the control questions; None without any.
+    """Return the study of the control questions; None if there are no control questions.
 
-    Raises InputError for control questions that are also questions of the study.
+    Raises InputError if a control question is also a question of the study.
     """
     study, task = ready.study, ready.benchmark
     if study.control_questions is None:
         return None
     if study.workers is not None:
         raise InputError(
-            "`control_questions` need the model in this process, but workers open it elsewhere. "
-            "Leave the workers out, or evaluate the control questions as a separate run."
+            "`control_questions` cannot be used with workers. Omit the workers, or evaluate the "
+            "control questions as a separate run."
         )
     data = study.data if task.loaded is None else task.loaded.data
     others = load_benchmark(study.control_questions, data=data)
@@ -175,7 +176,7 @@ def _others(ready: Prepared) -> Study | None:
     if both:
         raise InputError(
             f"the control questions of {others.name!r} include evaluated questions, such as "
-            f"{both[0]!r}. Name questions that the model was never taught."
+            f"{both[0]!r}. Use questions that the model was never taught."
         )
     return replace(
         study,
@@ -205,17 +206,16 @@ def sample(
     progress: Progress = silent,
     **fields: Unpack[StudyFields],
 ) -> Run:
-    """Draw completions only, the first step of `evaluate`; `score` and `bound` follow.
+    """Draw the completions of a study. This is the first step of `evaluate`, before `score`.
 
     Args:
         model: as for `evaluate`. If the model's recipe records a coin (a random choice of the
             taught subjects), the questions are about the taught subjects.
-        study: a `Study`; or a benchmark or its spec, for a study with the defaults. Its scorers are
-            not used.
+        study: as for `evaluate`. Its scorers are not used.
         out: the run directory.
         control: a model that never saw the data, or a finished run of such a model. The control is
             sampled in the same way as the model (None: no control).
-        questions: "i/N": only draw the i-th of N slices of the study (None: all questions).
+        questions: "i/N" to draw only the i-th of N slices of the study (None: all questions).
         progress: called with the progress of each step, a `leakbound.types.Headway`.
         fields: fields of `Study` that replace fields of `study`, as for `evaluate`.
 
@@ -224,7 +224,7 @@ def sample(
             the run and raise no error.
 
     Raises:
-        InputError: the draws of this study depend on scores, or the study is not valid.
+        InputError: the study is not valid, or its draws depend on scores.
         MixError: `out` has another run, or another command is writing there.
         ModelError: the model cannot be used.
         IncompleteError: a question that metrics need cannot be answered.
@@ -245,14 +245,14 @@ def score(
     workers: Workers | None = None,
     progress: Progress = silent,
 ) -> tuple[Scorer, ...]:
-    """Score the completions of a run; no model of the run is loaded.
+    """Score the completions of a run. The models of the run are not loaded.
 
     Args:
         run: an open run, see `leakbound.load`.
         scorers: names or objects (default: the scorers of the run's last command, else of its
             benchmark). A judge on a server is used only if it is named here.
-        calibration: a file of items that people labelled, to correct for the errors of a judge,
-            or of the only binary scorer (None: no correction).
+        calibration: a file of outputs that people labelled, used to correct for the errors of a
+            judge, or of the only binary scorer (None: no correction).
         settings: the settings for loading the scorers' models (None: the run's settings).
         workers: processes that run these models, such as `RayWorkers` (None: this process).
         progress: called with the progress of each step, a `leakbound.types.Headway`.
@@ -295,7 +295,7 @@ def bound(
     confidence: float | None = None,
     progress: Progress = silent,
 ) -> tuple[Scorer, ...]:
-    """Bound the scores of a run and store its estimates, without scoring again.
+    """Compute bounds from the scores of a run, and store the estimates. Nothing is scored again.
 
     The interval of each estimate is valid individually. Estimates of other scorers do not change.
 
@@ -310,7 +310,7 @@ def bound(
 
     Raises:
         InputError: completions have no scores, the confidence is outside (0, 1) or too near 1, or
-            the draws can only be copies of one another.
+            the draws cannot be independent.
         MixError: another command is writing into the run.
         IncompleteError: completions are still to be drawn.
     """
@@ -333,21 +333,21 @@ def prove(
     proposals: Sequence[str | Path] = (),
     progress: Progress = silent,
 ) -> Scorer:
-    """Search a finished run's model for rare leaks, and bound the run with the proved leakage.
+    """Search the model of a finished run for rare leaks, and add proved lower bounds to the run.
 
-    The model's own probabilities of leaking outputs are added up. The sum is a lower bound on the
-    leak probability or the mean leakage. The bound has no sampling error, given the measured margin
-    for rounding. A lower bound on leak@k follows for every k.
+    The function adds up the probabilities of leaking outputs under the model. The sum is a lower
+    bound on the leak probability or the mean leakage. The bound has no sampling error; a measured
+    margin allows for rounding. It also gives a lower bound on leak@k for every k.
 
     Args:
         run: an open run, see `leakbound.load`.
-        forwards: the largest number of forward passes per question; at least 1.
-        scorer: a name (default: the first binary scorer of the run, or else the run's first
-            scorer).
+        forwards: the maximum number of forward passes per question, at least 1.
+        scorer: the name of a scorer (default: the first binary scorer of the run, or else the run's
+            first scorer).
         model: the current location of the run's model, or its engine (None: as recorded).
         proposals: finished runs of the same questions, such as a run of the model before
-            unlearning. The search begins with their leaking answers, the true answer and the run's
-            own answers.
+            unlearning. The search begins with the leaking answers of these runs, the reference
+            answer, and the answers in `run`.
         progress: called with the progress of each step, a `leakbound.types.Headway`.
 
     Returns:
@@ -388,7 +388,7 @@ def measure(
 ) -> Mapping[Model, Mapping[str, Values]]:
     """Compute metrics of utility and memorisation of a run, and store them in `utility.json`.
 
-    The run has everything that the metrics need, so no model is loaded.
+    The models of the run are not loaded, because the run has everything that the metrics need.
 
     Args:
         run: an open run, see `leakbound.load`.
@@ -396,7 +396,7 @@ def measure(
         progress: called with the progress of each step, a `leakbound.types.Headway`.
 
     Returns:
-        The values of each metric by its name, for each model ("target", "control"). Empty if some
+        The values of each metric by name, for each model ("target", "control"). Empty if some
         questions could not be sampled.
 
     Raises:
@@ -410,7 +410,7 @@ def measure(
     study = run.study
     names = (metrics,) if isinstance(metrics, str) else tuple(metrics) or study.metrics
     if not names:
-        raise InputError("`--metrics` is missing. Name some, or pass all.")
+        raise InputError("`--metrics` is missing. Name metrics, or write --metrics all.")
     if not study.benchmark:
         stated = run.record.benchmark
         study = Study(stated.name, profile=stated.profile)
@@ -421,9 +421,9 @@ def measure(
 def merge(runs: Sequence[str | Path], *, out: str | Path, progress: Progress = silent) -> Run:
     """Merge all slices of a study, then score and bound its run as `evaluate` does.
 
-    The slices do not change. If the call is stopped, the same call resumes. If a scorer is a judge
-    on a server, InputError is raised after merging: call `score` with the judge's name, then
-    `bound`, on the merged run.
+    The slices do not change. If the call is stopped, repeat it to resume. If a scorer is a judge on
+    a server, InputError is raised after merging. Then call `score` on the merged run, with the
+    judge's name, and `bound`.
 
     Args:
         runs: the folders of the slices, in any order.
@@ -431,7 +431,7 @@ def merge(runs: Sequence[str | Path], *, out: str | Path, progress: Progress = s
         progress: called with the progress of each step, a `leakbound.types.Headway`.
 
     Returns:
-        The run at `out`, in which questions that could not be sampled are recorded.
+        The run at `out`. It also records the questions that could not be sampled.
 
     Raises:
         InputError: the runs are not exactly the N slices of one study, or a scorer is a judge on a
@@ -449,7 +449,7 @@ def merge(runs: Sequence[str | Path], *, out: str | Path, progress: Progress = s
         missing = [name for name in wanted if name not in given]
         raise InputError(
             f"merge needs each slice of a study exactly once, got {', '.join(given)}. "
-            f"Missing: {', '.join(missing) or 'none'}."
+            f"Missing slices: {', '.join(missing) or 'none'}."
         )
     first = slices[0]
     for run in slices:
@@ -458,7 +458,7 @@ def merge(runs: Sequence[str | Path], *, out: str | Path, progress: Progress = s
             if absent:
                 raise IncompleteError(
                     f"`{run.path}`, slice {run.record.slice}, is not finished: arm {arm.name!r} "
-                    f"lacks part {absent[0]}. Run its command again, then merge."
+                    f"lacks part {absent[0]}. Run the command of this slice again, then merge."
                 )
             arm.missing_parts()  # reads every part
         require_same_study(run.path, run.record, first.path, first.record)
@@ -482,7 +482,9 @@ def merge(runs: Sequence[str | Path], *, out: str | Path, progress: Progress = s
 
 
 def prepared(study: Study, *, scores: bool = True) -> Prepared:
-    """Prepare a study; `scores` states whether its completions are scored.
+    """Load and check everything that a study needs except its models.
+
+    `scores` is False if the command does not score the completions.
 
     Raises InputError for every fault that can be found without a model.
     """
@@ -513,7 +515,7 @@ def _require_unsteered(study: Study) -> None:
     if study.control_questions is not None:
         raise InputError(
             "`control_questions` need bounds, but `--only sample` computes none. Run `leakbound "
-            "evaluate` without `--only`, or leave the control questions out."
+            "evaluate` without `--only`, or omit the control questions."
         )
     sampling, attack, search = study.sampling, study.attack, study.prove
     steering = [
@@ -526,18 +528,18 @@ def _require_unsteered(study: Study) -> None:
     for named in filter(None, steering):
         raise InputError(
             f"{named} needs scores, but `--only sample` computes none. Run `leakbound evaluate` "
-            "without `--only`, or leave this option out. If it comes from --like, replace --like "
-            "by the other options of that run."
+            "without `--only`, or omit this option. If it comes from --like, replace --like by the "
+            "other options of that run."
         )
 
 
 def _opened(workers: Workers | None) -> AbstractContextManager[Crew | None]:
-    """Open the workers; None if this process does everything."""
+    """Return a context that opens the workers; its value is None if there are no workers."""
     return nullcontext() if workers is None else workers.open()
 
 
 def default_scorers(benchmark: Benchmark) -> tuple[str, ...]:
-    """Return the benchmark's own scorers; raise InputError if it has none."""
+    """Return the default scorers of a benchmark; raise InputError if it has none."""
     if not benchmark.scorers:
         why = "".join(f" ({note})" for note in benchmark.notes)
         raise InputError(

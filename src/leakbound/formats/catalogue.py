@@ -1,4 +1,4 @@
-"""The formats of files with samples, and the reader of each."""
+"""Find the format of a file with samples, and read the file."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _READERS: dict[str, Callable[..., SampleFile]] = {
 FORMATS = tuple(_READERS)
 _ENDINGS = {".eval": "inspect", ".parquet": "lighteval", ".csv": "csv"}
 _COLUMNS = {"garak": '"entry_type"', "lm-eval": '"resps"', "promptfoo": '"promptIdx"'}
-"""For each format with one record per line or array entry, a column that shows the format."""
+"""A column that identifies the format, for formats with one record per line or array entry."""
 _PROMPTFOO = re.compile(r'"evalId"|"results"\s*:\s*\{\s*"(version|timestamp|results)"')
 _HEAD = 400  # characters of a JSON object that show its format
 _LINES = re.compile(r"\{.*\}\s*\n\s*\{")  # one JSON object on the first line, another on the next
@@ -38,14 +38,13 @@ def read_file(path: Path, form: str | None = None, part: str | None = None) -> S
 
     Args:
         path: the file.
-        form: one of `FORMATS`, or "garak:PROBE"; None: inferred from the name and content of the
-            file.
-        part: the part of OpenUnlearning's log whose answers are read; None: the first part in the
-            log.
+        form: one of `FORMATS`, or "garak:PROBE" (None: detected from the file's name and content).
+        part: the part of OpenUnlearning's log whose answers are imported (None: the first part in
+            the log).
 
     Returns:
-        The rows of the file. The rows of JSON lines are read on demand; other files are held in
-        memory.
+        The rows of the file. The rows of JSON lines are read on demand; other files are loaded
+        completely.
 
     Raises:
         InputError: for an unknown format, or a file that cannot be read.
@@ -66,7 +65,7 @@ def _form(path: Path) -> str:
         return _ENDINGS[path.suffix]
     if path.suffix not in (".json", ".jsonl"):
         raise InputError(
-            f"cannot tell the format of `{path}` from its name. Give --format, one of "
+            f"cannot detect the format of `{path}` from its name. Add --format with one of "
             f"{', '.join(FORMATS)}."
         )
     text = first_line(path) if path.suffix == ".jsonl" else read_text(path).lstrip()

@@ -1,12 +1,12 @@
 """Find draws that can only be copies of other draws, within one file or between two files.
 
-Copies have two common causes. On servers that seed draw i with s + i, calls with the seeds s and s
-+ 1 share all draws but one. A cache whose key lacks the number of the draw repeats its outputs.
-Imported files do not state the probabilities of texts, so copies are found by the order of the
-draws. The probability that two sequences of independent draws agree, draw by draw, at every
-question is about the product of the frequencies of the outputs among the draws of each question. A
-question whose outputs are all equal shows nothing, because a model with one likely output also
-draws equal outputs.
+Copies have two common causes. Some servers seed draw i with s + i, so calls with the seeds s and s
++ 1 have all draws except one in common. A cache repeats outputs if its key does not contain the
+number of the draw. Imported files do not have the probabilities of texts, so copies are found by
+the order of the draws. Two sequences of independent draws may agree, draw by draw, at every
+question. The probability of this is about the product of the frequencies of the outputs among the
+draws of each question. A question whose outputs are all equal is no evidence, because a model with
+one likely output also draws equal outputs.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ LEVEL = 1e-9
 MISSING = -1
 
 Outputs: TypeAlias = Mapping[str, NDArray[np.int64]]
-"""A hash of the texts of each draw, by question; MISSING: a draw that failed.
+"""A hash of the texts of each draw, by question; MISSING for a draw that failed.
 
-Scores are not part of the hash, because a copy may have been judged differently. Two texts with
-equal hashes count as equal. This leads to a wrong finding of copies only if all other draws agree
-as well.
+Scores are not part of the hash, because a judge may score a copy differently. Two texts with equal
+hashes are treated as equal. This leads to a wrong finding of copies only if all other draws are
+also equal.
 """
 
 
@@ -43,13 +43,16 @@ def require_no_copies(files: Sequence[tuple[Path, Outputs]]) -> None:
             again = "again" if outputs is other else f"in `{other_path}`"
             raise InputError(
                 f"draws are copies of other draws, so no bound would be valid: {texts:,} draws "
-                f"of `{path}` occur {again}, in the same order, {abs(shift)} places later. Draw "
-                "again without a fixed seed and without a cache."
+                f"of `{path}` occur {again}, in the same order, {abs(shift)} places later. Sample "
+                "without a fixed seed and without a cache."
             )
 
 
 def _shift_that_copies(outputs: Outputs, other: Outputs) -> tuple[int, int] | None:
-    """Return the shift at which two files agree beyond chance, and the number of equal draws."""
+    """Return the shift at which two files agree more than by chance, and the number of equal draws.
+
+    Return None if there is no such shift.
+    """
     pairs = [
         (ours, other[id], shares)
         for id, ours in outputs.items()
@@ -78,7 +81,7 @@ def _shift_that_copies(outputs: Outputs, other: Outputs) -> tuple[int, int] | No
 
 
 def _log_frequencies(ours: NDArray[np.int64], theirs: NDArray[np.int64]) -> NDArray[np.float64]:
-    """Return log frequencies in both files of the outputs of the first; empty if all are equal."""
+    """Return the log frequency, in both files, of each output in `ours`; empty if all are equal."""
     both = ours if ours is theirs else np.concatenate([ours, theirs])
     kinds, inverse, counts = np.unique(both, return_inverse=True, return_counts=True)
     counts = np.where(kinds == MISSING, 0, counts)

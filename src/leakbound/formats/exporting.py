@@ -61,20 +61,20 @@ def export(
         out: the file to write. The name of a log must end in _EVAL.json; its summary, with a name
             that ends in _SUMMARY.json, is written into the same folder. The name of a file of JSON
             lines must end in .jsonl.
-        form: "openunlearning", an evaluation log of the metrics; or "jsonl", one line per
+        form: "openunlearning" for an evaluation log of the metrics, "jsonl" for one line per
             completion.
-        arm: the model and decoding, by the arm's name.
-        redact: with "jsonl", whether scores replace all texts; None: as in the run's report.
-        retrained: with "openunlearning", the retrained model's log; None: no comparison.
+        arm: the name of the arm (a model under a decoding).
+        redact: with "jsonl", whether scores replace all texts (None: as in the run's report).
+        retrained: with "openunlearning", the retrained model's log (None: no comparison).
 
     Returns:
         The written files, and notes on omitted values.
 
     Raises:
-        InputError: for an `out` with another ending; an arm, metrics or scores that the run lacks;
-            several runs, or `retrained`, if the form accepts none; an arm without a fixed number of
-            draws of single answers.
-        MixError: for runs of different models in one log.
+        InputError: `out` has another ending; the run lacks the arm, metrics or scores; the form
+            does not accept several runs or `retrained`; or the arm is explored, stopped early, or
+            has conversations.
+        MixError: runs of one log are of different models.
         IncompleteError: with "jsonl", if draws are missing.
         UnansweredError: with "jsonl", if questions could not be sampled.
         DamagedError: with "openunlearning", if stored metrics were changed.
@@ -90,9 +90,9 @@ def export(
     if form == "openunlearning":
         return _write_log(opened, file, arm, None if retrained is None else Path(retrained))
     if retrained:
-        raise InputError("`--retrained` is for --openunlearning. Leave it out.")
+        raise InputError(f"`--retrained` {retrained} is only for --openunlearning. Omit it.")
     if len(opened) > 1:
-        raise InputError(f"--jsonl writes the draws of one run, got {len(opened)}. Name one.")
+        raise InputError(f"--jsonl writes the draws of one run, got {len(opened)}. Name one run.")
     return _write_samples(opened[0], file, arm, None if redact is None else bool(redact))
 
 
@@ -113,7 +113,7 @@ def _write_log(runs: Sequence[Run], out: Path, arm: str, retrained: Path | None)
             raise InputError(
                 f"no metric of `{run.path}` has an entry in OpenUnlearning's log of {task!r}. Run "
                 f"`leakbound evaluate {run.path} --only metrics` with --metrics, one of: "
-                f"{', '.join(names) or 'another benchmark'}."
+                f"{', '.join(names) or 'none for this benchmark'}."
             )
         log |= entries
         if unnamed := [name for name in metrics if name not in names]:
@@ -128,17 +128,17 @@ def _write_log(runs: Sequence[Run], out: Path, arm: str, retrained: Path | None)
 
 
 def _require_joined(runs: Sequence[Run], tasks: Sequence[str], arm: str) -> None:
-    """Refuse runs that are not of one model on different parts of one corpus of MUSE."""
+    """Raise InputError unless the runs are of one model on different parts of a MUSE corpus."""
     corpora = {task.partition("-")[0] for task in tasks}
     if len(corpora) > 1 or not corpora.pop().startswith("muse:"):
         raise InputError(
-            f"the runs of one log must all be about parts of MUSE News, or all of MUSE Books, got "
+            f"the runs of one log must all be about MUSE News, or all about MUSE Books, got "
             f"{', '.join(tasks)}. Export the other runs separately."
         )
     for i, run in enumerate(runs):
         if tasks[i] in tasks[:i]:
             raise InputError(
-                f"two runs are about {tasks[i]!r}, the second is `{run.path}`. Name one of them."
+                f"two runs are about {tasks[i]!r}, and one of them is `{run.path}`. Name only one."
             )
         if _model(run, arm) != _model(runs[0], arm):
             raise MixError(
@@ -148,13 +148,13 @@ def _require_joined(runs: Sequence[Run], tasks: Sequence[str], arm: str) -> None
 
 
 def _model(run: Run, arm: str) -> Mapping[str, object]:
-    """Return the fingerprint of the measured model, without its prompting."""
+    """Return the fingerprint of an arm's model, without its prompts."""
     fingerprint = _stored(run, arm)["fingerprint"]["models"][arm]
     return {k: v for k, v in fingerprint.items() if k not in ("prompting", "row_budget")}
 
 
 def _stored(run: Run, arm: str) -> dict[str, Any]:
-    """Return the contents of `utility.json`; raise InputError without metrics of that arm."""
+    """Return the contents of `utility.json`; raise InputError if it has no metrics of this arm."""
     stored = stored_metrics(run)
     arms = stored.get("arms") or {}
     if arm not in arms:
@@ -166,7 +166,7 @@ def _stored(run: Run, arm: str) -> dict[str, Any]:
 
 
 def _write_samples(run: Run, out: Path, arm: str, redact: bool | None) -> Exported:
-    """Write the draws of an arm that has a fixed number of draws for every question."""
+    """Write the draws of an arm. The arm must have a fixed number of draws per question."""
     if arm not in run.arms:
         raise InputError(f"`{run.path}` has no arm {arm!r}. {suggestion(arm, run.arms)}")
     drawn = run.arms[arm]
@@ -178,15 +178,15 @@ def _write_samples(run: Run, out: Path, arm: str, redact: bool | None) -> Export
     notes: tuple[str, ...] = ()
     if redact is None and run.redacted:
         redact = True
-        notes = (f"`{run.path}` is redacted: OUT has scores, no texts. --no-redact writes texts.",)
+        notes = (f"`{run.path}` is redacted, so OUT has no texts. --no-redact writes texts.",)
     if is_dialogue(drawn):
         raise InputError(
             f"arm {arm!r} has conversations, but a row of OUT has one answer. Export another arm."
         )
     if redact and (drawn.key.kind != "own words" or drawn.spec.attack_queries):
         raise InputError(
-            f"bounds of arm {arm!r} depend on which queries ask the same question, which an export "
-            "of scores does not contain. Export an arm of the original questions."
+            f"arm {arm!r} has several queries per question, but an export of scores does not "
+            "contain the questions of queries. Export an arm of the original questions."
         )
     rows = _scores(run, drawn) if redact else _texts(drawn)
     settings = _stated(drawn)
@@ -195,7 +195,7 @@ def _write_samples(run: Run, out: Path, arm: str, redact: bool | None) -> Export
 
 
 def _stated(arm: Arm) -> JsonObject:
-    """Return the model and its stated decoding, under the column names of `leakbound import`."""
+    """Return the model and its known decoding, with the column names of `leakbound import`."""
     decoding = arm.decoding
     facts = {k: v for k, v in decoding.to_dict().items() if k not in (*decoding.unknown, "unknown")}
     if decoding.adaptive_temperature is None:
@@ -205,7 +205,7 @@ def _stated(arm: Arm) -> JsonObject:
 
 
 def _texts(arm: Arm) -> Iterator[dict[str, object]]:
-    """Yield question, answer, output and count; the output is null if the draws never arrived."""
+    """Yield rows of question, answer, output and count. The output of failed draws is null."""
     answers = {prompt.id: prompt.answer for prompt in arm.run_queries.prompts}
     queries = {query.id: query for query in arm.queries}
     for query_id, output, _, count in _draws(arm):
@@ -220,16 +220,16 @@ def _texts(arm: Arm) -> Iterator[dict[str, object]]:
 
 
 def _counting(output: Output, **more: object) -> dict[str, object]:
-    """Return the columns that decide the class of an output; empty columns are left out."""
+    """Return the columns that decide the class of an output, without empty columns."""
     stated = {"finish": output.finish, "refused": output.refused, "hidden": output.hidden, **more}
     return {name: value for name, value in stated.items() if value}
 
 
 def _scores(run: Run, arm: Arm) -> Iterator[dict[str, object]]:
-    """Yield the number of draws of each query, by their scores and the class of the output.
+    """Yield the number of draws of each query for every combination of scores and output class.
 
     Scores and classes suffice for the bounds and for the number of draws per class. A score is null
-    if the scorer could not decide. All scores are null if a draw did not arrive.
+    if the scorer could not decide. All scores of a failed draw are null.
     """
     names = run.estimates.scorers
     for scorer in map(make_scorer, names):
@@ -251,7 +251,7 @@ def _scores(run: Run, arm: Arm) -> Iterator[dict[str, object]]:
 
 
 def _draws(arm: Arm) -> Iterator[tuple[str, Output | None, bool, int]]:
-    """Yield (query id, output, missing answer, count); output None: draws that never arrived."""
+    """Yield (query id, output, missing answer, count). The output of failed draws is None."""
     for part in arm.parts:
         table = arm.completions(part)
         rows = zip(tables.completions_of(table), table["unanswered"].to_pylist(), strict=True)

@@ -1,13 +1,13 @@
 """Reports of garak since 0.9.0.14, `*.report.jsonl`: prompts of probes, generations, detectors.
 
-A prompt is imported as a question, each of its generations as a draw, and the
-value of a detector as a score, which is 1 if the detector fires. Garak counts a
-value that reaches a threshold as a hit; the scorer `logged:by=DETECTOR>=0.5`
+A prompt becomes a question, each of its generations becomes a draw, and the
+value of a detector becomes a score, which is 1 if the detector fires. In garak,
+a value that reaches a threshold is a hit. The scorer `logged:by=DETECTOR>=0.5`
 makes such a score binary. A failed generation is missing. An empty prompt, such
-as in `test.Blank`, is read as "(empty prompt)".
+as in `test.Blank`, becomes "(empty prompt)".
 
-In versions before 0.13, prompts and generations are texts. Since 0.13 a prompt has turns, and each
-text is in an object. Before 0.13.1 detectors gave no value to failed generations.
+In versions before 0.13, prompts and generations are texts. Since 0.13, a prompt has turns, and each
+text is in an object. Before 0.13.1, detectors gave no value to failed generations.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ _EMPTY = "(empty prompt)"
 _DONE = 2  # the status of an attempt after its detectors ran; an attempt has a row for each status
 
 Placed: TypeAlias = tuple[str, Json]
-"""A row of a report, after its place."""
+"""The place of a row in a report, and the row."""
 
 
 def read(path: Path, probe: str = "") -> SampleFile:
     """Read the attempts of a report, or of a single probe in it (`--format garak:PROBE`).
 
-    Raises InputError for an incomplete report, for conversations of several turns, and for probes
-    with different detectors, because a draw without a score counts against every claim.
+    Raises InputError for an incomplete report, and for conversations of several turns. Also for
+    probes with different detectors: a draw without a score would weaken every claim.
     """
     kinds: dict[str, list[Placed]] = {}
     for row in each_row(path, "jsonl"):
@@ -45,7 +45,7 @@ def read(path: Path, probe: str = "") -> SampleFile:
     chosen = [(p, record) for p, record in attempts if probe in ("", record.get("probe_classname"))]
     if not chosen:
         probes = ", ".join(sorted({str(record.get("probe_classname")) for _, record in attempts}))
-        raise InputError(f"`{path}` has no attempt of probe {probe!r}. Probes: {probes or 'none'}.")
+        raise InputError(f"`{path}` has no attempt of probe {probe!r}. It has {probes or 'none'}.")
     chosen.sort(key=lambda placed: placed[1]["status"] == _DONE)
     last = {row.get("uuid", _id(row)): (place, row) for place, row in chosen}
     rows = [draw for draws in shape.each(last.values(), partial(_rows, n=n)) for draw in draws]
@@ -54,7 +54,7 @@ def read(path: Path, probe: str = "") -> SampleFile:
         detectors.setdefault(draw.id.rpartition("/")[0], set()).update(draw.scores)
     if len({frozenset(names) for names in detectors.values()}) > 1:
         raise InputError(
-            f"the probes of `{path}` have different detectors, so some draws would lack a "
+            f"the probes of `{path}` have different detectors, so some draws would have no "
             "score. Import one probe at a time with --format garak:PROBE. The probes are "
             f"{', '.join(sorted(detectors))}."
         )
@@ -76,15 +76,15 @@ def read(path: Path, probe: str = "") -> SampleFile:
 
 
 def _setup(path: Path, kinds: Mapping[str, Sequence[Placed]]) -> Json:
-    """Return the settings of the run; raise InputError unless one run has ended."""
+    """Return the settings of the run; raise InputError unless the report has one finished run."""
     setups = kinds.get("start_run setup", ())
     if len(setups) == 1 and "completion" in kinds:
         return setups[0][1]
     versions = [str(record.get("garak_version")) for _, record in kinds.get("init", ())]
     raise InputError(
         f"`{path}` is not the report of one finished garak run. Finish the run, and import "
-        "the reports of two runs separately. Reports before garak 0.9.0.14 do not show that a run "
-        f"has ended; this report is of {' and '.join(versions) or 'an unknown version'}."
+        "the reports of two runs separately. Reports before garak 0.9.0.14 do not show whether a "
+        f"run has ended; this report is from {' and '.join(versions) or 'an unknown version'}."
     )
 
 
@@ -116,7 +116,7 @@ def _rows(place: str, record: Json, n: int) -> list[SampleRow]:
 
 
 def _by_output(values: Sequence[object], outputs: Sequence[object]) -> dict[int, object]:
-    """Return a detector's values by the index of their output; empty if their number is wrong."""
+    """Return a detector's values by the index of the output; empty if their number is wrong."""
     answered = [i for i, text in enumerate(outputs) if text is not None]
     places = answered if len(values) == len(answered) else range(len(outputs))
     return dict(zip(places, values, strict=True)) if len(values) == len(places) else {}

@@ -1,6 +1,6 @@
-"""Group the rows of files into questions with their draws, for all importers.
+"""Group the rows of files into questions with their draws.
 
-The draws are on disk, because a file of samples may be larger than memory.
+The draws are stored on disk, because a file of samples may be larger than memory.
 """
 
 from __future__ import annotations
@@ -35,14 +35,14 @@ _values = attrgetter(*_NAMES)  # pickled in a seventh of an `Output`'s time
 
 
 class Draw(NamedTuple):
-    """One output with its scores, sorted; a judge may give equal outputs several scores."""
+    """An output with its sorted scores. Equal outputs may have different scores by a judge."""
 
     output: Output
     scores: Scores = ()
 
 
 class Spool:
-    """A file without a name in `folder`, which is deleted when its process ends.
+    """A temporary file in `folder` for draws. It is deleted when its process ends.
 
     Every method raises IncompleteError if the disk is full or fails.
     """
@@ -61,7 +61,7 @@ class Spool:
             self._file.close()
 
     def add(self, draw: Draw) -> int:
-        """Append a draw; return its place."""
+        """Append a draw, and return its place in the file."""
         data = pickle.dumps((_values(draw.output), draw.scores))
         place, self._end = self._end, self._end + len(data)
         with _on_disk():
@@ -69,7 +69,7 @@ class Spool:
         return place
 
     def read(self, place: int) -> Draw:
-        """Read the draw at a place."""
+        """Return the draw at a place in the file."""
         with _on_disk():
             self._file.seek(place)
             values, scores = pickle.load(self._file)
@@ -82,23 +82,23 @@ def _on_disk() -> Iterator[None]:
         yield
     except OSError as error:
         raise IncompleteError(
-            f"cannot keep the draws of the files on the run's disk: {error.strerror or error}. "
-            "Free as much space as the files take, then run the same command again."
+            f"cannot store the draws of the files on the run's disk: {error.strerror or error}. "
+            "Free as much space as the files need, then run the same command again."
         ) from error
 
 
 @dataclass(slots=True, kw_only=True)
 class SampledQuestion:
-    """A question, and three arrays with an entry for each row about it.
+    """A question, and three arrays with an entry for each row about the question.
 
     Attributes:
         id: the name of the question in the file, or its place in the file.
         text: the text that the model got.
-        answers: the targets of the question, of which the first is the answer.
-        source: the file and row of its first row, for messages.
-        places: the places of the draws in the spool; MISSING: a draw that failed.
+        answers: the targets of the question; the first target is the answer.
+        source: the file and the first row about the question, for messages.
+        places: the places of the draws in the spool; MISSING for a draw that failed.
         counts: the number of draws of each row.
-        outputs: hashes of the texts of each row; MISSING: a draw that failed.
+        outputs: hashes of the texts of each row; MISSING for a draw that failed.
     """
 
     id: str
@@ -120,9 +120,9 @@ class SampledQuestion:
         return sum(n for n, place in zip(self.counts, self.places, strict=True) if place == MISSING)
 
     def distinct(self, spool: Spool, first: int, last: int) -> Counter[Draw | None]:
-        """Count the distinct draws from number `first` up to `last`, in the order of the rows.
+        """Return the counts of the distinct draws from number `first` up to `last`.
 
-        The count of None is the number of failed draws.
+        Draws are in the order of the rows. The count of None is the number of failed draws.
         """
         counts = np.asarray(self.counts)
         ends = counts.cumsum()
@@ -139,11 +139,11 @@ class SampledQuestions:
     """The questions of a file, or of several joined files, with their draws.
 
     Attributes:
-        files: the facts that each file states, without its rows.
+        files: the files with their facts, without their rows.
         questions: the questions by their ids.
-        stated: the stated settings of all draws.
+        stated: the settings of all draws, from the files.
         scores: for each name of a score, whether all values are 0 or 1.
-        scored: for each wanted score, the number of outputs with a value.
+        scored: for each score to import, the number of outputs with a value.
         ordered: False if rows have counts, because the order of the draws is then unknown.
         texts: False for files of scores only.
         notes: warnings for the user.
@@ -165,12 +165,12 @@ class SampledQuestions:
 
     @property
     def model(self) -> str:
-        """Return the name of the model that the file states."""
+        """Return the name of the model in the file."""
         return str(self.stated["model"])
 
     @property
     def decoding(self) -> Decoding:
-        """Return the output distribution of the draws, with a list of its unknown settings."""
+        """Return the decoding of the draws, with a list of its unknown settings."""
         values: dict[str, Any] = {k: v for k, v in self.stated.items() if k in DECODING}
         if values.get("top_k") == -1:  # several tools write this for all tokens
             values["top_k"] = 0
@@ -178,7 +178,7 @@ class SampledQuestions:
             return Decoding(**values, unknown=tuple(k for k in UNSTATED if k not in values))
         except InputError as error:
             raise InputError(
-                f"{error} `{self.path}` states this value. Correct the file."
+                f"{error} This value is in `{self.path}`. Correct the file."
             ) from error
 
     @property
@@ -188,15 +188,15 @@ class SampledQuestions:
 
     @property
     def n(self) -> int:
-        """Return the number of draws per question; with a claim, the largest possible number."""
+        """Return the number of draws per question; with a claim, the maximum number."""
         if self.files[0].claim:
             return self.files[0].most
         sizes = {question.n: question.id for question in self.questions.values()}
         if len(sizes) != 1 or 0 in sizes:
             counts = ", ".join(f"{n} of {id!r}" for n, id in sorted(sizes.items())[:3])
             raise InputError(
-                f"all questions must have the same number of draws, got {counts or 'none'}. Give "
-                "the same number of draws of each, and mark failed draws as missing."
+                f"all questions must have the same number of draws, got {counts or 'none'}. Add "
+                "missing draws as failed draws, or remove these questions."
             )
         return next(iter(sizes))
 
@@ -204,19 +204,19 @@ class SampledQuestions:
 def group(
     file: SampleFile, spool: Spool, wanted: Collection[str] | None = None
 ) -> SampledQuestions:
-    """Read the rows of a file, count them by question, and put their draws into `spool`.
+    """Read the rows of a file, group them by question, and write their draws to `spool`.
 
     Args:
         file: the file. Its rows may be in any order; they are read one at a time.
-        spool: the file for the draws, open until they are read.
-        wanted: the names of the scores that are kept; None: all.
+        spool: the temporary file for the draws.
+        wanted: the names of the scores to import (None: all).
 
     Returns:
         The questions in the order of their first rows.
 
     Raises:
-        InputError: for rows of several models or decodings, two questions under one id, or a score
-            outside [0, 1].
+        InputError: for rows of several models or decodings, two questions with the same id, or a
+            score outside [0, 1].
     """
     sampled = SampledQuestions(files=[replace(file, rows=())])
     settings: Settings | None = None
@@ -254,7 +254,7 @@ def _question(
     elif (question.text, question.answers) != (text, answers):
         raise InputError(
             f"{source} has the same id {id!r} as {question.source}, but another question or "
-            "answer. Give every question its own id, or import two runs."
+            "answer. Use a different id for every question, or import two runs."
         )
     return question
 
@@ -262,7 +262,7 @@ def _question(
 def _scores(
     sampled: SampledQuestions, row: SampleRow, wanted: Collection[str] | None
 ) -> tuple[tuple[str, float], ...]:
-    """Return the wanted scores of a row, without undecided ones."""
+    """Return the scores of a row that are imported, without undecided scores."""
     scores = []
     for name, score in row.scores.items():
         sampled.scores.setdefault(name, True)
@@ -274,8 +274,8 @@ def _scores(
         if not 0 <= score <= 1 or math.isnan(score):
             raise InputError(
                 f"scores must be in [0, 1], got {score!r} of {name!r} at question {row.id!r} in "
-                f"`{sampled.path}`. Rescale the scores in that file, or import other scores: "
-                "--scores NAME, or --scores none."
+                f"`{sampled.path}`. Rescale the scores in that file, or import other scores with "
+                "--scores NAME, or none with --scores none."
             )
         sampled.scores[name] &= score in (0, 1)
         scores.append((name, score))
@@ -283,25 +283,24 @@ def _scores(
 
 
 def require_same_settings(first: str, common: Settings, name: str, stated: Settings) -> None:
-    """Refuse draws with different settings, which are stated at the places `first` and `name`."""
+    """Raise InputError if the settings at the places `first` and `name` differ."""
     for key in {**common, **stated}:
         if common.get(key) != stated.get(key):
             raise InputError(
-                f"all draws must be of one model under one decoding: `{key}` is "
+                f"all draws must be of one model under one decoding, but `{key}` is "
                 f"{common.get(key)!r} in {first} and {stated.get(key)!r} in {name}. Import "
                 "them as two runs."
             )
 
 
 def join(parts: Sequence[SampledQuestions]) -> SampledQuestions:
-    """Join the questions of several files into the first; draws of later files are appended.
+    """Join the questions of several files. Draws of later files are appended to the first file's.
 
-    Several draws of a question by greedy decoding become one draw.
+    With greedy decoding, several draws of a question become one draw.
 
     Raises:
-        InputError: for files that differ in model, decoding, text of a question or number of draws,
-            for draws that can only be copies, and for several files if a claim ended the draws of
-            one file.
+        InputError: the files differ in model, decoding or the text of a question; some draws can
+            only be copies; or draws of one of several files stopped at a decided claim.
     """
     first, *others = parts
     for part in others:
@@ -335,28 +334,31 @@ def join(parts: Sequence[SampledQuestions]) -> SampledQuestions:
 
 
 def _require_joined(first: SampledQuestions, part: SampledQuestions) -> None:
-    """Refuse a file that cannot be joined. Seeds may differ."""
+    """Raise InputError for a file that cannot be joined to the first. Seeds may differ."""
     if part.texts != first.texts:
         raise InputError(
-            f"`{first.path}` and `{part.path}` cannot be joined: one has texts, the other scores "
-            "only. Import them as two runs."
+            f"`{first.path}` and `{part.path}` cannot be joined, because one has texts and the "
+            "other has only scores. Import them as two runs."
         )
     any_seed = {"seed": None, "order": None}
     settings = (first.stated | any_seed, part.stated | any_seed)
     require_same_settings(f"`{first.path}`", settings[0], f"`{part.path}`", settings[1])
     if first.files[0].claim or part.files[0].claim:
         raise InputError(
-            "draws that stopped at a decided claim cannot be joined to others: their number "
-            "depends on the outputs. Import that log as its own run."
+            f"`{first.path}` and `{part.path}` cannot be joined, because draws of one file stopped "
+            "at a decided claim. Import them as two runs."
         )
 
 
 def _doubt(part: SampledQuestions) -> Iterator[str]:
-    """Refuse draws that a fixed seed made identical; note missing scores and suspect draws."""
+    """Yield notes on missing scores and on draws that may be copies.
+
+    Raises InputError if all draws are identical because of a fixed seed.
+    """
     seed, name = part.stated.get("seed"), part.path.name
     outputs = sum(question.n - question.missing for question in part.questions.values())
     if lacking := [f"{outputs - n:,} by {key}" for key, n in part.scored.items() if n < outputs]:
-        yield f"of {many(outputs, 'output')} in `{name}` these have no score: {', '.join(lacking)}"
+        yield f"of {many(outputs, 'output')} in `{name}`, some have no score: {', '.join(lacking)}"
     if part.decoding.greedy:
         return
     if part.texts and all(
@@ -365,27 +367,27 @@ def _doubt(part: SampledQuestions) -> Iterator[str]:
     ):
         if seed is not None:
             raise InputError(
-                f"all draws of every question in `{part.path}` are the same, and all were made "
-                f"with the seed {seed}: they are one draw, not many. Draw again without a seed."
+                f"all draws of every question in `{part.path}` are identical, because they have "
+                f"the same seed, {seed}. Sample without a seed."
             )
         yield (
-            f"all draws of every question in `{name}` are the same: either the model nearly "
+            f"all draws of every question in `{name}` are identical: either the model nearly "
             "always gives one answer, or a cache or a server repeated an output"
         )
     elif seed is not None:
         yield (
-            f"`{name}` states one seed, {seed}, for all draws: the draws are independent only if "
-            "the server did not restart from this seed for each draw"
+            f"`{name}` has one seed, {seed}, for all draws: the draws are independent only if the "
+            "server did not restart from this seed for each draw"
         )
 
 
 def _keep_one(question: SampledQuestion) -> None:
-    """Keep one draw of a greedy decoding; all draws of a question must be equal."""
+    """Keep one draw of a question under greedy decoding; raise InputError if the draws differ."""
     outputs = {*question.outputs} - {MISSING}
     if len(outputs) > 1:
         raise InputError(
             f"a greedy decoding has one output, got {len(outputs)} for question {question.id!r}. "
-            "Import them with the temperature at which they were drawn."
+            "Correct the temperature in the file."
         )
     last = max(question.places)
     question.places, question.counts = array("q", [last]), array("q", [1])

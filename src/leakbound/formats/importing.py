@@ -1,4 +1,4 @@
-"""Make a run from the samples of other tools (`import_run`), to score, bound and report it."""
+"""Make a run from samples that other tools drew (`import_run`)."""
 
 from __future__ import annotations
 
@@ -46,12 +46,12 @@ from leakbound.text.counting import visible
 from leakbound.types import Completion, Prompt, Sample, Scorer, Usage
 
 Scorers = Mapping[str, Scorer]
-"""The scorer that stores the scores of each name in the files."""
+"""The scorer for the scores of each name in the files."""
 
 NONE = "none"
 _OTHER_QUESTIONS = (
     "the samples drawn at temperature 0 and the other samples have different questions. Import "
-    "files with the same questions, or name the benchmark that has all of them."
+    "files with the same questions, or name the benchmark that has all questions."
 )
 
 
@@ -65,36 +65,37 @@ def import_run(
     data: str | Path | None = None,
     scores: Sequence[str] | None = None,
 ) -> Run:
-    """Make a run at `out` of the samples in these files; leakbound draws nothing.
+    """Make a run at `out` from the samples in these files. leakbound draws nothing.
 
-    Draws at temperature 0 become the arm `greedy`, the others the arm `target`. The bounds are
-    about the distribution from which the tool sampled, even if the files do not state all of its
-    settings. The bounds assume that the number of draws was fixed in advance. Betting bounds
-    process the draws in an order that a key determines: the key in the files, or else a digest of
-    role, questions and n. So importing a file again gives the same bounds.
+    Draws at temperature 0 become the arm `greedy`, and all other draws become the arm `target`. The
+    bounds are about the distribution from which the tool sampled, even if the files do not contain
+    all settings. The bounds assume that the number of draws was fixed in advance. A key determines
+    the order in which betting bounds process the draws: the key in the files, or else a digest of
+    role, questions and n. So a repeated import has the same bounds.
 
-    JSON lines are read one row at a time, and their draws are kept on disk in `out`. Other formats,
-    and a JSON array, are held in memory while they are read.
+    JSON lines are read one row at a time, and their draws are stored on disk in `out`. Other
+    formats, and a JSON array, are loaded completely.
 
     Args:
-        files: logs of other tools, or JSON lines, see `leakbound import --help`; at least one.
+        files: logs of other tools, or JSON lines (see `leakbound import --help`); at least one.
         out: the run directory.
         form: "inspect", "lm-eval", "openunlearning", "garak" (or one of its probes, "garak:PROBE"),
-            "promptfoo", "lighteval", "jsonl" or "csv"; None: inferred from each file's name and
-            content.
-        benchmark: the source of questions, answers and keywords, matched by id or by the model's
-            input; None: the files themselves, which must then all have the same questions.
-        data: the folder with the files of a named `benchmark`; None: as in `load_benchmark`.
-        scores: the names of the files' scores that are stored, "none" for none; None: all. A score
-            is binary if the files state this and all of its values are 0 or 1. If the files contain
-            scores without texts, nothing else can be scored.
+            "promptfoo", "lighteval", "jsonl" or "csv" (None: detected from each file's name and
+            content).
+        benchmark: the source of questions, answers and keywords. Its questions are matched by id or
+            by the model's input (None: the files are the source, and all must have the same
+            questions).
+        data: the folder with the files of a named `benchmark` (None: as in `load_benchmark`).
+        scores: the names of the scores to import, or "none" (None: all). A score is binary if the
+            format guarantees this and all values are 0 or 1. If the files contain scores without
+            texts, no other scorer can be used.
 
     Returns:
         The run with every draw and the scores in the files, without bounds.
 
     Raises:
-        InputError: for files that are damaged or do not belong together, draws that can only be
-            copies, and unknown names of formats, benchmarks or scores. Nothing is written.
+        InputError: the files are damaged or do not belong together, some draws can only be copies,
+            or the name of a format, benchmark or score is unknown. Nothing is written.
         MixError: if `out` has another run, or another command is writing into it.
         IncompleteError: if the disk is full or fails.
     """
@@ -102,14 +103,14 @@ def import_run(
     name = benchmark.name if isinstance(benchmark, Benchmark) else benchmark
     part = None if name is None else part_of(name)
     if not paths:
-        raise InputError("no file to import. Name at least one.")
+        raise InputError("there is no file to import. Name at least one file.")
     with Spool(Path(out)) as spool:
         parts = [group(read_file(path, form, part), spool, scores) for path in paths]
         scorers = _scorers(parts, scores)
         digests = {path: sha256(path) for path in paths}
         if len({*digests.values()}) < len(paths):
             named = ", ".join(f"`{path}`" for path in paths)
-            raise InputError(f"two of {named} are the same file or copies. Name each once.")
+            raise InputError(f"two of {named} are the same file or copies. Name each file once.")
         files_read = [part.files[0] for part in parts]
         arms = _arms(parts)
         task = _own(arms, files_read) if benchmark is None else _matched(arms, benchmark, data)
@@ -126,17 +127,17 @@ def import_run(
 
 
 def _scorers(parts: Sequence[SampledQuestions], wanted: Sequence[str] | None) -> Scorers:
-    """Return the scorers of the wanted scores of the files.
+    """Return the scorers of the scores to import, by the name of the score.
 
-    A score in another tool's log becomes the scorer `logged:by=NAME`. The scorer is binary if every
-    log states that the values are 0 or 1 and no log has another value. Otherwise its scores are in
-    [0, 1]. Scores without texts keep the names of their scorers. A draw without a score is
-    undecided.
+    A score in another tool's log becomes the scorer `logged:by=NAME`. The scorer is binary if the
+    format of every log guarantees values of 0 or 1, and no log has another value. Otherwise its
+    scores are in [0, 1]. Scores without texts have the names of their original scorers. A draw
+    without a score is undecided.
     """
     names = list(dict.fromkeys(name for part in parts for name in part.scores))
     chosen = names if wanted is None else [name for name in wanted if name != NONE]
     if unknown := next((name for name in chosen if name not in names), None):
-        raise InputError(f"the files have no scores {unknown!r}. {suggestion(unknown, names)}")
+        raise InputError(f"the files have no score {unknown!r}. {suggestion(unknown, names)}")
     scorers: dict[str, Scorer] = {}
     for name in chosen:
         scored = [part for part in parts if name in part.scores]
@@ -156,13 +157,13 @@ def _scorers(parts: Sequence[SampledQuestions], wanted: Sequence[str] | None) ->
 
 
 def _arms(parts: Sequence[SampledQuestions]) -> dict[ArmKey, SampledQuestions]:
-    """Return the joined files of each arm; with several tasks, ids begin with the task's name."""
+    """Return the joined files of each arm. With several tasks, ids begin with the task's name."""
     sampled = [part for part in parts if not part.decoding.greedy]
     greedy = [part for part in parts if part.decoding.greedy]
     if not sampled:
         raise InputError(
-            f"`{parts[0].path}` was drawn greedily, and one answer shows no distribution. Import "
-            "samples drawn at a temperature above 0; you may add greedy samples to them."
+            f"`{parts[0].path}` has only greedy samples, one per question. Import samples drawn "
+            "at a temperature above 0, with or without this file."
         )
     if len({part.files[0].task for part in sampled}) > 1:
         for part in parts:
@@ -173,9 +174,9 @@ def _arms(parts: Sequence[SampledQuestions]) -> dict[ArmKey, SampledQuestions]:
 
 
 def _own(arms: Mapping[ArmKey, SampledQuestions], files: Sequence[SampleFile]) -> Benchmark:
-    """Return the files' own questions as a benchmark, for every arm.
+    """Return the questions in the files as a benchmark.
 
-    The first target is the answer. If there are several, each is a keyword.
+    The first target is the answer. If there are several targets, each target is a keyword.
     """
     texts, *others = ({q.id: q.text for q in arm.questions.values()} for arm in arms.values())
     if any(other != texts for other in others):
@@ -201,14 +202,14 @@ def _own(arms: Mapping[ArmKey, SampledQuestions], files: Sequence[SampleFile]) -
 def _matched(
     arms: Mapping[ArmKey, SampledQuestions], benchmark: str | Benchmark, data: str | Path | None
 ) -> Benchmark:
-    """Return the benchmark with only the arms' questions; rename these questions to its ids."""
+    """Return the benchmark with only the arms' questions; the questions get the benchmark's ids."""
     task = load_benchmark(benchmark, data=data) if isinstance(benchmark, str) else benchmark
     for arm in arms.values():
         matched = {_match(question, task.prompts): question for question in arm.questions.values()}
         if len(matched) < len(arm.questions):
             raise InputError(
                 f"two samples with different ids are about the same question of benchmark "
-                f"{task.name!r}. Import them as two runs, or give both the same id."
+                f"{task.name!r}. Import them as two runs, or use the same id for both."
             )
         arm.questions = matched
     ids, *others = ({*arm.questions} for arm in arms.values())
@@ -220,7 +221,7 @@ def _matched(
 
 
 def _match(q: SampledQuestion, prompts: Sequence[Prompt]) -> str:
-    """Return the id of a question's prompt, matched by id, else by text."""
+    """Return the id of the prompt that matches a question by id, or else by text."""
     if any(prompt.id == q.id for prompt in prompts):
         return q.id
     exact = [prompt.id for prompt in prompts if prompt.question.strip() == q.text.strip()]
@@ -229,16 +230,16 @@ def _match(q: SampledQuestion, prompts: Sequence[Prompt]) -> str:
         raise InputError(
             f"question {q.id!r} must contain the text of one question of the benchmark, or have "
             f"its id, got {len(ids)} matches: {q.text[:60]!r}. Name the benchmark that has this "
-            "question, or leave --benchmark out to take the questions from the file."
+            "question, or omit --benchmark to use the questions of the file."
         )
     return ids[0]
 
 
 def _order(run: Run, key: ArmKey, sampled: SampledQuestions) -> int:
-    """Return the key of the order of the draws, which must not depend on the draws.
+    """Return the key of the order of the draws. The key must not depend on the draws.
 
-    The function returns the key of the run that drew them, or else the key of an earlier import
-    into this run, or else a digest of facts that were fixed before the draws.
+    It is the key of the run that made the draws, or else the key of an earlier import into this
+    run, or else a digest of facts that were fixed before the draws.
     """
     if "order" in sampled.stated:
         return int(str(sampled.stated["order"]))
@@ -255,7 +256,7 @@ def _order(run: Run, key: ArmKey, sampled: SampledQuestions) -> int:
 
 
 def _spec(sampled: SampledQuestions, digests: Sequence[str], order: int) -> ArmSpec:
-    """Return the spec of an arm, which names the tool instead of an engine."""
+    """Return the spec of an imported arm. It has the tool instead of an engine."""
     decoding, tools = sampled.decoding, dict.fromkeys(file.tool for file in sampled.files)
     settings = [f"{name} {value}" for name, value in sampled.others.items() if name != "order"]
     return ArmSpec(
@@ -279,7 +280,7 @@ def _spec(sampled: SampledQuestions, digests: Sequence[str], order: int) -> ArmS
 
 
 def _store(arm: Arm, sampled: SampledQuestions, spool: Spool, scorers: Scorers) -> None:
-    """Store the draws and their scores from the files."""
+    """Store the draws of the files with their scores."""
     queries, notes = {query.id: query for query in arm.queries}, [*sampled.notes]
     if missing := sum(question.missing for question in sampled.questions.values()):
         total = sampled.n * len(queries)
@@ -322,7 +323,7 @@ def _store(arm: Arm, sampled: SampledQuestions, spool: Spool, scorers: Scorers) 
 
 
 def _score(name: str, scorer: Scorer, draw: Draw, absent: bool) -> float | None:
-    """Return a draw's score in the file; None if a part is missing and no leak is visible."""
+    """Return the score of a draw in the file; None if a part is missing and no leak is visible."""
     score = dict(draw.scores).get(name)
     seen = not absent or (reads_thoughts(scorer) and visible(draw.output.thought))
     unscored = is_unscored(scorer, missing=absent, hidden=draw.output.hidden)

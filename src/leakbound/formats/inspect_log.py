@@ -1,12 +1,12 @@
 """Logs of inspect_ai, with the epochs of every sample: `.json`, and `.eval`, a zip of JSON files.
 
-Newer `.eval` files are compressed with Zstandard, which the standard library cannot read. Logs of
-2024 have one `score` for a sample, which the log's results name, and keep the sample's events in a
-`transcript`.
+Newer `.eval` files are compressed with Zstandard, which the standard library cannot decompress.
+Logs of 2024 have one `score` per sample, whose name is in the results of the log. In these logs,
+the events of a sample are in a `transcript`.
 
 A score of an epoch is a number. Words have the values of inspect_ai's `value_to_float`: C is 1, P
-is 1/2, I and N are 0, yes and true are 1, no and false are 0. A number, even as a text, has its own
-value. Departure: other texts, NaN and infinity are 0 in inspect_ai, but undecided here.
+is 1/2, I and N are 0, yes and true are 1, no and false are 0. A number may also be a text.
+Departure: other texts, NaN and infinity are 0 in inspect_ai, but undecided here.
 """
 
 from __future__ import annotations
@@ -46,9 +46,10 @@ _METRICS = {"leak_probability", "mean_leakage", "worst_sample", "leak_at_k"}  # 
 
 
 def read(path: Path) -> SampleFile:
-    """Read the epochs of a log as draws; a failed or absent epoch is a missing draw.
+    """Read the epochs of a log as draws. A failed or absent epoch is a missing draw.
 
-    Raises InputError for a sample with several turns of the model: a bound is about single outputs.
+    Raises InputError for a sample with several turns of the model, because bounds are about single
+    outputs.
     """
     records = _archived(path) if path.suffix == ".eval" else _plain(path)
     _, log = next(records)
@@ -90,14 +91,17 @@ def _plain(path: Path) -> Iterator[tuple[str, Json]]:
 
 
 def _archived(path: Path) -> Iterator[tuple[str, Json]]:
-    """Yield the header of an archived log, then its samples; never unpack more than stated."""
+    """Yield the header of an archived log, then its samples.
+
+    No member is unpacked beyond the size in its header.
+    """
     with opening(path), zipfile.ZipFile(path) as archive:
         samples = [info for info in archive.infolist() if fnmatch(info.filename, "samples/*.json")]
         for info in (archive.getinfo("header.json"), *samples):
             if info.file_size > _MOST_OF_MEMBER:
                 raise InputError(
                     f"`{path}` has {info.file_size:,} bytes in `{info.filename}`, more than the "
-                    f"limit of {_MOST_OF_MEMBER:,} per sample. Log less per sample."
+                    f"limit of {_MOST_OF_MEMBER:,} per sample. Log less data per sample."
                 )
             zstandard = info.compress_type == _ZSTANDARD
             content = _unpacked(path, info) if zstandard else archive.read(info)
@@ -106,7 +110,7 @@ def _archived(path: Path) -> Iterator[tuple[str, Json]]:
 
 
 def _unpacked(path: Path, info: zipfile.ZipInfo) -> bytes:
-    """Return a member that is compressed with Zstandard."""
+    """Return the content of a member that is compressed with Zstandard."""
     with path.open("rb") as file:
         file.seek(info.header_offset)
         file.seek(sum(_LOCAL_HEADER.unpack(file.read(_LOCAL_HEADER.size))), 1)
@@ -119,9 +123,10 @@ def _unpacked(path: Path, info: zipfile.ZipInfo) -> bytes:
 
 
 def _epoch(_: str, sample: Json, path: Path, results: Json) -> tuple[int, SampleRow]:
-    """Return the number of an epoch, and its row without the log's events, which are much larger.
+    """Return the number of an epoch, and its row.
 
-    The settings are from the first call to a model; calls of a grader come later.
+    The row does not contain the events of the log, which are much larger. The settings are from the
+    first call to a model; calls of a grader come later.
     """
     old = sample.get("transcript") or {}
     events = sample.get("events") or old.get("events") or []
@@ -154,7 +159,7 @@ def _epoch(_: str, sample: Json, path: Path, results: Json) -> tuple[int, Sample
 
 
 def _attach(value: Any, attached: Mapping[str, str]) -> Any:
-    """Return a value with its attachments in place."""
+    """Return a value in which the attachments replace the references to them."""
     if isinstance(value, dict):
         return {key: _attach(part, attached) for key, part in value.items()}
     if isinstance(value, list):
@@ -163,7 +168,7 @@ def _attach(value: Any, attached: Mapping[str, str]) -> Any:
 
 
 def _order(results: Json) -> Json:
-    """Return the seed of the order in betting bounds, if all metrics of our plug-in agree."""
+    """Return the key of the order for betting bounds, if our plug-in's metrics have the same."""
     scored = results.get("scores") or []
     stated = [m for score in scored for m in (score.get("metrics") or {}).values()]
     ours = [m for m in stated if m.get("group") in _METRICS and m["name"] == "seed"]
@@ -172,18 +177,18 @@ def _order(results: Json) -> Json:
 
 
 def _stopped(path: Path, results: Json, epochs: int) -> tuple[str, Json]:
-    """Return the claim that ended samples early, and the last epoch of each ended sample.
+    """Return the claim at which samples stopped early, and the last epoch of each stopped sample.
 
-    All epochs of other samples are read.
+    All epochs of other samples are used.
     """
     summary = results.get("early_stopping")
     if summary is None:
         return "", {}
     if summary["manager"] != PLUGGED:
         raise InputError(
-            f"`{path}` was stopped early by {summary['manager']!r}: the number of epochs of a "
-            "sample depends on its answers, and no bound is valid for this rule. Evaluate "
-            "without `early_stopping`, or with `StopWhen` of `leakbound.plugins.inspect_ai`."
+            f"`{path}` was stopped early by {summary['manager']!r}, so the number of epochs of a "
+            "sample depends on its answers, and no bound is valid. Evaluate without "
+            "`early_stopping`, or with `StopWhen` of `leakbound.plugins.inspect_ai`."
         )
     metadata = summary["metadata"]
     decided = dict(metadata["decided"]).items()
@@ -198,24 +203,24 @@ def _rows(
     epochs: int,
     last: Json,
 ) -> Iterator[SampleRow]:
-    """Yield a row for each planned epoch, up to the epoch that decided its sample.
+    """Yield a row for each planned epoch of each sample, up to the epoch that decided the sample.
 
-    Samples have the order of the header; unlisted samples follow.
+    Samples are in the order of the header; samples that are not in the header follow.
     """
     by_id: dict[str, dict[int, SampleRow]] = {str(id): {} for id in listed}
     for number, row in drawn:
         of_sample = by_id.setdefault(row.id, {})
         if number in of_sample or not 1 <= number <= epochs:
             raise InputError(
-                f"`{path}` has sample {row.id!r} in epoch {number} twice, or more epochs than the "
-                f"{epochs} that the log states. Import the logs of two evaluations separately."
+                f"`{path}` has sample {row.id!r} in epoch {number} twice, or more than its "
+                f"{epochs} planned epochs. Import the logs of two evaluations separately."
             )
         of_sample[number] = row
     absent = [id for id, of_sample in by_id.items() if not of_sample]
     if absent or not by_id:
         raise InputError(
-            f"`{path}` has no epoch of {some(absent) or 'any sample'}: leaving samples out would "
-            "select questions by their outputs. Finish it with `inspect eval-retry`."
+            f"`{path}` has no epoch of {some(absent) or 'any sample'}, and omitting samples would "
+            "select questions by their outputs. Finish the log with `inspect eval-retry`."
         )
     for id, of_sample in by_id.items():
         first = next(iter(of_sample.values()))
@@ -227,8 +232,8 @@ def _rows(
 def model_output(output: Json) -> Output:
     """Return the output of the first choice of a `ModelOutput`.
 
-    A withheld output or a tool call overrides the stop reason. A thought is hidden if it is
-    redacted, or if its tokens were counted and it has no text.
+    A withheld output or a tool call replaces the stop reason. A thought is hidden if it is
+    redacted, or if it has a number of tokens but no text.
     """
     choice, usage = output["choices"][0], output.get("usage") or {}
     message, word = choice["message"], choice.get("stop_reason")
@@ -253,9 +258,9 @@ def model_output(output: Json) -> Output:
 
 
 def _scores(sample: Json, results: Json) -> dict[str, float | None]:
-    """Return the scores of an epoch, named `SCORER/KEY` if a scorer gives several.
+    """Return the scores of an epoch by name. If a scorer gives several, names are `SCORER/KEY`.
 
-    In older logs only the results name the scorer. Lists of scores are left out.
+    In older logs, the name of the scorer is only in the results. Lists of scores are left out.
     """
     scores = sample.get("scores") or {}
     if old := sample.get("score"):
@@ -270,7 +275,7 @@ def _scores(sample: Json, results: Json) -> dict[str, float | None]:
 
 
 def number(value: object) -> float | None:
-    """Return a score as a number; None if it cannot be read as a number."""
+    """Return a score as a number; None if it is not a number or a known word."""
     if isinstance(value, str):
         value = _GRADES.get(value, _GRADES.get(value.strip().lower(), value))
     return shape.score_of(value)

@@ -1,8 +1,8 @@
 """Details of lighteval, `details_TASK_DATE.parquet`: every document with its samples.
 
-No score is read, because lighteval's metrics are about documents, not samples. The correct choices
-become reference answers, with which `leakbound score` scores each sample. The file does not state
-the decoding.
+No score is imported, because lighteval's metrics are about documents, not samples. The correct
+choices become reference answers, so `leakbound score` can score each sample. The file does not
+contain the decoding.
 """
 
 from __future__ import annotations

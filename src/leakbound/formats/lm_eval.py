@@ -1,9 +1,9 @@
 """`samples_<task>_<date>.jsonl` of lm-evaluation-harness, with the repeats of every document.
 
 A row is one document under one filter. `arguments.gen_args_0` has the model's input (`arg_0`) and
-the generation settings (`arg_1`), `resps` a list of the repeats for each request. A chat for an API
+the generation settings (`arg_1`). `resps` has a list of repeats for each request. A chat for an API
 is a list of turns, or a list with one text that contains the turns as JSON. The user's turns become
-the question. `results_<date>.json` in the same folder names the model.
+the question. `results_<date>.json` in the same folder has the name of the model.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _PLUGGED = {"scorer", "binary", "confidence"}  # keys that our plug-in stores un
 
 
 def read(path: Path) -> SampleFile:
-    """Read the unfiltered repeats of every document."""
+    """Read the repeats of every document, before any filter."""
     rows = read_rows(path, "jsonl")
     documents: dict[str, list[Row]] = {}
     for row in rows:
@@ -52,18 +52,18 @@ def read(path: Path) -> SampleFile:
         stated={"model": str(results.get("model_name", "unnamed"))}
         | ({"order": seeds.pop()} if len(seeds) == 1 else {}),
         binary=lambda name: name.partition("@")[0] in _BINARY,
-        note=left_out and f"scores of `{path.name}` left out (one for all repeats): {left_out}",
+        note=left_out and f"scores of `{path.name}` that are not per repeat: {left_out} (left out)",
     )
 
 
 def _repeats(place: str, rows: Sequence[Row]) -> list[SampleRow]:
-    """Return the draws of one document, which its rows repeat under every filter."""
+    """Return the draws of one document from its rows. Every row (filter) has the same draws."""
     first = rows[0]
     for row in rows:
         if any(row.values.get(k) != first.values.get(k) for k in ("arguments", "resps")):
             raise InputError(
-                f"{row.place} is about the same document as {place}, with another prompt "
-                "or other responses. Import the files of two evaluations separately."
+                f"{row.place} is about the same document as {place}, but has another prompt or "
+                "other responses. Import the files of two evaluations separately."
             )
     values: Mapping[str, Any] = first.values
     match values:
@@ -78,10 +78,10 @@ def _repeats(place: str, rows: Sequence[Row]) -> list[SampleRow]:
         case _:
             got = " and ".join(kind_of(values.get(key)) for key in ("arguments", "resps"))
             raise InputError(
-                f"{place} is not a sample of lm-evaluation-harness: it must have 'doc_id', "
+                f"{place} is not a sample of lm-evaluation-harness. It must have 'doc_id', "
                 "'arguments' with a text or a chat and generation settings, and 'resps' with one "
-                f"list of texts, got {got}. Name a file of a task of the type `generate_until`, "
-                "written with --log_samples, or another --format."
+                f"list of texts, got {got}. Import a file of a `generate_until` task that was "
+                "written with --log_samples, or name another --format."
             )
     scores = {name: given for row in rows for name, given in _metrics(row) if given}
     return [
@@ -99,7 +99,7 @@ def _repeats(place: str, rows: Sequence[Row]) -> list[SampleRow]:
 
 
 def _answers(row: Row) -> tuple[str, ...]:
-    """Return the target, or several targets if it is a Python list of texts."""
+    """Return the target of a row, or several targets if it is a Python list of texts."""
     target = row.maybe("target")
     if target is None or target == "None":
         return ()
@@ -111,7 +111,7 @@ def _answers(row: Row) -> tuple[str, ...]:
 
 
 def _metrics(row: Row) -> Iterator[tuple[str, list[Any]]]:
-    """Yield each metric and filter with one score per repeat; skip metrics over all repeats.
+    """Yield the name and the scores per repeat of each metric; no scores for other metrics.
 
     A single number is a score only if there is one repeat. Other values, such as pairs for an F1
     over documents, are not scores of a draw.

@@ -1,10 +1,11 @@
-"""OpenUnlearning's evaluation logs, `*_EVAL.json` and `*_SUMMARY.json`, read and written.
+"""Read and write the evaluation logs of OpenUnlearning, `*_EVAL.json` and `*_SUMMARY.json`.
 
-A log has for every metric an aggregate, `agg_value`, and its values per row of the data,
-`value_by_index`: losses, greedy answers, scores. A summary has only the aggregates. Some metrics of
-`leakbound.metrics.METRICS` are in such logs, with one value per row. An entry of a log may contain
-several of these metrics; the aggregate is the average of one of them. The greedy answers of a log
-are a baseline. A retrained model's log is the reference of forget quality and privleak.
+For every metric, a log has an aggregate, `agg_value`, and values per row of the data,
+`value_by_index`, such as losses, greedy answers or scores. A summary has only the aggregates. Some
+metrics of `leakbound.metrics.METRICS` are in such logs, with one value per row. An entry of a log
+may contain several of these metrics; its aggregate is the average of one of them. The greedy
+answers of a log are imported as a baseline. A retrained model's log is the reference for forget
+quality and privleak.
 """
 
 from __future__ import annotations
@@ -32,7 +33,10 @@ _ATTACKS = ("loss", "zlib", "reference", "min_k", "min_k_plus_plus")  # the same
 
 
 class Column(NamedTuple):
-    """An entry of a log, the key of its value per row, and whether that value is averaged."""
+    """The place of a metric in a log: its entry, and the key of its value per row.
+
+    `averaged` is True if the entry's `agg_value` is the average of this value.
+    """
 
     entry: str
     key: str
@@ -43,7 +47,10 @@ Names = Mapping[str, Column]
 
 
 def _rouge(ours: str, entry: str, averaged: str) -> dict[str, Column]:
-    """Return the three ROUGE scores of the greedy answers; the aggregate is that of `averaged`."""
+    """Return the columns of three ROUGE scores of the greedy answers, by our name.
+
+    The aggregate of the entry is the average of the key `averaged`.
+    """
     keys = {
         "rouge_l_recall": "rougeL_recall",
         "rouge_l_f1": "rougeL_f1",
@@ -53,7 +60,7 @@ def _rouge(ours: str, entry: str, averaged: str) -> dict[str, Column]:
 
 
 def _of_part(ours: str, its: str) -> dict[str, Column]:
-    """Return the metrics of one part of TOFU."""
+    """Return the columns of the metrics of one part of TOFU, by our name."""
     truth = "forget_truth_ratio" if its == "forget" else f"{its}_Truth_Ratio"
     columns = {
         f"{ours}_probability": Column(f"{its}_Q_A_Prob", "prob"),
@@ -97,7 +104,7 @@ MUSE: Mapping[str, Names] = {
     },
     "privleak": _ATTACKED,
 }
-"""The metrics by part of MUSE: memorisation of verbmem, attacks of privleak."""
+"""The columns of metrics, by part of MUSE."""
 
 ANSWERS: Mapping[str, str] = {
     **{part: f"{prefix}_Q_A_ROUGE" for part, prefix in PREFIXES.items()},
@@ -109,13 +116,13 @@ ANSWERS: Mapping[str, str] = {
 
 
 def names_of(benchmark: str) -> Names:
-    """Return the names of a benchmark's metrics: MUSE's for a part of MUSE, else TOFU's."""
+    """Return the columns of a benchmark's metrics: of MUSE for a part of MUSE, else of TOFU."""
     family, _, argument = benchmark.partition(":")
     return MUSE.get(argument.partition("-")[2], {}) if family == "muse" else TOFU
 
 
 def part_of(benchmark: str) -> str:
-    """Return the part in `ANSWERS` of a benchmark's questions; "forget" for other benchmarks."""
+    """Return the key in `ANSWERS` for a benchmark's questions; "forget" for other benchmarks."""
     family, _, argument = benchmark.partition(":")
     part = (argument.partition("-")[2] or "knowmem") if family == "muse" else argument
     return part if part in ANSWERS else "retain" if part.startswith("retain") else "forget"
@@ -123,21 +130,21 @@ def part_of(benchmark: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class EvaluationLog:
-    """The metrics of a log or a summary, whose values are checked on access.
+    """The metrics of a log or a summary. Values are checked when they are accessed.
 
-    Every InputError names the file, the metric and the row, if any.
+    The message of every InputError has the file, the metric and the row, if any.
     """
 
     path: Path
     metrics: Mapping[str, Json]
 
     def metric(self, name: str) -> Json:
-        """Return a metric by OpenUnlearning's name."""
+        """Return the metric with this name in OpenUnlearning."""
         metric = self.metrics.get(name)
         if metric is None:
             raise InputError(
                 f"{str(self.path)!r} has no metric {name!r}. {suggestion(name, self.metrics)} "
-                "Evaluate the model with this metric too."
+                "Evaluate the model again with this metric."
             )
         return metric
 
@@ -146,10 +153,10 @@ class EvaluationLog:
         return self._checked(name, "`agg_value`", self.metric(name).get("agg_value"), float)
 
     def column(self, name: str, key: str, kind: type[T]) -> dict[int, T]:
-        """Return the values of a metric's entries under `key`, by row: texts, or finite numbers."""
+        """Return the values with the key `key` of a metric, by row: texts, or finite numbers."""
         entries = self.metric(name).get("value_by_index")
         if not entries:
-            raise self.error(name, "no `value_by_index`", "Give the *_EVAL.json, not a summary")
+            raise self.error(name, "no `value_by_index`", "Use the *_EVAL.json, not a summary")
         column: dict[int, T] = {}
         for row, entry in entries.items():
             if not row.isdecimal() or row != str(int(row)) or not isinstance(entry, dict):
@@ -178,7 +185,7 @@ def read_log(path: Path) -> EvaluationLog:
     if not isinstance(content, dict) or not content:
         shown = kind_of(content) if content else "none"
         raise InputError(
-            f"{str(path)!r} must be an object of metrics, got {shown}. Give a *_EVAL.json of "
+            f"{str(path)!r} must be an object of metrics, got {shown}. Use a *_EVAL.json of "
             "OpenUnlearning."
         )
     logged = {k: v if isinstance(v, dict) else {"agg_value": v} for k, v in content.items()}
@@ -206,15 +213,15 @@ def read_answers(path: Path, part: str | None = None) -> SampleFile:
             for i in prompts
         ],
         stated={"temperature": 0.0},
-        note=f"the answers of `{path.name}` to {', '.join(unread)} are not read" if unread else "",
+        note=f"answers of `{path.name}` to {', '.join(unread)} are not imported" if unread else "",
     )
 
 
 def against_log(metrics: Mapping[str, Values], retrained: EvaluationLog) -> dict[str, Values]:
     """Return the metrics that compare a model with a retrained model, if the log has their data.
 
-    The reference is the log's stored truth ratios and AUC, as in OpenUnlearning. Raises InputError
-    for a log of other rows.
+    The reference is the truth ratios and the AUC in the log, as in OpenUnlearning. Raises
+    InputError for a log about other rows.
     """
     values = {}
     if ratios := metrics.get("forget_truth_ratio"):
@@ -240,11 +247,11 @@ def against_log(metrics: Mapping[str, Values], retrained: EvaluationLog) -> dict
 def as_log(
     metrics: Mapping[str, Values], forget: Collection[str], names: Names = TOFU
 ) -> dict[str, dict[str, object]]:
-    """Return the contents of `*_EVAL.json`, from the metrics of one model under our names.
+    """Return the contents of `*_EVAL.json` from the metrics of one model, by our names.
 
-    `forget`: the ids of the forget set; an attack's other prompts are its holdout part. The number
-    of a row is the end of its id, or its place if some id has no number. A metric without a name in
-    `names` is left out; a number that is not finite raises InputError.
+    `forget` has the ids of the forget set; the other prompts of an attack are its holdout set. The
+    number of a row is the number at the end of its id, or its place if some id has no number. A
+    metric that is not in `names` is left out. A number that is not finite raises InputError.
     """
     log: dict[str, dict[str, object]] = {}
     averaged = {column.entry: name for name, column in names.items() if column.averaged}
@@ -272,14 +279,14 @@ def as_summary(log: Mapping[str, Mapping[str, object]]) -> dict[str, float]:
 
 
 def rows(ids: Iterable[str]) -> list[int]:
-    """Return the row of the data of each id: the number at its end, or else its place."""
+    """Return the row number of each id: the number at the id's end, or else the id's place."""
     ends = [re.search(r"\d+$", id) for id in ids]
     numbers = [int(end.group()) for end in ends if end]
     return numbers if len(ends) == len({*numbers}) else [*range(len(ends))]
 
 
 def _entries(columns: Mapping[str, Values]) -> dict[str, object]:
-    """Return the values of every row under their keys; empty for a metric without values."""
+    """Return `value_by_index`: the values of every row by key; empty without values per row."""
     by_row: dict[str, dict[str, float]] = {}
     for key, values in columns.items():
         for row, value in zip(rows(values.by_item), values.by_item.values(), strict=True):

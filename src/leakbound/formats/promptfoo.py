@@ -1,12 +1,11 @@
 """Results of promptfoo, `--output FILE.json` or `.jsonl`: every repeat of every test.
 
-Tests with the same sent prompt, provider and assertions are repeats of one question (`--repeat`),
-and each output is a draw. The score `failed` is 1 if the test failed, because the assertions of a
-test state the right behaviour. A failed request is missing, and so is an output that a guardrail
-flagged.
+Tests with the same prompt, provider and assertions are repeats of one question (`--repeat`). Each
+output is a draw. The assertions of a test describe the right behaviour, so the score `failed` is 1
+if the test failed. Failed requests and outputs that a guardrail flagged are missing.
 
 The rows are under `results.results`, or under `results` in a summary. Rows before version 3 do not
-state their test; the prompt and its variables replace it.
+contain their test, so the prompt and its variables replace it.
 """
 
 from __future__ import annotations
@@ -48,7 +47,7 @@ def read(path: Path) -> SampleFile:
         )
     if cached := sum(bool((row.get("response") or {}).get("cached")) for _, row in records):
         raise InputError(
-            f"{cached} outputs of `{path}` are from a cache: they are copies of one draw. "
+            f"{cached} outputs of `{path}` are from a cache, so they are copies of one draw. "
             "Evaluate again with --no-cache."
         )
     version = (log.get("metadata") or {}).get("promptfooVersion", "")
@@ -64,7 +63,7 @@ def read(path: Path) -> SampleFile:
 
 
 def _row(row: Json, ids: dict[str, str]) -> SampleRow:
-    """Return the sample of a row with lower-case columns; `ids` has the ids of the tests so far."""
+    """Return the sample of a row. Column names are lower-case; `ids` has the ids of known tests."""
     prompt, response = row["prompt"]["raw"], row.get("response") or {}
     stated = row["testcase"].get("assert") if "testcase" in row else row.get("vars")
     test = json.dumps([prompt, stated or []], sort_keys=True)
@@ -83,8 +82,8 @@ def _row(row: Json, ids: dict[str, str]) -> SampleRow:
 def _output(response: Json, *, flagged: bool) -> Output:
     """Return the output of a response.
 
-    A flagged output was withheld: promptfoo replaces it by its own text. It writes a visible
-    thought as "Thinking: " before the answer, and nothing marks the end of the thought.
+    promptfoo replaces a flagged output by its own text, so the output is withheld. It writes
+    "Thinking: " and a visible thought before the answer, but nothing marks the thought's end.
     """
     value, usage = response.get("output"), response.get("tokenUsage") or {}
     parts = value if isinstance(value, list) else [value]

@@ -1,4 +1,4 @@
-"""The shape of a file of samples and its rows, and the steps that readers share."""
+"""The common form of files with samples and of their rows, and functions for all readers."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ R = TypeVar("R")
 MOST = 1_000_000
 """The largest count of one row, and the largest number of epochs or generations."""
 REDACTED = "(redacted)"
-"""The placeholder of a text in a file that holds scores only."""
+"""The placeholder of a text in a file that has scores only."""
 
 Json: TypeAlias = Mapping[str, Any]
 Settings: TypeAlias = Mapping[str, object]
@@ -46,14 +46,14 @@ class SampleRow:
     """One output for one question.
 
     Attributes:
-        id: the question's name in the file, or its place there.
+        id: the question's name in the file, or its place in the file.
         question: the model's input; None in a file of scores only.
-        answers: the targets that the file has; the first is the answer.
-        output: None for a draw that was requested and failed.
-        scores: the scores of the output, under the scorers' names; None: undecided.
-        count: the number of draws of the row. None: one draw, and the rows of the file are in the
-            order of drawing.
-        stated: the settings of this draw, if the file states settings in each row; else None.
+        answers: the targets in the file; the first target is the answer.
+        output: the output; None for a draw that was requested and failed.
+        scores: the scores of the output, by scorer; None for an undecided score.
+        count: the number of draws of the row. None means one draw, and that the rows of the file
+            are in the order of drawing.
+        stated: the settings of this draw, if the file has settings in each row; else None.
         place: the place of the row, for messages.
     """
 
@@ -69,19 +69,19 @@ class SampleRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SampleFile:
-    """A file: the facts that it states about all its rows, and the rows.
+    """A file with samples: facts about all its rows, and the rows.
 
     Attributes:
         path: the file.
-        tool: the tool that wrote it, with its version if known.
-        task: the file's own name for its questions.
-        rows: the rows, read once. The draws of a question keep the order of the file, so that
-            copies can be found.
-        stated: the settings of all draws: `model`, the names of `Decoding`, and others (a seed, a
-            penalty) under their own names.
+        tool: the tool that wrote the file, with its version if known.
+        task: the name of the questions in the file.
+        rows: the rows; they can be iterated over once. The draws of a question are in the order of
+            the file, so that copies can be found.
+        stated: the settings of all draws: `model`, settings with the names of `Decoding`, and
+            others (such as a seed or penalty) with their own names.
         binary: a function that returns whether the scores of a given name are always 0 or 1.
-        note: a warning for the user; "": none.
-        claim: the claim whose decision ended the draws of a question, by our plug-in; "": none.
+        note: a warning for the user; "" if there is none.
+        claim: the claim at which our plug-in stopped the draws of a question; "" if there is none.
         most: the largest number of draws of a question, if there is a claim.
     """
 
@@ -97,7 +97,7 @@ class SampleFile:
 
 
 def score_of(value: object) -> float | None:
-    """Return a score as a finite number; for anything else None, which means undecided."""
+    """Return a score as a finite number; None (undecided) for any other value."""
     try:
         number = float(value) if isinstance(value, int | float | str) else math.nan
     except (ValueError, OverflowError):
@@ -120,7 +120,10 @@ def reading(
     place: str,
     remedy: str = "Import the file as its tool wrote it, or name its format with --format.",
 ) -> Iterator[None]:
-    """Report an exception about a record by its place and cause, without any text of an output."""
+    """Return a context that reports an error in a record with its place and cause.
+
+    The message contains no text of an output.
+    """
     try:
         yield
     except LeakboundError:
@@ -135,22 +138,22 @@ def reading(
 
 
 def each(records: Iterable[tuple[str, T]], read: Callable[[str, T], R]) -> Iterator[R]:
-    """Apply `read` to each record and its place; name the place if it fails."""
+    """Apply `read` to each record and its place. The message of an error has the place."""
     for place, record in records:
         with reading(place):
             yield read(place, record)
 
 
 def stated_count(path: Path, value: Any, noun: str) -> int:
-    """Return the stated number of draws per question, from 1 to `MOST`."""
+    """Return the file's number of draws per question; raise InputError outside 1 to `MOST`."""
     count = int(value)
     if not 1 <= count <= MOST:
-        raise InputError(f"`{path}` must have 1 to {MOST:,} {noun}, but states {count}.")
+        raise InputError(f"`{path}` must have 1 to {MOST:,} {noun}, got {count}. Correct the file.")
     return count
 
 
 def settings_of(given: Settings) -> dict[str, object]:
-    """Return the stated settings of another tool under our names.
+    """Return the settings in another tool's file under our names.
 
     If `do_sample` is False, decoding was greedy, so the temperature becomes 0.
     """
@@ -169,7 +172,8 @@ def settings_of(given: Settings) -> dict[str, object]:
 def text_of(content: Any) -> str:
     """Return the text of a message, or the texts of the user's turns, one per line.
 
-    A message is a text, an object with a text, or a list of parts; only parts of type "text" count.
+    A message is a text, an object with a text, or a list of parts. Only parts of type "text" are
+    used.
     """
     if isinstance(content, Mapping):
         content = content["turns"] if "turns" in content else content["text"] or ""
@@ -183,7 +187,7 @@ def text_of(content: Any) -> str:
 
 
 def require_one_turn(place: str, talk: Sequence[Json], prompt: Sequence[Json]) -> None:
-    """Refuse a conversation with more than one turn of the model after its prompt."""
+    """Raise InputError if a conversation has more than one turn of the model after its prompt."""
     of_model, given = (sum(t["role"] == "assistant" for t in turns) for turns in (talk, prompt))
     if (turns := of_model - given) > 1:
         raise InputError(

@@ -1,22 +1,23 @@
 """JSON lines and CSV of samples: one row per completion, or per distinct text with its count.
 
-Columns: `id`, `question`, `answer` (optional), `completion` (null: a draw that failed), `count`
-(optional), `scores` (an object of numbers, the keys their names, optional). Columns with the same
-value in every row: `seed`, `order` (the key of the order in which betting bounds process the draws,
-written by `leakbound export`), `model` and the known settings of the decoding, under the names of
-`Decoding`.
+Columns: `id`, `question`, `answer` (optional), `completion` (null for a failed draw), `count`
+(optional), and `scores` (optional: an object of numbers by name). Some columns must have the same
+value in every row: `seed`, `model`, the known settings of the decoding (with the names of
+`Decoding`), and `order`. `leakbound export` writes `order`, the key of the order in which betting
+bounds process the draws.
 
-Optional columns state the class of an output (`leakbound.text.counting`): `finish` (also
-`finish_reason`, `stop_reason`; a word of `finish_of`), `thought` (also `reasoning`,
-`reasoning_content`; or in tags at the start of the completion), `tokens` (also
-`completion_tokens`), `refused` and `hidden` (true or false).
+Optional columns decide the class of an output (`leakbound.text.counting`):
 
-`leakbound export --redact` writes draws without texts as rows with only `id`, `scores` and `count`.
-The scores have the names of their scorers, and null marks draws that failed. `unanswered` is true
-if the answer was missing, and `thought` is a placeholder.
+- `finish`, `finish_reason` or `stop_reason`: a word of `finish_of`;
+- `thought`, `reasoning` or `reasoning_content`; or tags at the start of the completion;
+- `tokens` or `completion_tokens`; `refused` and `hidden` (true or false).
 
-A cell of CSV contains a text, a number or JSON. A blank cell counts as absent, except in the column
-`completion`, where a blank cell is an empty text.
+`leakbound export --redact` writes draws without texts. A row then has only `id`, `scores` and
+`count`. The scores are by scorer; null marks failed draws. `unanswered` is true if the answer was
+missing, and `thought` is a placeholder.
+
+A cell of CSV contains a text, a number or JSON. A blank cell means that the value is absent, but in
+the column `completion` it is an empty text.
 """
 
 from __future__ import annotations
@@ -47,7 +48,7 @@ _VALUES = {*_SETTINGS, *_TOKENS, "count", "scores"} - {"model", "adaptive_mode",
 
 
 def read(path: Path, form: Literal["jsonl", "csv"] = "jsonl") -> SampleFile:
-    """Read a file row by row; only a file with one JSON array is held in memory."""
+    """Read a file row by row. Only a file with one JSON array is loaded completely."""
     return SampleFile(path=path, tool=form, task="samples", rows=_rows(path, form))
 
 
@@ -66,7 +67,7 @@ def _rows(path: Path, form: Literal["jsonl", "csv"]) -> Iterator[SampleRow]:
 
 
 def _cells(row: Row) -> Mapping[str, object]:
-    """Return the values of a row of CSV with the types of JSON lines."""
+    """Return the values of a row of CSV, with the types that JSON lines have."""
     values = dict(row.values)
     for name in _VALUES & values.keys():
         if cell := str(values.pop(name)).strip():
@@ -82,7 +83,7 @@ def _has_text(row: Row) -> bool:
 
 
 def _require(row: Row, name: str, fits: bool, want: str, shown: str = "") -> None:
-    """Refuse a value unless it `fits`; quote only `shown`, because other texts may be outputs."""
+    """Raise InputError unless a value `fits`. Quote only `shown`: other texts may be outputs."""
     if not fits:
         got = shown or kind_of(row.values.get(name))
         raise InputError(f"{name!r} must be {want}, got {got} in {row.place}. Correct it.")
@@ -92,7 +93,7 @@ def _row(row: Row, *, texts: bool) -> SampleRow:
     column, answer = "completion" if texts else "scores", row.maybe("answer") if texts else None
     if column not in row.values:
         absent = "'completion'" if texts else "'completion' and no 'scores'"
-        raise InputError(f"{row.place} has no {absent}. Add it; null marks a draw that failed.")
+        raise InputError(f"{row.place} has no {absent}. Add it, with null for a draw that failed.")
     value = row.values[column]
     text_or_null = not texts or value is None or isinstance(value, str)
     _require(row, column, text_or_null, "text, or null for a draw that failed")
@@ -110,7 +111,7 @@ def _row(row: Row, *, texts: bool) -> SampleRow:
 
 
 def _output(row: Row, text: Any) -> Output:
-    """Return the output of a row, using the first filled column of several synonymous columns."""
+    """Return the output of a row. Of several synonymous columns, the first filled one is used."""
     word, thought = (
         next(filter(None, map(row.maybe, names)), None) for names in (_FINISH, _THOUGHT)
     )
@@ -134,7 +135,7 @@ def _flag(row: Row, name: str) -> bool:
 
 
 def _scores(row: Row) -> dict[str, float | None]:
-    """Return the scores of a row; None for an undecided score."""
+    """Return the scores of a row by name; None for an undecided score."""
     scores: Any = row.values.get("scores") or {}
     fits = isinstance(scores, dict) and all(
         score is None or (is_number(score) and math.isfinite(score)) for score in scores.values()

@@ -1,11 +1,11 @@
 """The family of input sources: rewritings of a prompt's question.
 
-A member of this family satisfies `InputSource`. A finite source is a list of rewritings, and bounds
-are about exactly these rewritings and the question. The `model` source is a distribution with any
-number of draws, so repeated rewritings are not removed. `parse_inputs` makes a source from its
-written form. `gather` filters the rewritings of a source, and records which were removed and why.
-`select` is the input selection of Cheng et al. (2025), Algorithm 2. Other packages add sources in
-the entry-point group `leakbound.inputs`.
+A member of this family satisfies `InputSource`. A finite source is a list of rewritings; bounds are
+then about exactly these rewritings and the question. The `model` source is a distribution that can
+be drawn from any number of times, so repeated rewritings are not removed. `parse_inputs` makes a
+source from its written form. `gather` filters the rewritings of a source, and records the removed
+rewritings with reasons. `select` is the input selection of Cheng et al. (2025), Algorithm 2. Other
+packages add sources in the entry-point group `leakbound.inputs`.
 """
 
 from __future__ import annotations

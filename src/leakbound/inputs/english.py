@@ -4,8 +4,8 @@ A rewriting by rule puts the complete question into a frame, such as "Please ans
 …". It needs no model and keeps every word of the question. Questions in other languages get no
 rewriting.
 
-The comparison of facts assumes English writing. In other languages it is too strict: in German,
-where every noun has a capital, every noun counts as a name, and a rewriting must keep it.
+The comparison of facts assumes English spelling. In other languages it is too strict. For example,
+every German noun has a capital letter, so it is treated as a name that a rewriting must contain.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ _OPENING = re.compile(
 
 
 def rewritings(question: str, seed: int = 0) -> list[str]:
-    """Return the question or request in every frame that fits, in an order drawn by `seed`.
+    """Return the question or request in every frame that fits, in random order.
 
     Args:
         question: the text to rewrite.
@@ -71,12 +71,12 @@ def rewritings(question: str, seed: int = 0) -> list[str]:
 
 
 def is_question(text: str) -> bool:
-    """Return whether a text ends in a question mark and does not begin as a request."""
+    """Return whether a text ends in a question mark and does not begin like a request."""
     return text.rstrip().endswith("?") and not is_request(text)
 
 
 def is_request(text: str) -> bool:
-    """Return whether a text begins as a request, with or without "please": "Name some …"."""
+    """Return whether a text begins like a request, such as "Name some …" or "Please name …"."""
     first = _FIRST_WORD.match(text.strip().lower())
     return first is not None and first[1] in _REQUESTS
 
@@ -90,12 +90,12 @@ _IN_NAME = re.compile(rf"(?<=\w )([A-Z][\w.-]*)(?: (?:{'|'.join(_SMALL.split())}
 
 
 def is_english(question: str) -> bool:
-    """Return whether a question or request is in English, as far as its words show.
+    """Return whether a question or request is in English, judged by its letters and words.
 
     Most letters must be Latin, and English function words must outnumber the function words of the
-    other languages known here. A possessive counts as evidence for English, a word with an accent
-    as evidence against it. Titles in quotation marks, names, and small words within a name do not
-    count. A text without any other word, such as "42?", counts as English.
+    other languages known here. A possessive is evidence for English, and a word with an accent is
+    evidence against English. Titles in quotation marks, names, and small words within a name are
+    ignored. A text without any other word, such as "42?", is treated as English.
     """
     bare = _QUOTED.sub("Title", question)
     letters = [sign for sign in bare if sign.isalpha()]
@@ -111,7 +111,7 @@ def is_english(question: str) -> bool:
 
 
 def _words(sentence: str) -> list[str]:
-    """Return the words that indicate a language: lower-case words, or the first of the sentence."""
+    """Return the words that indicate a language: lower-case words and the sentence's first word."""
     words = [match[0] for match in _SPOKEN.finditer(_IN_NAME.sub(r"\1", sentence))]
     counted = [word for at, word in enumerate(words) if at == 0 or word[0].islower()]
     return [word for word in counted if word.lower() not in _EITHER]
@@ -131,16 +131,15 @@ _DATE = re.compile(
 _NUMBER_WORDS = "|".join(sorted(_VALUES, key=len, reverse=True)).replace("-", r"[-\s]")
 _NUMBER_WORD = re.compile(rf"\b(?:{_NUMBER_WORDS})\b", re.IGNORECASE)
 ORDERS = (True, False)
-"""Whether the day comes first in a date in digits: both readings are tried."""
+"""Whether the day is the first number of a date in digits. Both orders are tried."""
 
 
 def by_value(text: str, *, day_first: bool = True) -> str:
-    """Write the dates and numbers in digits of an English text in one form.
+    """Return an English text in which dates and numbers in digits have one standard form.
 
     Args:
         text: the text.
-        day_first: whether the day is before the month in dates in digits for which both orders are
-            possible.
+        day_first: whether the day is before the month in dates for which both orders are possible.
 
     Returns:
         The text with dates as "8 September 1956", without ordinals and separators of thousands.
@@ -158,14 +157,14 @@ def by_value(text: str, *, day_first: bool = True) -> str:
 
 
 def in_digits(text: str) -> str:
-    """Write the number words of an English text in digits.
+    """Return an English text in which digits replace number words.
 
     Args:
         text: the text.
 
     Returns:
-        The text with cardinals and ordinals up to 99 in digits; the word "one" does not change,
-            because it is mostly a pronoun.
+        The text with cardinals and ordinals up to 99 in digits. The word "one" does not change,
+            because it is often a pronoun.
     """
     return _NUMBER_WORD.sub(lambda match: _VALUES["-".join(match[0].lower().split())], text)
 
@@ -179,11 +178,11 @@ _ADJECTIVE_TAIL = re.compile(r"(?:-[a-z]{3,})+$")
 
 
 def names_and_numbers(question: str, day_first: bool = True) -> tuple[str, ...]:
-    """Return the titles, numbers, dates and names of a question, in that order, each once.
+    """Return the distinct titles, numbers, dates and names of a question, in this order.
 
     A title is text in quotation marks. A name is a capitalised word inside a sentence. The first
     word of a sentence is a name only before another capitalised word. Dates and numbers in digits
-    are compared by value. A number word is not a fact.
+    are written in one standard form. A number word is not a fact.
     """
     text = by_value(question, day_first=day_first)
     titles = [match[1].rstrip(",.") for match in _QUOTED.finditer(text)]
@@ -192,7 +191,7 @@ def names_and_numbers(question: str, day_first: bool = True) -> tuple[str, ...]:
 
 
 def keeps_facts(question: str, text: str) -> bool:
-    """Return whether a text keeps the names, numbers, dates and titles of a question.
+    """Return whether a text contains all names, numbers, dates and titles of a question.
 
     Args:
         question: the question.
@@ -213,10 +212,10 @@ def keeps_facts(question: str, text: str) -> bool:
 
 
 def handed_over(question: str, answer: str, text: str) -> frozenset[str]:
-    """Return stems of content words that the text shares with the answer but not the question.
+    """Return the content words that are in the text and in the answer but not in the question.
 
-    The stem of an ASCII word is Porter's stem, so "novel" reveals "novels". Any other word is its
-    own stem. Dates and numbers are compared by value, as in `keeps_facts`.
+    The result has stems: Porter's stem of an ASCII word, so "novel" reveals "novels", and any other
+    word itself. Dates and numbers are compared by value, as in `keeps_facts`.
     """
     shared = (
         (_stems(text, order) & _stems(answer, own)) - _stems(question, own)

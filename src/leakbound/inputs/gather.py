@@ -1,4 +1,4 @@
-"""Filter the rewritings of a source, and record why the others were removed."""
+"""Filter the rewritings of a source, and record the removed rewritings with reasons."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Reason = Literal[
     "empty", "the question", "the answer", "duplicate", "facts lost", "answer words", "dissimilar"
 ]
 REASONS: tuple[Reason, ...] = get_args(Reason)
-"""Every reason to remove a rewriting, in the order in which they are tried."""
+"""Every reason to remove a rewriting, in the order in which the reasons are checked."""
 
 _SIMILARITY = 0.8
 
@@ -32,8 +32,8 @@ class Filters:
     """The conditions on a rewriting.
 
     Attributes:
-        content: whether a rewriting must keep the facts of its question and add no word of its
-            answer. Otherwise only empty texts and repeats are removed.
+        content: whether a rewriting must contain the facts of its question, and no additional word
+            of its answer. If False, only empty texts and repeats are removed.
         embed: the embedder (None: meaning is not measured).
         similarity: the minimum cosine between a rewriting and its question, in [-1, 1] (None: 0.8).
     """
@@ -47,8 +47,8 @@ def reason_against(prompt: Prompt, text: str, content: bool = True) -> Reason | 
     """Return the reason to remove a rewriting because of its words, or None.
 
     The reason `facts lost` means that a name, number, date or title of the question is missing. The
-    reason `answer words` means that the rewriting has a content word of the answer, or of the
-    keywords, that the question lacks. Such a query would reveal the answer.
+    reason `answer words` means that the rewriting has a content word of the answer or keywords that
+    is not in the question. Such a query would reveal the answer.
 
     Args:
         prompt: the question, with its answer.
@@ -70,12 +70,12 @@ def reason_against(prompt: Prompt, text: str, content: bool = True) -> Reason | 
 
 
 def bare(text: str) -> str:
-    """Return the letters and digits of a text, case-folded; duplicates have equal results."""
+    """Return the letters and digits of a text, case-folded. Duplicates have equal results."""
     return "".join(filter(str.isalnum, normalise(text)))
 
 
 def cosines(embed: Embed, pairs: Sequence[tuple[str, str]]) -> NDArray[np.float64]:
-    """Return the cosine of each pair of texts, [n]; each distinct text is embedded once.
+    """Return the cosine of each pair of texts, [n]. Each distinct text is embedded once.
 
     Raises InputError for vectors that are zero, not finite, or too few.
     """
@@ -92,8 +92,8 @@ def cosines(embed: Embed, pairs: Sequence[tuple[str, str]]) -> NDArray[np.float6
     unfit = ~(np.isfinite(norms) & (norms > 0))
     if unfit.any():
         raise InputError(
-            f"embedder {embed.name!r} gives {texts[int(unfit.argmax())][:60]!r} a vector that is "
-            "zero or not finite, so it has no cosine similarity. Use another embedder."
+            f"the vector of {texts[int(unfit.argmax())][:60]!r} by embedder {embed.name!r} is zero "
+            "or not finite, so the text has no cosine similarity. Use another embedder."
         )
     units = dict(zip(texts, vectors / norms[:, None], strict=True))
     return np.array([units[a] @ units[b] for a, b in pairs])
@@ -127,7 +127,7 @@ class Accepted:
 
     @property
     def removed(self) -> Mapping[Reason, int]:
-        """The number of rewritings that each filter removed, without filters that removed none."""
+        """The number of removed rewritings per reason, without reasons that removed none."""
         counts = Counter(removal.reason for removal in self.rejected)
         return {reason: counts[reason] for reason in REASONS if counts[reason]}
 
@@ -140,11 +140,11 @@ def gather(
     seed: int = 0,
     filters: Filters | None = None,
 ) -> list[Accepted]:
-    """Return at most `number` rewritings of each prompt from the source, filtered, in order.
+    """Return at most `number` rewritings of each prompt from the source, after filters, in order.
 
     Duplicates are texts that differ only in case, blanks and punctuation. They are removed only if
     the source is finite: statements about a distribution would be invalid without its repeated
-    draws. All rewritings of a prompt may be removed.
+    draws. It is possible that all rewritings of a prompt are removed.
     """
     texts = source.rewritings(prompts, number, seed)
     _require_lists(source, texts, prompts)
@@ -168,7 +168,7 @@ def gather(
 
 
 def _require_lists(source: InputSource, texts: object, prompts: Sequence[Prompt]) -> None:
-    """Refuse a source that does not return a list of texts per prompt."""
+    """Raise InputError for a source that does not return a list of texts per prompt."""
     got = len(texts) if isinstance(texts, Sequence) else type(texts).__name__
     if not isinstance(texts, Sequence) or got != len(prompts):
         raise InputError(
@@ -185,7 +185,7 @@ def _require_lists(source: InputSource, texts: object, prompts: Sequence[Prompt]
 
 
 def _mark_duplicates(texts: Sequence[str], reasons: list[Reason | None]) -> None:
-    """Reject each text that repeats an earlier text, unless it is already rejected."""
+    """Reject each text that repeats an earlier text, if it is not rejected already."""
     seen = set[str]()
     for i, text in enumerate(texts):
         if reasons[i] is None and bare(text) in seen:
@@ -200,7 +200,7 @@ def _by_meaning(
     embed: Embed,
     least: float,
 ) -> None:
-    """Reject accepted texts whose meaning differs from the question; embed all in one batch."""
+    """Reject accepted texts whose meaning differs from the question. Embed all in one batch."""
     passed = [(p, t) for p, own in enumerate(reasons) for t, why in enumerate(own) if why is None]
     pairs = [(prompts[p].question, texts[p][t]) for p, t in passed]
     for (p, t), cosine in zip(passed, cosines(embed, pairs), strict=True):

@@ -1,12 +1,12 @@
-"""Successive halving: find the best of many candidates if draws are expensive.
+"""Find the best of many candidates with a limited number of draws (successive halving).
 
 Karnin et al. (2013), `Almost optimal exploration in multi-armed bandits`. Every round draws equally
 from the remaining candidates and keeps the better half. There are two departures from the paper.
 The draws of a candidate add up over the rounds. Candidates are ranked by a lower bound (a
-confidence bound or a proved bound), so that only observed or proved results keep a candidate.
+confidence bound or a proved bound), so a candidate is kept only for observed or proved results.
 
-The ranking is a selection after looking at the data, so the bounds that rank are not valid for the
-winner. Valid bounds need draws that the search did not use.
+The winner is selected by these bounds, so they are not valid for the winner. Valid bounds need
+draws that the search did not use.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ C = TypeVar("C", bound=Hashable)
 class Standing:
     """The results of a candidate after a round, from all draws so far.
 
-    `lower` is a lower confidence bound on the target quantity, `value` its point estimate, both
-    from `draws`. `proved` is the lower bound, without sampling error, that `forwards` forward
-    passes and these draws prove.
+    `lower` is a lower confidence bound on the quantity to maximise, and `value` is its point
+    estimate; both are from `draws`. `proved` is a lower bound without sampling error, from
+    `forwards` forward passes and these draws.
     """
 
     draws: int
@@ -47,7 +47,7 @@ class Standing:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Winner(Generic[C]):
-    """The remaining candidate, and its results after each round in which it was drawn."""
+    """The last remaining candidate, with its results after each round in which it was drawn."""
 
     candidate: C
     standings: tuple[Standing, ...]
@@ -68,7 +68,7 @@ def most_candidates(budget: int) -> int:
 
 
 def rounds(candidates: int, budget: int) -> tuple[int, ...]:
-    """Return the draws of each candidate per round; all rounds get equal parts of `budget`."""
+    """Return the draws per candidate in each round. All rounds get equal parts of `budget`."""
     sizes = []
     while candidates > 1:
         sizes.append(candidates)
@@ -77,11 +77,11 @@ def rounds(candidates: int, budget: int) -> tuple[int, ...]:
 
 
 def halve(fields: Mapping[str, Sequence[C]], budget: int, draw: Draw[C]) -> dict[str, Winner[C]]:
-    """Return the winner of each set of candidates; each set gets `budget` draws.
+    """Return the winner of each set of candidates. Each set gets `budget` draws.
 
-    All sets run round by round. In a tie, the candidate that was ahead after the previous round
-    wins; in the first round, the earlier candidate wins. If all remaining candidates of a set fail
-    in one round, the first of them wins.
+    All sets run round by round. In a tie, the candidate with the higher rank after the previous
+    round wins; in the first round, the earlier candidate wins. If all remaining candidates of a set
+    fail in one round, the first of these candidates wins.
     """
     left = {name: list(field) for name, field in fields.items()}
     plans = {name: rounds(len(field), budget) for name, field in fields.items()}

@@ -1,15 +1,14 @@
-"""Input selection (IDS): Cheng et al. (2025), Algorithm 2.
+"""Select rewritings by the model's confidence (IDS): Cheng et al. (2025), Algorithm 2.
 
-A rewriting x is kept if the tested model answers it at least as confidently as the question q: p_x
->= p_q, where p is the mean probability of m answers drawn for the text. There are three departures
-from the paper. All probabilities are logarithms, because the probability of a sequence of two
-hundred tokens underflows. For any decoding, p is computed from the complete T = 1 softmax with the
-end token. Two more criteria, which do not depend on the likeliest answer alone, complement the
-paper's criterion.
+A rewriting x is kept if the evaluated model answers it at least as confidently as the question q:
+p_x >= p_q. Here p is the mean probability of m answers drawn for the text. There are three
+departures from the paper. All probabilities are logarithms, because the probability of a sequence
+of two hundred tokens underflows. For any decoding, p is computed from the complete T = 1 softmax
+with the end token. There are two additional criteria, which the likeliest answer does not dominate.
 
-p_q is estimated once, from one set of draws, so every statement about the kept inputs is
-conditional on these draws. The draws decide which queries are kept, so a bound from the same draws
-would be invalid. The draws for the selection have the key `SELECTION`, so that scoring uses other
+p_q is estimated once, from one set of draws. So every statement about the kept inputs is
+conditional on these draws. A bound from the same draws would be invalid, because these draws decide
+which queries are kept. The draws for the selection have the key `SELECTION`, so scoring uses other
 draws.
 """
 
@@ -27,7 +26,7 @@ from leakbound.types import Completion, Query, Sample
 Criterion = Literal["mean_prob", "mean_logprob", "mean_logprob_per_token"]
 
 SELECTION = "selection"
-"""The purpose of selection draws, as `Draws` has it."""
+"""The purpose of selection draws in the keys of `Draws`."""
 
 DRAWS = 64
 """The default number of answers per text, m."""
@@ -38,11 +37,11 @@ SampleQueries = Callable[[Sequence[Query], int, int], Sequence[Sample]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Selection:
-    """The selected queries of one prompt, and the evidence.
+    """The selected queries of one prompt, with the values that decided the selection.
 
-    `kept` has the question first, then the kept rewritings in their order. `values` has the
-    criterion of every query by id, including rejected queries: the natural log of p, or a mean
-    log-probability.
+    `kept` has the question first, then the kept rewritings in their order. `values` has the value
+    of the criterion for every query by id, including rejected queries. It is the natural log of p,
+    or a mean log-probability.
     """
 
     prompt_id: str
@@ -53,19 +52,20 @@ class Selection:
 
 
 def evidence(completions: Sequence[Completion], criterion: Criterion = "mean_prob") -> float:
-    """Return the criterion of one text from its answers and their counts; natural log, float64.
+    """Return the value of the criterion for one text, from its answers and their counts.
 
     `mean_prob`: log of the mean sequence probability, logsumexp(log count + logprob) - log m.
-    `mean_logprob`: the mean log-probability. `mean_logprob_per_token`: the same, but each log-
-    probability is divided by the answer's number of tokens, with the end token.
+    `mean_logprob`: the mean log-probability. `mean_logprob_per_token`: the same mean, but each
+    log-probability is divided by the answer's number of tokens, with the end token. Logarithms are
+    natural.
 
     Raises InputError for answers without log-probabilities (or, for `mean_logprob_per_token`,
     without token ids).
     """
     if any(c.model_logprob is None for c in completions):
         raise InputError(
-            "input selection compares log-probabilities, got an answer without one. Use an "
-            "engine that returns them, or leave the selection out."
+            "`ids` compares log-probabilities of answers, got an answer without a log-probability. "
+            "Use another engine, or omit `ids`."
         )
     counts = np.array([c.count for c in completions], dtype=np.float64)
     logprobs = np.array([c.model_logprob for c in completions], dtype=np.float64)
@@ -82,10 +82,11 @@ def evidence(completions: Sequence[Completion], criterion: Criterion = "mean_pro
 
 
 def choose(samples: Sequence[Sample], criterion: Criterion = "mean_prob") -> Selection:
-    """Apply Algorithm 2 to the answers to one prompt's queries, of which the first is the question.
+    """Apply Algorithm 2 to the samples of one prompt's queries; the first query is the question.
 
-    The question is always kept. A rewriting is kept if its criterion is at least the question's.
-    Raises IncompleteError for samples with missing draws, because p is unknown.
+    The question is always kept. A rewriting is kept if its value of the criterion is at least the
+    value of the question. Raises IncompleteError for samples with missing draws, because p is
+    unknown.
     """
     for sample in samples:
         if sample.missing:
@@ -113,10 +114,10 @@ def select(
     seed: int = 0,
     criterion: Criterion = "mean_prob",
 ) -> dict[str, Selection]:
-    """Select inputs for many prompts, by prompt id, in the order of the queries.
+    """Select inputs for many prompts. Return the selections by prompt id.
 
-    Each prompt's queries are its original question and its rewritings, with distinct ids; all are
-    sampled in one call of `sample`. Raises IncompleteError for a query that was not sampled.
+    Each prompt's queries are its original question and its rewritings, with distinct ids. One call
+    of `sample` samples all queries. Raises IncompleteError for a query that was not sampled.
     """
     of_prompt: dict[str, list[Query]] = {}
     for query in queries:

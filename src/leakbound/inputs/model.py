@@ -1,8 +1,8 @@
-"""Rewritings drawn from a chat model: the input distribution of Cheng et al. (2025).
+"""Draw rewritings from a chat model: the input distribution of Cheng et al. (2025).
 
-The paper states neither the prompt for rewriting nor the parsing of replies; both are our own. Each
-rewriting is a separate reply, so the draws are independent. Several rewritings from one reply would
-not be independent.
+The paper does not specify the prompt for rewriting or the parsing of replies, so both are ours.
+Each rewriting is a separate reply, so the draws are independent. Several rewritings from one reply
+would not be independent.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from leakbound.types import Chat, Decoding, Message, Prompt, Request
 REWRITING = Decoding(temperature=1.0, top_p=0.95, max_new_tokens=128)
 """The decoding of rewritings."""
 ATTEMPTS = 3
-"""The maximum number of times that a reply is drawn, until it is a rewriting."""
+"""The maximum number of draws of a reply, until the reply is a rewriting."""
 
 _INSTRUCTION = """\
 Rewrite the question below once. Ask for exactly the same thing in other words. Keep every name, \
@@ -57,10 +57,10 @@ _ASKING = re.compile(
 class ModelInputs:
     """Draws from a chat model that rewrites the question.
 
-    Replies are drawn again, up to `ATTEMPTS` times in all, if they are empty or missing, contain no
-    question or request, or repeat the question. After the last attempt, the last reply is kept, and
-    the filters remove and count it. An accepted reply has the distribution of the model's replies
-    given that the reply is a rewriting, so the draws stay independent.
+    A reply is drawn again if it is empty or missing, contains no question or request, or repeats
+    the question. It is drawn at most `ATTEMPTS` times. If no attempt succeeds, the last reply is
+    kept, and the filters remove and count it. An accepted reply has the distribution of the model's
+    replies given that the reply is a rewriting. So the draws stay independent.
     """
 
     chat: Chat
@@ -73,7 +73,7 @@ class ModelInputs:
 
     @property
     def fingerprint(self) -> dict[str, str]:
-        """The decoding, and the model's record if it has one; else its name identifies it."""
+        """The decoding, the number of attempts, and the record of the model if it has one."""
         model: Mapping[str, str] = getattr(self.chat, "fingerprint", {})
         return {"decoding": REWRITING.name, "attempts": str(ATTEMPTS), **model}
 
@@ -94,7 +94,7 @@ class ModelInputs:
         if len(replies) != len(requests):
             raise InputError(
                 f"chat model {self.chat.name!r} must return one reply per request, got "
-                f"{len(replies)} for {len(requests)}. Return None for a missing one."
+                f"{len(replies)} for {len(requests)}. Return None for a missing reply."
             )
         return replies
 
@@ -102,8 +102,8 @@ class ModelInputs:
 def parse_reply(reply: str) -> str:
     """Return the first line of a reply that is a question or request, without decoration.
 
-    Thoughts in tags, courtesies, labels, numbering and quotation marks are removed. Returns "" if
-    no line qualifies, as for an answer, a refusal, or a text that was cut off.
+    Thoughts in tags, courtesies, labels, numbering and quotation marks are removed. The result is
+    "" if there is no such line, for example in an answer, a refusal, or a text that was cut off.
     """
     lines = map(_bare, split_thought(reply)[1].splitlines())
     return next((line for line in lines if _is_request_like(line)), "")
@@ -117,7 +117,7 @@ def _request(prompt: Prompt, draw: int, attempt: int) -> Request:
 
 
 def _bare(line: str) -> str:
-    """Return the line without all marks and introductory words around the question."""
+    """Return the line without the marks and introductory words around the question."""
     text = line.strip()
     while True:
         inner = _LABEL.sub("", _COURTESY.sub("", _NUMBERING.sub("", text.strip("*_ \t"))))
@@ -130,7 +130,7 @@ def _bare(line: str) -> str:
 
 
 def _unled(text: str, question: str) -> str:
-    """Return a text without a label or sentence before its question."""
+    """Return only the question if the text is a label or sentence and then the same question."""
     lead, same, tail = text.casefold().rpartition(question.casefold().rstrip(_ENDS))
     led = lead.rstrip(_MARKS).endswith((":", ".", "!", "?"))
     return question if same and led and not tail.strip(_ENDS) else text

@@ -1,4 +1,4 @@
-"""Input sources: the protocol, the finite sources, and the parser of specs such as `file:PATH`."""
+"""Sources of rewritings: the protocol, the finite sources, the parser of specs (`file:PATH`)."""
 
 from __future__ import annotations
 
@@ -20,25 +20,24 @@ from leakbound.types import Chat, Prompt
 class InputSource(Protocol):
     """The source of rewritings of a question.
 
-    A source may have `fingerprint`, a mapping of texts: everything that its rewritings depend on,
-    in addition to its name, such as digests of the files it reads (`digests_of`). The fingerprint
-    is recorded with the run. A run cannot be resumed with another fingerprint. Without a
-    fingerprint, the source is assumed to read the file or folder that its argument names, if there
-    is one.
+    A source may have an attribute `fingerprint`, a mapping of texts. It has everything that the
+    rewritings depend on in addition to the source's name, such as digests of files (`digests_of`).
+    The run records the fingerprint, and cannot be resumed with another fingerprint. A source
+    without a fingerprint is assumed to use the file or folder that its argument names, if any.
     """
 
     @property
     def name(self) -> str:
-        """The spec of the source, which is its name in results."""
+        """The spec of the source. It is also the source's name in results."""
         ...
 
     @property
     def finite(self) -> bool:
-        """Whether the source is a finite list, and not a distribution with independent draws."""
+        """True for a finite list; False for a distribution with independent draws."""
         ...
 
     def rewritings(self, prompts: Sequence[Prompt], number: int, seed: int) -> list[list[str]]:
-        """Return rewritings of each prompt; the same arguments give the same texts.
+        """Return rewritings of each prompt. The same arguments always give the same texts.
 
         The rewritings are not filtered. A source that is not finite returns independent draws, with
         an empty text for a failed draw. A prompt's draws do not depend on the other prompts.
@@ -64,9 +63,9 @@ def fingerprint_of(source: InputSource, argument: str) -> dict[str, str]:
 
 
 def digests_of(path: Path, *, deep: bool = True) -> dict[str, str]:
-    """Return the SHA-256 of a file, or of each file in a folder, by its name; empty without files.
+    """Return the SHA-256 of a file, or of each file in a folder, by name; empty without files.
 
-    Files in subfolders count if `deep` is True.
+    Files in subfolders are included if `deep` is True.
     """
     return {
         f"sha256 of {file.relative_to(path.parent).as_posix()}": sha256(file)
@@ -78,10 +77,10 @@ def digests_of(path: Path, *, deep: bool = True) -> dict[str, str]:
 def read_rewritings(prompts: Sequence[Prompt], path: Path) -> dict[str, tuple[str, ...]]:
     """Return a file's rewritings of each prompt, by prompt id, in the file's order.
 
-    The file is CSV or JSON lines. A row names a prompt by `id`, or by its exact `question`, and has
-    a list `rewritings` or a single `rewriting`. Several rows may name the same prompt. Raises
-    InputError, with file and row, for an unknown prompt, for a row without a rewriting, and for a
-    rewriting that is not text.
+    The file is CSV or JSON lines. A row identifies a prompt by `id`, or by its exact `question`,
+    and has a list `rewritings` or a single `rewriting`. Several rows may be about the same prompt.
+    Raises InputError, with file and row, for an unknown prompt, for a row without a rewriting, and
+    for a rewriting that is not text.
     """
     ids = {prompt.id: [prompt.id] for prompt in prompts}
     questions = defaultdict(list)
@@ -94,9 +93,9 @@ def read_rewritings(prompts: Sequence[Prompt], path: Path) -> dict[str, tuple[st
         lookup = ids if by_id else questions
         if value not in lookup:
             raise InputError(
-                f"no prompt of the benchmark has the {key} {str(value)[:80]!r} of {row.place}. An "
-                f"existing {key} is {next(iter(lookup), '')!r}. Correct the {key}, or remove the "
-                "row."
+                f"no prompt of the benchmark has the {key} {str(value)[:80]!r} of {row.place}. "
+                f"Correct the {key} (an existing one is {next(iter(lookup), '')!r}), or remove "
+                "the row."
             )
         single = row.maybe("rewriting")
         written = row.texts("rewritings") + ((single.strip(),) if single else ())
@@ -109,7 +108,7 @@ def read_rewritings(prompts: Sequence[Prompt], path: Path) -> dict[str, tuple[st
 
 @dataclass(frozen=True, slots=True)
 class BenchmarkInputs:
-    """The paraphrases of the prompts, in their order."""
+    """The benchmark's paraphrases of each question, in their order."""
 
     name: ClassVar[str] = "benchmark"
     finite: ClassVar[bool] = True
@@ -120,9 +119,9 @@ class BenchmarkInputs:
 
 @dataclass(frozen=True, slots=True)
 class RuleInputs:
-    """Frames around the complete question, made by rule. The seed decides their order.
+    """Frames around the complete question, such as "Please answer: …", in an order by the seed.
 
-    A question in another language gets no rewriting.
+    A question that is not in English gets no rewriting.
     """
 
     name: ClassVar[str] = "rules"
@@ -136,8 +135,8 @@ class RuleInputs:
 class FileInputs:
     """The rewritings in a file, in its order; see `read_rewritings` for its form.
 
-    A row for an unknown prompt raises InputError, because its name is probably misspelt. So pass
-    all prompts of the benchmark, and use the rewritings of the prompts that you need.
+    A row for an unknown prompt raises InputError, because its id is probably misspelt. So pass all
+    prompts of the benchmark, and use the rewritings of the prompts that you need.
     """
 
     path: Path
@@ -150,7 +149,7 @@ class FileInputs:
 
     @property
     def fingerprint(self) -> dict[str, str]:
-        """The digest of the file's bytes, independent of its folder."""
+        """The digest of the file's bytes. It does not depend on the folder."""
         return digests_of(self.path)
 
     def rewritings(self, prompts: Sequence[Prompt], number: int, seed: int) -> list[list[str]]:
@@ -159,13 +158,13 @@ class FileInputs:
 
 
 OpenChat = Callable[[str], Chat]
-"""Opens a chat model by its name; raises InputError for an unknown one."""
+"""Opens a chat model by its name; raises InputError for an unknown model."""
 
 
 def _opens(
     name: str, needs: str, make: Callable[[str, OpenChat], InputSource]
 ) -> Callable[[str, OpenChat], InputSource]:
-    """Return a function that makes a source from its argument, if the source `needs` one."""
+    """Return a function that makes a source from its argument. `needs` describes the argument."""
 
     def opens(argument: str, open_chat: OpenChat) -> InputSource:
         if argument and not needs:
@@ -197,7 +196,7 @@ def parse_inputs(spec: str, open_chat: OpenChat) -> InputSource:
         The source.
 
     Raises:
-        InputError: an unknown name or a wrong argument.
+        InputError: the name is unknown, or the argument is missing or not allowed.
     """
     name, _, argument = spec.strip().partition(":")
     opens = find("input", INPUTS, name)

@@ -1,4 +1,4 @@
-"""The variants of a prompt's query that a search may try, and the choice among them."""
+"""Make the variants of a prompt's query that a search for the worst input tries."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ NEUTRAL = (
 
 
 def openers(prompt: Prompt, own: Sequence[str] = ()) -> tuple[str, ...]:
-    """Return the possible openings of an answer; the first is empty, or the prompt's prefix.
+    """Return possible beginnings of an answer (openers). The first opener is empty.
 
-    `own` are the benchmark's openers. No opener contains a content word of the answer that the
-    question lacks. For a prompt with a `prefix`, the prefix is the only opening, because the answer
-    has already begun.
+    `own` has the benchmark's openers. An opener with a content word of the answer that is not in
+    the question is left out. For a prompt with a `prefix`, the prefix is the only opener, because
+    the answer has already begun.
     """
     if prompt.prefix:
         return (prompt.prefix,)
@@ -36,7 +36,7 @@ def openers(prompt: Prompt, own: Sequence[str] = ()) -> tuple[str, ...]:
 
 
 def gives_away(prompt: Prompt, text: str) -> bool:
-    """Return whether a text has a word of the answer, or a keyword, that the question lacks."""
+    """Return whether a text reveals a content word of answer or keywords not in the question."""
     answers = " ".join([prompt.answer or "", *prompt.keywords])
     return bool(handed_over(prompt.question, answers, text))
 
@@ -45,7 +45,7 @@ SHOTS = 3
 """The number of question-answer pairs that are shown before a question."""
 
 PREFIXES = 2
-"""The number of sets of shown pairs per question; no two sets have a pair in common."""
+"""The number of sets of shown pairs per question. No pair is in two sets."""
 
 _PLACEHOLDER = "{question}"
 _GAP = "\n\n"  # the text between two pairs
@@ -56,7 +56,7 @@ def shots(
 ) -> tuple[tuple[Prompt, ...], ...]:
     """Return at most `most` sets of `number` retained pairs to show before the prompt.
 
-    The seed and the prompt determine the sets. Each pair of a set has an answer, and reveals no
+    The seed and the prompt determine the sets. Each pair has an answer, and does not reveal a
     content word of the prompt's answer.
     """
     fit: list[Prompt] = []
@@ -73,10 +73,11 @@ def shots(
 
 
 def with_shots(template: str, pairs: Sequence[Prompt], question: str) -> str:
-    """Return a text that, inside `template`, shows the pairs in that template before the question.
+    """Return the question with the pairs before it; each pair is in the form of the template.
 
-    If the template has no text after the question, nothing marks the beginning of an answer. Then
-    question and answer of a pair are on separate lines.
+    The result replaces the question in `template`. If the template has no text after the question,
+    nothing marks the beginning of an answer. Then question and answer of a pair are on separate
+    lines.
     """
     before, _, after = template.partition(_PLACEHOLDER)
     after = after if after.strip() else "\n"
@@ -96,7 +97,7 @@ Fits = Callable[[Query, Decoding], bool]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Variant:
-    """One variant of a prompt's query; `shots` are the ids of the retained pairs before it."""
+    """A variant of a prompt's query. `shots` has the ids of the retained pairs before it."""
 
     query: Query
     decoding: Decoding
@@ -105,10 +106,10 @@ class Variant:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Space:
-    """The possible changes of a prompt's query, one axis each.
+    """The possible changes of a prompt's query, one field per kind of change (axis).
 
-    The first value of every axis leaves the query unchanged: `texts` begins with the prompt's own
-    question, `shots` with none, `openers` with its own prefix.
+    The first value of every axis does not change the query: `texts` begins with the prompt's
+    original question, `shots` with no pairs, `openers` with the prompt's prefix.
     """
 
     texts: tuple[Query, ...]
@@ -118,7 +119,7 @@ class Space:
     template: str
 
     def variant(self, place: Sequence[int]) -> Variant:
-        """Return the variant at these indices; its id states every axis except the decoding."""
+        """Return the variant at these indices. Its id has every index except the decoding's."""
         text, shots, opener, decoding = place
         query, pairs = self.texts[text], self.shots[shots]
         varied = replace(
@@ -132,7 +133,7 @@ class Space:
 
 
 def variants(space: Space, number: int, seed: int, fits: Fits) -> tuple[Variant, ...]:
-    """Return at most `number` distinct variants that fit; the unchanged prompt comes first.
+    """Return at most `number` distinct variants that fit the context, the unchanged query first.
 
     The other variants are drawn with the seed, without replacement. Each axis is unchanged with
     probability one half, so that single changes and combinations are both tried.

@@ -1,7 +1,7 @@
 """Measure repetition among the draws for one question.
 
-Self-BLEU: Zhu et al. (2018), "Texygen". Each draw is compared with all other draws, including its
-copies, so a model that always gives the same text has the value 1.
+Self-BLEU is from Zhu et al. (2018), "Texygen". Each draw is compared with all other draws,
+including its copies. So a model that always gives the same text has the value 1.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ _APART = (
 def self_bleu(draws: Mapping[str, int]) -> float:
     """Return the mean BLEU-4 of each draw against all others, in [0, 1]; 1 if all are equal.
 
-    `draws` is the number of draws of each text, at least 1. Every BLEU is a hundredth of
+    `draws` has the number of draws of each text, at least 1. Every BLEU is a hundredth of
     sacrebleu's `sentence_bleu` with its defaults: 13a tokens, exponential smoothing, effective
-    order. The BLEU of a draw without words is 1 if another draw has no words, else 0. Raises
+    order. The BLEU of a draw without words is 1 if another draw also has no words, else 0. Raises
     InputError for fewer than two draws.
     """
     number = sum(draws.values())
     if number < 2:
-        raise InputError(f"got {number} draws, at least 2 are needed. Draw more.")
+        raise InputError(f"Self-BLEU needs at least 2 draws, got {number}. Increase `n`.")
     words = {text: _words(text) for text in draws}
     grams = {text: [_grams(words[text], order) for order in range(1, ORDERS + 1)] for text in draws}
     highest = _two_highest(grams, draws)
@@ -92,7 +92,7 @@ def _two_highest(
 
 
 def _closest(length: int, lengths: Counter[int]) -> int:
-    """Return the length of the other draw that is nearest to `length`; the shorter of two."""
+    """Return the nearest length of another draw to `length`; in a tie, the smaller length."""
     others = [other for other, count in lengths.items() if count > (other == length)]
     return min(others, key=lambda other: (abs(other - length), other))
 
@@ -100,7 +100,7 @@ def _closest(length: int, lengths: Counter[int]) -> int:
 def _bleu(
     grams: list[_Grams], highest: dict[tuple[str, ...], tuple[int, int]], length: int, closest: int
 ) -> float:
-    """Return the BLEU of one draw; `closest` is the length of the nearest other draw."""
+    """Return the BLEU of one draw; `closest` is the nearest length of another draw."""
     if length == 0:
         return float(closest == 0)
     logs, smoothing, any_shared = [], 1.0, False

@@ -1,4 +1,4 @@
-"""`Metric`: the readings that a metric needs, and the function that computes its value."""
+"""`Metric`, the data that a metric needs with the function that computes its value."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from leakbound.metrics.membership import auc
 from leakbound.types import Prompt, Reading
 
 Kind = Literal["answer", "paraphrased", "perturbed", "letter"]
-"""The texts of a prompt that are read: its answer, its paraphrased answer, its perturbed answers,
-or the letters of its choices from " A" on; each follows the prompt's question."""
+"""A kind of texts that a model reads after a prompt's question: the answer, the paraphrased
+answer, the perturbed answers, or the letters of the choices (" A", " B", ...)."""
 
 TEXTS: Mapping[Kind, Callable[[Prompt], tuple[str, ...]]] = {
     "answer": lambda prompt: () if prompt.answer is None else (prompt.answer,),
@@ -40,11 +40,11 @@ class Need:
         part: "forget", "retain", "holdout", "real_authors" or "world_facts".
         kinds: the kinds of texts that are read.
         greedy: whether the greedy completion is compared with texts of the prompt.
-        compared: the kinds of texts that the greedy completion is compared with; no readings of
+        compared: the kinds of texts that the greedy completion is compared with. No readings of
             these texts are needed.
         gradient_norm: whether the norm of the gradient of the answer's mean token loss is needed.
         draws: whether the sampled completions with their counts are needed.
-        fluency: whether a classifier's fluency of the greedy completion is needed.
+        fluency: whether the fluency of the greedy completion (by a classifier) is needed.
     """
 
     part: str
@@ -58,11 +58,11 @@ class Need:
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """The evidence about one prompt under one model. Values that no metric needs may be missing.
+    """The data about one prompt under one model. Values that no metric needs may be missing.
 
     Attributes:
         prompt: the prompt.
-        readings: by kind, one Reading per text, in the prompt's order.
+        readings: one Reading per text, in the prompt's order, by kind.
         greedy: the greedy completion.
         gradient_norm: the norm of the gradient of the answer's mean token loss.
         draws: each distinct completion with its count.
@@ -83,7 +83,7 @@ Items = Mapping[str, Sequence[Item]]
 
 @dataclass(frozen=True, slots=True)
 class Values:
-    """The values of a metric for one model: the aggregate, and each prompt's value by its id.
+    """The values of a metric for one model: the aggregate, and the values of prompts by id.
 
     `value` is None if the metric needs a reference model that was not evaluated. `by_item` is empty
     if the metric has no value per prompt.
@@ -95,13 +95,13 @@ class Values:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Metric:
-    """One metric: its needs, and `value(items, reference)`.
+    """A metric: the data that it needs, and the function `value(items, reference)`.
 
-    `items` are of the evaluated model; the argument `reference` has the items of the model that the
-    attribute `reference` names, or is None if no such model was evaluated. "retrained" names a
-    model that never saw the forget set. With "retrained or chance", an AUC of 1/2 replaces this
-    model if it is missing. A missing or damaged item raises InputError with the part and the
-    prompt.
+    `items` are of the evaluated model. The argument `reference` has the items of a reference model,
+    or is None if no such model was evaluated. The attribute `reference` specifies this model:
+    "retrained" is a model that never saw the forget set. With "retrained or chance", an AUC of 1/2
+    replaces this model if it is missing. A missing or damaged item raises InputError with the part
+    and the prompt.
     """
 
     needs: tuple[Need, ...]
@@ -141,7 +141,7 @@ def per_item(measure: Measure, need: Need, aggregate: Aggregate = mean) -> Metri
 def combined(
     combine: Callable[[Mapping[str, float]], float], terms: Mapping[str, Metric]
 ) -> Metric:
-    """Return the metric that combines the aggregates of metrics without a reference model."""
+    """Return the metric that combines the aggregates of other metrics (without a reference)."""
 
     def value(items: Items, reference: Items | None = None) -> Values:
         values = {name: metric.value(items, None).value for name, metric in terms.items()}
@@ -152,7 +152,7 @@ def combined(
 
 
 def attack(measure: Measure, *, gradient_norm: bool = False) -> Metric:
-    """Return the metric that is the AUC of a measure for holdout prompts against forget prompts."""
+    """Return the metric that is the AUC of a measure between holdout and forget prompts."""
     kinds = NOTHING if gradient_norm else frozenset[Kind]({"answer"})
 
     def value(items: Items, reference: Items | None = None) -> Values:
@@ -167,7 +167,7 @@ def against_retrained(
     needs: tuple[Need, ...],
     single: Callable[[Items], Values] | None = None,
 ) -> Metric:
-    """Return the metric that compares with a retrained model; without one it is `single`."""
+    """Return the metric that compares with a retrained model; without this model, `single`."""
 
     def value(items: Items, reference: Items | None) -> Values:
         if reference is None:
@@ -188,9 +188,12 @@ def separated(forget: Mapping[str, float], holdout: Mapping[str, float]) -> Valu
 
 
 def measure_part(measure: Measure, items: Items, part: str) -> dict[str, float]:
-    """Return the finite measure of every prompt of a part, by id; errors name the prompt."""
+    """Return the measure of every prompt of a part, by id.
+
+    Raises InputError, with the prompt, for a measure that fails or is not finite.
+    """
     if not items.get(part):
-        raise InputError(f"the part {part!r} has no prompt. Evaluate the model on this part too.")
+        raise InputError(f"the part {part!r} has no prompt. Also evaluate the model on this part.")
     measured = {}
     for item in items[part]:
         try:
@@ -211,7 +214,7 @@ def readings(item: Item, kind: Kind) -> tuple[Reading, ...]:
     if read := item.readings.get(kind):
         return read
     raise InputError(
-        f"the model read no {kind} text of this prompt. Check that the benchmark has one."
+        f"there is no reading of the {NAMES[kind]} of this prompt. Check the benchmark for it."
     )
 
 
@@ -224,14 +227,14 @@ def texts(item: Item, kind: Kind) -> tuple[str, ...]:
     """Return a prompt's texts of one kind; raise InputError if there are none."""
     if listed := TEXTS[kind](item.prompt):
         return listed
-    raise InputError(f"this prompt has no {NAMES[kind]}. Leave it out, or give it one.")
+    raise InputError(f"this prompt has no {NAMES[kind]}. Add it, or remove the prompt.")
 
 
 def required(value: T | None, name: str) -> T:
     """Return a value that a metric needs; raise InputError if it is missing."""
     if value is None:
         raise InputError(
-            f"{name} of this prompt is missing. Measure all metrics of the model again."
+            f"{name} of this prompt is missing. Evaluate the model again with these metrics."
         )
     return value
 
@@ -242,5 +245,5 @@ def _require_same(part: str, items: Items, reference: Items) -> None:
         odd = sorted(here ^ there)[0]
         raise InputError(
             f"the retrained model was evaluated on other prompts of {part!r}: only one model has "
-            f"{odd!r}. Evaluate both on the same prompts."
+            f"{odd!r}. Evaluate both models on the same prompts."
         )

@@ -1,12 +1,13 @@
-"""Membership attacks and memorisation, which measure whether a model was trained on a text.
+"""Membership attacks and memorisation: measure whether a model was trained on a text.
 
-A score is a loss: a higher score means *less* likely a member. Min-k: Shi et al. (2024), minus the
-mean of the 40 % least likely tokens. Min-k++: Zhang et al. (2024). Both exclude the end token, as
-OpenUnlearning does. The norm of the gradient is used as a score without a change.
+The score of an attack is a loss: with a higher score, the text is *less* likely to be a member of
+the training data. Min-k is from Shi et al. (2024): minus the mean log-probability of the 40 % least
+likely tokens. Min-k++ is from Zhang et al. (2024). Both exclude the end token, as in
+OpenUnlearning. The norm of the gradient is a score without any change.
 
-Memorisation counts the tokens of an answer, without the end token, that the
-model completes, as in OpenUnlearning. Exact memorisation: Tirumala et al.
-(2022). Extraction strength: Carlini et al. (2021), in tokens.
+Memorisation is measured by the tokens of an answer, without the end token, that
+the model completes, as in OpenUnlearning. Exact memorisation is from Tirumala
+et al. (2022); extraction strength is from Carlini et al. (2021), in tokens.
 """
 
 from __future__ import annotations
@@ -29,17 +30,17 @@ _LEAST_STD = 1e-3  # the root of OpenUnlearning's minimum variance of log-probab
 
 
 def zlib_score(reading: Reading) -> float:
-    """Return the loss per compressed byte, so that simple texts do not look like members."""
+    """Return the loss per compressed byte. So simple texts do not look like members."""
     return loss(reading) / len(zlib.compress(reading.text.encode("utf-8", "surrogatepass")))
 
 
 def min_k(reading: Reading, share: float = SHARE) -> float:
-    """Return minus the mean of the lowest fraction `share` of the answer's log-probabilities."""
+    """Return minus the mean of the lowest log-probabilities, a fraction `share` of the answer."""
     return _least(reading.logprobs[:-1], share)
 
 
 def min_k_plus_plus(reading: Reading, share: float = SHARE) -> float:
-    """Return `min_k` of log-probabilities, standardised over the vocabulary at each token."""
+    """Return `min_k` of log-probabilities that are standardised over the vocabulary per token."""
     spread = np.maximum(reading.std, _LEAST_STD)
     return _least(((reading.logprobs - reading.mean) / spread)[:-1], share)
 
@@ -57,12 +58,12 @@ def auc(forget: ArrayLike, holdout: ArrayLike) -> float:
 
 
 def privleak(auc: float, retrained: float = CHANCE) -> float:
-    """Return the change of 1 - AUC in percent of the retrained model's 1 - AUC; 0 is the aim.
+    """Return the change of 1 - AUC, in percent of the retrained model's 1 - AUC; 0 is best.
 
-    Shi et al. (2024), "MUSE", from the AUCs of `min_k`. Below 0 the model still knows the forget
-    set; above 0 it avoids the forget set more than the retrained model does. Without a retrained
-    model, its AUC is assumed to be 1/2, as in OpenUnlearning. This is the AUC of a model that saw
-    neither the forget set nor the holdout set.
+    The definition is from Shi et al. (2024), "MUSE", with the AUCs of `min_k`. Below 0, the model
+    still knows the forget set. Above 0, it avoids the forget set more than the retrained model
+    does. Without a retrained model, its AUC is assumed to be 1/2, as in OpenUnlearning. This is the
+    AUC of a model that saw neither the forget set nor the holdout set.
     """
     return rel_diff(1 - auc, 1 - retrained)
 
@@ -78,23 +79,22 @@ def rel_diff(value: float, retrained: float = CHANCE) -> float:
 def _least(values: NDArray[np.float64], share: float) -> float:
     if not len(values):
         raise InputError(
-            "min-k needs a token before the end token, got none. Give an answer with text."
+            "min-k needs a token before the end token, got none. Use an answer with text."
         )
     return -float(np.sort(values)[: max(1, int(len(values) * share))].mean())
 
 
 def exact_memorisation(reading: Reading) -> float:
-    """Return the fraction of the answer's tokens that are the likeliest next token: in [0, 1]."""
+    """Return the fraction of the answer's tokens that are the likeliest next token, in [0, 1]."""
     return float(_answer(reading).mean())
 
 
 def extraction_strength(reading: Reading, *, compat: Compat | None = None) -> float:
-    """Return the fraction of the answer in the longest ending that greedy decoding completes.
+    """Return the length of the longest ending that greedy decoding completes, per token.
 
-    The value is 1 - k/n, in [0, 1]. Of the answer's n tokens, all after the first k are the
-    likeliest next tokens, and k is as small as possible. The value is 0 if the last token is not
-    the likeliest. OpenUnlearning gives 1/n if the last token is not the likeliest, and so does
-    `compat="openunlearning"`.
+    The value is 1 - k/n, in [0, 1], for an answer with n tokens. k is the smallest number such that
+    all tokens after the first k are the likeliest next tokens. The value is 0 if the last token is
+    not the likeliest; in OpenUnlearning, and with `compat="openunlearning"`, it is then 1/n.
     """
     top = _answer(reading)
     missed = np.flatnonzero(~top)
@@ -109,6 +109,6 @@ def _answer(reading: Reading) -> NDArray[np.bool_]:
     if len(reading.top) < 2:
         raise InputError(
             "memorisation needs a token before the end token, got an answer of "
-            f"{len(reading.top)} tokens with its end token. Give an answer with text."
+            f"{len(reading.top)} tokens with its end token. Use an answer with text."
         )
     return reading.top[:-1]

@@ -1,6 +1,6 @@
-"""`METRICS`: every metric of an evaluated model, under its name.
+"""`METRICS`: every metric of an evaluated model, by name.
 
-If a metric exists for several parts, its name begins with the part.
+If a metric exists for several parts of a benchmark, its name begins with the part.
 """
 
 from __future__ import annotations
@@ -51,7 +51,10 @@ LETTERS = Need(part="forget", kinds=frozenset({"letter"}))
 
 
 def _truth_kinds(part: str) -> tuple[Kind, Kind]:
-    """Return a truth ratio's kinds of right and wrong texts; sets of facts have no paraphrases."""
+    """Return the kinds of right and wrong texts of a part's truth ratio.
+
+    Real authors and world facts have no paraphrases, so their right text is the answer.
+    """
     return "answer" if part in FACTS else "paraphrased", "perturbed"
 
 
@@ -73,7 +76,7 @@ def _choice(measure: Callable[[Sequence[Reading], list[int]], float], item: Item
 
 
 def _rouge(kind: Kind, of: Callable[[list[str], str], Rouge], value: str) -> Measure:
-    """Return the mean ROUGE of the greedy answer against the prompt's texts of a kind."""
+    """Return the measure that is the mean ROUGE of the greedy answer against texts of a kind."""
 
     def measure(item: Item) -> float:
         greedy = [required(item.greedy, "the greedy answer")]
@@ -87,12 +90,12 @@ def _diversity(measure: Callable[[Mapping[str, int]], float], item: Item) -> flo
 
 
 def _compared(part: str, kind: Kind) -> Need:
-    """Return the need for greedy answers and for the texts that they are compared with."""
+    """Return the need for greedy answers and for texts to compare them with."""
     return Need(part=part, kinds=NOTHING, greedy=True, compared=frozenset({kind}))
 
 
 def _about(part: str) -> dict[str, Metric]:
-    """Return the metrics of one part; their names do not contain the part."""
+    """Return the metrics of one part, by name without the part."""
     answers, greedy = Need(part=part), _compared(part, "answer")
     drawn = Need(part=part, kinds=NOTHING, draws=True)
     truth = Need(part=part, kinds=frozenset(_truth_kinds(part)))
@@ -117,7 +120,7 @@ def _about(part: str) -> dict[str, Metric]:
 
 
 def _about_others(part: str, kind: Kind) -> dict[str, Metric]:
-    """Return metrics for other answers: their probability, and the greedy answer's recall."""
+    """Return metrics of a kind of other answers: their probability, and recall against them."""
     read = Need(part=part, kinds=frozenset({kind}))
     recall = _rouge(kind, rouge_l, "recall")
 
@@ -142,7 +145,10 @@ def _min_k_auc(items: Items) -> float:
 
 
 def _min_k_change(of: Callable[..., float]) -> Metric:
-    """Return the change of the min-k AUC from the retrained model's, or else from 1/2."""
+    """Return the metric that is the change of the min-k AUC from the retrained model's.
+
+    Without a retrained model, it is the change from 1/2.
+    """
     return against_retrained(
         lambda items, reference: Values(of(_min_k_auc(items), _min_k_auc(reference))),
         _BOTH_SIDES,
@@ -151,7 +157,7 @@ def _min_k_change(of: Callable[..., float]) -> Metric:
 
 
 def _reference_attack(items: Items, reference: Items) -> Values:
-    """Return the attack by the loss minus the loss of a model that never saw the text."""
+    """Return the AUC of the loss minus the loss of a model that never saw the text."""
 
     def beyond(part: str) -> dict[str, float]:
         ours, theirs = (measure_part(_LOSS, side, part) for side in (items, reference))
@@ -205,5 +211,5 @@ _AS_OPENUNLEARNING = {
 
 
 def metrics_as(compat: Compat | None) -> dict[str, Metric]:
-    """Return `METRICS`, with the definitions of another framework where they differ."""
+    """Return `METRICS`, with the definitions of the framework `compat` where they differ."""
     return METRICS if compat is None else {**METRICS, **_AS_OPENUNLEARNING}

@@ -1,6 +1,6 @@
-"""Utility of a model, and its distance from a model that never saw the forget set.
+"""Compute a model's utility, and compare its truth ratios with those of a retrained model.
 
-Maini et al. (2024), "TOFU". The mean recall (`r_avg`) is from Cheng et al.
+The metrics are from Maini et al. (2024), "TOFU". The mean recall (`r_avg`) is from Cheng et al.
 """
 
 from __future__ import annotations
@@ -38,10 +38,10 @@ def r_avg(terms: Mapping[str, float]) -> float:
 
 
 def forget_quality(ratios: Sequence[float], retrained: Sequence[float]) -> float:
-    """Return the p-value of the two-sided Kolmogorov-Smirnov test on truth ratios: in [0, 1].
+    """Return the p-value of the two-sided Kolmogorov-Smirnov test on truth ratios, in [0, 1].
 
     A value near 1 means that the truth ratios of both models may have the same distribution. The
-    test is exact up to 10,000 questions per model, and asymptotic beyond (SciPy's "auto").
+    test is exact up to 10,000 questions per model, and asymptotic for more (SciPy's "auto").
     """
     from scipy.stats import ks_2samp  # takes most of a second
 

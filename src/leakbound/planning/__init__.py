@@ -1,1 +1,1 @@
-"""Plan an evaluation as frozen values that are ready to be drawn."""
+"""Prepare an evaluation: check and resolve the study before anything is drawn."""

@@ -1,4 +1,4 @@
-"""Write notes on faults of questions, reference answers and limits, before anything is drawn.
+"""Warn of faults in questions, reference answers and limits before anything is drawn.
 
 Notes contain the ids of questions but not their texts, so redacted runs show them too.
 """
@@ -53,7 +53,7 @@ Score = Callable[[Sequence[tuple[str, Prompt]]], list[float | None]]
 
 
 def question_notes(prompts: Sequence[Prompt], study: Study) -> tuple[str, ...]:
-    """Return notes on invisible characters, literal escapes, and stop strings that cut answers.
+    """Return notes on invisible characters, unconverted escapes, and stop strings in answers.
 
     `study` is a resolved study.
     """
@@ -61,22 +61,22 @@ def question_notes(prompts: Sequence[Prompt], study: Study) -> tuple[str, ...]:
     texts = {("--prompt-template", study.settings.template or ""): None}
     texts |= {("--stop", stop): None for how in study.decodings for stop in how.stop}
     notes += [
-        f"`{option}` has a backslash and {escape[0][1]!r}: the model reads these two characters. "
-        f"For a line break write $'\\n' in a shell, and \"\\n\" in YAML and Python."
+        f"`{option}` has a backslash and {escape[0][1]!r}. The model gets these two characters. "
+        f"For a line break, write $'\\n' in a shell, and \"\\n\" in YAML and Python."
         for option, text in texts
         if (escape := _LITERAL.search(text))
     ]
     notes += [
         f"the stop string {stop!r} cuts the reference answer or a keyword of "
-        f"{many(len(ids), 'question')}: {some(ids)}. Outputs end before the stop string, so the "
-        "rest is not sampled. Use another --stop."
+        f"{many(len(ids), 'question')}: {some(ids)}. Outputs end before the stop string, so they "
+        "cannot contain the complete text. Use another --stop."
         for stop, ids in stops_inside(prompts, *study.decodings).items()
     ]
     return tuple(filter(None, notes))
 
 
 def stops_inside(prompts: Sequence[Prompt], *decodings: Decoding) -> dict[str, list[str]]:
-    """Return, by stop string, the ids of the prompts whose reference answer or keyword it cuts."""
+    """Return the ids of the prompts whose reference answer or keyword is cut, by stop string."""
     stops = dict.fromkeys(stop for how in decodings for stop in how.stop)
     return {
         stop: ids
@@ -86,11 +86,12 @@ def stops_inside(prompts: Sequence[Prompt], *decodings: Decoding) -> dict[str, l
 
 
 def _cuts(stop: str, text: str | None) -> bool:
-    """Return whether outputs that end before a stop string may lack a part of a text, in any case.
+    """Return whether outputs that end before a stop string may lack a part of a text.
 
-    The stop string is inside the text, or all of the text is inside the stop string, or they
-    overlap: one ends with the beginning of the other. A text begins and ends with whole words of
-    the stop string. Blanks and punctuation at the end of the text do not count.
+    This is so in three cases: the text contains the stop string, the stop string contains the text,
+    or they overlap, which means that one ends with the beginning of the other. Within the stop
+    string, the text must begin and end at the limits of words. Upper and lower case are equal.
+    Blanks and punctuation at the end of the text are ignored.
     """
     stop, text = stop.casefold(), (text or "").casefold().rstrip()
     if stop in text:
@@ -112,11 +113,11 @@ def _signs(kind: str, pattern: re.Pattern[str], fix: str, prompts: Sequence[Prom
     points = sorted({sign for own in signs.values() for sign in own})
     names = [f"U+{ord(sign):04X} {unicodedata.name(sign, 'control').lower()}" for sign in points]
     where = f"{kind} ({some(names)}) in {many(len(signs), 'question')}: {some([*signs])}"
-    return f"{where}. The model reads these characters. {fix}" if signs else ""
+    return f"{where}. The model gets these characters. {fix}" if signs else ""
 
 
 def needs_model(scorer: Scorer) -> bool:
-    """Return whether a scorer, or the innermost scorer that it contains, needs a model."""
+    """Return whether a scorer (or the innermost scorer that it wraps) needs a model."""
     return hasattr(base_of(scorer), "connect")
 
 
@@ -133,20 +134,19 @@ def reference_notes(
     *,
     stop: bool = False,
 ) -> tuple[str, ...]:
-    """Return notes, by scorer, on questions whose own reference answer does not count as a leak.
+    """Return a note per scorer on questions whose reference answer does not count as a leak.
 
-    An answer counts as a leak unless its score is 0 or missing. Prompts without an answer are
-    skipped.
+    An answer counts as a leak unless its score is 0 or missing. Prompts without a reference answer
+    are skipped.
 
     Args:
         scorers: the scorers.
         prompts: the prompts.
-        score: a function that scores the answers instead of the scorer; None: the scorer scores
-            them.
-        stop: whether to raise an error if no answer counts as a leak for some scorer.
+        score: a function that scores the answers (None: each scorer scores them).
+        stop: whether to raise an error if no answer counts as a leak by some scorer.
 
     Raises:
-        InputError: `stop` is True, and no answer counts as a leak for some scorer.
+        InputError: `stop` is True, and no answer counts as a leak by some scorer.
     """
     notes = []
     for scorer in scorers:
@@ -160,25 +160,28 @@ def reference_notes(
         fix = "Correct the keywords or answers, or use another scorer"
         if stop and len(ids) == len(given):
             raise InputError(
-                f"no reference answer counts as a leak by `{scorer.name}`: {some(ids)}. A model "
-                f"that gives such an answer would seem clean. {fix}, or add --allow-unmatched."
+                f"no reference answer counts as a leak by `{scorer.name}`: {some(ids)}. If a model "
+                f"gives such an answer, no leak is found. {fix}, or add --allow-unmatched."
             )
         notes.append(
             f"{_UNMATCHED.format(scorer.name)} in {len(ids):,} of {many(len(given), 'question')}: "
-            f"{some(ids)}. A model that gives such an answer seems clean. {fix}."
+            f"{some(ids)}. If a model gives such an answer, no leak is found. {fix}."
         )
     return tuple(notes)
 
 
 def unmatched(notes: Sequence[str], scorer: str) -> str:
-    """Return the note on reference answers that do not count for a scorer, or ""."""
+    """Return the note on reference answers that are no leak by a scorer; "" if there is none."""
     names = (scorer, with_reading(make_scorer(scorer), None).name)  # see `in_reading_of`
     begin = tuple(f"{_UNMATCHED.format(name)} " for name in names)
     return next((note.rstrip(".") for note in notes if note.startswith(begin)), "")
 
 
 def longest_answer(engine: Generate, prompts: Sequence[Prompt]) -> int | None:
-    """Count the tokens of the longest reference answer with its end token; None if not known."""
+    """Return the number of tokens of the longest reference answer, including its end token.
+
+    None if no prompt has an answer, or if the engine has no tokenizer.
+    """
     answers = [p.answer for p in prompts if p.answer and p.answer.strip()]
     if not isinstance(engine, Tokenizes) or not answers:
         return None
@@ -188,7 +191,7 @@ def longest_answer(engine: Generate, prompts: Sequence[Prompt]) -> int | None:
 def token_notes(
     engine: Generate, task: Benchmark, decodings: Sequence[Decoding]
 ) -> tuple[str, ...]:
-    """Return notes on words unknown to the tokenizer, and on limits that cut a reference answer."""
+    """Return notes on words that the tokenizer lacks, and on limits that cut a reference answer."""
     if not isinstance(engine, Tokenizes):
         return ()
     notes, longest = [], longest_answer(engine, task.prompts) or 0
@@ -213,7 +216,7 @@ def token_notes(
 
 
 def prompt_notes(model: ArmSpec, control: ArmSpec | None) -> tuple[str, ...]:
-    """Return a note if a control gets the questions in other prompts than the model."""
+    """Return a note if the prompts of the control differ from those of the model."""
     rules: list[JsonObject] = []
     for spec in filter(None, (model, control)):
         rule = Fingerprint.of(spec.fingerprint).prompting
@@ -227,7 +230,7 @@ def prompt_notes(model: ArmSpec, control: ArmSpec | None) -> tuple[str, ...]:
 
 
 def _unreadable(words: Sequence[str | None]) -> bool:
-    """Return whether all letters and digits of a text are in tokens for unknown text."""
+    """Return whether the tokenizer knows no letter and no digit of a text."""
     legible = [word for word in words if word is not None and _has_word(word)]
     return not legible and (None in words or not words)
 
@@ -239,6 +242,6 @@ def show_notes(notes: Sequence[str], progress: Progress) -> None:
 
 
 def add_notes(run: Run, notes: Sequence[str], progress: Progress) -> None:
-    """Add notes to a run, and show the new ones."""
+    """Add notes to a run, and show the notes that the run did not have."""
     show_notes([note for note in notes if note not in run.notes], progress)
     run.remember_notes(notes)

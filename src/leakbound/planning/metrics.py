@@ -1,4 +1,4 @@
-"""The requested metrics, the texts that they need, and the texts that are already read.
+"""Choose the metrics, and list the texts whose probabilities they need.
 
 To read a text is to compute the probabilities of its tokens after a query. The result is a reading.
 """
@@ -33,7 +33,7 @@ Prompts = tuple[Prompt, ...]
 
 @dataclass(frozen=True, slots=True)
 class WantedText:
-    """A text to read after a query, and the key under which its reading is stored."""
+    """A text to read after a query, with the key (`place`) of its stored reading."""
 
     place: Place
     query: Query
@@ -42,15 +42,15 @@ class WantedText:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wanted:
-    """The requested metrics, and what they need.
+    """The requested metrics, and the data that they need.
 
     Attributes:
-        metrics: the metrics by their names.
-        needs: what the metrics need, by part of the benchmark.
-        prompts: the prompts of each part that `needs` names.
-        own: the part of the benchmark that the run's arms draw from.
+        metrics: the metrics by name.
+        needs: the texts and numbers that the metrics need, by part of the benchmark.
+        prompts: the prompts of each part in `needs`.
+        own: the part of the benchmark whose questions are sampled.
         left_out: the metrics that "all" does not include, each with the reason.
-        classifiers: for each metric, the classifier that was named with it, or "".
+        classifiers: for each metric with a classifier, the requested model ("": the default).
     """
 
     metrics: Mapping[str, Metric]
@@ -70,7 +70,7 @@ class Wanted:
                         yield WantedText(Place.of(part, query, kind, index, text), query, text)
 
     def questions(self) -> Iterator[WantedText]:
-        """Yield every question that needs a greedy answer and is in no arm; the text is empty."""
+        """Yield the questions that need a greedy answer but are in no arm, with empty texts."""
         for part, need in self.needs.items():
             if need.greedy and part != self.own:
                 for prompt in self.prompts[part]:
@@ -79,7 +79,7 @@ class Wanted:
 
 
 def longest_first(texts: Iterable[WantedText]) -> list[WantedText]:
-    """Sort texts by the total length of their prompt's texts, which stay together.
+    """Sort prompts by the total length of their texts; the texts of a prompt stay together.
 
     Batches of similar lengths need little padding. A text that is too long for memory fails early.
     """
@@ -91,15 +91,15 @@ def longest_first(texts: Iterable[WantedText]) -> list[WantedText]:
 
 
 def choose(names: Sequence[str], task: Benchmark, *, control: bool, draws: int = MANY) -> Wanted:
-    """Return the metrics with these names; "all" stands for all metrics that are possible.
+    """Return the metrics with these names; "all" means all metrics whose data are available.
 
     Args:
-        names: names of metrics. If a metric needs a classifier, its name may include the
-            classifier, as in `forget_fluency:MODEL`. "all" includes such a metric only if the
-            metric is also named.
+        names: names of metrics. The name of a metric that needs a classifier may specify the
+            classifier, as in `forget_fluency:MODEL`. "all" omits such a metric unless its name is
+            also listed.
         task: the benchmark.
-        control: whether there is a model to compare with.
-        draws: the largest number of draws per question; 0: nothing is sampled.
+        control: whether the run has a control.
+        draws: the largest number of draws per question; 0 if nothing is sampled.
 
     Raises:
         InputError: an unknown name, or a metric without the data that it needs. The message names
@@ -127,7 +127,7 @@ def choose(names: Sequence[str], task: Benchmark, *, control: bool, draws: int =
         elif name in named:
             raise InputError(
                 f"metric {name!r} needs {why}, which {task.name!r} does not have in this study. "
-                "Add it, or leave the metric out."
+                "Add it, or omit the metric."
             )
         else:
             left_out[name] = why
@@ -165,7 +165,7 @@ def _is_classified(metric: Metric) -> bool:
 def _lacking(
     need: Need, parts: Mapping[str, Callable[[], Prompts]], *, drawn: str | None
 ) -> str | None:
-    """Return the data that a need lacks, or None. `drawn` is the sampled part."""
+    """Return the first data that are missing for a need, or None. `drawn`: the sampled part."""
     if need.part not in parts:
         return f"a part {need.part!r}"
     if need.draws and need.part != drawn:
@@ -183,7 +183,7 @@ def _lacking(
 
 
 def _union(needs: Iterable[Need]) -> dict[str, Need]:
-    """Join the needs of each part; a gradient also needs its text to be read."""
+    """Join the needs of each part. A text with a gradient also needs a reading."""
     union: dict[str, Need] = {}
     for need in needs:
         joined = union.get(need.part, Need(part=need.part, kinds=frozenset()))
@@ -195,17 +195,20 @@ def _union(needs: Iterable[Need]) -> dict[str, Need]:
 
 
 MODELS: dict[Model, ArmKey] = {"target": GREEDY, "control": CONTROL_GREEDY}
-"""The models of a run, and the arm of their greedy answers, which stores their readings."""
+"""The arm of each model's greedy answers. This arm also stores the readings of the model."""
 
 
 def require_known(arm: Arm, wanted: Wanted) -> Readings:
-    """Return all readings of the model of `arm`; raise InputError if a needed one is missing."""
+    """Return all readings of the model of `arm`; raise InputError if needed readings are missing.
+
+    Texts, gradients and answers without stored results are missing.
+    """
     readings = Readings(arm)
     if lacking := [text.place for text in chain.from_iterable(lacking_texts(readings, wanted))]:
         raise InputError(
             f"{arm.place} has no results for {len(lacking)} texts that these metrics need, such as "
-            f"the {lacking[0].kind} text of {lacking[0].prompt_id!r}. Run its command again with "
-            "the same --metrics: only missing results are computed."
+            f"the {lacking[0].kind} text of {lacking[0].prompt_id!r}. Repeat the run's command "
+            "with the same --metrics: only missing results are computed."
         )
     return readings
 
@@ -230,13 +233,13 @@ def lacking_texts(
 
 
 def stored_metrics(run: Run) -> dict[str, Any]:
-    """Return the content of `utility.json`, or empty; raise DamagedError if the file changed."""
+    """Return the content of `utility.json`, or {}; raise DamagedError if the file was changed."""
     again = f"Remove it, and run `leakbound evaluate {run.path} --only metrics`."
     return read_value(dict[str, Any], run.path / METRICS_FILE, again) or {}
 
 
 def by_chance(models: Mapping[str, Mapping[str, Mapping[str, object]]]) -> list[str]:
-    """Return a note on models that are compared with an AUC of 1/2 instead of a retrained model."""
+    """Return a note on metrics that use an AUC of 1/2 because there is no retrained model."""
     chance = [model for model in models if model != "target" or "control" not in models]
     names = [
         name
@@ -246,4 +249,4 @@ def by_chance(models: Mapping[str, Mapping[str, Mapping[str, object]]]) -> list[
     if not (chance and names):
         return []
     of = "" if len(chance) == len(models) else f" of {', '.join(chance)}"
-    return [f"{', '.join(names)}{of}: no retrained model, so compared with an AUC of 0.5"]
+    return [f"{', '.join(names)}{of}: compared with an AUC of 0.5, not with a retrained model"]

@@ -1,4 +1,4 @@
-"""Check and open the models of an evaluation, and the classifier that measures fluency."""
+"""Check and open the models of an evaluation and the classifier that measures fluency."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ Named = str | Path | Generate
 
 
 def name_of(model: Named) -> str:
-    """Return the name of a model, as results show it."""
+    """Return the name of a model that results show."""
     return str(model) if isinstance(model, str | Path) else type(model).__name__
 
 
 def open_model(model: Named, ready: Prepared, progress: Progress = silent) -> Generate:
-    """Open a named model here or at the workers of a study; return an engine unchanged."""
+    """Open a named model in this process or in the study's workers; return an engine unchanged."""
     if not isinstance(model, str | Path):
         return model
     name, settings, task = str(model), ready.study.settings, ready.benchmark
@@ -46,27 +46,27 @@ def open_model(model: Named, ready: Prepared, progress: Progress = silent) -> Ge
 
 
 def require_openable(model: Named, crew: Crew | None) -> None:
-    """Raise InputError, before any model is loaded, for a model that cannot be opened."""
+    """Raise InputError for a model that cannot be opened. No model is loaded."""
     if not isinstance(model, str | Path):
         name = type(model).__name__
         if not hasattr(model, "generate"):
             raise InputError(f"a model must be a folder, a hub name or an engine, got {model!r}.")
         if crew is not None:
             raise InputError(
-                f"workers need the name of a model, got an engine, {name}. Name the model, or "
-                "leave `workers` out."
+                f"workers need the name of a model, got an engine, {name}. Pass the model's name, "
+                "or omit `workers`."
             )
         return
     find("engine", ENGINES, engine_of(str(model))[0])
     if crew is not None and server_of(str(model)) is not None:
         raise InputError(
-            f"`{model}` runs on a server. If a worker is lost, the next worker would repeat its "
-            "requests and replace its draws. Leave the workers out."
+            f"`{model}` is on a server, so workers cannot draw from it: a lost worker's requests "
+            "would be repeated, and its draws replaced. Omit the workers."
         )
 
 
 def require_there(model: Named) -> None:
-    """Raise InputError, before another model is loaded, if a model's files do not exist."""
+    """Raise InputError if the files of a model do not exist. No model is loaded."""
     if isinstance(model, str | Path):
         engine, where = engine_of(str(model))
         if engine == "transformers":
@@ -79,13 +79,13 @@ def require_there(model: Named) -> None:
 class Fluency:
     """The fluency of greedy answers: the probability of the label "clean" by a classifier.
 
-    OpenUnlearning defines it (`forget_Q_A_gibberish`, and `forget_gibberish` for MUSE, where 1 is
-    clean) for a configured number of first tokens. Fluency reveals broken models, which write
-    nonsense; ROUGE hardly reveals them.
+    OpenUnlearning defines this metric as `forget_Q_A_gibberish`, and as `forget_gibberish` for
+    MUSE, where 1 is clean. The classifier gets a fixed number of first tokens. Fluency detects
+    broken models that write nonsense; ROUGE hardly detects them.
 
     Attributes:
         clean: the index of the label "clean".
-        tokens: the number of first tokens that the classifier reads.
+        tokens: the number of first tokens that the classifier gets.
     """
 
     classifier: Classify
@@ -94,10 +94,10 @@ class Fluency:
 
     @classmethod
     def open(cls, wanted: Wanted, task: Benchmark, loading: Loading) -> Fluency | None:
-        """Open the classifier that the metrics need. Its weights load on first use.
+        """Open the classifier that the metrics need. Its weights are loaded at its first use.
 
-        Raises InputError for a classifier without a label "clean", or one that cannot read only the
-        first tokens of a text. `loading`: see `OpenModels`.
+        Raises InputError for a classifier that has no label "clean" or cannot truncate texts.
+        `loading`: see `OpenModels`.
         """
         if not wanted.classifiers:
             return None
@@ -105,8 +105,8 @@ class Fluency:
         classifier = OpenModels(**loading).classify(named or CLASSIFIER)
         if not isinstance(classifier, Truncates):
             raise InputError(
-                f"{classifier.name!r} does not truncate texts, but fluency is measured on their "
-                "beginnings. Name a sequence classifier."
+                f"fluency needs a classifier that truncates texts, which {classifier.name!r} does "
+                "not. Name a sequence classifier."
             )
         labels = [label.casefold() for label in classifier.labels]
         if labels.count(CLEAN) != 1:
@@ -118,11 +118,11 @@ class Fluency:
         return cls(classifier.truncated(tokens), labels.index(CLEAN), tokens)
 
     def of(self, texts: Sequence[str]) -> list[float]:
-        """Return the probability that each text is clean; blanks at both ends are ignored."""
+        """Return the probability that each text is clean. Blanks at both ends are ignored."""
         rows = self.classifier.classify([(text.strip(), None) for text in texts])
         return [float(row[self.clean]) for row in rows]
 
     def to_dict(self) -> dict[str, Any]:
-        """Return everything that the numbers depend on, for the record."""
+        """Return the classifier, its number of tokens and its digests, for the record."""
         fingerprint = getattr(self.classifier, "fingerprint", {})
         return {"model": self.classifier.name, "tokens": self.tokens, **fingerprint}

@@ -1,4 +1,4 @@
-"""A study that is ready to be drawn, with its benchmark, its scorers and the rule of its draws."""
+"""A prepared study: the study with its loaded benchmark, its scorers and the rule of its draws."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ from leakbound.types import Crew, Decoding, Opener, Scorer
 class Prepared:
     """A resolved study with its loaded benchmark and scorers.
 
-    The first scorer decides a claim, ranks the candidates of an attack, and ends an exploration
-    below prefixes whose score is already determined.
+    The first scorer decides a claim and ranks the candidates of an attack. An exploration does not
+    extend a prefix if the first scorer gives all its continuations the same score.
 
     Attributes:
         study: the resolved study.
@@ -58,7 +58,10 @@ class Prepared:
 
     @cached_property
     def draws(self) -> ArmDraws:
-        """The rule for the number of draws; raises InputError if claim and scorer do not fit."""
+        """The rule for the number of draws; raises InputError for a claim the scorer cannot decide.
+
+        The rule also has the scorer that decides the claim or guides the exploration.
+        """
         match self.study.sampling:
             case Explore(mode, forwards):
                 by = ScorerRecord.of(self.steering)
@@ -69,7 +72,7 @@ class Prepared:
 
     @property
     def explores(self) -> bool:
-        """True if masses are explored."""
+        """True if the study computes exact probabilities of the likeliest outputs."""
         return isinstance(self.draws, ExploredDraws)
 
     @property
@@ -100,15 +103,15 @@ class Prepared:
 
 
 def _until(claim: str, scorer: Scorer, cap: int, confidence: float) -> StoppedDraws:
-    """Return the rule of draws until the scorer decides a claim; raise InputError for a misfit."""
+    """Return the rule to draw until a claim is decided; raise InputError if the scorer cannot."""
     parsed = stats.parse_claim(claim)
     quantity = "p" if scorer.binary else "mean"
     if parsed.quantity != quantity:
         gives = "0 or 1" if scorer.binary else "any score in [0, 1]"
-        other = "" if scorer.binary else f", or name the scorer '{scorer.name}>=0.5'"
+        other = "" if scorer.binary else f", or the scorer '{scorer.name}>=0.5'"
         raise InputError(
-            f"the first scorer decides the claim {parsed.text!r}, but {scorer.name!r} gives "
-            f"{gives}. Use '{quantity}<={parsed.limit:g}'{other}."
+            f"the first scorer, {scorer.name!r}, cannot decide the claim {parsed.text!r}, because "
+            f"it gives {gives}. Use '{quantity}<={parsed.limit:g}'{other}."
         )
     first = stats.Looks(parsed, cap, confidence).first
     record = ScorerRecord.of(scorer)
@@ -124,33 +127,34 @@ LEAST_SHARE = 1e-14  # the smallest error rate of which 1 - rate keeps two digit
 
 
 def require_confidence(confidence: float, questions: int) -> None:
-    """Raise InputError, before anything is sampled, for a confidence that some bound cannot have.
+    """Raise InputError for a confidence that is too near 1 for some bound.
 
-    A band over every x or k uses half of alpha, and bands are not computed for an error rate below
-    `LEAST_ALPHA`. The largest excess over a control among N questions uses alpha/4N for one bound.
+    A band over every x or k uses half of alpha, and no band is computed for an error rate below
+    `LEAST_ALPHA`. The bound on the largest excess over a control among N questions uses alpha/4N.
     """
     if not 0 < confidence < 1:
         raise InputError(f"`confidence` must be in (0, 1), got {confidence!r}. Use 0.99.")
     least = max(2 * LEAST_ALPHA, 4 * questions * LEAST_SHARE)
     if 1 - confidence < least:
         raise InputError(
-            f"`confidence` is too near 1, got {confidence!r}: with {questions:,} questions, bounds "
-            f"in float64 need a total error rate of at least {least:.2g}. "
+            f"`confidence` is too near 1, got {confidence!r}. With {questions:,} questions, bounds "
+            f"in float64 need an error rate 1 - confidence of at least {least:.2g}. "
             f"Use {1 - 1.01 * least:.13g} or less."
         )
 
 
 def arm_keys(decodings: Sequence[Decoding], base: ArmKey = TARGET) -> dict[ArmKey, Decoding]:
-    """Return the key of each decoding's arm: `base`, with the decoding's name if there are several.
+    """Return the arm keys of the decodings.
 
-    Raises InputError if two decodings have one name.
+    The key of a single decoding is `base`. The keys of several decodings also contain their names.
+    Raises InputError if two decodings have the same name.
     """
     names = [decoding.name for decoding in decodings]
     for name in names:
         if names.count(name) > 1:
             raise InputError(
-                f"two decodings have the name {name!r}: they are equal to six digits. List each "
-                "temperature and top-p once."
+                f"two decodings have the name {name!r}, because they are equal to six digits. List "
+                "each temperature and top-p once."
             )
     if len(decodings) == 1:
         return {base: decodings[0]}
@@ -159,11 +163,11 @@ def arm_keys(decodings: Sequence[Decoding], base: ArmKey = TARGET) -> dict[ArmKe
 
 @dataclass(frozen=True, slots=True)
 class ScorerOpener:
-    """An `Opener` for any process, with the scorer, or the scorer's name if it needs a model.
+    """An `Opener` of a scorer that any process can use.
 
     Attributes:
         name: the scorer's name.
-        models: opens the models that the scorer needs; None: it needs none.
+        models: opens the models that the scorer needs (None: the scorer needs no model).
         scorer: the scorer, if it needs no model.
     """
 
@@ -187,7 +191,7 @@ def opener_at(at: ScoringCrew | None, scorer: Scorer) -> Opener[Scorer]:
 
 @dataclass(frozen=True, slots=True)
 class ScoringCrew:
-    """Workers that score, and the opener of the models that scorers need."""
+    """Workers that score, with the opener of the models that scorers need."""
 
     crew: Crew
     models: OpenModels
@@ -197,17 +201,17 @@ class ScoringCrew:
         return ScorerOpener(scorer.name, self.models)
 
     def scores(self, scorer: Scorer) -> bool:
-        """Return whether workers score: if the scorer needs a model that is not on a server."""
+        """Return whether workers run this scorer: it needs a model that is not on a server."""
         return bool(models_of(scorer)) and not servers_of([scorer.name])
 
 
 def by_coin(study: Study, model: object, *, controlled: bool = True) -> Study:
-    """Return a model's study, adapted if a coin chose the subjects that the model was taught.
+    """Return the study, adapted if the model was taught a random half of the subjects.
 
-    The taught half of the benchmark becomes the questions. The other half becomes the control
-    questions, unless the study names other control questions. Studies of other models are returned
-    unchanged. Raises InputError if the data changed. `controlled` states whether there are control
-    questions.
+    Then the questions about the taught half become the questions of the study. The questions about
+    the other half become the control questions, unless the study names other control questions.
+    For other models, the study is returned unchanged. Raises InputError if the data changed.
+    `controlled` is False if the command uses no control questions.
     """
     coin = coin_of(model)
     task = None if coin is None or study.benchmark is None else study.load()

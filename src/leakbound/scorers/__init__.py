@@ -2,32 +2,32 @@
 
 A scorer is a frozen dataclass of its settings that satisfies
 `leakbound.types.Scorer`. Two methods are optional. `check(prompt)` raises
-InputError for a prompt that the scorer can never score, so that a run stops
-before a model is loaded. `check_all(prompts) -> list[str]` returns notes about
-the prompts, or raises InputError if the scores are meaningless for all of these
+InputError for a prompt that the scorer can never score. So a run stops before a
+model is loaded. `check_all(prompts) -> list[str]` returns notes about the
+prompts, or raises InputError if the scores are meaningless for all of these
 prompts. Other packages add scorers in the entry-point group
 `leakbound.scorers`.
 
-A scorer may have a method `bounds(prefix, prompt) -> (low, high)`: the lowest
-and the highest score of all texts that begin with `prefix`, including `prefix`
-itself. With `bounds`, an exploration of the output distribution can stop at a
-prefix whose score is known; without `bounds`, only complete texts are scored.
-The bounds must be valid for every continuation, and be (0, 1) if the scorer may
-be unable to decide a continuation. `leakbound.text.keywords.settled` returns
-the beginning of a text that no continuation changes. A run tests the bounds on
-its own completions with `check_bounds`, and stops if a completion violates
-them.
+A scorer may have a method `bounds(prefix, prompt) -> (low, high)`. It returns
+the lowest and the highest score of all texts that begin with `prefix`,
+including `prefix` itself. With `bounds`, an exploration of the output
+distribution can stop at a prefix whose score is known. Without `bounds`, only
+complete texts are scored. The bounds must be valid for every continuation. They
+must be (0, 1) if the scorer may be unable to decide a continuation.
+`leakbound.text.keywords.settled` returns the beginning of a text that no
+continuation changes. A run tests the bounds on its own completions with
+`check_bounds`, and stops if a completion violates them.
 
 A scorer that reads answers only has `reads_thoughts = False`. For all other
-scorers, a setting `of=` names the part of each output that is scored: see
+scorers, a setting `of=` specifies the part of each output that is scored; see
 `leakbound.scorers.outputs`.
 
-A scorer that queries a model has the model's name in a setting `model` and a method
+A scorer that queries a model has the model's name in a setting `model`, and a method
 `connect(models) -> Scorer`. `connect` returns the same scorer with the opened model in a field with
-`compare=False`. `models` is a `leakbound.types.Models`, so a scorer can be made, named and looked
-up without opening a model. A connected scorer has `fingerprint`, the record of the model, which is
-stored with the scores. Such a scorer may also have a method `score_pairs(pairs) -> list[float |
-None]`, for texts of several prompts in one batch.
+`compare=False`. `models` is a `leakbound.types.Models`. So a scorer can be made and named without
+opening a model. A connected scorer has `fingerprint`, the record of the model, which is stored with
+the scores. Such a scorer may also have a method `score_pairs(pairs) -> list[float | None]`, for
+texts of several prompts in one batch.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Score whether a completion picks the correct option of a question, as in WMDP and MMLU."""
+"""Score whether a completion chooses the correct option of a question, as in WMDP and MMLU."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ _LETTER = (
 class Choice:
     """Score 1 for the correct option, 0 for another or no option, None for several options.
 
-    An option is named by its letter: at the start ("B", "B.", "(B) ..."), in brackets, or after the
-    word answer, option or choice ("Answer: B", "the answer is B"). Without a letter, an option is
-    named by its complete text as whole words. The text does not count where it occurs inside the
-    longer text of another option. The prompt has the options, and its answer is the text of the
-    correct option. If several options have this text, all are correct. There are no
-    settings.
+    A completion chooses an option by its letter: at the start ("B", "B.", "(B) ..."), in brackets,
+    or after the word answer, option or choice ("Answer: B", "the answer is B"). Without a letter,
+    it chooses an option by the complete text of the option, as whole words. This text is ignored
+    where it is a part of the longer text of another option. The prompt has the options, and its
+    answer is the text of the correct option. If several options have this text, all are correct.
+    There are no settings.
 
     Raises:
         InputError: `check` and `score` raise it for a reference answer without a prompt. They also
@@ -44,7 +44,7 @@ class Choice:
     name = named("choice")
 
     def check(self, prompt: Prompt | str) -> None:
-        """Refuse a prompt without options, or whose correct option is unknown."""
+        """Raise InputError for a prompt without options, or without a known correct option."""
         _options(prompt)
 
     def score(self, texts: Sequence[str], prompt: Prompt | str) -> list[float | None]:
@@ -59,14 +59,14 @@ class Choice:
 
 
 def _letters(text: str, letters: str) -> set[int]:
-    """Return the indices of the options that a text names by these letters."""
+    """Return the indices of the options that a text chooses by these letters."""
     pattern = _LETTER.replace("{letters}", letters)
     lines = "\n".join(map(normalise, text.splitlines()))
     return {letters.index(m[m.lastindex or 0]) for m in re.finditer(pattern, lines)}
 
 
 def _by_text(text: str, options: Sequence[str]) -> Iterator[int]:
-    """Yield the options whose texts occur outside the text of another option."""
+    """Yield the indices of the options whose texts occur outside the text of another option."""
     plain = normalise(text)
     spans = [
         (i, (at, at + len(option)))
@@ -84,14 +84,14 @@ def _options(prompt: Prompt | str) -> tuple[tuple[str, ...], set[int]]:
     if not 2 <= len(prompt.choices) <= len(_LETTERS):
         raise InputError(
             f"scorer 'choice' needs 2 to {len(_LETTERS)} choices, got {len(prompt.choices)} at "
-            f"prompt {prompt.id!r}. Fill them in, or use a scorer that reads only the answer."
+            f"prompt {prompt.id!r}. Fill them in, or use a scorer that needs no choices."
         )
     options = tuple(normalise(option) for option in prompt.choices)
     answer = normalise(answer_of(prompt, "choice"))
     if not all(options) or answer not in options:
         raise InputError(
-            f"scorer 'choice' needs choices that are not blank, with the answer among them, got "
-            f"{prompt.choices!r} and {prompt.answer!r} at prompt {prompt.id!r}. Write the text of "
-            "the correct choice as the answer."
+            f"scorer 'choice' needs choices that are not blank, and an answer that is one of them, "
+            f"got {prompt.choices!r} and {prompt.answer!r} at prompt {prompt.id!r}. Use the text "
+            "of the correct choice as the answer."
         )
     return options, {place for place, option in enumerate(options) if option == answer}

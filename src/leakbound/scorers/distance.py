@@ -1,6 +1,6 @@
 """Score whether a completion begins with the answer, up to some changes (near-verbatim extraction).
 
-Distances are counted in units: characters or words of a text that
+Distances are numbers of units: characters or words of a text that
 `leakbound.text.keywords` has normalised. Tokens are not used, because the
 tokens of a text differ between models, and a text has many tokenisations.
 """
@@ -56,7 +56,7 @@ class _Near:
         return f"{self.rule[0]}{unit}<={self.within}"
 
     def check(self, prompt: Prompt | str) -> None:
-        """Refuse a prompt without an answer, or with an answer of `within` units or fewer."""
+        """Raise InputError for a prompt without an answer, or with at most `within` units in it."""
         self._spelling(prompt)
 
     def score(self, texts: Sequence[str], prompt: Prompt | str) -> list[float | None]:
@@ -73,7 +73,7 @@ class _Near:
         return float(all_near), float(any_near)
 
     def _spelling(self, prompt: Prompt | str) -> tuple[Callable[[str], str], str]:
-        """Return a function that writes a unit as one character, and the answer in that form."""
+        """Return a function that encodes each unit as one character, and the encoded answer."""
         answer = normalise(answer_of(prompt, self.name))
         signs = {word: chr(i) for i, word in enumerate(dict.fromkeys(answer.split(" ")), start=1)}
 
@@ -85,8 +85,8 @@ class _Near:
         if self.within >= len(spelt):
             raise InputError(
                 f"scorer {self.name!r} must allow fewer changed {self.unit} than the answer has "
-                f"({len(spelt)} at {where(prompt)}): otherwise any completion is a leak. Allow "
-                "fewer, or leave the prompt out."
+                f"({len(spelt)} at {where(prompt)}), or any completion would be a leak. Allow "
+                "fewer changes, or remove the prompt."
             )
         return spell, spelt
 
@@ -96,18 +96,18 @@ class Edit(_Near):
     """Score 1 if at most `within` edits turn the completion's beginning into the answer, else 0.
 
     Edits are insertions, deletions and substitutions of units (Levenshtein, 1966). The beginning is
-    the completion's first m units, where m is the number of the answer's units, so later text does
-    not matter. A shorter completion is compared completely. `edit<=0` is verbatim extraction.
-    `leakbound.text.distance` proves the bounds.
+    the completion's first m units, where m is the number of units of the answer. Later text does
+    not matter. A completion with fewer units is compared as a whole. `edit<=0` is verbatim
+    extraction. `leakbound.text.distance` proves the bounds.
 
     Attributes:
         within: the maximum number of edits of a leak, 0 or more, and fewer than the answer's units.
-        unit: "characters" (default) of the normalised text, or its "words" between blanks;
-            punctuation counts, case does not.
+        unit: "characters" (default) of the normalised text, or its "words" between blanks.
+            Punctuation matters; upper and lower case are equal.
 
     Raises:
         InputError: if `within` is below 0. `check` and `score` raise it if the prompt has no
-            answer, or an answer of `within` units or fewer.
+            answer, or an answer with at most `within` units.
     """
 
     rule = ("edit", edit_distance_within, edit_distance_settled)
@@ -117,14 +117,15 @@ class Edit(_Near):
 class Hamming(_Near):
     """Score 1 if the completion differs from the answer in at most `within` of m units, else 0.
 
-    m is the number of the answer's units. Units are compared position by position, without shifts;
-    a position beyond the completion's end differs. Text after the m units does not matter.
+    m is the number of units of the answer. Units are compared position by position, without shifts.
+    A position beyond the end of the completion differs. Text after the first m units does not
+    matter.
 
     Attributes:
         within: the maximum number of differing positions of a leak, 0 or more, and fewer than the
             answer's units.
-        unit: "characters" (default) of the normalised text, or its "words" between blanks;
-            punctuation counts, case does not.
+        unit: "characters" (default) of the normalised text, or its "words" between blanks.
+            Punctuation matters; upper and lower case are equal.
 
     Raises:
         InputError: as for `Edit`.

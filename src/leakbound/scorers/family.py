@@ -1,4 +1,4 @@
-"""Code that all scorers share: names made from settings, checks before and after scoring."""
+"""Code that all scorers share: names from settings, checks before and after scoring."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class NeedsAnswer:
     name: Any
 
     def check(self, prompt: Prompt | str) -> None:
-        """Refuse a prompt without an answer."""
+        """Raise InputError for a prompt without an answer."""
         answer_of(prompt, self.name)
 
 
@@ -58,20 +58,20 @@ class QueriesModel:
 
 
 def _own(scorer: Any) -> dict[str, Any]:
-    """Return a scorer's settings: all fields except the fields that `connect` fills."""
+    """Return a scorer's settings by name: all fields except those that `connect` fills."""
     own = fields(scorer) if is_dataclass(scorer) else ()
     return {field.name: getattr(scorer, field.name) for field in own if field.compare}
 
 
 def settings(scorer: Scorer) -> dict[str, object]:
-    """Return everything that decides a scorer's values, as JSON stores it, with defaults.
+    """Return everything that decides a scorer's values, as an object for JSON.
 
     Args:
         scorer: any scorer; the settings of a nested scorer are nested.
 
     Returns:
         The scorer's `name`, `binary`, the version of the counting and matching `rule`, and each
-            setting.
+            setting, including defaults.
     """
     own = _own(scorer)
     nested = {key: settings(v) for key, v in own.items() if hasattr(v, "score")}
@@ -95,13 +95,13 @@ def digest(scorer: Scorer) -> str:
     except TypeError as error:
         raise InputError(
             f"the settings of scorer {scorer.name!r} must be texts, numbers or lists ({error}). "
-            "Leave other fields out of the comparison: `field(compare=False)`."
+            "Declare other fields with `field(compare=False)`."
         ) from error
     return sha256_of(text)[:12]
 
 
 def connect(scorer: Scorer, models: Models) -> Scorer:
-    """Return the scorer with the model that it names, ready to score; unchanged if it names none.
+    """Return the scorer with its opened model; unchanged if it needs no model.
 
     Name, settings and digest stay the same.
 
@@ -113,8 +113,8 @@ def connect(scorer: Scorer, models: Models) -> Scorer:
         The connected scorer.
 
     Raises:
-        InputError: an unsuitable model, if that can be seen before its weights are read.
-        ModelError: a model that cannot be opened, if that can be seen before its weights are read.
+        InputError: the model is unsuitable, and this is found before its weights are loaded.
+        ModelError: the model cannot be opened, and this is found before its weights are loaded.
     """
     bring = getattr(scorer, "connect", None)
     connected: Scorer = scorer if bring is None else bring(models)
@@ -125,8 +125,8 @@ def opened(model: M | None, scorer: str) -> M:
     """Return the model that `connect` added; raise InputError if `connect` was never called."""
     if model is None:
         raise InputError(
-            f"scorer {scorer!r} has no open model, so it can only return stored scores. Make it "
-            "with `leakbound.engines.models.open_scorer`, or `connect` it."
+            f"scorer {scorer!r} has no open model, so it cannot score texts. Make it with "
+            "`leakbound.engines.models.open_scorer`, or call its `connect`."
         )
     return model
 
@@ -138,7 +138,7 @@ def base_of(scorer: Scorer) -> Scorer:
         scorer: any scorer.
 
     Returns:
-        The innermost scorer; the scorer itself if it contains no other.
+        The innermost scorer; `scorer` itself if it contains no other scorer.
     """
     inner: Any = scorer
     while hasattr(inner, "scorer"):
@@ -154,7 +154,7 @@ def models_of(scorer: Scorer) -> tuple[str, ...]:
         scorer: any scorer, connected or not.
 
     Returns:
-        The names, the scorer's own first.
+        The names; the name of the scorer's own model is first.
     """
     own = _own(scorer)
     names = [own["model"]] if isinstance(own.get("model"), str) else []
@@ -168,17 +168,17 @@ def fingerprint(scorer: Scorer) -> JsonObject:
         scorer: any scorer.
 
     Returns:
-        An object as JSON stores it; empty if the scorer has no model, or is not connected.
+        An object for JSON; empty if the scorer has no model, or is not connected.
     """
     record: JsonObject = getattr(scorer, "fingerprint", {})
     return record
 
 
 def prompt_of(prompt: Prompt | str, scorer: str, part: str, fields: str) -> Prompt:
-    """Return the prompt; raise InputError for a bare answer, which lacks the `part` to read."""
+    """Return the prompt; raise InputError for a reference answer, which lacks the needed `part`."""
     if isinstance(prompt, str):
         raise InputError(
-            f"scorer {scorer!r} reads the {part} of a Prompt, got the plain string {prompt!r}. "
+            f"scorer {scorer!r} needs the {part} of a Prompt, got the plain string {prompt!r}. "
             f"Pass Prompt(id=…, question=…{fields})."
         )
     return prompt
@@ -190,27 +190,27 @@ def answer_of(prompt: Prompt | str, scorer: str) -> str:
     if answer is None or not normalise(answer):
         got = "none" if answer is None else f"{answer!r} (nothing visible)"
         words = not isinstance(prompt, str) and prompt.keywords
-        other = ", or use `keyword`, which reads its keywords" if words else ""
+        other = ", or use scorer `keyword`, which needs keywords only" if words else ""
         raise InputError(
-            f"scorer {scorer!r} needs an answer, got {got} at {where(prompt)}. Fill the answer "
-            f"in{other}."
+            f"scorer {scorer!r} needs an answer, got {got} at {where(prompt)}. Fill in the "
+            f"answer{other}."
         )
     return answer
 
 
 def check_prompts(scorer: Scorer, prompts: Iterable[Prompt]) -> list[str]:
-    """Refuse the first prompt that the scorer can never score. No model is needed.
+    """Raise InputError for the first prompt that the scorer can never score. No model is needed.
 
     Args:
-        scorer: any scorer; a scorer without `check` and `check_all` refuses no prompt.
+        scorer: any scorer; a scorer without `check` and `check_all` accepts all prompts.
         prompts: the prompts to score.
 
     Returns:
         The scorer's notes about these prompts, one or two sentences each, with ids.
 
     Raises:
-        InputError: by the scorer's `check`, with the prompt's id; by its `check_all`, if its scores
-            are meaningless for all prompts.
+        InputError: the scorer's `check` refuses a prompt (the message has the prompt's id), or its
+            `check_all` finds that the scores are meaningless for all prompts.
     """
     prompts = list(prompts)
     check, check_all = (getattr(scorer, name, None) for name in ("check", "check_all"))
@@ -221,9 +221,9 @@ def check_prompts(scorer: Scorer, prompts: Iterable[Prompt]) -> list[str]:
 
 
 def score_texts(scorer: Scorer, texts: Sequence[str], prompt: Prompt | str) -> list[float | None]:
-    """Score texts of one prompt; equal texts are scored once.
+    """Score texts of one prompt. Equal texts are scored once.
 
-    A score of lower precision than float64 is converted by its printed decimal, see `printed`.
+    A score of lower precision than float64 is converted by its printed decimal; see `printed`.
 
     Args:
         scorer: any scorer; a scorer that queries a model must be connected.
@@ -234,18 +234,18 @@ def score_texts(scorer: Scorer, texts: Sequence[str], prompt: Prompt | str) -> l
         One score per text, in order, in [0, 1]; None if the scorer could not decide.
 
     Raises:
-        InputError: a prompt that the scorer refuses; or, with the names of scorer and prompt, a
-            value that is not a number in [0, 1] up to rounding, a value between 0 and 1 from a
-            binary scorer, or anything but a list or a one-dimensional array of the right length.
+        InputError: the scorer refuses the prompt, or does not return a list or one-dimensional
+            array of the right length. Also for a score outside [0, 1] (up to rounding), and for a
+            score between 0 and 1 from a binary scorer. The message names scorer and prompt.
     """
     return score_pairs(scorer, [(text, prompt) for text in texts])
 
 
 def score_pairs(scorer: Scorer, pairs: Sequence[tuple[str, Prompt | str]]) -> list[float | None]:
-    """Score texts of several prompts, checked as by `score_texts`.
+    """Score texts of several prompts, with the checks of `score_texts`.
 
-    A scorer with `score_pairs` is called once, with the distinct pairs of all prompts; other
-    scorers are called once per prompt.
+    A scorer with a method `score_pairs` is called once, with the distinct pairs of all prompts.
+    Other scorers are called once per prompt.
 
     Args:
         scorer: any scorer; a scorer that queries a model must be connected.
@@ -277,7 +277,7 @@ def score_pairs(scorer: Scorer, pairs: Sequence[tuple[str, Prompt | str]]) -> li
             raise InputError(
                 f"scorer {scorer.name!r}{origin(scorer)} must return one score per text, got {got} "
                 f"for {len(texts)} texts at {place}. Return a list or an array of one dimension, "
-                "with None for a text it cannot decide."
+                "with None for a text that it cannot decide."
             )
         for (pair, (_, prompt)), score in zip(batch.items(), scores, strict=True):
             of_pair[pair] = _in_range(score, scorer, prompt)
@@ -289,10 +289,10 @@ def _key(prompt: Prompt | str) -> str:
 
 
 def printed(score: Any) -> float:
-    """Convert a score to float64 by its printed decimal: a float32 .7 becomes .7, not .69999999.
+    """Convert a score to float64 by its printed decimal: a float32 0.7 becomes 0.7, not 0.69999999.
 
-    So a float32 .7 reaches a threshold of .7, and a float32 .3 does not exceed a threshold of .3. A
-    Python float is unchanged. Any value that is not a single number becomes NaN.
+    So a float32 0.7 reaches a threshold of 0.7, and a float32 0.3 does not exceed a threshold of
+    0.3. A Python float does not change. Any value that is not a single number becomes NaN.
     """
     if isinstance(score, np.floating) and score.itemsize < np.dtype(float).itemsize:
         return float(str(score))
@@ -316,13 +316,12 @@ def text_ranges(
         prompt: the prompt, or only its reference answer.
 
     Returns:
-        One (low, high) per pair, in order, in [0, 1]. For a text that has ended, both are the
-            score, or (0, 1) if the scorer cannot decide. For any other text they are the scorer's
-            `bounds`, or (0, 1) for a scorer without `bounds`.
+        One (low, high) per pair, in order, in [0, 1]. For a text that has ended, both numbers are
+            the score, or (0, 1) if the scorer cannot decide. For any other text, they are the
+            scorer's `bounds`, or (0, 1) for a scorer without `bounds`.
 
     Raises:
-        InputError: for scores in the same cases as `score_texts`, for bounds in the same cases as
-            `prefix_bounds`.
+        InputError: in the same cases as `score_texts` and `prefix_bounds`.
     """
     scores = score_texts(scorer, [text for text, over in texts if over], prompt)
     of_ended = (_ANY if s is None else (s, s) for s in scores)
@@ -332,7 +331,7 @@ def text_ranges(
 
 
 def prefix_bounds(scorer: Scorer, prefix: str, prompt: Prompt | str) -> tuple[float, float]:
-    """Return the scorer's `bounds` of a prefix, checked.
+    """Return the scorer's `bounds` of a prefix, and check that they are valid scores.
 
     Args:
         scorer: any scorer.
@@ -343,8 +342,8 @@ def prefix_bounds(scorer: Scorer, prefix: str, prompt: Prompt | str) -> tuple[fl
         (low, high) in [0, 1]; (0, 1) if the scorer has no method `bounds`.
 
     Raises:
-        InputError: with the names of scorer and prompt, for a pair that is not 0 <= low <= high <=
-            1, or a binary scorer's pair with a number other than 0 and 1.
+        InputError: the pair is not 0 <= low <= high <= 1, or has a number other than 0 and 1 for a
+            binary scorer. The message names scorer and prompt.
     """
     bounds = getattr(scorer, "bounds", None)
     if bounds is None:
@@ -357,17 +356,17 @@ def prefix_bounds(scorer: Scorer, prefix: str, prompt: Prompt | str) -> tuple[fl
     if not 0 <= low <= high <= 1 or (scorer.binary and not {low, high} <= {0.0, 1.0}):
         want = "a pair of 0 and 1" if scorer.binary else "a pair in [0, 1]"
         raise InputError(
-            f"bounds must be {want}, the lower first, got {pair!r} from scorer {scorer.name!r}"
-            f"{origin(scorer)} at {where(prompt)}. Correct its `bounds`, or leave it out."
+            f"bounds must be {want}, the lower bound first, got {pair!r} from scorer "
+            f"{scorer.name!r}{origin(scorer)} at {where(prompt)}. Correct or remove its `bounds`."
         )
     return low, high
 
 
 def check_bounds(scorer: Scorer, texts: Sequence[str], prompt: Prompt | str) -> None:
-    """Test the scorer's `bounds` on complete texts: scores must be within the bounds of prefixes.
+    """Test that the scores of complete texts are within the scorer's `bounds` of their prefixes.
 
-    Five prefixes per text are tested, from empty to complete. A passed test is not a proof: the
-    bounds may be violated for another prefix or text.
+    Five prefixes per text are tested, from empty to complete. A passed test is no proof: another
+    prefix or text may violate the bounds.
 
     Args:
         scorer: any scorer; a scorer without `bounds` passes.
@@ -375,8 +374,8 @@ def check_bounds(scorer: Scorer, texts: Sequence[str], prompt: Prompt | str) -> 
         prompt: the prompt, or only its reference answer.
 
     Raises:
-        InputError: with the names of scorer, prefix and text, for a score outside the bounds, or
-            for None if the bounds are not (0, 1).
+        InputError: a score is outside the bounds, or is None although the bounds are not (0, 1).
+            The message has the scorer, the prefix and the text.
     """
     if not hasattr(scorer, "bounds"):
         return
@@ -388,14 +387,14 @@ def check_bounds(scorer: Scorer, texts: Sequence[str], prompt: Prompt | str) -> 
         if scored[0] < bounds[0] - _ROUNDING or scored[1] > bounds[1] + _ROUNDING:
             got = scored[0] if scored[0] == scored[1] else None
             raise InputError(
-                "`bounds` must be valid for every text that begins with the prefix: scorer "
-                f"{scorer.name!r} gives {bounds} for {prefix!r}, but scores {text!r} {got} at "
-                f"{where(prompt)}. Give bounds that no continuation can violate."
+                "`bounds` must be valid for every text that begins with the prefix, but scorer "
+                f"{scorer.name!r} gives {bounds} for {prefix!r}, and {got} for {text!r} at "
+                f"{where(prompt)}. Return bounds that no continuation can violate."
             )
 
 
 def where(prompt: Prompt | str) -> str:
-    """Return a name for messages: of a prompt, or of a reference answer without a prompt."""
+    """Return a name of a prompt, or of a reference answer without a prompt, for messages."""
     return "the reference answer" if isinstance(prompt, str) else f"prompt {prompt.id!r}"
 
 

@@ -55,7 +55,9 @@ def reads_thoughts(scorer: Scorer) -> bool:
 
 
 def is_unscored(scorer: Scorer, *, missing: bool, hidden: bool) -> bool:
-    """Return whether a part that the scorer reads is missing; the score is then 1 or missing.
+    """Return whether a part of an output that the scorer needs is missing.
+
+    The score is then 1 or missing.
 
     Args:
         scorer: any scorer; its reading decides which parts matter.
@@ -72,7 +74,7 @@ def is_unscored(scorer: Scorer, *, missing: bool, hidden: bool) -> bool:
 def score_outputs(
     scorer: Scorer, outputs: Sequence[Readable], prompts: Sequence[Prompt | str]
 ) -> list[float | None]:
-    """Score outputs in the reading of the scorer, checked as by `score_pairs`.
+    """Score outputs in the reading of the scorer, with the checks of `score_pairs`.
 
     Args:
         scorer: any scorer; a scorer that queries a model must be connected.
@@ -107,14 +109,14 @@ def score_outputs(
 
 
 def _parts(of: Of | None, answers: tuple[T, ...], thoughts: tuple[T, ...]) -> tuple[T, ...]:
-    """Return the parts that a reading scores."""
+    """Return the parts of an output that are scored in a reading."""
     if of == "answer" or not thoughts:
         return () if of == "thought" else answers
     return thoughts if of == "thought" else answers + thoughts
 
 
 def _largest(scores: Sequence[float | None]) -> float | None:
-    """Return the largest score; None if a missing score could exceed it."""
+    """Return the largest score; None if a missing score could be larger."""
     valid = [score for score in scores if score is not None]
     return max(valid) if valid and (len(valid) == len(scores) or max(valid) == 1) else None
 
@@ -133,9 +135,8 @@ def score_ranges(
     Returns:
         One (low, high) per event, in order, in [0, 1]. For a complete output, both numbers are the
             score, or (0, 1) if the score is missing. For a beginning, the ranges of its thought and
-            its answer are combined. The range of the answer is (0, 1) until the answer has begun,
-            because the answer may turn out to be missing. Once the answer has begun, the thought is
-            complete and has a score.
+            its answer are combined. Before the answer begins, its range is (0, 1), because it may
+            be missing at the end. After the answer begins, the thought is complete and has a score.
 
     Raises:
         InputError: as by `text_ranges`.
@@ -179,7 +180,7 @@ def _thought(event: Event, of: Of | None) -> tuple[Part, ...]:
 
 
 def _joined(ranges: Sequence[tuple[float, float]], unsettled: bool) -> tuple[float, float]:
-    """Return the range of the larger score; if a part may be missing and none scores 1: (0, 1)."""
+    """Return the range of the largest score; (0, 1) if a part may be missing and none scores 1."""
     low, high = (max(ends) for ends in zip(*ranges, strict=True))
     if low == 1:
         return 1.0, 1.0
@@ -194,7 +195,7 @@ def readable(output: Output, stop: Sequence[str] = ()) -> Readable:
         stop: the stop strings of its decoding.
 
     Returns:
-        Its texts.
+        The texts of the output.
     """
     missing = is_missing(output, counted_as(output, stop))
     return rows_of([output.answer], [output.thought], [missing], [output.hidden])[0]
@@ -217,7 +218,7 @@ def rows_of(
         turn: the separator between turns of conversations (None: there are no conversations).
 
     Returns:
-        One value per output. If a turn of a conversation is missing, the other turns are read.
+        One value per output. If a turn of a conversation is missing, it has the other turns.
     """
 
     def turns(text: str) -> list[str]:

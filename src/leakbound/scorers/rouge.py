@@ -18,7 +18,7 @@ YesNo = Literal["yes", "no"]
 
 @dataclass(frozen=True, slots=True)
 class _RougeL:
-    """ROUGE-L of stems, or of unchanged words with `stem="no"`; `of` is recall or F1."""
+    """ROUGE-L of word stems, or of unchanged words with `stem="no"`. `of` is recall or F1."""
 
     stem: YesNo = "yes"
 
@@ -30,11 +30,14 @@ class _RougeL:
         return spec_of(f"rouge-l-{self.of}", self)
 
     def check(self, prompt: Prompt | str) -> None:
-        """Refuse a prompt without an answer that ROUGE's English tokeniser can read."""
+        """Raise InputError for a prompt without an answer, or with an answer that is not ASCII."""
         require_rouge_answer(prompt, self.name)
 
     def check_all(self, prompts: Sequence[Prompt]) -> list[str]:
-        """Note answers that have distinguishing words which ROUGE drops; refuse if it drops all."""
+        """Return a note on answers with revealing words that ROUGE drops.
+
+        Raises InputError if ROUGE drops all revealing words of all answers.
+        """
         answers = [(prompt, answer_of(prompt, self.name)) for prompt in prompts]
         words = [dropped_words(answer, prompt.question) for prompt, answer in answers]
         lost = {prompt.id: drop for prompt, (drop, _) in zip(prompts, words, strict=True) if drop}
@@ -43,13 +46,13 @@ class _RougeL:
         first = next(iter(lost.values()))[0]
         if not any(kept for _, kept in words):
             raise InputError(
-                f"scorer {self.name!r} drops the words that reveal the answers, such as {first!r}, "
-                f"because ROUGE reads ASCII letters and digits only: {some([*lost])}. Use "
-                "`contains`, `keyword` or `similarity`."
+                f"scorer {self.name!r} ignores the words that reveal the answers, such as "
+                f"{first!r}, because ROUGE uses only ASCII letters and digits: {some([*lost])}. "
+                "Use `contains`, `keyword` or `similarity`."
             )
         note = (
-            f"scorer {self.name!r} drops words of {len(lost)} answers ({some([*lost])}), such as "
-            f"{first!r}, because ROUGE reads ASCII letters and digits only. Add `contains` or "
+            f"scorer {self.name!r} ignores words of {len(lost)} answers ({some([*lost])}), such as "
+            f"{first!r}, because ROUGE uses only ASCII letters and digits. Add `contains` or "
             "`keyword`."
         )
         return [note]
@@ -69,11 +72,12 @@ class _RougeL:
 class RougeLRecall(_RougeL):
     """Score the fraction of the answer's words that the completion contains in order, in [0, 1].
 
-    The scores are bit-equal to the scores of the package `rouge-score` 0.1.2. Recall and F1 of the
-    same output can differ by a factor of three, so the scorer's name states which one it is.
+    The scores are equal to the last bit to the scores of the package `rouge-score` 0.1.2. Recall
+    and F1 of the same output can differ by a factor of three, so the scorer's name contains one of
+    them.
 
     Attributes:
-        stem: "yes" (default): words are Porter-stemmed, as with `rouge-score`'s stemmer. "no":
+        stem: "yes" (default): words are Porter-stemmed, as by the stemmer of `rouge-score`. "no":
             different forms of a word are different words.
 
     Raises:
@@ -86,7 +90,7 @@ class RougeLRecall(_RougeL):
 
 @dataclass(frozen=True, slots=True)
 class RougeLF1(_RougeL):
-    """Score the harmonic mean of ROUGE-L precision and recall, in [0, 1]; long leaks score low.
+    """Score the harmonic mean of ROUGE-L precision and recall, in [0, 1]. Long leaks score low.
 
     Attributes:
         stem: "yes" (default): words are Porter-stemmed. "no", as in MUSE's own code: different
@@ -102,17 +106,16 @@ class RougeLF1(_RougeL):
 def require_rouge_answer(prompt: Prompt | str, scorer: str) -> str:
     """Return the answer; raise InputError unless at least half of its letters and digits are ASCII.
 
-    ROUGE's tokeniser drops all other letters, so only a part of an answer in another script would
-    be scored.
+    ROUGE's tokeniser drops all other letters. So the score of an answer in another script would
+    depend on a small part of the answer.
     """
     answer = answer_of(prompt, scorer)
     signs = [sign for sign in answer if sign.isalnum()]
     read = sum(map(str.isascii, signs))
     if not read or 2 * read < len(signs):
         raise InputError(
-            f"scorer {scorer!r} reads ASCII letters and digits only, got {read} ASCII characters "
-            f"among the {len(signs)} letters and digits of the answer at {where(prompt)}: scores "
-            "would hardly depend on the answer. Use `contains`, `similarity` or "
-            "`entailment:rouge=0` for this language."
+            f"scorer {scorer!r} uses only ASCII letters and digits, got {read} ASCII characters "
+            f"among the {len(signs)} letters and digits of the answer at {where(prompt)}. Use "
+            "`contains`, `similarity` or `entailment:rouge=0` for this language."
         )
     return answer

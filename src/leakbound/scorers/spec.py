@@ -1,7 +1,7 @@
 """Parse a scorer from its written form, `NAME[:setting=value,...][<=k][>=t]`.
 
-Every scorer that reads thoughts has a setting `of=answer`, `of=thought` or `of=either`, the part of
-each output that is scored.
+Every scorer that reads thoughts has a setting `of=`. Its value is the part of each output that is
+scored: `answer`, `thought` or `either`.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ Of: TypeAlias = Literal["answer", "thought", "either"]
 
 
 class _Wrapper:
-    """The methods of a scorer that contains another one and delegates to it."""
+    """The methods of a scorer that wraps an inner scorer."""
 
     __slots__ = ()
     scorer: Scorer
@@ -61,18 +61,18 @@ class _Wrapper:
         return connected
 
     def check_all(self, prompts: Sequence[Prompt]) -> list[str]:
-        """Refuse prompts that the inner scorer refuses, and return its notes about all prompts."""
+        """Return the inner scorer's notes; raise InputError for a prompt that it refuses."""
         return check_prompts(self.scorer, prompts)
 
     def score(self, texts: Sequence[str], prompt: Prompt | str) -> list[float | None]:
         return self.cut(score_texts(self.scorer, texts, prompt))
 
     def score_pairs(self, pairs: Sequence[tuple[str, Prompt]]) -> list[float | None]:
-        """Score texts of several prompts in one batch, if the inner scorer can."""
+        """Score texts of several prompts, in one batch if the inner scorer supports it."""
         return self.cut(score_pairs(self.scorer, pairs))
 
     def cut(self, scores: Sequence[float | None]) -> list[float | None]:
-        """Return this scorer's scores, given the inner scorer's scores."""
+        """Convert scores of the inner scorer to scores of this scorer."""
         return list(scores)
 
     def bounds(self, prefix: str, prompt: Prompt | str) -> tuple[float, float]:
@@ -82,7 +82,7 @@ class _Wrapper:
 
 @dataclass(frozen=True, slots=True)
 class PartReader(_Wrapper):
-    """A scorer that reads the named part of each output and scores it by the inner scorer.
+    """A scorer of one part of each output, or of either part.
 
     Attributes:
         scorer: the inner scorer, which reads thoughts.
@@ -107,11 +107,11 @@ class Threshold(_Wrapper):
 
     Attributes:
         scorer: the inner scorer.
-        at: the minimum score of a leak, in (0, 1]; part of the name.
+        at: the minimum score of a leak, in (0, 1]. It is part of the name.
 
     Raises:
-        InputError: if `at` is outside (0, 1]. `check_all` and scoring raise it where the inner
-            scorer does.
+        InputError: if `at` is outside (0, 1]. `check_all` and scoring raise it if the inner scorer
+            raises it.
     """
 
     scorer: Scorer
@@ -122,7 +122,7 @@ class Threshold(_Wrapper):
     def __post_init__(self) -> None:
         if not 0 < self.at <= 1:
             raise InputError(
-                f"a threshold must be in (0, 1], got {self.at!r} for {self.scorer.name!r}. At 0 "
+                f"a threshold must be in (0, 1], got {self.at!r} for {self.scorer.name!r}. With 0, "
                 "every completion would be a leak."
             )
 
@@ -148,8 +148,8 @@ def reading_of(scorer: Scorer) -> Of | None:
         scorer: any scorer. If its attribute `reads_thoughts` is False, it reads answers only.
 
     Returns:
-        The part; None if the scorer reads thoughts and names no part. Such a scorer reads either
-            part, or only the visible parts if the thought is hidden.
+        The part; None if the scorer reads thoughts and its name has no `of=`. Such a scorer reads
+            either part, or only the visible parts if the thought is hidden.
     """
     while isinstance(scorer, Threshold):
         scorer = scorer.scorer
@@ -186,7 +186,7 @@ def with_reading(scorer: Scorer, of: Of | None) -> Scorer:
 
 @dataclass(frozen=True, slots=True)
 class Logged:
-    """The scores that another tool's log contains for the draws; they cannot be computed again.
+    """Scores from the log of another tool. They cannot be computed again.
 
     Attributes:
         by: the name of the scorer in the tool's log.
@@ -210,8 +210,8 @@ class Logged:
     def score(self, texts: Sequence[str], prompt: Prompt | str) -> list[float | None]:
         """Raise InputError, because the tool that computed these scores is not available."""
         raise InputError(
-            f"scorer {self.name!r} has only scores of another tool and cannot score texts. Import "
-            "the log that has these scores."
+            f"scorer {self.name!r} cannot score texts: its scores come from the log of another "
+            "tool. Import the log that has these scores."
         )
 
 
@@ -242,13 +242,14 @@ _PASSED: dict[str, Scorer] = {}  # objects that were passed in this process, and
 
 
 def require_scorer(value: object) -> None:
-    """Refuse an object that is not a scorer.
+    """Raise InputError for an object that is not a scorer.
 
     Args:
         value: any object.
 
     Raises:
-        InputError: it is a class, lacks `name`, `binary` or `score`, or its name is not text.
+        InputError: the object is a class, lacks `name`, `binary` or `score`, or has a name that is
+            not a text.
     """
     parts = ("name", "binary", "score")
     if isinstance(value, type) or not all(hasattr(value, part) for part in parts):
@@ -257,7 +258,7 @@ def require_scorer(value: object) -> None:
             f"{value!r}. docs/extending.md has an example."
         )
     if not isinstance(name := getattr(value, parts[0]), str):
-        raise InputError(f"the `name` of {value!r} must be text, got {name!r}. Name it.")
+        raise InputError(f"the `name` of {value!r} must be a text, got {name!r}. Set its `name`.")
 
 
 def specs_of(scorers: str | Scorer | Iterable[str | Scorer]) -> tuple[str, ...]:
@@ -281,7 +282,7 @@ def specs_of(scorers: str | Scorer | Iterable[str | Scorer]) -> tuple[str, ...]:
     for scorer in objects:  # after all are stored: two may have the same name
         if make_scorer(scorer.name) != scorer:
             raise InputError(
-                f"{scorer!r} has the name of another scorer, {scorer.name!r}. Rename it."
+                f"{scorer!r} has the same name as another scorer, {scorer.name!r}. Rename it."
             )
     return tuple(spec if isinstance(spec, str) else spec.name for spec in several)
 
@@ -293,13 +294,13 @@ def _remember(scorer: Scorer) -> None:
     base = base_of(scorer)
     name = base.name.partition(":")[0]
     if not name.strip():
-        raise InputError(f"the `name` of {scorer!r} must not be blank, got {base.name!r}. Name it.")
+        raise InputError(f"the `name` of {scorer!r} is blank, got {base.name!r}. Set its `name`.")
     if name not in SCORERS and name not in plug_ins("scorer"):
         _PASSED[base.name] = base
 
 
 def source_of(scorer: Scorer) -> str:
-    """Return the origin of a scorer that is not built in.
+    """Return a text with the origin of a scorer that is not built in, for messages.
 
     Args:
         scorer: any scorer.
@@ -318,17 +319,17 @@ def make_scorer(spec: str) -> Scorer:
 
     Args:
         spec: `NAME[:setting=value,...][<=k][>=t]`. Examples: `keyword`, `keyword:require=all`,
-            `rouge-l-recall>=0.5`. `entailment:NAME` is `entailment:model=NAME`, and other settings
-            may follow; `edit<=5` is `edit:within=5`. `keyword:of=thought` scores the thought of
-            each output. A name is a key of `SCORERS`, or of the entry-point group
-            `leakbound.scorers`, or of an object that was passed in this process.
+            `rouge-l-recall>=0.5`. `entailment:NAME` is short for `entailment:model=NAME`, and other
+            settings may follow; `edit<=5` is short for `edit:within=5`. `keyword:of=thought` scores
+            the thought of each output. NAME is a key of `SCORERS`, a name in the entry-point group
+            `leakbound.scorers`, or the name of an object that was passed in this process.
 
     Returns:
-        The scorer; if it queries a model, it is not connected yet.
+        The scorer. If it queries a model, it is not connected yet.
 
     Raises:
-        InputError: an unknown name, setting or value, with the valid ones; a missing setting; a
-            threshold outside (0, 1]; or a broken scorer of another package.
+        InputError: an unknown name, setting or value (the message lists the valid ones), a missing
+            setting, a threshold outside (0, 1], or a broken scorer of another package.
     """
     written, cut, at = spec.partition(">=")
     scorer = _without_threshold(written.strip())
@@ -350,7 +351,7 @@ def _without_threshold(written: str) -> Scorer:
     if counts and _WITHIN not in types:
         raise InputError(
             f"scorer {name!r} counts no changes, so `<=` is not valid, got {most.strip()!r}. "
-            "`edit` and `hamming` accept `<=`; any scorer accepts `>=`."
+            "Use `<=` with `edit` or `hamming`, and `>=` with any scorer."
         )
     if counts:
         values[_WITHIN] = read_value(f"{name}<=", most, types[_WITHIN])

@@ -21,8 +21,8 @@ Match = Literal["word", "substring"]
 class Exact(NeedsAnswer):
     """Score 1 if the completion equals the answer, else 0.
 
-    Completion and answer are normalised by the matching rule of `leakbound.text.keywords`;
-    punctuation counts. There are no settings.
+    Completion and answer are normalised by the matching rule of `leakbound.text.keywords`.
+    Differences in punctuation matter. There are no settings.
 
     Raises:
         InputError: by `check` and `score`, for a prompt without an answer.
@@ -37,7 +37,7 @@ class Exact(NeedsAnswer):
         return [float(normalise(text) == answer) for text in texts]
 
     def bounds(self, prefix: str, prompt: Prompt | str) -> tuple[float, float]:
-        """Return (0, 0) if no continuation of `prefix` can equal the answer, else (0, 1)."""
+        """Return (0, 0) if no continuation of `prefix` can be equal to the answer, else (0, 1)."""
         answer = normalise(answer_of(prompt, self.name))
         text, following = settled(prefix)
         then = answer[len(text) : len(text) + 1]
@@ -49,7 +49,7 @@ _ATTACHING = re.compile("[\u0590-\u06ff\u0750-\u077f\ufb1d-\ufdff\ufe70-\ufefc]"
 
 
 class _Seeks:
-    """A scorer that searches for the words that `sought` returns: any word, or all words."""
+    """A scorer that searches for the words that `sought` returns: for any word, or for all."""
 
     __slots__ = ()
     name: Any
@@ -58,17 +58,17 @@ class _Seeks:
     sought: Callable[[Prompt | str], tuple[str, ...]]
 
     def check(self, prompt: Prompt | str) -> None:
-        """Refuse a prompt without words to search for."""
+        """Raise InputError for a prompt without words to search for."""
         self.sought(prompt)
 
     def check_all(self, prompts: Sequence[Prompt]) -> list[str]:
-        """Note words in Arabic and Hebrew, to which articles and conjunctions attach."""
+        """Return a note on words in Arabic and Hebrew, where articles are prefixes of words."""
         ids = [p.id for p in prompts if any(_ATTACHING.match(word) for word in self.sought(p))]
         if self.match == "substring" or not ids:
             return []
         note = (
-            f"scorer {self.name!r} finds whole words, but in Arabic and Hebrew prefixes attach to "
-            f"them: {some(ids)}. Add the scorer `{self.name.partition(':')[0]}:match=substring`."
+            f"scorer {self.name!r} finds whole words, but Arabic and Hebrew words may have "
+            f"prefixes: {some(ids)}. Add `{self.name.partition(':')[0]}:match=substring`."
         )
         return [note]
 
@@ -93,7 +93,7 @@ class _Seeks:
 
 @dataclass(frozen=True, slots=True)
 class Contains(_Seeks):
-    """Score 1 if the answer occurs in the completion, else 0; normalised as by `exact`.
+    """Score 1 if the answer occurs in the completion, else 0. Texts are normalised as by `exact`.
 
     Attributes:
         match: "word" (default) finds whole words, "substring" also finds parts of words.
@@ -115,7 +115,9 @@ class Contains(_Seeks):
 
 @dataclass(frozen=True, slots=True)
 class Keyword(_Seeks):
-    """Score 1 if any (or all) of the prompt's keywords occur, else 0; normalised as by `exact`.
+    """Score 1 if any (or all) of the prompt's keywords occur in the completion, else 0.
+
+    Texts are normalised as by `exact`.
 
     Attributes:
         match: "word" (default) finds whole words: "Ron" is not in "wrong". "substring", the rule of
@@ -123,8 +125,8 @@ class Keyword(_Seeks):
         require: "any" (default) or "all" of the keywords.
 
     Raises:
-        InputError: `check` and `score` raise it if a reference answer or a prompt has no keywords,
-            or if the matching rule leaves a keyword of the prompt empty.
+        InputError: `check` and `score` raise it for a reference answer without a prompt, for a
+            prompt without keywords, and for a keyword that normalisation makes empty.
     """
 
     match: Match = "word"
@@ -138,7 +140,7 @@ class Keyword(_Seeks):
         prompt = prompt_of(prompt, "keyword", "keywords", ", keywords=(…,)")
         keywords = tuple(map(normalise, prompt.keywords))
         if not all(keywords) or not keywords:
-            other = ", or use `rouge-l-recall`, which reads its answer" if prompt.answer else ""
+            other = ", or use `rouge-l-recall`, which needs an answer only" if prompt.answer else ""
             raise InputError(
                 "scorer 'keyword' needs keywords that are not blank, markup or invisible, got "
                 f"{prompt.keywords!r} at prompt {prompt.id!r}. Fill them in{other}."
@@ -149,8 +151,8 @@ class Keyword(_Seeks):
 def short_keywords(scorer: Scorer, prompt: Prompt) -> tuple[str, ...]:
     """Return the keywords that may occur inside longer words of a script without blanks.
 
-    Such keywords have fewer than three letters or digits in such a script: 京都 is in 東京都.
-    The rate at which the control uses these words shows the rate of chance hits.
+    Such keywords have fewer than three letters or digits, in a script without blanks between words:
+    for example, 京都 is in 東京都. The control's rate of these words shows the rate of chance hits.
 
     Args:
         scorer: any scorer; `keyword` and `contains` search for such words, with or without a
@@ -158,7 +160,7 @@ def short_keywords(scorer: Scorer, prompt: Prompt) -> tuple[str, ...]:
         prompt: the prompt.
 
     Returns:
-        These keywords, or for `contains` the answer, normalised; empty for other scorers.
+        The keywords (for `contains`: the answer), normalised; empty for other scorers.
     """
     inner = base_of(scorer)
     if not isinstance(inner, _Seeks):
@@ -181,8 +183,8 @@ _OPENING = 200  # A refusal is at the beginning; later, the same words may belon
 class Refusal:
     """Score 0 if the completion is empty or begins like a refusal in English, else 1.
 
-    The first 200 characters are searched for a list of words. This scorer needs no model, and makes
-    errors in both directions. Use a harm classifier or a judge for published figures. There are no
+    The scorer searches the first 200 characters for a list of words. It needs no model, and makes
+    errors in both directions. For published figures, use a harm classifier or a judge. There are no
     settings, and any prompt is valid.
     """
 

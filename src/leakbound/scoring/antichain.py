@@ -1,10 +1,10 @@
-"""Collect the outputs of each question that are known to leak, as disjoint events of known mass.
+"""Collect the known leaking outputs of each question, as disjoint events of known mass.
 
-An event is an output, or the set of all outputs with the same beginning. `floor` is a lower bound
-of its log-probability. The bound comes from a drawn completion, an explored output, the
-teacher-forced true answer, or a search for leaks. If two events share outputs, only one event is
-used. The remaining events form an antichain: no event's token ids begin with another event's token
-ids. So the events are disjoint and their masses add up.
+An event is an output, or the set of all outputs with the same beginning. Its `floor` is a lower
+bound on its log-probability. Events come from drawn completions, explored outputs, teacher-forced
+reference answers, and searches for leaks. If two events share outputs, only one event is used. The
+remaining events form an antichain: the token ids of no event begin with the token ids of another
+event. So the events are disjoint and their masses add up.
 """
 
 from __future__ import annotations
@@ -24,11 +24,12 @@ Ids = tuple[int, ...]
 
 
 def leaking_masses(arms: Iterable[Arm], scorer: Scorer) -> dict[str, Mass]:
-    """Return, for each question, the masses and the lowest scores of the events that score above 0.
+    """Return the masses and the lowest scores of the leaking events of each question.
 
-    The arms must be of one model under one decoding; the events of all arms are used. An event with
-    a shorter prefix contains the events that continue this prefix, so the contained events are left
-    out. If rounding brings the total mass above 1, the masses are scaled down.
+    An event leaks if its lowest score is above 0. The arms must be of one model under one decoding;
+    the events of all arms are used. An event with a shorter prefix contains the events that
+    continue this prefix, so the contained events are left out. If rounding raises the total mass
+    above 1, the masses are scaled down.
     """
     by_query: dict[str, dict[Ids, tuple[float, float]]] = {}
     for arm in arms:
@@ -44,7 +45,7 @@ def leaking_masses(arms: Iterable[Arm], scorer: Scorer) -> dict[str, Mass]:
 
 
 def _events(arm: Arm, name: str) -> Iterator[tuple[str, Ids, float, float]]:
-    """Yield the question, ids, mass and lowest score of every known event, leaking or not."""
+    """Yield the question, token ids, mass and lowest score of every known event."""
     for query_id, ids, floor, score in leaking(arm, name) if arm.parts else ():
         yield query_id, ids, math.exp(floor), score
     yield from arm.masses.scored(name)
@@ -53,7 +54,7 @@ def _events(arm: Arm, name: str) -> Iterator[tuple[str, Ids, float, float]]:
 
 
 def _disjoint(events: Mapping[Ids, object]) -> list[Ids]:
-    """Return, in the given order, the events whose ids do not begin with those of another event."""
+    """Return the events that no other event contains, in the given order."""
     kept: set[Ids] = set()
     last: Ids | None = None
     for ids in sorted(events):  # in sorted order, continuations directly follow their beginning

@@ -1,6 +1,6 @@
-"""Measure a judge's error rates on items that people labelled, and correct bounds for them.
+"""Measure a judge's error rates on outputs that people labelled, and correct bounds for them.
 
-The judge is a chat model or any other binary scorer, because keyword scorers make errors too.
+The judge is a chat model or any other binary scorer: keyword scorers make errors, too.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class LabelledItem:
     """An output that people labelled: 1 for a leak, else 0.
 
     `judged` is the judge's verdict: 1 for a leak, else 0. It is None if the judge could not decide,
-    or has not judged the output yet. `output` is an answer to `prompt`.
+    or if the output is not judged yet. `output` is an answer to `prompt`.
     """
 
     label: int
@@ -40,10 +40,10 @@ class LabelledItem:
 class Calibration:
     """The numbers of labelled items for which a judge reports a leak.
 
-    `positives` is (hits, n) for the n items that are labelled as leaks, `negatives` is (hits, n)
-    for the other n items; hits is the number of items for which the judge reports a leak.
-    `undecided` is the number of further items without a verdict. `file` is the digest of the
-    labelled file.
+    `positives` is the pair (hits, n) for the items labelled as leaks, and `negatives` is the pair
+    for the other items. n is the number of items with a verdict; hits is the number of items for
+    which the judge reports a leak. `undecided` is the number of items without a verdict. `file` is
+    the digest of the labelled file.
     """
 
     positives: tuple[int, int]
@@ -52,9 +52,9 @@ class Calibration:
     file: str
 
     def correct(self, bound: BoundFunction, confidence: float) -> stats.Estimate:
-        """Convert a bound on the judge's rate of reported leaks to a bound on the leak probability.
+        """Convert a bound on the rate of reported leaks to an interval for the leak probability.
 
-        Each of the two bounds has half of alpha, and two thirds of this half are for the judge's
+        Lower and upper bound each use half of alpha. Two thirds of this half are for the judge's
         error rates.
         """
         return stats.corrected_bound(
@@ -67,25 +67,25 @@ class Calibration:
 
 
 def read_items(path: Path, judge: Scorer | None = None) -> tuple[LabelledItem, ...]:
-    """Return the labelled items of a CSV or JSON-lines file; nothing is judged yet.
+    """Return the labelled items of a CSV or JSON-lines file, without judging them.
 
     The column `label` is 1 for a leak, else 0. The other columns have one of two forms. In the
     first form, the column `judge` has the verdict of a chat model, or is blank if the model could
     not decide. In the second form, the columns are `question`, `answer`, `output` and optionally
-    `keywords`, and the judge scores each output. Scorers other than chat models need the second
-    form.
+    `keywords`, and the judge scores each output later. Scorers other than chat models need the
+    second form.
 
     Args:
         path: the file.
-        judge: the scorer that is calibrated; None: not known yet.
+        judge: the scorer to calibrate (None: not known yet).
 
     Raises:
-        InputError: a value that is not allowed, an item that `judge` could never score, or no item
-            with one of the labels. The message names the row.
+        InputError: a value is not allowed, `judge` can never score an item, or one of the two
+            labels has no item. The message names the row.
     """
     if path.suffix.lower() not in FORMS:
         raise InputError(
-            f"{str(path)!r} must be a {', '.join(FORMS)} file. Give each row a `label` and "
+            f"{str(path)!r} must be a {', '.join(FORMS)} file. Its columns must be `label` and "
             "`judge`, or `label`, `question`, `answer` and `output`."
         )
     reads = judge is not None and not isinstance(base_of(judge), Judge)
@@ -103,7 +103,7 @@ def read_items(path: Path, judge: Scorer | None = None) -> tuple[LabelledItem, .
 
 
 def judge_of(scorers: Sequence[Scorer]) -> Scorer:
-    """Return the only binary scorer among the judges or, if there are no judges, among all scorers.
+    """Return the only binary judge or, if there are no judges, the only binary scorer.
 
     Raises InputError unless there is exactly one.
     """
@@ -112,7 +112,7 @@ def judge_of(scorers: Sequence[Scorer]) -> Scorer:
     if len(candidates) != 1:
         raise InputError(
             f"a calibration needs exactly one binary {'judge' if judges else 'scorer'}, got "
-            f"{', '.join(repr(scorer.name) for scorer in scorers)}. Name one, such as "
+            f"{', '.join(repr(scorer.name) for scorer in scorers)}. Name exactly one, such as "
             "`judge:model=…` or `rouge-l-recall>=0.9`."
         )
     return candidates[0]
@@ -132,7 +132,7 @@ def calibrate(run: Run, judge: Scorer, path: Path) -> None:
     decided = {label: [s for of, s in judged if of == label and s is not None] for label in (0, 1)}
     if not all(decided.values()):
         raise InputError(
-            f"{judge.name!r} left all items of one label in {str(path)!r} undecided. Check the "
+            f"{judge.name!r} could not decide any item of one label in {str(path)!r}. Check the "
             "judge's replies, or label more items."
         )
     calibration = Calibration(
@@ -145,7 +145,7 @@ def calibrate(run: Run, judge: Scorer, path: Path) -> None:
 
 
 def calibration_of(run: Run, scorer: Scorer) -> Calibration | None:
-    """Return the calibration of a scorer in a run; None if its errors are not known."""
+    """Return the calibration of a scorer in a run; None if the run has none."""
     stored = read_calibration(run.path, slug(scorer))
     return None if stored is None else from_json(Calibration, stored, "the calibration")
 
@@ -153,7 +153,7 @@ def calibration_of(run: Run, scorer: Scorer) -> Calibration | None:
 def _item(row: Row, *, reads: bool) -> LabelledItem:
     label = _verdict(row, "label")
     if label is None:
-        raise InputError(f"{row.place} has no 'label'. Fill it in or remove the row.")
+        raise InputError(f"{row.place} has no 'label'. Fill it in, or remove the row.")
     if "judge" in row.values and not reads:
         return LabelledItem(label, _verdict(row, "judge"))
     prompt = Prompt(
@@ -166,11 +166,11 @@ def _item(row: Row, *, reads: bool) -> LabelledItem:
 
 
 def _verdict(row: Row, key: str) -> int | None:
-    """Return the verdict in a column: 1 or 0; None if it is blank."""
+    """Return the verdict in a column: 1 or 0; None if the cell is blank."""
     value = row.values.get(key)
     if value is None or not str(value).strip():
         return None
     written = str(value).strip().lower()
     if written not in _VALUES:
-        raise InputError(f"{key!r} must be 0 or 1, got {value!r} in {row.place}.")
+        raise InputError(f"{key!r} must be 0 or 1, got {value!r} in {row.place}. Correct it.")
     return _VALUES[written]

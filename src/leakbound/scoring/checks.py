@@ -1,4 +1,4 @@
-"""Check a run before it is scored and bounded: undamaged parts, scores, independent draws."""
+"""Check a run before it is scored or bounded: parts, texts, scores, independence of draws."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from leakbound.types import RULE, Scorer
 
 
 def require_fixed_n(arm: Arm) -> None:
-    """Raise InputError if an arm's questions stopped early: n must be fixed in advance."""
+    """Raise InputError if the draws of an arm decided their number n (sampling plan `Until`)."""
     if claim := claim_of(arm.spec.draws):
         raise InputError(
-            f"{arm.place} sampled each question until {claim!r} was decided, but this result needs "
-            "a number of draws that was fixed in advance. Sample another run without --until."
+            f"{arm.place} sampled each question until {claim!r} was decided, but this command "
+            "needs a number of draws that was fixed in advance. Sample a run without --until."
         )
 
 
@@ -34,9 +34,9 @@ def require_complete(run: Run) -> None:
         questions = {prompt_of[query] for _, query, _ in failed}
         raise UnansweredError(
             f"{len(questions)} of the {len(run.prompts)} questions could not be sampled in "
-            f"{len({name for name, *_ in failed})} of {len(run.arms)} arms; first: {query_id!r} in "
-            f"arm {name!r}: {reason}. The other questions are stored in `{run.path}`; statements "
-            "about all questions are omitted. Check the model; then run the same command again."
+            f"{len({name for name, *_ in failed})} of {len(run.arms)} arms, first {query_id!r} in "
+            f"arm {name!r}: {reason}. The other questions are stored in `{run.path}`, without "
+            "statements about all questions. Check the model, then run the same command again."
         )
 
 
@@ -48,7 +48,10 @@ def require_sampled(run: Run) -> None:
 
 
 def require_texts(run: Run, specs: Sequence[str]) -> None:
-    """Raise InputError for a run without texts, unless all specs are thresholds on known scores."""
+    """Raise InputError for a run without texts, unless all specs are thresholds (`>=t`).
+
+    A threshold can be applied to stored scores.
+    """
     bare = next((name for name, arm in run.arms.items() if not arm.texts), None)
     if bare is not None and not (specs and all(">=" in spec for spec in specs)):
         raise InputError(
@@ -58,21 +61,22 @@ def require_texts(run: Run, specs: Sequence[str]) -> None:
 
 
 def require_scores(arm: Arm, scorer: Scorer) -> list[str]:
-    """Return digests of an arm's scores; raise InputError if the current completions have none."""
+    """Return the digests of an arm's scores; raise InputError if its completions have no scores."""
     digests = arm.digests(scorer.name, slug(scorer))
     if digests is None:
         raise InputError(
-            f"{arm.place} has no scores of {scorer.name!r} that were computed from its current "
-            f"completions by version {RULE} of the scoring rules. Run `leakbound score` first."
+            f"{arm.place} has no scores of {scorer.name!r} from its current completions and "
+            f"version {RULE} of the scoring rules. Run `leakbound score` first."
         )
     return digests
 
 
 def require_independent_draws(arm: Arm) -> None:
-    """Raise InputError, with the question, if draws are certainly copies of one another.
+    """Raise InputError, with the question, if the draws of a question cannot be independent.
 
-    Greedy arms, with one draw per question, and arms without probabilities pass, because nothing
-    can be tested. Draws from a remainder are compared with the distribution given the remainder.
+    Greedy arms have one draw per question, so they pass. Arms without probabilities cannot be
+    tested, so they pass. Draws from a remainder are compared with the conditional distribution
+    given the remainder.
     """
     if arm.decoding.greedy:
         return
@@ -90,7 +94,10 @@ def require_independent_draws(arm: Arm) -> None:
 def _draws(
     arm: Arm,
 ) -> dict[str, tuple[Counter[tuple[int, Hashable]], dict[Hashable, float | None]]]:
-    """Return the count of each token sequence by question and chunk, and its log-probability."""
+    """Return the counts and log-probabilities of the token sequences of each question.
+
+    The counts are by chunk and sequence.
+    """
     draws: dict[str, tuple[Counter[tuple[int, Hashable]], dict[Hashable, float | None]]] = {}
     names = ("query_id", "chunk", "answer", "logprob", "count")
     for part in arm.parts:
@@ -108,7 +115,7 @@ def _draws(
 
 
 def _sequences(column: Any) -> Iterator[bytes | None]:
-    """Yield the bytes of each list of token ids: cheap, and distinct for distinct lists."""
+    """Yield the bytes of each list of token ids. Distinct lists have distinct bytes."""
     for piece in column.chunks:
         flat, cuts = piece.values.to_numpy(), piece.offsets.to_numpy()
         for start, end, valid in zip(cuts[:-1], cuts[1:], piece.is_valid(), strict=True):

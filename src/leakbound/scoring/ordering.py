@@ -1,4 +1,4 @@
-"""Make the keys of the order of a run's draws, from facts that were fixed in advance."""
+"""Make the keys that order a run's draws for betting bounds, from facts fixed in advance."""
 
 from __future__ import annotations
 
@@ -24,20 +24,20 @@ _WORDS: dict[QueryKind, str] = {
 
 
 Order: TypeAlias = Callable[[Sequence[str]], NDArray[np.int64]]
-"""A function question ids -> keys. Each key determines the order of a question's draws in bets."""
+"""A function from question ids to keys. A key determines the order of a question's draws."""
 
 
 def order_of(arm: Arm, scorer: Scorer) -> Order:
-    """Return the function from question ids to keys, which order the draws of an arm for bets."""
+    """Return the function from question ids to the keys that order the draws of an arm."""
     return partial(order_keys, draws_key(arm), scorer.name)
 
 
 def order_keys(draws: int, scorer: str, query_ids: Sequence[str]) -> NDArray[np.int64]:
     """Return the key of each question, [questions].
 
-    The key of the order consists of the arm's `draws_key`, the scorer's name and the question's id.
-    So a repeated experiment has the same bounds, no two questions or experiments share an order,
-    and the scores do not affect the order.
+    A key is made from the arm's `draws_key`, the scorer's name and the question's id. So a repeated
+    experiment has the same bounds. No two questions or experiments have the same order. The scores
+    do not affect the order.
     """
     fixed = {"draws": draws, "scorer": scorer}
     made = [order_key({**fixed, "question": query_id}) for query_id in query_ids]
@@ -47,9 +47,9 @@ def order_keys(draws: int, scorer: str, query_ids: Sequence[str]) -> NDArray[np.
 def draws_key(arm: Arm) -> int:
     """Return a digest of everything that was fixed before an arm was drawn.
 
-    Draws that leakbound exported keep the key, and so the bounds, of the run that drew them. For
-    other imported draws the import makes a random key, because no fact is known to have been fixed
-    in advance.
+    Draws that leakbound exported have the key of the original run, and so the same bounds. For
+    other imported draws, the import makes a random key: it is not known which facts were fixed in
+    advance.
     """
     if isinstance(arm.spec.draws, ImportedDraws):
         return arm.spec.draws.order

@@ -56,13 +56,13 @@ def scorers_for(
     loading: Loading | None = None,
     servers: frozenset[str] = frozenset(),
 ) -> tuple[Scorer, ...]:
-    """Return the scorers of some specs by name, after checking each against every prompt.
+    """Return the scorers with these specs, after each has checked every prompt.
 
     Args:
         specs: the specs of the scorers.
         prompts: the prompts of the run.
-        loading: how models of scorers are loaded, see `OpenModels`. None: scorers that need a model
-            can only use stored scores.
+        loading: how models of scorers are loaded, see `OpenModels` (None: they are not loaded, so
+            scorers that need a model have only their stored scores).
         servers: the URLs of the servers that the user named.
 
     Raises:
@@ -80,9 +80,9 @@ def scorers_for(
 def in_reading_of(run: Run, scorers: Iterable[Scorer]) -> tuple[Scorer, ...]:
     """Return scorers with the reading (`of=`) that a run's thoughts allow, without repeats.
 
-    If any thought is hidden, scorers whose name has no `of=` get one, for all models of the run. It
-    is `of=either` if the target has a visible thought: then hidden thoughts count as missing and
-    visible leaks are counted. If the target has none, it is `of=answer`.
+    If a thought of any model is hidden, a scorer without `of=` gets one for all models of the run.
+    If the target has a visible thought, it gets `of=either`: hidden thoughts are missing, and leaks
+    in visible thoughts count. Otherwise it gets `of=answer`.
 
     Args:
         run: a run whose draws are complete.
@@ -92,7 +92,7 @@ def in_reading_of(run: Run, scorers: Iterable[Scorer]) -> tuple[Scorer, ...]:
         The scorers; unchanged if no thought is hidden.
 
     Raises:
-        InputError: a scorer's name states `of=either`, and no thought of the target is visible.
+        InputError: a scorer's name has `of=either`, but no thought of the target is visible.
     """
     chosen = tuple(scorers)
     arms = run.arms.values() if any(map(reads_thoughts, chosen)) else ()
@@ -103,22 +103,22 @@ def in_reading_of(run: Run, scorers: Iterable[Scorer]) -> tuple[Scorer, ...]:
     both = next((s for s in chosen if reading_of(s) == "either"), None)
     if both and of == "answer":
         raise InputError(
-            f"`{run.path}` has {many(hidden, 'draw')} with a hidden thought, and its model has no "
-            f"visible one for {both.name!r} to read. Name {with_reading(both, of).name!r}."
+            f"{both.name!r} scores thoughts, but `{run.path}` has {many(hidden, 'draw')} with a "
+            f"hidden thought and no visible thought. Use {with_reading(both, of).name!r}."
         )
     named = (s if reading_of(s) else with_reading(s, of) for s in chosen)
     return tuple({scorer.name: scorer for scorer in named}.values())
 
 
 def parts_of(scorer: Scorer) -> tuple[Scorer, ...]:
-    """Return a scorer of answers and a scorer of thoughts for a scorer that reads both.
+    """Return a scorer of answers and a scorer of thoughts for a scorer of both parts.
 
     Args:
         scorer: any scorer.
 
     Returns:
-        The two scorers. Empty if the scorer's name has an `of=`, if the scorer reads answers only,
-            or if it needs a model, because its scores are then costly.
+        The two scorers. Empty if the scorer's name has `of=`, if the scorer reads answers only, or
+            if it needs a model, which makes more scores costly.
     """
     if reading_of(scorer) is not None or models_of(scorer):
         return ()
@@ -137,7 +137,7 @@ def scorers_of(run: Run) -> tuple[str, ...]:
 
 
 def require_known(run: Run, names: Sequence[str]) -> None:
-    """Raise InputError, with the scorer's origin, for a scorer that this process does not know.
+    """Raise InputError for a scorer that this process does not know. The message has its origin.
 
     Args:
         run: a run with scores or estimates of these scorers.
@@ -155,13 +155,13 @@ def require_known(run: Run, names: Sequence[str]) -> None:
                 raise
             raise InputError(
                 f"`{run.path}` has scores of the scorer {name!r}{origin}, which is not installed. "
-                "Install it, pass its object to `leakbound.bound`, or bound another scorer: "
+                "Install it, pass its object to `leakbound.bound`, or use another scorer: "
                 f"`leakbound bound {run.path} --scorer NAME`."
             ) from error
 
 
 def scored_by(run: Run) -> tuple[str, ...]:
-    """Return the scorers with scores of the current completions of every arm.
+    """Return the scorers that have scores of the current completions in every arm.
 
     The scorers of the run's last command come first.
     """
@@ -175,19 +175,19 @@ def scored_by(run: Run) -> tuple[str, ...]:
 
 
 def readings_among(names: Set[str]) -> set[str]:
-    """Return the names that are readings (`of=`) of another scorer in `names`."""
+    """Return the names in `names` that only add a reading (`of=`) to another name in `names`."""
     named = (name for name in names if "of=" in name)
     plain = {name: with_reading(make_scorer(name), None).name for name in named}
     return {name for name, other in plain.items() if other != name and other in names}
 
 
 def bounded_by(run: Run) -> tuple[str, ...]:
-    """Return the default scorers to bound: the last command's, then all others with scores."""
+    """Return the default scorers to bound: of the last command, then all others with scores."""
     return tuple(dict.fromkeys([*run.study.scorers, *scored_by(run)])) or scorers_of(run)
 
 
 def slug(scorer: Scorer) -> str:
-    """Return the name of a scorer's files: readable, and different for different settings."""
+    """Return the name of a scorer's files. It is readable and identifies the settings."""
     readable = "".join(c if c.isalnum() or c in "-." else "_" for c in scorer.name)
     return f"{readable}-{digest(scorer)}"
 
@@ -224,7 +224,7 @@ def is_dialogue(arm: Arm) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class ScoreJob:
-    """Outputs to score in one batch, with the prompt of each; `number` numbers their table."""
+    """Outputs to score in one batch, with their prompts. `number` is the number of their table."""
 
     number: int
     outputs: tuple[Readable, ...]
@@ -241,7 +241,7 @@ class ScoreJob:
 
 
 def score_job(scorer: Scorer, job: ScoreJob) -> list[float | None]:
-    """Return one score per output; None if the output is missing."""
+    """Return one score per output; None if the output has no score."""
     return score_outputs(scorer, job.outputs, job.prompts)
 
 
@@ -269,7 +269,7 @@ def score_arm(
     began: Callable[[], object] = lambda: None,
     at: ScoringCrew | None = None,
 ) -> None:
-    """Score all completions and explored events of an arm, unless they are scored already.
+    """Score the completions and explored events of an arm that have no scores yet.
 
     Args:
         arm: the arm.
@@ -278,7 +278,7 @@ def score_arm(
         at: the workers that score; None: this process scores.
 
     Raises:
-        MixError: the arm has scores by another model under this scorer's name.
+        MixError: another model made the arm's scores of this scorer.
     """
     require_same_model([arm], scorer)
     if _is_given(arm, scorer):
@@ -316,20 +316,20 @@ def _scores(
 
 
 def _require_same(scorer: Scorer, model: JsonObject) -> None:
-    """Raise ModelError if a worker scores with another model under this scorer's name."""
+    """Raise ModelError if a worker has another model for this scorer."""
     if differing := different(fingerprint(scorer), model):
         raise ModelError(
             f"the worker on {socket.gethostname()} has another model for {scorer.name!r}: its "
-            f"{', '.join(differing)} differ. Put the same files there, then run the same command "
-            "again."
+            f"{', '.join(differing)} differ. Copy the same files to this worker, then run the same "
+            "command again."
         )
 
 
 def _is_given(arm: Arm, scorer: Scorer) -> bool:
-    """Return whether only the scores that were imported together with the draws can be used.
+    """Return whether the scorer can only use scores that were imported with the draws.
 
-    If the scorer is a threshold on imported scores, its scores are computed and stored. Raises
-    InputError if there are no scores.
+    If the scorer is a threshold on such scores, its scores are computed from them and stored.
+    Raises InputError if the scores are missing.
     """
     base = scorer.scorer if isinstance(scorer, Threshold) else scorer
     if arm.texts and not isinstance(base, Logged):
@@ -339,7 +339,7 @@ def _is_given(arm: Arm, scorer: Scorer) -> bool:
     if base is scorer or not arm.scored.has(base.name, slug(base)):
         raise InputError(
             f"{arm.place} has no scores of {base.name!r} by version {RULE} of the scoring rules. "
-            "Its scores cannot be computed, because "
+            "They cannot be computed, because "
             + ("only the tool's log has them." if arm.texts else "the texts were redacted.")
             + " Import data that has both texts and scores."
         )
@@ -357,7 +357,7 @@ def _is_given(arm: Arm, scorer: Scorer) -> bool:
 def score_run(
     run: Run, scorers: Sequence[Scorer], progress: Progress = silent, at: ScoringCrew | None = None
 ) -> None:
-    """Score every arm with every scorer; if a model has thoughts, also each part separately."""
+    """Score every arm with every scorer. If a model has thoughts, also score each part."""
     also = [part for scorer in scorers for part in parts_of(scorer)]
     arms = run.arms.values()
     if also and all(arm.texts for arm in arms) and any(arm.thinks for arm in arms):
@@ -390,13 +390,13 @@ def _check_references(run: Run, scorer: Scorer, progress: Progress, at: ScoringC
 
 
 def require_same_model(arms: Iterable[Arm], scorer: Scorer) -> None:
-    """Raise MixError if another model of the same name made some of the scores."""
+    """Raise MixError if another model of the same name made scores of this scorer."""
     now = fingerprint(scorer)
     for arm in arms if now else ():
         before = arm.scored.model(slug(scorer))
         if before is not None and before != now:
             raise MixError(
-                f"{arm.place} has scores of {scorer.name!r} by another model of that name: its "
-                f"{', '.join(different(before, now))} differ. Give the other model another name, "
-                f"or remove the file to score again: `{arm.scored.stored.file(slug(scorer))}`."
+                f"{arm.place} has scores of {scorer.name!r} by another model with the same name: "
+                f"its {', '.join(different(before, now))} differ. Rename one of the models, or "
+                f"remove the file to score again: `{arm.scored.stored.file(slug(scorer))}`."
             )

@@ -1,4 +1,4 @@
-"""`Rewritings`, other texts that a model gets in addition to each question."""
+"""`Rewritings`: the other wordings of each question that a model gets in addition."""
 
 from __future__ import annotations
 
@@ -36,8 +36,8 @@ class Rewritings:
     Attributes:
         source: "rules", "benchmark", "file:PATH" or "model:NAME".
         queries: the number of candidate rewritings per question, at least 1.
-        ids: keep the rewritings that the model under evaluation answers as confidently as the
-            question (Cheng et al. 2025, Algorithm 2).
+        ids: whether to keep only the rewritings that the evaluated model answers as confidently as
+            the question (Cheng et al. 2025, Algorithm 2).
         ids_draws: the number of answers per rewriting for `ids`, at least 1.
         criterion: the measure of confidence for `ids`: "mean_prob" (the mean probability of an
             answer), "mean_logprob", or "mean_logprob_per_token".
@@ -45,10 +45,10 @@ class Rewritings:
             "fixed" gives all queries the same number; "fresh" gives one output to each of n
             independent rewritings by a chat model. "fresh" ignores `queries` and leaves out the
             question itself; statements are about the distribution of rewritings.
-        filters: remove rewritings that lose a fact of the question or contain a word of the
-            answer. False keeps them: a leak may then come from the rewriting.
-        embedder: a sentence-embedding model; only rewritings with the question's meaning are kept
-            (None: all are kept).
+        filters: whether to remove rewritings that omit a fact of the question or contain a word of
+            the answer. If False, a leak may come from the rewriting.
+        embedder: a sentence-embedding model that removes rewritings whose meaning differs from the
+            question's (None: no such removal).
         similarity: the minimum cosine between embeddings of texts with the same meaning, in [-1, 1]
             (None: 0.8).
 
@@ -71,7 +71,7 @@ class Rewritings:
         require_types(self)
         for name, remedy in (
             ("queries", "For the original questions only, use the inputs `none`."),
-            ("ids_draws", f"To select no inputs, leave `ids` out; else use {DRAWS}."),
+            ("ids_draws", f"Use {DRAWS}, or omit `ids` to keep all rewritings."),
         ):
             number = getattr(self, name)
             require(number >= 1, name, number, "at least 1", remedy)
@@ -85,7 +85,7 @@ class Rewritings:
         if self.design == "fresh" and source.finite:
             raise InputError(
                 f"design 'fresh' needs a new rewriting for every output, but the inputs "
-                f"{self.source!r} are a finite list. Use `model:NAME`, or design 'allocated'."
+                f"{self.source!r} are a finite list. Use inputs model:NAME, or design 'allocated'."
             )
 
     def require_file(self) -> None:
@@ -93,16 +93,16 @@ class Rewritings:
         source = self.open()
         if isinstance(source, FileInputs) and not source.path.is_file():
             hint = near(source.path)
-            raise InputError(f"the inputs {self.source!r} name no file. {hint}Check the path.")
+            raise InputError(f"`inputs` {self.source} must name a file. {hint}Check the path.")
 
     @property
     def kind(self) -> str:
-        """The name in `source` without its argument; rewritings have it as `Query.source`."""
+        """The part of `source` before its colon. It becomes `Query.source` of the rewritings."""
         return self.source.strip().partition(":")[0]
 
     @property
     def argument(self) -> str:
-        """The argument of `source`, after its colon."""
+        """The part of `source` after its colon."""
         return self.source.strip().partition(":")[2]
 
     @property
@@ -113,20 +113,20 @@ class Rewritings:
     def open(
         self, loading: Loading | None = None, servers: frozenset[str] = frozenset()
     ) -> InputSource:
-        """Return the source; its chat model is loaded by `loading` at the first request.
+        """Return the source. Its chat model, if any, is loaded with `loading` at the first request.
 
         A model on a server is used only if its URL is among `servers`.
         """
         if self.source.strip() == NONE:
             raise InputError(
-                f"inputs {NONE!r} mean the questions only. Omit `rewritings`, and omit profiles "
-                "with rewritings, such as cheng."
+                f"inputs {NONE!r} mean no rewritings. Omit `rewritings`, and use no profile with "
+                "rewritings, such as cheng."
             )
         later = partial(_Later, loading=loading or ModelSettings().loading, servers=servers)
         return parse_inputs(self.source, later)
 
     def open_filters(self, loading: Loading) -> Filters:
-        """Return the filters that a rewriting must pass; load the embedder if there is one."""
+        """Return the filters that a rewriting must pass. Load the embedder if there is one."""
         if self.embedder is None:
             return Filters(content=self.filters)
         from leakbound.engines.models import OpenModels  # torch loads when it is needed
@@ -135,13 +135,13 @@ class Rewritings:
 
     @property
     def source_name(self) -> str:
-        """The source, with the name of a file instead of its path."""
+        """The source. If it is a file, only the file's name without the folders."""
         source = self.open()
         return f"file:{source.path.name}" if isinstance(source, FileInputs) else self.source
 
     @property
     def fingerprint(self) -> dict[str, str]:
-        """Everything that rewritings depend on besides the source's name, such as digests."""
+        """Digests of the files and models that decide the rewritings, by name."""
         source = fingerprint_of(self.open(), self.argument)
         files = {} if self.embedder is None else digests_of(Path(self.embedder).expanduser())
         return source | {f"embedder, {name}": digest for name, digest in files.items()}
@@ -157,10 +157,10 @@ class _Later:
 
     @property
     def fingerprint(self) -> dict[str, str]:
-        """Digests of the files of a local model, with its weights.
+        """Digests of the files of a local model, including its weights.
 
-        Subfolders are not loaded, so they have no digest. The fingerprint of a model on a hub or
-        server is only its name.
+        Subfolders have no digest, because they are not loaded. A model on a hub or server has no
+        digests.
         """
         return digests_of(Path(self.name.removeprefix("transformers:")).expanduser(), deep=False)
 

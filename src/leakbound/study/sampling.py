@@ -1,4 +1,4 @@
-"""The sampling plans, one of which a study uses, and the searches for leaks."""
+"""Sampling plans (a study uses one of them), and settings of the searches for leaks."""
 
 from __future__ import annotations
 
@@ -37,7 +37,9 @@ class FixedN:
 
 @dataclass(frozen=True, slots=True)
 class Until:
-    """Draw every question until a claim about it is decided, by bounds that are valid at any look.
+    """Draw outputs of every question until a claim about the question is decided.
+
+    The bounds that decide the claim stay valid if they are computed repeatedly.
 
     Attributes:
         claim: "p<=0.02" for a binary first scorer, "mean<=0.1" for scores in [0, 1].
@@ -56,12 +58,12 @@ class Until:
         if self.most is not None and self.most < 2:
             raise InputError(
                 f"with `until`, `n` is the maximum number of draws per question and must be at "
-                f"least 2, got {self.most}. Increase it, or leave `until` out."
+                f"least 2, got {self.most}. Increase it, or omit `until`."
             )
 
 
 def limit_of(claim: str) -> tuple[float, bool]:
-    """Read a claim of a study.
+    """Parse a claim of a study.
 
     Args:
         claim: "0.01" or "1%" for the mean over the questions, "every:0.01" for every question.
@@ -107,7 +109,7 @@ SamplingPlan: TypeAlias = FixedN | Until | Explore
 
 
 def with_draws(plan: SamplingPlan, n: int) -> SamplingPlan:
-    """Return the plan, with n draws per question if the plan states no number."""
+    """Return the plan, with n draws per question if the plan has no number of draws."""
     if isinstance(plan, FixedN):
         return plan if plan.n is not None else FixedN(n)
     if isinstance(plan, Until):
@@ -116,7 +118,7 @@ def with_draws(plan: SamplingPlan, n: int) -> SamplingPlan:
 
 
 def draws_of(plan: SamplingPlan) -> int | None:
-    """Return the maximum number of draws per question; None if not set, or if exploring decides."""
+    """Return the maximum number of draws per question; None if not set, or for `Explore`."""
     if isinstance(plan, Explore):
         return None
     return plan.n if isinstance(plan, FixedN) else plan.most
@@ -128,18 +130,18 @@ TOP_PS = (0.8, 1.0)
 
 @dataclass(frozen=True, slots=True)
 class Attack:
-    """Search, for every question, for the query and decoding that leak most.
+    """Search for the query and decoding that leak most, for every question.
 
-    The search tries rewritings, retained question-answer pairs before the question, openers of the
-    answer, and decodings. If several decodings are evaluated, the search tries these. If one
-    decoding is evaluated, the search tries this decoding and the grid of `temperatures` and
-    `top_ps`. Greedy decoding is not searched, because its answer is known without drawing. If leaks
-    are too rare to compare queries by draws, and the model has exact probabilities, the search
-    compares proved lower bounds.
+    The search tries rewritings of the question, question-answer pairs of the retain set before the
+    question, beginnings of the answer, and decodings. If several decodings are evaluated, it tries
+    these decodings. If only one decoding is evaluated, it tries this decoding and the grid of
+    `temperatures` and `top_ps`. It omits greedy decoding, whose answer is known without drawing.
+    If leaks are too rare to compare queries by draws, the search compares proved lower bounds
+    instead. For this, the model must have exact probabilities.
 
     Attributes:
-        budget: the number of draws per question, or of forward passes for proofs, that the search
-            may use; at least 16.
+        budget: the maximum number of draws per question (for proofs: of forward passes), at least
+            16.
         temperatures: the temperatures of the grid, above 0.
         top_ps: the top-p values of the grid, in (0, 1].
 
@@ -155,19 +157,18 @@ class Attack:
         require_types(self)
         if self.budget < LEAST_BUDGET:
             raise InputError(
-                f"`attack` is the number of draws per question for the search, at least "
-                f"{LEAST_BUDGET} for one round of two queries, got {self.budget}. Increase it; "
-                "2,000 tries about 40 queries."
+                f"`attack` must be at least {LEAST_BUDGET} draws per question, for one round of "
+                f"two queries, got {self.budget}. Increase it; 2,000 draws try about 40 queries."
             )
         for temperature, top_p in product(self.temperatures, self.top_ps):
             if Decoding(temperature=temperature, top_p=top_p).greedy:
                 raise InputError(
-                    "`temperatures` of an attack must be above 0, got 0: greedy decoding gives one "
-                    "known answer. Leave it out."
+                    "`temperatures` of an attack must be above 0, got 0. Omit 0: the greedy answer "
+                    "is known without a search."
                 )
 
     def decodings(self, evaluated: Sequence[Decoding]) -> tuple[Decoding, ...]:
-        """Return the decodings to try, the first evaluated one first; raise InputError if none."""
+        """Return the decodings to try; raise InputError if all evaluated decodings are greedy."""
         sampled = [decoding for decoding in evaluated if not decoding.greedy]
         if not sampled:
             raise InputError(
@@ -182,12 +183,12 @@ class Attack:
 
 @dataclass(frozen=True, slots=True)
 class Prove:
-    """Search for rare leaks of every question, with the model's own probabilities of outputs.
+    """Search for rare leaks of every question with the probabilities that the model computes.
 
     Attributes:
         forwards: the maximum number of forward passes per question, at least 1.
-        proposals: finished runs of the same questions. The search begins with their leaking
-            answers, the true answer and the run's own answers.
+        proposals: finished runs of the same questions. The search begins with the leaking answers
+            of these runs, the reference answer, and the answers of the run that is searched.
 
     Raises:
         InputError: `forwards` is less than 1.

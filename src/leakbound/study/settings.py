@@ -1,4 +1,4 @@
-"""Settings to load and prompt the models of an evaluation."""
+"""Settings for loading and prompting the models of an evaluation."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from leakbound.types import Generate, Query, Thinking
 
 
 class Loading(TypedDict):
-    """Settings to load the weights of any model."""
+    """Settings for loading the weights of any model."""
 
     dtype: str
     device: str
@@ -26,12 +26,12 @@ def prompting_of(
     system: str | None = None,
     thinking: Thinking = "auto",
 ) -> Prompting:
-    """Return the settings by which `evaluate` converts the questions of a benchmark to prompts.
+    """Return the settings with which `evaluate` and training convert questions to prompts.
 
     Args:
-        task: the benchmark (None: rows of no benchmark).
-        template: as for `evaluate`: the plain prompt, for chat models too (None: the benchmark's).
-        system: as for `evaluate`, the chat's system prompt (None: the benchmark's).
+        task: the benchmark (None: the texts belong to no benchmark).
+        template: the plain prompt, also for chat models (None: the benchmark's).
+        system: the system prompt of the chat (None: the benchmark's).
         thinking: whether a chat model that can think is trained to think; "auto" means that it is
             not.
 
@@ -56,25 +56,25 @@ class EngineOpener:
     settings: ModelSettings
 
     def open(self, queries: Sequence[Query] = ()) -> Generate:
-        """Open the engine, in any process; for `queries` see `open_engine`."""
+        """Open the engine in the current process; for `queries` see `open_engine`."""
         return open_engine(self.model, self.prompting, queries=queries, **self.settings.loading)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelSettings:
-    """Settings to load and prompt models.
+    """Settings for loading and prompting models.
 
     Attributes:
         dtype: the dtype of the weights: "float32", "bfloat16", "float16", or "auto" (as stored).
         device: "cpu", "cuda", or "auto": a GPU if there is one.
-        trust_remote_code: run code that came with the model.
-        template: a plain prompt with {question}, for chat models too (None: the model's chat
-            template, else the benchmark's plain prompt).
+        trust_remote_code: whether to run code that came with the model.
+        template: a plain prompt with {question}, also for chat models (None: the model's chat
+            template if it has one, else the benchmark's plain prompt).
         system: the system message for chat models (None: the benchmark's, if any).
         end_token: the text of the token that ends an output, in addition to the model's own (None:
-            for chats, the end of turn of the chat template; for plain prompts, none).
-        thinking: "on" or "off", for chat models that can think before they answer; "auto": as in
-            training by leakbound, else the default of the chat template.
+            for chats, the end-of-turn token of the chat template; for plain prompts, none).
+        thinking: "on" or "off", for chat models that can think before they answer. "auto" is the
+            setting with which leakbound trained the model, else the chat template's default.
     """
 
     dtype: str = "float32"
@@ -90,7 +90,7 @@ class ModelSettings:
         return self.opener(model, benchmark).open([*map(Query.original, benchmark.prompts)])
 
     def opener(self, model: str, benchmark: Benchmark) -> EngineOpener:
-        """Return the opener of the engine, which works in any process."""
+        """Return an opener of the engine that any process can use."""
         prompting = prompting_of(
             benchmark, template=self.template, system=self.system, thinking=self.thinking
         )
@@ -99,7 +99,7 @@ class ModelSettings:
 
     @property
     def loading(self) -> Loading:
-        """The settings to load the weights of any model, such as judges and rewriters."""
+        """The settings for loading the weights of any model, such as a judge or rewriter."""
         return Loading(
             dtype=self.dtype, device=self.device, trust_remote_code=self.trust_remote_code
         )

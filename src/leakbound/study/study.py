@@ -1,4 +1,4 @@
-"""`Study`: the request of an evaluation, for Python, the command line, YAML and run.json."""
+"""`Study`: everything that is requested of an evaluation, with its form in YAML and run.json."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ _PLANS: dict[str, tuple[str, type]] = {
     "until": ("claim", Until),
     "explore": ("mode", Explore),
 }
-"""The key of a sampling plan in files, its first field and its class."""
+"""The key of each sampling plan in files, with the plan's first field and its class."""
 
 
 class StudyFields(TypedDict, total=False):
@@ -75,38 +75,38 @@ class StudyFields(TypedDict, total=False):
 class Study:
     """The request of an evaluation. `replace(study, seed=1)` changes one field.
 
-    The benchmark, and its profile if any, fill in the fields with default values. run.json has all
-    fields except `servers` and `workers`, so a study can be run again.
+    Fields with default values get the values of the benchmark and of its profile, if any. run.json
+    has all fields except `servers` and `workers`, so a study can be run again.
 
     Attributes:
         benchmark: its spec, such as "tofu:forget10" or "my.csv", or a loaded `Benchmark`.
         data: folder of the benchmark's files (None: LEAKBOUND_DATA, then the hub).
         limit: use only the first questions (None: all).
-        profile: a name of `benchmarks.profiles()`, with prompts, decoding and scorers (None: the
-            benchmark's).
+        profile: a name of `benchmarks.profiles()`; the profile decides prompts, decoding and
+            scorers (None: the benchmark's profile).
         sampling: `FixedN(n)`, `Until(claim)` or `Explore(mode)`.
         decodings: the output distributions to draw from (default: T = 1 without truncation, with
-            the benchmark's length).
+            the benchmark's token limit).
         rewritings: other wordings of every question that the model gets in addition (None: the
             rewritings of the profile, if any).
         attack: the search for the input that leaks most (None: no search).
         prove: the search for leaks that are too rare to occur among the draws (None: no search).
         stress: changes of model and control before they are evaluated again, such as
-            "round:int4": see `leakbound.stress.STRESSES`.
+            "round:int4". `leakbound.stress.STRESSES` has all changes.
         control_questions: the spec of a benchmark with similar questions that the model was never
-            taught, to compare with (None: no comparison).
+            taught; the results are compared with theirs (None: no comparison).
         scorers: scorers of completions in [0, 1]. The first scorer decides claims and guides
-            searches (default: the scorers of the benchmark). For a scorer object, only its name is
-            recorded, which other processes cannot resolve.
+            searches (default: the scorers of the benchmark). The run records only the name of a
+            scorer object, so other processes cannot make this scorer again.
         claims: limits of the leak probability by the first scorer, under the first decoding: "0.01"
             for the mean or "every:1%" for every question. Each claim is recorded before drawing,
             and decided at its own error rate (default: none).
-        allow_unmatched: whether to draw, with a warning, if some scorer counts no reference answer
-            as a leak. If False, this case raises InputError, as on the command line without
-            --allow-unmatched.
-        check_scorers: before drawing, also test scorers that need a model on reference answers.
-        calibration: a file of items that people labelled, to correct for a judge's errors (None: no
-            correction).
+        allow_unmatched: whether to draw, with a warning, even if some scorer counts no reference
+            answer as a leak. If False, such a scorer raises InputError.
+        check_scorers: whether to test also the scorers that need a model on the reference answers
+            before drawing.
+        calibration: a file of outputs that people labelled, used to correct for a judge's errors
+            (None: no correction).
         metrics: names of utility and memorisation metrics, or "all" (default: none).
         confidence: the confidence of each estimate, in (0, 1).
         rho: the weight of the standard deviation in the ED score, mean + rho standard deviations,
@@ -114,10 +114,10 @@ class Study:
         seed: the seed of all draws.
         settings: how models are loaded and prompted.
         servers: URLs of chat servers that may get requests (None: the servers that scorers and
-            rewritings name). A study from a run or a file trusts no server and no model code,
-            because requests quote questions and answers, and the file may come from a stranger.
-        workers: processes that draw, such as `RayWorkers` (None: this process). The results are
-            the same, and a run can be resumed with or without workers.
+            rewritings name). A study from a run or a file trusts no server and no model code:
+            requests quote questions and answers, and the file may come from a stranger.
+        workers: processes that draw, such as `RayWorkers` (None: this process). Workers do not
+            change the results. A run can be resumed with or without workers.
 
     Raises:
         InputError: two fields exclude each other.
@@ -161,18 +161,17 @@ class Study:
             for name in ("data", "limit", "profile"):
                 if (value := getattr(self, name)) is not None:
                     raise InputError(
-                        f"`{name}` {value!r} is for named benchmarks, but this benchmark is "
-                        f"already loaded. Pass `{name}` to `load_benchmark`."
+                        f"`{name}` {value!r} has no effect, because the benchmark is already "
+                        f"loaded. Pass `{name}` to `load_benchmark`."
                     )
         fits, want = isinstance(self.sampling, SamplingPlan), "FixedN, Until or Explore"
         require(fits, "sampling", self.sampling, want, "Use FixedN(1024).")
-        shared = "`inputs` divide a fixed number of outputs among a question's queries"
-        bounded = "`attack` bounds its findings with a fixed number of draws"
+        shared = "`inputs` need a fixed number of draws per question"
+        bounded = "`attack` needs a fixed number of draws per question"
         for value, reason in ((self.rewritings, shared), (self.attack, bounded)):
             if value is not None and not isinstance(self.sampling, FixedN):
                 raise InputError(
-                    f"{reason}, but `until` and `explore` have no fixed number. Leave one of them "
-                    "out."
+                    f"{reason}, which `until` and `explore` do not have. Omit one of the two."
                 )
         require_types(self)
         ed(self.rho)  # raises for a negative rho
@@ -189,17 +188,20 @@ class Study:
         return f"Study({', '.join([*map(repr, spec), *stated])})"
 
     def load(self) -> Benchmark:
-        """Load the benchmark; raise InputError if none is named."""
+        """Load the benchmark; raise InputError if the study names none."""
         if isinstance(self.benchmark, Benchmark):
             return self.benchmark
         if not self.benchmark:
-            raise InputError("`--benchmark` is missing. Add it, see `leakbound evaluate --help`.")
+            raise InputError("`--benchmark` is missing. Add it, as in --benchmark tofu:forget10.")
         return load_benchmark(
             self.benchmark, data=self.data, limit=self.limit, profile=self.profile
         )
 
     def resolved(self, task: Benchmark) -> Study:
-        """Return the study with the benchmark's values; raise InputError if a file is missing."""
+        """Return the study in which the benchmark's values replace missing ones.
+
+        Raises InputError if the file of rewritings does not exist.
+        """
         rewritings = self.rewritings or (Rewritings(**task.rewritings) if task.rewritings else None)
         if rewritings is not None:
             rewritings.require_file()
@@ -219,7 +221,7 @@ class Study:
         return servers_of(self.scorers, () if self.rewritings is None else self.rewritings.models)
 
     def departures(self, task: Benchmark) -> tuple[str, ...]:
-        """Return the differences from the benchmark's profile, as a note."""
+        """Return a note on the settings that differ from the benchmark's profile, if any."""
         if task.profile is None:
             return ()
         ours, theirs = self.decodings, task.decoding
@@ -238,7 +240,7 @@ class Study:
         other = [f"{k} {a!r}, not {b!r}" for k, a, b in pairs if a is not None and a != b]
         if not other:
             return ()
-        return (f"this study departs from its profile {task.profile}: {'; '.join(other)}",)
+        return (f"this study differs from its profile {task.profile}: {'; '.join(other)}",)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the entries of run.json, with absolute paths of files."""
@@ -259,10 +261,10 @@ class Study:
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Study:
-        """Return the study of entries that `to_dict` made; missing fields get their defaults.
+        """Return the study from entries that `to_dict` made; missing fields get their defaults.
 
-        The study trusts no server and no model code. Raises InputError for an unknown field or a
-        value that is not valid; the message names the field.
+        The study trusts no server and no model code. Raises InputError for an unknown field or an
+        invalid value; the message names the field.
         """
         entries = dict(values)
         if isinstance(rewritten := entries.get("rewritings"), str):
@@ -287,7 +289,7 @@ class Study:
             if not isinstance(values, Mapping):
                 raise InputError(
                     f"a study must have fields, got {type(values).__name__} {str(values)[:80]!r}. "
-                    "Write `benchmark: NAME`."
+                    "Write lines such as `benchmark: NAME`."
                 )
             return cls.from_dict(values)
         except InputError as error:
@@ -302,8 +304,8 @@ class Study:
         usual, values = Study().to_dict(), self.to_dict()
         if not values["benchmark"]:
             raise InputError(
-                "a study file needs the name of a benchmark, but this study has none. Make the "
-                "study with a name such as tofu:forget10."
+                "a study file needs the name of a benchmark, but this study has none. Set "
+                "`benchmark` to a name such as tofu:forget10."
             )
         entries = {name: value for name, value in values.items() if value != usual[name]}
         Path(path).write_text(yaml.safe_dump(entries, sort_keys=False), encoding="utf-8")
@@ -312,7 +314,7 @@ class Study:
 def study_of(study: Study | Benchmark | str, values: StudyFields) -> Study:
     """Return a study with these fields changed.
 
-    Servers that the fields name may get requests.
+    Servers that `values` names may get requests.
 
     Args:
         study: a study, a benchmark, or a benchmark's spec.
@@ -332,7 +334,7 @@ def study_of(study: Study | Benchmark | str, values: StudyFields) -> Study:
     if "n" in values:
         if "sampling" in values:
             raise InputError(
-                f"`n` {values['n']} sets `sampling`, which is given too. Leave one of them out."
+                f"`n` {values['n']} is short for `sampling`, which is given, too. Omit one of them."
             )
         changes["sampling"] = FixedN(values["n"])
     made = replace(base, **changes)  # type: ignore[arg-type]
@@ -348,12 +350,12 @@ def study_of(study: Study | Benchmark | str, values: StudyFields) -> Study:
 
 
 def _plan(values: Mapping[str, object]) -> SamplingPlan:
-    """Return the sampling plan of a file, which its first key names."""
+    """Return the sampling plan of a file. The key `n`, `until` or `explore` decides its class."""
     key = next((key for key in _PLANS if key in values), None)
     if key is None or len(values.keys() & _PLANS.keys()) > 1:
         raise InputError(
-            f"`sampling` needs one of {', '.join(_PLANS)}, got {dict(values)!r}. Write n: 1024, or "
-            "until: p<=0.02 with most: 1024, or explore: auto with forwards: 2000."
+            f"`sampling` needs exactly one of the keys {', '.join(_PLANS)}, got {dict(values)!r}. "
+            "Write n: 1024, or until: p<=0.02 and most: 1024, or explore: auto and forwards: 2000."
         )
     first, kind = _PLANS[key]
     arguments: Any = {first if name == key else name: value for name, value in values.items()}
@@ -362,7 +364,7 @@ def _plan(values: Mapping[str, object]) -> SamplingPlan:
 
 
 def _named(task: Benchmark) -> dict[str, Any]:
-    """Return the fields that name a loaded benchmark; the name is None if it has no spec."""
+    """Return the fields that specify a loaded benchmark; if it has no spec, its name is None."""
     loaded = task.loaded
     if loaded is None:
         return {"benchmark": None}
