@@ -114,14 +114,9 @@ def _run(arguments: list[str]) -> str:
 
 def shown(expected: str, printed: str) -> bool:
     """Return whether the output matches a text block, except for figures and omissions."""
-    parts = re.split(r"\[…\]", expected)
-    patterns = [_pattern(part) for part in parts]
+    parts = [re.split(f"({_FIGURE})", _plain(part)) for part in re.split(r"\[…\]", expected)]
+    patterns = ["".join(_FIGURE if i % 2 else re.escape(w) for i, w in enumerate(p)) for p in parts]
     return re.search(r".*?".join(filter(None, patterns)), _plain(printed)) is not None
-
-
-def _pattern(text: str) -> str:
-    words = re.split(f"({_FIGURE})", _plain(text))
-    return "".join(_FIGURE if i % 2 else re.escape(word) for i, word in enumerate(words))
 
 
 def _plain(text: str) -> str:

@@ -26,7 +26,7 @@ T = TypeVar("T")
 _MOST = 25  # the largest number of names that a message lists
 _NEAR = 3
 _REPAIR = "Repair that package or uninstall it."
-# A comma belongs to a value unless another setting follows: model names may have commas.
+# A comma belongs to a value unless another setting follows.
 _COMMA = re.compile(r",(?=\s*\w+\s*=)")
 _TRUTH = {"yes": True, "no": False, "true": True, "false": False}
 

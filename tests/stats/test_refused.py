@@ -124,7 +124,7 @@ REFUSED: list[tuple[Callable[[], object], str]] = [
     (lambda: Masses.of(HALF, Rows.of_hits(1, 0)), "n"),
     (lambda: bound(Masses.of(HALF, binary=True), leak_at(2)), "0.3"),
     (partial(Pair, Rows.of([[0.1] * 9] * 5), GRADED), "the same questions"),
-    (partial(Pair, GRADED, Rows.of_hits([1] * 4, 48)), "need one scorer"),
+    (partial(Pair, GRADED, Rows.of_hits([1] * 4, 48)), "need scores of one scorer"),
     (lambda: excess(UPPER(), bound(Rows.of([0.1]), side="lower")), "the same quantity"),
     (lambda: excess(UPPER(), UPPER()), "opposite"),
     (partial(corrected_bound, TALLY, **JUDGE | {"positives": (0, 0)}),

@@ -346,9 +346,8 @@ def check_draws(
     text = (
         f"{len(parts):,} of {len(arm.parts):,} parts, chosen at random now, were drawn again "
         f"({sum(part.draws for part in parts):,} draws{edge}); {len(parts) - altered:,} of these "
-        "parts are equal to the stored parts. The check finds an altered part with probability "
-        f"{one}. It finds at least one of three altered parts with probability {three}, and of ten "
-        f"with probability {ten}. It cannot detect that the seed was selected among several"
+        "parts are equal to the stored parts. If 1, 3 or 10 parts were altered, this check finds "
+        f"one with probability {one}, {three} or {ten}. It cannot detect a chosen seed"
     )
     return Check(DRAWS, mark(differing), text, tuple(differing))
 

@@ -44,7 +44,7 @@ _REMEDIES = {
 _MEMORY = "Free memory, or use a smaller batch, --dtype bfloat16 or a larger device"
 _NO_MEMORY = re.compile(r"out of memory|can't allocate memory|not enough memory", re.IGNORECASE)
 _NO_WRITING = re.compile(r"PytorchStreamWriter failed|inline_container.*unexpected pos")
-_SHOWN = 300  # the maximum number of characters shown of a library's message
+_SHOWN = 300  # characters shown of a library's message
 
 
 def say(text: str, *, err: bool = False) -> None:

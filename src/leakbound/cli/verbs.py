@@ -119,8 +119,8 @@ def report(options: Parsed) -> None:
     if len(runs) == 1 and runs[0].is_dir() and not (runs[0] / FILE).exists():
         if out is not None:
             raise InputError(
-                f"`--out` {out} has no effect: `{runs[0]}` is a folder of runs, and its index is "
-                "written into this folder. Omit `--out`, or name single runs."
+                f"`--out` {out} has no effect: the index is written into `{runs[0]}`, a folder of "
+                "runs. Omit `--out`, or name single runs."
             )
         with progress_bar(not options.as_json) as progress:
             index = write_index(runs[0], redact=redact, progress=progress)
@@ -251,8 +251,8 @@ def plan(options: Parsed) -> None:
     lines = []
     if epsilon is not None:
         lines.append(
-            f"{needed.epsilon:,} draws per question estimate Pr[X > x] within {epsilon:g} at "
-            f"every x (DKW inequality, confidence {percent(confidence)}, side {options.side})."
+            f"{needed.epsilon:,} draws per question estimate Pr[X > x] within {epsilon:g} "
+            f"at every x (DKW, {percent(confidence)}, {options.side})."
         )
     if clean is not None:
         lines.append(

@@ -166,7 +166,7 @@ def _results(runs: Mapping[str, Run], recall: Mapping[str, float]) -> Table:
         "Retain recall is the ROUGE-L recall on the retain set. P(leak) is the probability that an "
         "answer has every keyword of the true answer. Worst P(leak) has a 99 % interval, corrected "
         "for the selection of the worst question. M_σ is the largest upper bound on a standard "
-        "deviation. ED is the mean plus 2 standard deviations of the draws. Means are over the "
+        "deviation. ED is the mean plus 2 standard deviations. Means are over the "
         "forget questions. Prefix saving is the number of tokens of all draws per token forwarded."
     )
     return Table.plain("Leakage of the four models", columns, rows, note)

@@ -25,7 +25,7 @@ from leakbound.errors import InputError, ModelError, needing
 from leakbound.types import JsonObject
 
 _MARKS = ("modules.json", "config.json")  # one of these files is at the top of a model's folder
-# The files that sentence-transformers reads; a folder of the hub's cache may have others.
+# The files that sentence-transformers reads.
 _FORMS = (
     *TOKENIZER_FORMS,
     *("modules.json", "config*.json", "sentence_*.json", "*.safetensors", "[0-9]*_*/**/*"),
@@ -144,7 +144,7 @@ class SentenceEmbedder:
         folder = Path(self.location).expanduser()
         if not folder.is_dir():  # the library adds its own name to a hub name without a slash
             names = (self.location, f"sentence-transformers/{self.location}")
-            cache = os.environ.get("SENTENCE_TRANSFORMERS_HOME")  # as the library does
+            cache = os.environ.get("SENTENCE_TRANSFORMERS_HOME")
             marks = (try_to_load_from_cache(n, file, cache) for n in names for file in _MARKS)
             folder = next(Path(file).parent for file in marks if isinstance(file, str))
         files = {file for form in _FORMS for file in folder.glob(form) if file.is_file()}

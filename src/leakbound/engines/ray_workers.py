@@ -308,8 +308,7 @@ class RayCrew:
         elif time.monotonic() - self._seen > self._patience:
             raise IncompleteError(
                 f"no worker was available for {self._patience:.0f} seconds: {self._why}. Finished "
-                "work is kept. Wait for free machines or omit workers, and run the same command "
-                "again."
+                "work is kept. Run the same command again on free machines, or without workers."
             )
         return [ticket for ticket in done if ticket in out]
 

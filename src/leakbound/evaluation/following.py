@@ -191,8 +191,7 @@ class RunSoFar:
         return (
             "These bounds stay valid if you look repeatedly and stop at any time. For each arm and "
             "scorer, all intervals at all looks are valid simultaneously, with "
-            f"{stats.percent(self.confidence)} confidence. They are wider than the intervals of "
-            "the finished run."
+            f"{stats.percent(self.confidence)} confidence."
         )
 
     @property

@@ -80,8 +80,7 @@ def _repeats(place: str, rows: Sequence[Row]) -> list[SampleRow]:
             raise InputError(
                 f"{place} is not a sample of lm-evaluation-harness. It must have 'doc_id', "
                 "'arguments' with a text or a chat and generation settings, and 'resps' with one "
-                f"list of texts, got {got}. Import a file of a `generate_until` task that was "
-                "written with --log_samples, or name another --format."
+                f"list of texts, got {got}. Import --log_samples of a `generate_until` task."
             )
     scores = {name: given for row in rows for name, given in _metrics(row) if given}
     return [

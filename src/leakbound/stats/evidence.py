@@ -354,8 +354,7 @@ class Pair(OfRows):
             )
         if mine.binary != other.binary:
             raise InputError(
-                "`rows` and `control` need one scorer, got binary and graded scores. Score both by "
-                "the same scorer."
+                "`rows` and `control` need scores of one scorer, got binary and graded scores."
             )
 
 
