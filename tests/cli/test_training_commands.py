@@ -143,7 +143,7 @@ def test_a_dry_run_writes_nothing(model: Path, facts: Path, tmp_path: Path) -> N
     refused(leakbound(*command, "--max-length", 5, "--dry-run"), "tokens, the limit is 5")
     assert not [*tmp_path.iterdir()]
     assert "next: leakbound evaluate" in done(*command).out
-    assert "exists already" in done(*command).out
+    assert "nothing to do" in done(*command).out
     assert done(*command, "--dry-run", "--json").json["reused"]
     refused(leakbound(*command, "--seed", 1, "--dry-run"), "differs in settings")
 

@@ -196,7 +196,7 @@ def fox(name: str) -> CannedEngine:
 
 def test_a_confidence_too_near_1_is_refused_before_draws(tmp_path: Path) -> None:
     wanted = fox("model")
-    with pytest.raises(InputError, match=rf"too near 1, got 0.99999999999: .*Use {NEAREST} or"):
+    with pytest.raises(InputError, match=rf"too near 1, got 0.99999999999. .*Use {NEAREST} or"):
         evaluate(wanted, TWO, out=tmp_path / "r", n=4, confidence=0.99999999999)
     assert wanted.queried == []
     run = evaluate(wanted, TWO, out=tmp_path / "r", n=4, control=fox("none"), confidence=NEAREST)

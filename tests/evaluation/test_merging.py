@@ -161,15 +161,15 @@ def part_of(run: Run) -> Path:
 
 Second = Callable[[Path], object]
 SECOND: dict[str, Second] = {
-    "got 3/4, 1/4, 4/4. Missing: 2/4": lambda out: None,
+    "got 3/4, 1/4, 4/4. Missing slices: 2/4": lambda out: None,
     "2`, which is not a slice": lambda out: draw(out),
-    "got 3/4, 1/4, 4/4, 3/4. Missing: 2/4": lambda out: draw(out, questions="3/4"),
+    "got 3/4, 1/4, 4/4, 3/4. Missing slices: 2/4": lambda out: draw(out, questions="3/4"),
     "sampling: n: it has 81, .* has 80": lambda out: draw(out, questions="2/4", n=81),
     "has other weights: .* it has 'b'": lambda out: draw(out, engine("b"), questions="2/4"),
     "leakbound: it has '0.1'": lambda out: write_record(
         out, replace(draw(out, questions="2/4").record, version="0.1")
     ),
-    "slice 2/4, is not finished: arm 'target' lacks part .* Run its command again": (
+    "slice 2/4, is not finished: arm 'target' lacks part .* Run the command of this slice again": (
         lambda out: part_of(draw(out, questions="2/4")).unlink()
     ),
     "2/arms/.*` is not a complete Parquet file .* or remove it and run": (

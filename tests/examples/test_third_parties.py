@@ -354,7 +354,7 @@ OBJECTIVE, TERMS = ["--objective", "theirs"], ["--objective", "terms.yaml"]
         (SOURCE, "sys.exit(5)", "raised SystemExit(5)"),
         (ENGINE, "3", "gives int, which has no"),
         (OBJECTIVE, "3", f"{RECIPE} raised TypeError"),
-        (OBJECTIVE, "[3]", f"{RECIPE} gives int, which has no loss"),
+        (OBJECTIVE, "[3]", f"{RECIPE} gives int, which has no attribute loss"),
         (SCORER, "['x' for _ in texts]", "Return numbers in [0, 1]; return None where"),
         (SCORER, "[]", f"{PACKAGE} must return one score per text, got 0"),
         (SCORER, "None", "must return one score per text, got NoneType"),

@@ -154,7 +154,7 @@ def test_declined_verdicts_are_missing_and_failures_retried(tmp_path: Path) -> N
             chat = open_served_chat(f"{served.url}#m", folder=tmp_path, patience=patience)
             scorer = connect(make_scorer(SPEC), FakeModels(judge=chat))
             assert score_texts(scorer, texts, PROMPT) == [1.0, 1.0, 0.0, None, None]
-            with pytest.raises(IncompleteError, match=r"without a reply.*500"):
+            with pytest.raises(IncompleteError, match=r"did not reply to.*500"):
                 score_texts(scorer, [*texts, "broken"], PROMPT)
             assert scorer.fingerprint == {"model": chat.name}  # type: ignore[attr-defined]
     outputs = [body["messages"][1]["content"] for body in served.queried]
