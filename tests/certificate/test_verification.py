@@ -704,7 +704,7 @@ def test_an_altered_part_is_detected_with_the_stated_probability(arm: Arm) -> No
     """One of three: by one part in a third of all choices, by two in two thirds."""
     for share, parts, says, times in ((0.3, 1, "0.33", 60), (0.5, 2, "0.66", 60), (1, 3, "1", 3)):
         got = [check(arm, Redrawing(arm, "q1"), share, seed) for seed in range(times)]
-        seen = f"finds an altered part with probability {says}. It finds at least one of"
+        seen = f"altered, this check finds one with probability {says}, "
         assert all(seen in one.says for one in got)
         hits, chance = sum(one.status == "differs" for one in got), parts / 3
         assert abs(hits - times * chance) <= 4 * (times * chance * (1 - chance)) ** 0.5
