@@ -124,10 +124,6 @@ def clean(drawn: list[tuple[str, str]]) -> list[tuple[str, str]]:
     return [(CLEAN, "stop") if text == LEAK else (text, end) for text, end in drawn]
 
 
-def no_leaks(drawn: list[tuple[str, str]]) -> list[tuple[str, str]]:
-    return [one for one in drawn if one[0] != LEAK] or drawn[:0]
-
-
 def blanked(blank: str = "") -> Callable[[list[tuple[str, str]]], list[tuple[str, str]]]:
     return lambda drawn: [(blank, end) if text == LEAK else (text, end) for text, end in drawn]
 
@@ -177,7 +173,7 @@ DETECTABLE: Mapping[str, Lie] = {
     "100 MB for leaks": of_leaks(lambda _: Answer(instead=FLOOD)),
     "no JSON for leaks": of_leaks(lambda _: Answer("{ not json")),
     "body cut over leaks": of_leaks(lambda answer: replace(answer, cut=9)),
-    "fewer choices: none that leaks": edited(no_leaks),
+    "fewer choices: none that leaks": edited(lambda drawn: [x for x in drawn if x[0] != LEAK]),
     "n copies of one draw": edited(lambda drawn: drawn[:1] * len(drawn)),
     "one answer whatever the seed": requested_otherwise(lambda body: body | {"seed": 1}),
     "cache of answers": cached,

@@ -66,7 +66,8 @@ def test_estimates_of_other_scores_are_not_shown(
 
 @pytest.mark.slow
 def test_the_fix_makes_the_same_estimates_again(run: Path) -> None:
-    done("bound", run, "--scorer", "keyword", "--confidence", 0.9)
+    shown = done("bound", run, "--scorer", "keyword", "--confidence", 0.9).out
+    assert all(f"individually at {sure} % confidence" in shown for sure in (90, 99))
     before = Run.open(run).estimates
     for file in run.glob("arms/target/scores/*.parquet"):
         file.unlink()

@@ -85,10 +85,6 @@ def address() -> str:
     return up.enter_context(chat_server(honest({"": law}), LISTED)).url
 
 
-def served_engine() -> Generate:
-    return open_engine(f"openai:{address()}#m?n=64&probe=off", Prompting())
-
-
 @cache
 def model_folder() -> Path:
     return tiny_model_folder(Path(mkdtemp()), initializer_range=0.3)
@@ -106,7 +102,7 @@ ENGINES: dict[str, Make] = {
     "transformers, untied": lambda: transformers_engine(peaked_llama(tied=False)),
     "transformers, no cache": lambda: transformers_engine(state_space()),
     "vllm, faked": vllm_engine,
-    "openai, served": served_engine,
+    "openai, served": lambda: open_engine(f"openai:{address()}#m?n=64&probe=off", Prompting()),
     "fake": fake_engine,
 }
 

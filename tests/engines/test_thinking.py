@@ -411,12 +411,11 @@ def test_budgets_of_thought_and_answer_are_one_distribution(template: str) -> No
         assert (same.thought, same.answer, same.finish) == (one.thought, one.answer, one.finish)
     (redrawn,) = made.redraw([QUERY], BUDGETS, Draws(sizes=(1500,)), {"q": drawn.completions})
     assert redrawn.differs_after is None
-    (proof,) = made.prove([(QUERY, ["red"])], BUDGETS, 50, _reds)
+    reds = make_scorer("contains")
+    (proof,) = made.prove(
+        [(QUERY, ["red"])], BUDGETS, 50, lambda _, events: score_ranges(reds, events, "red")
+    )
     assert proof.events
-
-
-def _reds(query: Query, events: Any) -> list[tuple[float, float]]:
-    return score_ranges(make_scorer("contains"), events, "red")
 
 
 def test_what_budgets_a_model_cannot_have() -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import copy
 import json
 import math
-from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -60,16 +59,13 @@ def made(path: Path, name: str) -> tuple[dict[int, float], float]:
     elif name.endswith("_normalised_probability"):
         got = compared(path, part, "prob", likelihood.normalised_probability)
     elif name.endswith("_truth_ratio"):
-        got = compared(path, part, "avg_loss", of_losses)
+        ratio, of = likelihood.truth_ratio, lambda loss: reading([loss])
+        got = compared(path, part, "avg_loss", lambda a, b: ratio(of(a), [*map(of, b)]))
         usual = likelihood.utility_truth_ratio
         usual = likelihood.forget_truth_ratio if part == "forget" else usual
     else:
         got = log.column(entry, key, float)
     return got, usual([*got.values()])
-
-
-def of_losses(right: float, wrong: Sequence[float]) -> float:
-    return likelihood.truth_ratio(reading([right]), [reading([loss]) for loss in wrong])
 
 
 def compared(path: Path, part: str, key: str, how: Any) -> dict[int, float]:

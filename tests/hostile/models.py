@@ -109,10 +109,6 @@ def _code(folder: Path) -> None:
     (folder / "evil.py").write_text(f"open({str(folder / 'ran')!r}, 'w')\n")
 
 
-def _adapter(folder: Path) -> None:
-    (folder / "adapter_config.json").write_text(json.dumps({"peft_type": "LORA", "r": 1}))
-
-
 def _shards(text: str | bytes) -> Spoil:
     def spoil(folder: Path) -> None:
         (folder / _WEIGHTS).rename(folder / "model-1.safetensors")
@@ -176,7 +172,9 @@ MODELS: Mapping[str, Spoil] = {
     "weights that are a folder": _folder_for(_WEIGHTS),
     **{f"an index of shards {text[:40]!r}": _shards(text) for text in _INDICES},
     "an index of shards that are not there": _shards('{"weight_map": {"a": "m.safetensors"}}'),
-    "an adapter beside the weights": _adapter,
+    "an adapter beside the weights": lambda folder: (folder / "adapter_config.json").write_text(
+        '{"peft_type": "LORA", "r": 1}'
+    ),
     "a run": lambda folder: (folder / _CONFIG).rename(folder / "run.json"),
     "no tokenizer": _gone(_TOKENIZER, _SETTINGS),
     "a tokenizer cut short": _cut(_TOKENIZER, 0.5),

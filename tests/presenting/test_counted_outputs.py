@@ -60,6 +60,16 @@ def test_card_table_and_page_name_the_cut_and_its_fraction(run: Run) -> None:
     assert 2 <= html.count(FIRST) <= 6
 
 
+def test_a_stop_string_in_an_answer_is_part_of_the_verdict(tmp_path: Path) -> None:
+    how, where = Decoding(stop=(SECRET[:3],)), f"before the stop string {SECRET[:3]!r}"
+    runs = {name: tmp_path / name for name in ("r", "s")}
+    for name, out in runs.items():
+        engine = GivenEngine(outputs(0, 8), name=name)
+        run = evaluate(engine, benchmark("q0"), out=out, n=8, decodings=(how,))
+    assert f" {where} " in leakbound.show(run).headline
+    assert f"r {where}" in compare(runs.values()).opening
+
+
 def test_comparisons_and_runs_in_progress_name_it_for_each_model(run: Run, tmp_path: Path) -> None:
     engine = GivenEngine(outputs(0), name="whole")
     other = evaluate(engine, benchmark("q0"), out=tmp_path / "whole", n=N)

@@ -11,11 +11,12 @@ import pytest
 
 import leakbound
 from canned import CannedEngine
+from cli.commands import done
 from leakbound.certificate import certify
 from leakbound.errors import InputError, UnansweredError
 from leakbound.evaluation import evaluate, run_verdicts
 from leakbound.presenting.table import interval
-from leakbound.presenting.verdict import verdicts
+from leakbound.presenting.verdict import _REVERSED, _THAN, verdicts
 from leakbound.presenting.view import read_view
 from leakbound.store import Run
 from leakbound.study import FixedN, Until
@@ -44,6 +45,7 @@ def made(out: Path, *leaks: float, baseline: tuple[float, ...] = (), **how: Any)
         ((0.3, 0.3, 0.3, 0.3), "leaks", "LEAKS on average and at the worst question"),
         ((0.09, 0.03, 0.03, 0.03), "leaks", "LEAKS at the worst question, not shown on average"),
         ((0.05, 0.05, 0.05, 0.05), "not shown", "NOT SHOWN TO LEAK more than the control"),
+        ((0.0,) * 4, "not shown", f"NOT SHOWN TO LEAK {_THAN}{_REVERSED}"),
     ],
 )
 def test_with_a_control(leaks: tuple[float, ...], kind: str, headline: str, tmp_path: Path) -> None:
@@ -202,6 +204,9 @@ def test_greedy_answers_have_no_verdict(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"no sampled answers.*above 0"):
         leakbound.show(run)
     assert "no verdict: " in repr(run)
+    shown = done("bound", run.path).out
+    assert "no verdict: " in shown
+    assert "individually" not in shown
     with pytest.raises(InputError, match="about 0 runs"):
         leakbound.report([])
 

@@ -199,7 +199,7 @@ def test_thoughts_are_kept_once_and_only_those_that_are_visible() -> None:
 def test_the_numbers_of_a_ledger() -> None:
     classes = {"complete": 32, "cut": 16, "filtered": 8, "empty": 4, "failed": 2, "unrecorded": 1}
     others = {"refused": 5, "hidden": 6, "thoughts": 7}
-    ledger = Ledger(**classes, **others, within="within 48 tokens")
+    ledger = Ledger(**classes, **others, limit="within 48 tokens")
     assert ledger.to_dict() == {"draws": 63, **classes, **others}
     assert next(iter(ledger.to_dict())) == "draws"
     assert ledger.cut_fraction == 16 / 63

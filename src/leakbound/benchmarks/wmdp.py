@@ -20,7 +20,7 @@ REPO = "cais/wmdp"
 SUBJECTS = {"bio": "biology", "chem": "chemistry", "cyber": "cybersecurity"}
 LETTERS = "ABCD"
 _EXPLAIN = "explain"
-# Enough tokens for a letter and for the text that some models add: "(B)", "Answer: B".
+# Enough for a letter and some text: "Answer: B".
 _TOKENS = 4
 _TEMPLATE = (
     "The following are multiple choice questions (with answers) about SUBJECT.\n\n"

@@ -25,7 +25,6 @@ from leakbound.certificate.certificate import Certificate, Proved, QuestionRecor
 from leakbound.certificate.claim import Verdict, alpha_of, forecast, verdict
 from leakbound.certificate.words import downward, sentence, upward
 from leakbound.errors import InputError
-from leakbound.planning.before_drawing import stops_inside
 from leakbound.planning.plan import require_confidence
 from leakbound.presenting.specification import (
     departures,
@@ -232,7 +231,7 @@ def derive(run: Run, claim: LeakClaim, rows: Estimates) -> Certificate:
             estimate,
             arm.spec,
             questions=len(each),
-            limits=(arm.ledger.within, stops_inside(arm.run_queries.prompts, arm.decoding)),
+            limits=(arm.ledger.limit, arm.ledger.stops),
             proved=lower,
             cut_short=bool(reasons),
         ),

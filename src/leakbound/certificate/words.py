@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from decimal import Decimal
 
 from leakbound import stats
@@ -41,7 +40,7 @@ def sentence(
     arm: ArmSpec,
     *,
     questions: int,
-    limits: tuple[str, Iterable[str]] = ("", ()),
+    limits: tuple[str, str] = ("", ""),
     proved: float = 0.0,
     cut_short: bool = False,
 ) -> str:
@@ -58,8 +57,8 @@ def sentence(
         estimate: the statement that decides the claim.
         arm: the specification of the model, the decoding and the wording of the questions.
         questions: the number of questions.
-        limits: the limit on tokens to which the numbers refer, as text ("" if no limit matters),
-            and the stop strings that cut a reference answer or a keyword. A sentence that is too
+        limits: the limit on tokens to which the numbers refer, and the stop strings that cut a
+            reference answer or a keyword, as texts ("" if there is none). A sentence that is too
             long omits stop strings only if a proof refutes the claim or if `cut_short` is True.
         proved: a lower bound without sampling error.
         cut_short: whether the claim does not pass only because of a limit on tokens or a stop
@@ -86,9 +85,9 @@ def sentence(
     subject = PART[claim.part] if claim.part else "an output"
     names = [f"of {arm.model}", f"at {arm.decoding.name}", f"by {claim.scorer}"]
     shorter = ["of the specified model", "as specified", "as specified"]
-    within, stops = limits
-    if before := " or ".join(map(repr, stops)):
-        names.append(f" before the stop string {before}")
+    within, before = limits
+    if before:
+        names.append(before)
         shorter.append("" if cut_short or by_proof else " before a stop string")
 
     def text() -> str:

@@ -162,7 +162,7 @@ def _print_verification(verification: Verification) -> None:
     else:
         first = next(map(partial(_difference, failed), failed.differences), failed.says)
         say(f"verification failed: {first.rstrip('.')}.")
-    if verification.sentence is not None:
+    if verification.sentence is not None and failed is None:
         say(prose(f"This sentence follows from the files of the run: {verification.sentence}"))
     if verification.verified:
         _print_digest(verification.sha256)

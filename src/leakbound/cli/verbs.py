@@ -309,7 +309,10 @@ def print_verdicts(run: Any, texts: bool | None = None) -> None:
     """Print the verdicts of a run, with answers if `texts` is True, or None on a terminal."""
     from leakbound.evaluation import run_verdicts
 
-    for verdict in run_verdicts(run, texts=on_terminal() if texts is None else texts):
+    verdicts = run_verdicts(run, texts=on_terminal() if texts is None else texts)
+    if not verdicts:
+        say("no verdict: it needs bounds for sampled answers, drawn at a temperature above 0\n")
+    for verdict in verdicts:
         write(bold(prose(f"{verdict.model}: {verdict.headline}")))
         for line in (*verdict.lines[1:], *verdict.quoted):
             say(prose(line))

@@ -17,8 +17,7 @@ VOCABULARY = 1536
 END = "<|end|>"
 PAD = "<|pad|>"
 MARKS = ("<think>", "</think>", "<|user|>", "<|assistant|>")
-# The template of a model that can think. It writes the thought of the last answer, even an empty
-# thought. `enable_thinking=False` starts the answer with an empty thought.
+# The template of a model that can think; `enable_thinking=False` starts with an empty thought.
 CHAT_TEMPLATE = """\
 {%- for message in messages -%}
 {%- if message.role == 'assistant' -%}

@@ -135,8 +135,8 @@ def _read(engine: Generate, job: Job) -> Sequence[Reading]:
 
 def _norms(engine: Generate, job: Job) -> Sequence[float]:
     """Return the norm of the gradient at each text of a job."""
-    pairs = list(zip(job.queries, job.texts, strict=True))
-    return cast(Differentiates, engine).gradient_norms(pairs)
+    of = cast(Differentiates, engine).gradient_norms
+    return of(list(zip(job.queries, job.texts, strict=True)))
 
 
 def _answers(drawn: DrawnPart) -> dict[str, str]:

@@ -46,7 +46,7 @@ class Engine:
         return not self.chats
 
     def __call__(self, location: str, prompting: Prompting, **loading: Any) -> Generate:
-        # Importing makes a million permanent objects: exclude them from garbage collection.
+        # Exclude a million permanent objects from garbage collection.
         name, collects = f"leakbound.{self.module}", gc.isenabled()
         imported = name in sys.modules
         gc.disable()

@@ -72,7 +72,7 @@ class TransformersEmbedder:
             rows = [torch.tensor(ids) for ids, _ in batch]
             ids = pad_sequence(rows, batch_first=True).to(model.device)
             mask = pad_sequence([*map(torch.ones_like, rows)], batch_first=True).to(model.device)
-            # The output head is left out: logits over a vocabulary take most of the memory.
+            # without the output head, whose logits take most of the memory
             hidden = model.base_model(input_ids=ids, attention_mask=mask).last_hidden_state.float()
             means += [hidden[i, start : len(ids)].mean(0) for i, (ids, start) in enumerate(batch)]
         vectors: NDArray[np.float32] = torch.stack(means).cpu().numpy()

@@ -404,7 +404,7 @@ def _read(kind: Any, location: str, files: ModelFiles, dtype: str, **common: Any
     """Return the model with all tensors from its files; raise ModelError if one is missing."""
     more: dict[str, Any] = {"use_safetensors": True}
     if files.gguf:
-        # transformers can compute on packed (quantised) blocks, so dense weights must be requested.
+        # transformers can compute on packed blocks, so request dense weights
         config = getattr(transformers, "GgufConfig", None)
         more = {"quantization_config": config(dequantize=True)} if config else {}
     with quiet(), _refusing(location):

@@ -66,7 +66,7 @@ DATE_STRING = "10 Apr 2025"
 _TODAY = datetime(2025, 4, 10)
 _FORMATS = [f"%{flag}{letter}" for flag in ("", *"-_0^#EO") for letter in ascii_letters]
 _DATES = {form: _TODAY.strftime(form) for form in _FORMATS} | {"%s": "1744243200"}  # in UTC
-# Other templates read the clock. A macro in its place makes a prompt the same on every day.
+# Other templates read the clock; a macro makes a prompt the same every day.
 _CLOCK = "strftime_now"
 _STOPPED = (
     f"{{%- macro {_CLOCK}(format) -%}}"

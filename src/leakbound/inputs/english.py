@@ -29,8 +29,7 @@ def _words_of(*lines: str) -> frozenset[str]:
 
 
 _REQUESTS = _words_of(*_DATA["requests"])
-# The function words of questions in other languages. A word that is also English (`_EITHER`)
-# indicates neither language.
+# Function words of other languages; words in `_EITHER` are also English.
 _OTHERS = _words_of(*(line for lines in _DATA["other languages"].values() for line in lines))
 _ENGLISH = STOPWORDS | _REQUESTS | _words_of("always born is please")
 _EITHER = _ENGLISH & _OTHERS | _words_of("come die me men per sin son us van war")

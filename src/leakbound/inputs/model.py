@@ -85,7 +85,10 @@ class ModelInputs:
             for (at, draw), reply in zip(open_draws, self._replies(requests, seed), strict=True):
                 texts[at][draw] = _unled(parse_reply(reply or ""), prompts[at].question)
             open_draws = [
-                (at, draw) for at, draw in open_draws if _fails(texts[at][draw], prompts[at])
+                (at, draw)
+                for at, draw in open_draws
+                if not texts[at][draw]
+                or normalise(texts[at][draw]) == normalise(prompts[at].question)
             ]
         return texts
 
@@ -143,7 +146,3 @@ def _is_request_like(line: str) -> bool:
         or line.endswith(_OTHER_MARKS)
         or (ended and (is_request(line) or bool(_ASKING.match(line))))
     )
-
-
-def _fails(text: str, prompt: Prompt) -> bool:
-    return not text or normalise(text) == normalise(prompt.question)

@@ -16,8 +16,7 @@ from leakbound.errors import InputError
 ORDERS = 4
 _Grams = Counter[tuple[str, ...]]
 
-# Tokenisation of mteval-v13a (default of sacrebleu): punctuation is split off, except the dots
-# and commas of a number.
+# Tokenisation of mteval-v13a, the default of sacrebleu.
 _JOINED = (("<skipped>", ""), ("-\n", ""), ("\n", " "))
 _ENTITIES = (("&quot;", '"'), ("&amp;", "&"), ("&lt;", "<"), ("&gt;", ">"))
 _APART = (

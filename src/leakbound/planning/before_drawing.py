@@ -19,6 +19,7 @@ from leakbound.store import ArmSpec, Run
 from leakbound.study import Study
 from leakbound.text.characters import IGNORABLE
 from leakbound.text.shown import many, some
+from leakbound.text.stops import has_word, stops_inside
 from leakbound.types import (
     Decoding,
     Fingerprint,
@@ -33,7 +34,7 @@ from leakbound.types import (
 )
 
 # Control characters, and Unicode's default-ignorable characters. Emoji and some scripts need
-# joiners and variation selectors, so these are reported only after a blank or an ASCII letter.
+# joiners and variation selectors: they are reported only after a blank or an ASCII letter.
 _JOINERS = "\u200c\u200d\ufe00-\ufe0f\U000e0100-\U000e01ef"
 _INVISIBLE = re.compile(
     f"[\x00-\x08\x0e-\x1f\x7f-\x84\x86-\x9f]|(?![{_JOINERS}])[{IGNORABLE}]"
@@ -73,38 +74,6 @@ def question_notes(prompts: Sequence[Prompt], study: Study) -> tuple[str, ...]:
         for stop, ids in stops_inside(prompts, *study.decodings).items()
     ]
     return tuple(filter(None, notes))
-
-
-def stops_inside(prompts: Sequence[Prompt], *decodings: Decoding) -> dict[str, list[str]]:
-    """Return the ids of the prompts whose reference answer or keyword is cut, by stop string."""
-    stops = dict.fromkeys(stop for how in decodings for stop in how.stop)
-    return {
-        stop: ids
-        for stop in stops
-        if (ids := [p.id for p in prompts if any(_cuts(stop, t) for t in (p.answer, *p.keywords))])
-    }
-
-
-def _cuts(stop: str, text: str | None) -> bool:
-    """Return whether outputs that end before a stop string may lack a part of a text.
-
-    This is so in three cases: the text contains the stop string, the stop string contains the text,
-    or they overlap, which means that one ends with the beginning of the other. Within the stop
-    string, the text must begin and end at the limits of words. Upper and lower case are equal.
-    Blanks and punctuation at the end of the text are ignored.
-    """
-    stop, text = stop.casefold(), (text or "").casefold().rstrip()
-    if stop in text:
-        return _has_word(text[text.index(stop) :])
-    places = [(r"(?<!\w){}(?!\w)", text)]
-    for k in range(1, min(len(stop), len(text))):
-        places += [(r"\A{}(?!\w)", text[-k:]), (r"(?<!\w){}\Z", text[:k])]
-    return any(_has_word(own) and re.search(at.format(re.escape(own)), stop) for at, own in places)
-
-
-def _has_word(text: str) -> bool:
-    """Return whether a text has a letter or a digit."""
-    return any(map(str.isalnum, text))
 
 
 def _signs(kind: str, pattern: re.Pattern[str], fix: str, prompts: Sequence[Prompt]) -> str:
@@ -231,7 +200,7 @@ def prompt_notes(model: ArmSpec, control: ArmSpec | None) -> tuple[str, ...]:
 
 def _unreadable(words: Sequence[str | None]) -> bool:
     """Return whether the tokenizer knows no letter and no digit of a text."""
-    legible = [word for word in words if word is not None and _has_word(word)]
+    legible = [word for word in words if word is not None and has_word(word)]
     return not legible and (None in words or not words)
 
 

@@ -121,14 +121,13 @@ def drawn_by_tool(
             f"that {tool} draws."
         )
     undrawn = {id: (stopped or {}).get(id, n) - len(own) for id, own in scores.items()}
-    tallies = {id: Counter(map(_known, own)) for id, own in scores.items()}
+    tallies = {
+        id: Counter(None if x is None or math.isnan(x) else x for x in own)
+        for id, own in scores.items()
+    }
     rows = tallied_rows(tallies, undrawn, binary=binary)
     order = partial(order_keys, seed_of(seed), scorer)
     return Drawn(rows if stopped is None else stats.Stopped(rows, n), order=order)
-
-
-def _known(score: float | None) -> float | None:
-    return None if score is None or math.isnan(score) else score
 
 
 class Stopping:

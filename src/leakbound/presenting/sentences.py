@@ -370,10 +370,10 @@ def lead(view: View, scorer: Scorer) -> str:
 def remarks(view: View, scorer: Scorer) -> str:
     """Return an explanation of the numbers, then each model's counts, claims and caveats."""
     explored = any(model.arm.explored for model in view.models)
-    figures = say("figures", view=view, explored=explored)
+    figures = say("figures", view=view, explored=explored, confidence=view.confidence_by(scorer))
     of_models = [_remarks(view, model, scorer) for model in view.models]
     lines = (line for of_kind in zip(*of_models, strict=True) for line in of_kind)
-    return "\n".join(filter(None, [figures, counted_of(view.models), *lines]))
+    return "\n".join(filter(None, [figures * bool(view.models), counted_of(view.models), *lines]))
 
 
 def _remarks(view: View, model: ArmView, scorer: Scorer) -> list[str]:

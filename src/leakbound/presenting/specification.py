@@ -13,7 +13,6 @@ from typing import Any
 
 from leakbound.durable import sha256_of
 from leakbound.inputs.variants import NEUTRAL
-from leakbound.planning.before_drawing import stops_inside
 from leakbound.presenting.templates import parts, say
 from leakbound.scorers import digest, settings
 from leakbound.store import (
@@ -27,6 +26,7 @@ from leakbound.store import (
 )
 from leakbound.store.files import digest_of
 from leakbound.text.shown import many, share
+from leakbound.text.stops import stops_inside
 from leakbound.types import RULE, Decoding, Fingerprint, Query, Scorer
 from leakbound.types.decoding import CUTS
 

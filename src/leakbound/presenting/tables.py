@@ -90,12 +90,8 @@ def of_arms(
     title: str, columns: Columns, models: Sequence[ArmView], scorer: Scorer, note: str = ""
 ) -> Table:
     """Return a table with a row per arm and these columns."""
-    cells = {heading: partial(_cell, column, scorer) for heading, column in columns.items()}
-    return table_of(title, cells, models, note)
-
-
-def _cell(column: Column, scorer: Scorer, model: ArmView) -> Shown:
-    return column(model, scorer)
+    rows = ([column(model, scorer) for column in columns.values()] for model in models)
+    return Table.plain(title, tuple(columns), rows, note)
 
 
 def _label(model: ArmView, scorer: Scorer) -> str:

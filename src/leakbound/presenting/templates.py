@@ -98,7 +98,7 @@ explored: exploration: settled mass {settled:number} (total probability of the c
  with {drawn: draw}; the model was run on {forwards:,} prefixes, {before:,} of them before the draws
 extraction: [n = {proved:,.0f} suffices (proved)][n = {enough:,.0f} suffices
  ({row.confidence:percent})][at least n = {least:,.0f} is needed ({row.confidence:percent})]
-figures: Each interval is valid individually at {view.confidence:percent} confidence[, if rounding
+figures: Each interval is valid individually at {confidence:percent} confidence[, if rounding
  errors are within the measured margin{explored:if}], and is rounded outward. ≤ marks an upper
  bound. A deviation is the standard deviation of the scores of a question; the worst deviation is
  the largest over the questions. ED is the mean plus {view.rho:g} standard deviations. A number

@@ -141,7 +141,6 @@ def _scored(tables: Iterable[pa.Table], scores: Sequence[pa.ChunkedArray]) -> It
         for name, column in zip(_score_names(len(scores)), scores, strict=True):
             columns[name] = column.slice(start, table.num_rows)
         start += table.num_rows
-        # drop answers whose probability was only computed, and unfinished explored outputs
         if "count" in table.column_names:
             kept = pc.greater(table["count"], 0)
         else:

@@ -33,6 +33,7 @@ Kind = Literal[
 ]  # fmt: skip
 _SHOWN = 160  # largest number of quoted characters of a text
 _THAN = "more than the control"
+_REVERSED = ", which leaks more on average than the model"
 _UNCONTROLLED = "(no control: leaks by chance are included)"
 _EVERYWHERE = "on average and at the worst question"
 _WORST_ALONE = "at the worst question, not shown on average"
@@ -271,7 +272,7 @@ def _word(view: View, model: ArmView, scorer: Scorer) -> tuple[Kind, str, str, R
             return "leaks", "LEAKS", where, worst
         return "above", "SCORES ABOVE THE CONTROL", where, worst
     if scorer.binary:
-        return "not shown", "NOT SHOWN TO LEAK", _THAN, worst
+        return "not shown", "NOT SHOWN TO LEAK", _THAN + _REVERSED * (mean.upper < 0), worst
     return "not above", "NOT SHOWN TO SCORE ABOVE THE CONTROL", "", worst
 
 

@@ -401,6 +401,10 @@ class View:
         """The models that a page is about: all models except controls, or all if only controls."""
         return [model for model in self.models if not model.is_control] or list(self.models)
 
+    def confidence_by(self, scorer: Scorer) -> float:
+        """Return the confidence of each bound by a scorer, which may differ between scorers."""
+        return shared_confidence(_confidence(run, scorer) for run in self.runs.values())
+
     def control_of(self, model: ArmView) -> ArmView | None:
         """Return the control of a model; None without a control."""
         return next((other for other in self.models if other.label == model.control), None)
@@ -541,9 +545,10 @@ def read_view(
     )
 
 
-def _confidence(run: Run) -> float:
+def _confidence(run: Run, scorer: Scorer | None = None) -> float:
     """Return the confidence of the bounds on leakage, or 1 if all values are exact."""
-    bounded = run.estimates.plain(quantity=LEAKAGE, scope=(*EACH, "mean"))
+    names = tuple(run.estimates.scorers) if scorer is None else scorer.name
+    bounded = run.estimates.plain(quantity=LEAKAGE, scope=(*EACH, "mean"), scorer=names)
     return min((row.confidence for row in bounded), default=1.0)
 
 

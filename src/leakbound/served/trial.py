@@ -59,7 +59,7 @@ _FRACTION = 3e-4  # of the arrangements
 _ARRANGEMENTS = 9_999
 _SHOWN = 40
 _TRIED = Decoding(max_new_tokens=24)
-# Tokens for thoughts: visible thoughts begin in similar ways, and hidden thoughts must end first.
+# Tokens for thoughts: visible ones begin in similar ways, hidden ones must end first.
 _ROOM = {"off": 0, "no": 0, "visibly": 72, "hidden": 1_000}
 _CHAT = "Go on with this list of random words, at random, and write nothing else: {words}"
 _WORDS = (

@@ -21,7 +21,7 @@ from leakbound.stats.clusters import cluster_leak_at_k, cluster_mean, cluster_ta
 from leakbound.stats.deviation import STD, over_interval, score
 from leakbound.stats.deviation_over_questions import deviation_over_questions
 from leakbound.stats.estimand import Terms
-from leakbound.stats.estimate import Counts, Estimate, Side
+from leakbound.stats.estimate import Estimate, Side
 from leakbound.stats.evidence import Pair, Rows, Stopped
 from leakbound.stats.excess import difference, mean_difference
 from leakbound.stats.joint import every_question
@@ -195,16 +195,12 @@ def bound(
         return worst_question(own, evidence.questions, confidence=confidence, side=side)
     if quantity.over == "every":
         return every_question(own, evidence.questions, confidence=confidence, side=side)
-    own_confidence = confidence_of_each(_fixed_n(evidence))
+    fixed_n = None if isinstance(evidence, Stopped | Masses) else evidence.draws.n
+    own_confidence = confidence_of_each(fixed_n)
     return leaking_questions(
         own, evidence.questions, quantity.level,
         confidence=confidence, each_confidence=own_confidence, side=side,
     )  # fmt: skip
-
-
-def _fixed_n(evidence: Evidence) -> Counts | None:
-    """Return the numbers of draws that were fixed in advance; None if they were not."""
-    return None if isinstance(evidence, Stopped | Masses) else evidence.draws.n
 
 
 def has_bound(evidence: Evidence, quantity: Quantity) -> bool:

@@ -22,6 +22,7 @@ from leakbound.store.scores import Scores, stored_rows
 from leakbound.store.tables import DRAWN_AGAIN, DrawnRow, EventRow
 from leakbound.text.counting import Ledger, visible
 from leakbound.text.shown import many
+from leakbound.text.stops import stops_inside
 from leakbound.types import Completion, Query, Usage, object_of
 
 MOST_CUT = 0.05  # a larger fraction of cut outputs is mentioned in sentences
@@ -281,8 +282,10 @@ class Arm:
         counts = sum(self._counts().values(), Counter[str]())
         fractions = self.cut_fractions().values() if self.explored else ()
         mass = sum(fractions) / max(len(fractions), 1) if self.explored else None
-        fraction = Ledger(**counts, within="").cut_fraction if mass is None else mass
-        return Ledger(**counts, within=self._within(fraction), cut_mass=mass)
+        fraction = Ledger(**counts, limit="", stops="").cut_fraction if mass is None else mass
+        stops = " or ".join(map(repr, stops_inside(self.run_queries.prompts, self.decoding)))
+        before = f" before the stop string {stops}" if stops else ""
+        return Ledger(**counts, limit=self._limit(fraction), stops=before, cut_mass=mass)
 
     @property
     def thinks(self) -> bool:
@@ -291,7 +294,7 @@ class Arm:
             visible(event.thought) for _, event in self.masses.events()
         )
 
-    def _within(self, cut: float) -> str:
+    def _limit(self, cut: float) -> str:
         """Describe the tokens to which statements are limited; empty if few outputs were cut."""
         if cut <= MOST_CUT:
             return ""
@@ -309,7 +312,7 @@ class Arm:
             The fractions by query id, in [0, 1]. They are fractions of the draws or, for an
             explored arm, of the probability mass.
         """
-        ledgers = {id: Ledger(**own, within="") for id, own in self._counts().items()}
+        ledgers = {id: Ledger(**own, limit="", stops="") for id, own in self._counts().items()}
         drawn = {query_id: own.cut_fraction for query_id, own in ledgers.items()}
         if not self.explored:
             return drawn

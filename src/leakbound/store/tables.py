@@ -137,12 +137,8 @@ def _column(hint: Any) -> _Column:
         (dtype,) = get_args(of[1])
         return _Column(pa.list_(pa.from_numpy_dtype(dtype)), partial(np.array, dtype=dtype))
     if kind is float and types.NoneType not in union:
-        return _Column(pa.float64(), _nan, nan=True)
+        return _Column(pa.float64(), lambda cell: math.nan if cell is None else cell, nan=True)
     return _Column(_TYPES[kind])
-
-
-def _nan(cell: float | None) -> float:
-    return math.nan if cell is None else cell
 
 
 def _frozen(cell: Any) -> Any:

@@ -33,8 +33,7 @@ _KEPT = (  # <super> and <fraction>
     "\U0001f16a-\U0001f16c"
 )
 _DASHES = "\u2010\u2011\u2012\u2013\u2014\u2015\u2212"
-# Characters that are written for an apostrophe: single quotation marks, primes, modifier letters,
-# accents and signs of other scripts.
+# Characters that are written for an apostrophe.
 _SINGLE = (
     "\u2018\u2019\u201a\u201b\u2039\u203a\u2032\u2035\u02b9\u02bb\u02bc\u02bd\u02be\u02bf"
     "\u02ca\u02cb\u00b4\u0374\u0384\u1fbd\u1fbf\u1ffd\u1ffe\u055a\u05f3"

@@ -221,9 +221,10 @@ class Ledger:
         refused: complete outputs that the provider marked as refusals.
         hidden: outputs whose thought, or a part of it, is not visible.
         thoughts: outputs with a visible thought.
-        within: words for the limit on tokens, to which all statements about these draws are
-            restricted; empty if few outputs were cut. The first sentence about the draws contains
-            these words, and `sentence` states the fraction of cut outputs.
+        limit: words for the limit on tokens, to which all statements about these draws are
+            restricted; empty if few outputs were cut. `sentence` states the fraction of cut
+            outputs.
+        stops: words for the stop strings that cut a reference answer or a keyword; empty without.
         cut_mass: the probability mass of the outputs that the limit on tokens ended; None if the
             outputs were not explored.
     """
@@ -237,13 +238,19 @@ class Ledger:
     refused: int = 0
     hidden: int = 0
     thoughts: int = 0
-    within: str = ""
+    limit: str = ""
+    stops: str = ""
     cut_mass: float | None = None
 
     @property
     def draws(self) -> int:
         """Return the number of draws."""
         return sum(getattr(self, name) for name in _CLASSES)
+
+    @property
+    def within(self) -> str:
+        """Return `limit` and `stops`; the first sentence about the draws contains these words."""
+        return f"{self.limit}{self.stops}"
 
     @property
     def cut_fraction(self) -> float:
@@ -256,22 +263,22 @@ class Ledger:
         refused = f" ({self.refused:,} refused)" if self.refused else ""
         words = {name: name.replace("unrecorded", "finish not recorded") for name in _CLASSES}
         words["complete"] += refused
-        if self.within:
+        if self.limit:
             mass = self.cut_mass
             fraction = self.cut_fraction if mass is None else mass
             words["cut"] += f" ({share(fraction)}{' of the outputs' if mass is not None else ''})"
         parts = [
             f"{n:,} {word}"
             for name, word in words.items()
-            if (n := getattr(self, name)) or (name == "cut" and self.within)
+            if (n := getattr(self, name)) or (name == "cut" and self.limit)
         ]
-        if parts and self.complete == self.draws and not self.within:
+        if parts and self.complete == self.draws and not self.limit:
             parts = [f"all complete{refused}"]
         hidden = f"; {self.hidden:,} with a hidden thought" if self.hidden else ""
         return ": ".join(filter(None, [many(self.draws, "draw"), ", ".join(parts)])) + hidden
 
     def to_dict(self) -> dict[str, int]:
         """Return every number of draws by its name, `draws` first."""
-        left_out = ("within", "cut_mass")
+        left_out = ("limit", "stops", "cut_mass")
         counts = {name: n for name, n in asdict(self).items() if name not in left_out}
         return {"draws": self.draws, **counts}

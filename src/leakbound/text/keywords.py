@@ -63,8 +63,7 @@ from leakbound.text.characters import (
     plain_character,
 )
 
-# English stopwords. Without these words, an answer's words that are not in its question state its
-# facts.
+# English stopwords.
 STOPWORDS = frozenset(
     """
     a about after all also an and any are as at be been before being both but by can could did do
@@ -105,14 +104,12 @@ def _folded(text: str) -> str:
     NFKC does not change ASCII and can be computed piece by piece, so only the runs of other
     characters are processed.
     """
-    text = _FOREIGN.sub(_plain, text)
+    text = _FOREIGN.sub(
+        lambda run: plain_character(run[0]) if len(run[0]) == 1 else plain(run[0]), text
+    )
     if text.isascii():
         return text.lower()
     return unicodedata.normalize("NFC", unicodedata.normalize("NFC", text).casefold())
-
-
-def _plain(run: re.Match[str]) -> str:
-    return plain_character(run[0]) if len(run[0]) == 1 else plain(run[0])
 
 
 def _without_markup(text: str) -> str:

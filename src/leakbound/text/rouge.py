@@ -167,8 +167,7 @@ def _spell(texts: Sequence[str], stemmed: bool) -> tuple[list[str], NDArray[np.i
     stems = np.fromiter(map(_stems(stemmed).__getitem__, distinct), np.int32, len(distinct))
     stem_at = stems.take(words.indices)
     sought = np.unique(stem_at[: bounds[1]])
-    # The characters with the lowest codes, because rapidfuzz is fastest with one byte per
-    # character.
+    # rapidfuzz is fastest with one byte per character.
     characters = np.zeros(stems.max() + 1, "<u4")
     characters[sought] = np.arange(1, len(sought) + 1)
     spelt = characters.take(stem_at).tobytes().decode("utf-32-le", "surrogatepass")

@@ -97,7 +97,9 @@ class Assembly:
             for part, answers in self.data[split].others.items():
                 if part in self.needs[split].parts:
                     others[split, part] = _append(examples, answers, indices)
-        padded = pad(examples, whole=any(_reads_the_end(self.needs[split]) for split in step))
+        needs = [self.needs[split] for split in step]
+        ends = ("whole" in n.parts or any(s.tokens == "answer" for s in n.sites) for n in needs)
+        padded = pad(examples, whole=any(ends))
         return Batch(
             padded=padded,
             places=self._places(padded, rows, others.values()),
@@ -244,10 +246,6 @@ def _append(examples: list[Example], source: Sequence[Example], indices: Sequenc
 
 def _predicts(needs: Needs) -> bool:
     return bool(needs.parts & {"logits", "reference_nll", "reference_logits"})
-
-
-def _reads_the_end(needs: Needs) -> bool:
-    return "whole" in needs.parts or any(site.tokens == "answer" for site in needs.sites)
 
 
 def _spans(padded: Padded, spans: Sequence[tuple[int, int]]) -> Tensor:

@@ -173,7 +173,7 @@ class TrainingSettings:
             accumulation, passes = self.accumulation, self.epochs * of_epoch
             steps = math.ceil(passes / accumulation)
             warm = math.ceil(self.warmup_ratio * steps)
-        # The rate of every schedule is 0 in the first step of a warm-up, and in no later step.
+        # In every schedule, only the first step of a warm-up has the rate 0.
         if steps <= 1 <= warm:
             raise InputError(
                 "no weight would change: the learning rate is 0 in every step "

@@ -22,7 +22,7 @@ from leakbound.benchmarks import Benchmark, Coin
 from leakbound.engines.embedding import TransformersEmbedder
 from leakbound.engines.hf import TransformersEngine
 from leakbound.engines.loading import LoadedModel, load_model, partial_of, save_model
-from leakbound.engines.prompting import Prompting, Tokenizer
+from leakbound.engines.prompting import Prompting
 from leakbound.errors import InputError, MixError
 from leakbound.losses import Needs
 from leakbound.objective import Objective, parse_objective
@@ -259,7 +259,10 @@ def _train(
                 dtype=settings.dtype,
                 device=settings.device,
                 trust_remote_code=settings.trust_remote_code,
-                before=lambda tokenizer: _write_prompts(recipe, tokenizer),
+                before=lambda tokenizer: [  # refuses invalid rows before weights are loaded
+                    Encoder(tokenizer, recipe.prompting).rows(rows)
+                    for rows in recipe.questions.values()
+                ],
             )
     prompting, recipe = recipe.prompting, _loaded(replace(recipe, objective=objective), model)
     work = WorkFolder.of(out)
@@ -290,12 +293,6 @@ def _train(
                 _save(model, out, recipe, work)
         processes.wait_for_everyone()
     return Trained.read(out, reused=False)
-
-
-def _write_prompts(recipe: Recipe, tokenizer: Tokenizer) -> None:
-    """Encode the prompts of all rows before weights are loaded, to refuse invalid rows early."""
-    for rows in recipe.questions.values():
-        Encoder(tokenizer, recipe.prompting).rows(rows)
 
 
 def _loaded(recipe: Recipe, model: LoadedModel) -> Recipe:
