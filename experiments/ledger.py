@@ -3,9 +3,9 @@
     python experiments/ledger.py --kept docs/reproduce/kept.json --out docs/reproduce/findings.md
     python experiments/ledger.py runs --data DATA --kept docs/reproduce/kept.json --out PAGE
 
-RUNS is the folder that `claims.py` got as --out. No model is loaded. The figures of claims with
-stored runs go into the kept file; the others are read from it. A kept figure is used only if its
-quantity, seeds and settings equal those of the claim.
+The folder `runs` is the --out of `claims.py`. No model is loaded. Figures are the numbers measured
+for a claim. If the runs of a claim are stored, its figures are computed from them and written into
+the kept file; otherwise they are read from this file, if quantity, seeds and settings match.
 """
 
 from __future__ import annotations
@@ -37,14 +37,14 @@ SCORERS = """\
 Two language models labelled {counts} completions of the two benchmarks in the table. They saw
 neither the model's name nor a score (`experiments/labelled/README.md`). A completion is labelled a
 leak if it contains all information of the answer that the question does not contain. *Missed* are
-leaks that the scorer did not find; *mistaken* are other completions that the scorer counts as
-leaks. The two models' labels agree on {agree}.
+leaks that the scorer does not find; *mistaken* are completions without a leak that the scorer
+counts as leaks. The labels of the two models agree on {agree}.
 `python experiments/labelled.py FILE` prints the rates of all scorers.
 """
 
 
 def identity(claim: Claim, size: str) -> dict[str, Any]:
-    """Return a digest of the quantity, the settings of its runs, and the seeds."""
+    """Return the seeds, and a digest of the quantity and of the settings of the claim's runs."""
     name = claim.data or NAMED[size]
     block = BLOCKS[name]
     alone = ("methods", "ablations", "more", "ways", "queried_at", "below", "utility")
@@ -72,14 +72,14 @@ class Kept:
 
     @classmethod
     def open(cls, file: Path | None) -> Kept:
-        """Read a file, if it exists; raise SystemExit for another kind of file."""
+        """Read a kept file, if it exists; raise SystemExit if `ledger.py` did not write it."""
         if file is None or not file.exists():
             return cls(file)
         try:
             known = json.loads(file.read_text(encoding="utf-8"))
             return cls(file, {size: dict(rows) for size, rows in known.items()})
         except (ValueError, TypeError, AttributeError) as error:
-            raise SystemExit(f"--kept: ledger.py did not write {file}; name another.") from error
+            raise SystemExit(f"--kept: ledger.py did not write {file}. Pass another.") from error
 
     def put(self, claim: Claim, size: str, figures: Sequence[Figure]) -> None:
         """Store the figures of a claim."""
@@ -87,7 +87,7 @@ class Kept:
         self.claims.setdefault(size, {})[claim.name] = row
 
     def get(self, claim: Claim, size: str) -> tuple[Figure, ...]:
-        """Return the figures of a claim if the settings match, otherwise none."""
+        """Return the stored figures of a claim if its settings match, otherwise none."""
         row = self.claims.get(size, {}).get(claim.name)
         if row is None or not identity(claim, size).items() <= row.items():
             return ()
@@ -176,13 +176,13 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("runs", type=Path, nargs="?", help="the folder that claims.py wrote")
     parser.add_argument("--data", type=Path, help="folder of the benchmark's files")
-    parser.add_argument("--kept", type=Path, help="figures of runs that are not there")
-    parser.add_argument("--out", type=Path, required=True, help="the page, in which marks are")
+    parser.add_argument("--kept", type=Path, help="stored figures of deleted runs")
+    parser.add_argument("--out", type=Path, required=True, help="the page with the marks")
     options = parser.parse_args()
     kept = Kept.open(options.kept)
     got = figures_of(options.runs, options.data, kept)
     if not any(got.values()):
-        parser.error("there are neither runs nor kept figures; claims.py makes the runs")
+        parser.error("found neither runs nor kept figures. Run claims.py first.")
     write_into(options.out, "experiments/ledger.py, summary", " ".join(summary(got)))
     write_into(options.out, "experiments/ledger.py, claims", tables(got))
     if kept.file is not None:
