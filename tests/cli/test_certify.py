@@ -67,7 +67,7 @@ def test_verify_names_what_differs(leaky: Path) -> None:
     result = leakbound("verify", file, leaky)
     assert result.status == 6
     assert "verification failed: digest: the certificate has" in result.out
-    assert "estimates: estimate.upper: the certificate has 0.001, the run gives 0." in result.out
+    assert "estimates: estimate.upper: the certificate has 0.001, the run has 0." in result.out
     assert "estimates: 2 more differences" in result.out
     assert "Publish it" not in result.out
     assert "x" * 250 not in "".join(result.out.split())

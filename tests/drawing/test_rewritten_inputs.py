@@ -157,7 +157,7 @@ def test_a_source_runs_once(tmp_path: Path) -> None:
     with pytest.raises(RuntimeError, match="switched off"):
         sampled(out, engine(dies_after=1), rewritings=from_file)
     moved = file.rename(tmp_path / "sub.jsonl")
-    with pytest.raises(InputError, match="must name a file"):
+    with pytest.raises(InputError, match="must be a file"):
         sampled(out, rewritings=from_file)
     moved.rename(file)
     run = sampled(out, rewritings=from_file)
@@ -171,7 +171,7 @@ def test_a_source_runs_once(tmp_path: Path) -> None:
     with pytest.raises(MixError, match=r"sha256 of mine\.jsonl"):
         sampled(out, rewritings=from_file)
     file.write_text(json.dumps({"id": "p7", "rewriting": "What?"}))
-    with pytest.raises(InputError, match=r"'p7' .*an existing one is 'p0'"):
+    with pytest.raises(InputError, match=r"'p7' .*the benchmark has 'p0'"):
         sampled(tmp_path / "s", rewritings=from_file)
 
 

@@ -339,7 +339,7 @@ def test_a_study_file_and_options(data: Path, tmp_path: Path) -> None:
     changed = replace(a, sampling=Until("p<=0.4", 64), confidence=0.9)
     assert parsed(study=file, n=64, confidence=0.9) == changed
     assert parsed(study=file, until="none", n=8) == replace(a, sampling=FixedN(8))
-    with pytest.raises(InputError, match="both name a study"):
+    with pytest.raises(InputError, match="both specify a study"):
         parsed(study=file, like=tmp_path)
 
 

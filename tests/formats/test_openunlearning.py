@@ -203,7 +203,7 @@ def scored(**entries: object) -> dict[str, Any]:
         *((compare, scored(**{"1": bad}), f"`score` in row 1 is {bad}")
           for bad in (math.nan, math.inf, None, True)),
         (compare, scored(**{"2": 0.4}),
-         "3 rows, but the evaluated model has 2; only one of the two has row 2"),
+         "3 rows, but the evaluated model has 2; only one of the models has row 2"),
         (read, SMALL, r"_EVAL.json' has no metric 'forget_Q_A_ROUGE'\. .*"),
         (read, answered(generation=None), "`generation` in row 3 is None, not a text"),
     ],

@@ -194,7 +194,7 @@ def test_what_cannot_be_read_or_is_not_there_is_refused(made: Made, tmp_path: Pa
     for given, how, error, why in (
         ([], {}, InputError, "no run was given"),
         ([tmp_path], {}, InputError, "is not a run directory"),
-        ([made.runs[0]] * 2, {}, InputError, "one run was given twice"),
+        ([made.runs[0]] * 2, {}, InputError, "a run was given twice"),
         ([damaged], {}, DamagedError, r"estimates\.parquet"),
         ([broken], {}, DamagedError, r"training\.jsonl`, line 2"),
         (made.runs, {"only": ["tial"]}, InputError, "Did you mean 'tail'"),

@@ -282,6 +282,6 @@ def test_a_folder_without_runs_is_refused_and_unchanged(tmp_path: Path) -> None:
     assert str(refusal.value) == (
         f"neither `{tmp_path}` nor a folder below it is a run directory: no run.json was found. "
         f"Make one with `leakbound evaluate … --out {tmp_path}/NAME`. "
-        "`notes/way out` links elsewhere and was not searched."
+        "`notes/way out` is a link and was not searched."
     )
     assert [path.name for path in tmp_path.iterdir()] == ["notes"]

@@ -50,7 +50,7 @@ Scorers = Mapping[str, Scorer]
 
 NONE = "none"
 _OTHER_QUESTIONS = (
-    "the samples drawn at temperature 0 and the other samples have different questions. Import "
+    "the samples at temperature 0 and the other samples have different questions. Import "
     "files with the same questions, or name the benchmark that has all questions."
 )
 

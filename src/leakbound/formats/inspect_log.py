@@ -118,7 +118,7 @@ def _unpacked(path: Path, info: zipfile.ZipInfo) -> bytes:
     stream = pa.CompressedInputStream(pa.BufferReader(packed), "zstd")
     content: bytes = stream.read(info.file_size + 1)
     if len(content) != info.file_size or zlib.crc32(content) != info.CRC:
-        raise InputError(f"`{path}` is damaged at `{info.filename}`. Copy it again.")
+        raise InputError(f"`{path}` is damaged at `{info.filename}`. Copy the file again.")
     return content
 
 

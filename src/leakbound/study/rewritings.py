@@ -93,7 +93,7 @@ class Rewritings:
         source = self.open()
         if isinstance(source, FileInputs) and not source.path.is_file():
             hint = near(source.path)
-            raise InputError(f"`inputs` {self.source} must name a file. {hint}Check the path.")
+            raise InputError(f"`inputs` {self.source} must be a file. {hint}Check the path.")
 
     @property
     def kind(self) -> str:
