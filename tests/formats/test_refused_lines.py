@@ -39,7 +39,7 @@ GREEDY = {"temperature": 0}
         ([[{}, SCORED]], "row 2 .* has no 'question', only 'id'"),
         ([[SCORED, {}]], "row 1 .* has no 'question', only 'id'"),
         ([[NO_TEXT]], "has no 'completion' and no 'scores'"),
-        ([[NO_TEXT | {"scores": {"contains": 0.5}}]], "scorer 'contains' gives 0 or 1"),
+        ([[NO_TEXT | {"scores": {"contains": 0.5}}]], "scores by 'contains' must be 0 or 1"),
         ([[{}], [SCORED]], "one contains texts and the other only scores"),
         ([[{}], [{"top_p": 0.5}]], r"`top_p` is None in `.*0.jsonl` and 0.5 in `.*1.jsonl`"),
         ([[{}], [{"model": "z"}]], "`model` is 'unnamed' in .* and 'z' in"),

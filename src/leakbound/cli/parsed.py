@@ -79,7 +79,7 @@ class Parsed:
 
     def refuse_without(self, needed: str, options: Iterable[str]) -> None:
         """Raise InputError for an option that has no effect because `needed` was left out."""
-        why = f"has no effect without `--{needed}`. Add `--{needed}`, or omit the other option."
+        why = f"has no effect without `--{needed}`. Add `--{needed}`, or omit this option."
         self.refuse(options, why)
 
 

@@ -147,7 +147,7 @@ def _unlearning(options: Parsed, objective: Objective, task: Benchmark | None) -
     else:
         options.refuse(names, _unfit(objective, "that prefer made-up answers", "use altpo"))
     models, ids = OpenModels(device=options.device or "auto"), options.ids
-    require(ids is None or ids >= 1, "--ids", ids, "at least 1", "To select none, leave it out.")
+    require(ids is None or ids >= 1, "--ids", ids, "at least 1", "To select none, omit `--ids`.")
     return replace(
         _settings(options, task, defaults_of(objective)),
         alternates=options.alternates and read_alternates(options.alternates),

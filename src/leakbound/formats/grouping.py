@@ -196,7 +196,7 @@ class SampledQuestions:
             counts = ", ".join(f"{n} of {id!r}" for n, id in sorted(sizes.items())[:3])
             raise InputError(
                 f"all questions must have the same number of draws, got {counts or 'none'}. Add "
-                "missing draws as failed draws, or remove these questions."
+                "missing draws as failed draws, or remove questions with fewer draws."
             )
         return next(iter(sizes))
 

@@ -125,7 +125,7 @@ def opened(model: M | None, scorer: str) -> M:
     """Return the model that `connect` added; raise InputError if `connect` was never called."""
     if model is None:
         raise InputError(
-            f"scorer {scorer!r} has no open model, so it cannot score texts. Make it with "
+            f"scorer {scorer!r} has no open model, so it cannot score texts. Open it with "
             "`leakbound.engines.models.open_scorer`, or call its `connect`."
         )
     return model

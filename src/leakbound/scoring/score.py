@@ -321,7 +321,7 @@ def _require_same(scorer: Scorer, model: JsonObject) -> None:
         raise ModelError(
             f"the worker on {socket.gethostname()} uses another model for {scorer.name!r} than the "
             f"main process (different: {', '.join(differing)}). Copy the model to this worker, "
-            "then run the same command again."
+            "then repeat the command."
         )
 
 

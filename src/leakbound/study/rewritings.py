@@ -119,8 +119,8 @@ class Rewritings:
         """
         if self.source.strip() == NONE:
             raise InputError(
-                f"inputs {NONE!r} mean no rewritings. Omit `rewritings`, and use no profile with "
-                "rewritings, such as cheng."
+                f"inputs {NONE!r} mean no rewritings. Omit `rewritings`, and use no "
+                "profile with rewritings, such as cheng."
             )
         later = partial(_Later, loading=loading or ModelSettings().loading, servers=servers)
         return parse_inputs(self.source, later)
