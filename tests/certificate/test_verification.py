@@ -662,7 +662,7 @@ def test_a_scorers_model_scores_again(tmp_path: Path, monkeypatch: pytest.Monkey
     assert seen == [{"device": "cpu", "servers": frozenset()}]
     other = differing(WordClassifier(weights="w2"))
     assert other.keys() == {"scores"}
-    assert "its weights differ" in other["scores"]
+    assert "different: weights" in other["scores"]
 
 
 @pytest.fixture(scope="module")

@@ -361,7 +361,7 @@ def test_an_engine_that_ignores_its_job_is_refused(tmp_path: Path) -> None:
     ):
         sampled(tmp_path / "r", made)
     made.other = True
-    with pytest.raises(ModelError, match="'q', which is not in its job"):
+    with pytest.raises(ModelError, match="'q', which was not requested"):
         sampled(tmp_path / "r", made)
 
 

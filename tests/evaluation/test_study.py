@@ -153,7 +153,7 @@ TASK = load_benchmark("fictitious:authors=6")
         (partial(Study, sampling=256), r"got 256. Use FixedN\(1024\)"),
         (partial(Study, TASK, limit=5), "`limit` 5 has no effect"),
         (partial(Attack, 16, temperatures=(0.0, 1.0)), "above 0"),
-        (partial(evaluate, "m", TASK, n=4, sampling=FixedN(4), **OUT), "`n` 4 is short"),
+        (partial(evaluate, "m", TASK, n=4, sampling=FixedN(4), **OUT), "`n` 4 and `sampling`"),
         (partial(evaluate, "m", Study(), **OUT), "`--benchmark` is missing"),
         (partial(evaluate, "m", "b", n="5", **OUT), "`n` must be a whole number, got '5'. Change"),
         (partial(evaluate, "m", "b", nn=5, **OUT), "no argument `nn`. Did you mean 'n'"),

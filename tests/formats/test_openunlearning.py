@@ -255,9 +255,9 @@ def test_the_written_log_has_their_shape() -> None:
 
 
 def test_nothing_that_is_no_number_is_written() -> None:
-    with pytest.raises(InputError, match="forget_truth_ratio has nan for 'b'"):
+    with pytest.raises(InputError, match="forget_truth_ratio is nan for 'b'"):
         as_log({"forget_truth_ratio": Values(0.5, {"a": 0.1, "b": math.nan})}, ())
-    with pytest.raises(InputError, match="privleak has inf for its aggregate"):
+    with pytest.raises(InputError, match="privleak is inf for its aggregate"):
         as_log({"privleak": Values(math.inf)}, ())
 
 

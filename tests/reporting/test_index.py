@@ -227,7 +227,7 @@ def test_no_public_file_contains_a_redacted_question(tmp_path: Path) -> None:
         assert [word for word in secret if word in read] == [], file
     named = replace(task, prompts=tuple(replace(p, id=p.question) for p in task.prompts))
     other = evaluate(CannedEngine("id", laws(named, 0.1)), named, out=tmp_path / "id", n=8)
-    with pytest.raises(InputError, match="other ids"):
+    with pytest.raises(InputError, match="change the ids"):
         report(other, redact="questions")
 
 
