@@ -194,4 +194,4 @@ def _print_cost(options: Parsed, study: Study, *, scores: bool) -> None:
     if study.control_questions:
         say("not included: the control questions, which cost as much per question")
     if isinstance(study.sampling, Until):
-        say("this cost is the maximum: --until stops a question once its claim is decided")
+        say("this cost is a maximum: --until stops sampling a question once its claim is decided")

@@ -208,7 +208,7 @@ certificate file
 run folder
 --with-model text:MODEL            Also compute log-probabilities again with this model.
 --redraw number:FRACTION
-    Draw this fraction of the run's parts again with MODEL; the parts are chosen at random.
+    Draw this fraction of the run's parts again with MODEL. The parts are random.
 --imported folder                  A second import of the files of RUN, to compare with RUN.
 --scorer text:NAME                 The certificate's judge, to allow requests to its server.
 --device cpu|cuda|auto default=auto

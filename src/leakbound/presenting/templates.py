@@ -106,7 +106,7 @@ figures: Each interval is valid individually at {view.confidence:percent} confid
 gap: A gap is the leakage with all queries of a question (full), or with its worst query, minus the
  leakage with the original wording
 inconsistent: inconsistent: for {question}, a leakage ≥ {proof:below} is proved, but the draws give
- an upper bound of {drawn.upper:above}; one of these two bounds is wrong. To check, run `leakbound
+ an upper bound of {drawn.upper:above}; one of these bounds is wrong. To check, run `leakbound
  verify` with `--with-model`
 judged: {model.label}, mean leak probability, corrected for the judge's errors: {row:interval}, by
  {row.method}
@@ -148,7 +148,7 @@ protocols: “Greedy” is the score of the greedy answer. “Original wording�
 questions: {number} questions of the benchmark “{benchmark.name}”[, profile {benchmark.profile}]
  ([{benchmark.origin}; ]digest of the questions {rows}[, {equal}])
 random numbers: The draws of {labels} may share random numbers with the baseline's draws. So
- each model is bounded separately, which makes the intervals of the differences about 1.4 times as
+ each model is bounded separately, and the intervals of the differences are about 1.4 times as
  wide. To avoid this, evaluate with another --seed.
 reading: all statements are about the {part}[, because {hidden: draw} had a hidden thought]
 reading each: the model {verb}s{beyond} {shown}[, but is not shown to do so {rest}] {joint}
@@ -191,8 +191,8 @@ under stress: the intervals of the added leakage are valid simultaneously for al
 without rewriting: {counts.lacking: question} without a rewriting ({how}): {shown}[, …{more:if}]
 worst decoding: of {cells:len} decodings, {arm.decoding.name} leaks most: {heading}
  {most:interval}[,{within}]
-worst stress: under the worst of {stresses:len} stress{stresses:es}[{talks:if} (a
- conversation counts with its largest score)], corrected for selecting this stress: {heading}
+worst stress: under the worst of {stresses:len} stress{stresses:es}[{talks:if} (the score of a
+ conversation is the largest of its answers)], corrected for selecting this stress: {heading}
  {most:interval}[,{within}][; the excess over the control under the same stress is at least
  {beyond.lower:below}]
 ExploredDraws: from the remainder, the outputs that are not explored ({how.mode}; the model
