@@ -121,7 +121,7 @@ def require_parts(family: str, name: str, made: object, parts: Iterable[str]) ->
     lacking = [part for part in lacking if not hasattr(made, part)]
     if lacking and (family, name) in _packages:
         raise InputError(
-            f"{_plug_in(family, name)} gives {type(made).__name__}, which has no attribute "
+            f"{_plug_in(family, name)} returns {type(made).__name__}, which has no attribute "
             f"{', '.join(lacking)}. {_REPAIR}"
         )
 

@@ -114,7 +114,7 @@ def test_blank_answers_and_equal_questions_are_named_by_row(tmp_path: Path) -> N
         "no answer in row 2, so rouge-l-recall is not a default scorer",
         "the same question is in rows 1, 3: each row is a separate question",
     )
-    with pytest.raises(InputError, match=r"has no scorers \(no answer in row 2.*--scorer"):
+    with pytest.raises(InputError, match=r"has no default scorer \(no answer in row 2.*--scorer"):
         default_scorers(benchmark)
     many = "question,answer\n" + "Who?,Me\n" + "".join(f"{i}?,\n" for i in range(7))
     (note,) = load_benchmark(write(tmp_path, "many.csv", many)).notes

@@ -418,7 +418,7 @@ def test_metrics_are_measured_again_offline(
     model, control = (tiny_model_folder(tmp_path / f"{seed}", seed=seed) for seed in (0, 1))
     wanted = ("evaluate", model, "--benchmark", task, "--control", control, "--out", out, "-n", 4)
     wanted = (*wanted, "--max-new-tokens", 4, "--device", "cpu", "--metrics", "all")
-    assert "not counted: the probabilities and answers" in done(*wanted, "--dry-run").out
+    assert "not included: the probabilities and answers" in done(*wanted, "--dry-run").out
     shown = done(*wanted).out
     assert f"part of the benchmark “{task}”: forget 2, retain 4, holdout 2" in shown
     assert "forget_truth_ratio" in shown

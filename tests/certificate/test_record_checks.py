@@ -152,7 +152,7 @@ def test_questions_given_in_other_words(run: Run) -> None:
     first, second, third = run.queries
     other = replace(second, text="Say nothing.")
     assert faults(asking(run, first, other, third))["queries"] == (
-        "the model got a text for question 2 that differs from the run's text"
+        "the text sent to the model for question 2 is not the run's text"
     )
     assert faults(asking(run, first, second))["queries"] == (
         "2 questions were sampled, but the run has 3"

@@ -662,7 +662,7 @@ def test_a_scorers_model_scores_again(tmp_path: Path, monkeypatch: pytest.Monkey
     assert seen == [{"device": "cpu", "servers": frozenset()}]
     other = differing(WordClassifier(weights="w2"))
     assert other.keys() == {"scores"}
-    assert "its weights differ" in other["scores"]
+    assert "different: weights" in other["scores"]
 
 
 @pytest.fixture(scope="module")
@@ -735,11 +735,11 @@ def test_the_check_states_which_parts_were_redrawn(arm: Arm) -> None:
         "2 of 3 parts, chosen at random now, were drawn again (1,200 draws); "
         f"{2 - altered} of these parts are equal to the stored parts. If 1, 3 or 10 parts were "
         "altered, this check finds one with probability 0.66, 0.962 or 0.999983. It cannot detect "
-        "a chosen seed"
+        "a seed chosen after drawing"
     )
     assert seen == [Headway("drawing again", i, 2, "parts") for i in range(3)]
     assert {*check(arm, Redrawing(arm, "q0", "q2"), 1).differences} == {
-        Difference(f"question 'q{i}', part {i}", "its outputs", "other draws after 2 tokens")
+        Difference(f"question 'q{i}', part {i}", "its outputs", "different after 2 tokens")
         for i in (0, 2)
     }
 

@@ -33,7 +33,7 @@ def test_a_verdict_is_an_exit_status_with_each_condition(
     assert result.status == status, result.err
     file = leaky / CERTIFICATE
     digest = f"SHA-256 of the certificate: {sha256(file)}"
-    for text in (*named.split("|"), digest, "Publish it separately"):
+    for text in (*named.split("|"), digest, "Publish this digest separately"):
         assert text in result.out
     for row in (
         "Wording +each question in its original wording",
@@ -67,9 +67,9 @@ def test_verify_names_what_differs(leaky: Path) -> None:
     result = leakbound("verify", file, leaky)
     assert result.status == 6
     assert "verification failed: digest: the certificate has" in result.out
-    assert "estimates: estimate.upper: the certificate has 0.001, the run gives 0." in result.out
+    assert "estimates: estimate.upper: the certificate has 0.001, the run has 0." in result.out
     assert "estimates: 2 more differences" in result.out
-    assert not any(words in result.out for words in ("Publish it", "follows from the files"))
+    assert not any(words in result.out for words in ("Publish this digest", "follows from the files"))
     assert "x" * 250 not in "".join(result.out.split())
     seen = leakbound("verify", file, leaky, "--json")
     assert (seen.status, seen.json["verified"]) == (6, False)

@@ -72,9 +72,9 @@ def test_a_dry_run_stores_nothing(evaluating: Words, tmp_path: Path) -> None:
         assert done(*wanted, "--json").json.items() >= cost.items()  # and needs no --out
     shown = done(*evaluating, tmp_path / "run", *UNTIL, "--dry-run").out
     assert "2 questions, 1 decoding, 130 draws in 2 parts" in shown
-    assert "this is the maximum: --until" in shown
+    assert "this cost is a maximum: --until" in shown
     sliced = done(*evaluating, tmp_path / "run", "--dry-run", "--questions", "1/2")
-    assert "one slice costs about 1/2 of it" in sliced.out
+    assert "a slice costs about 1/2 of it" in sliced.out
     assert list(tmp_path.iterdir()) == []
 
 

@@ -17,7 +17,7 @@ from safetensors import SafetensorError
 from leakbound import cli
 from leakbound.engines.loading import load_model
 
-WHOLE = "only part of a file was written: a disk may be full or failing ("
+WHOLE = "only part of a file was written ("
 FAULTS: dict[str, tuple[BaseException, str]] = {
     "full": (OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), "m"), "no space is left"),
     "quota": (OSError(errno.EDQUOT, os.strerror(errno.EDQUOT)), "quota"),

@@ -75,14 +75,14 @@ evaluate m --benchmark {questions} --out out --explore exact,forwards=0 =>
 {E} --inputs rules,queries=many => --inputs:queries must be a whole number, got 'many'
 {E} --inputs rules,ids_draws=9 =>
     `--inputs` rules,ids_draws=9 has settings for selecting rewritings | Add `ids=yes`
-{E} --inputs file:nowhere.csv => nowhere.csv | must name a file
+{E} --inputs file:nowhere.csv => nowhere.csv | must be a file
 {E} --attack 15 => `attack` | at least 16 | got 15
 {E} --claim all:0.1 => '0.01' or 'every:0.01', got 'all:0.1'
 {E} --claim every:1 => `claim` must be like '0.01' or 'every:0.01', got 'every:1' | between 0 and 1
 {E} --claim 0.1 --temperature 0 => a temperature above 0
 {E} --claim 0.1 --scorer rouge-l-recall => such as 'rouge-l-recall>=0.5'
 {E} --prove 60,proposals={model} =>
-    must be finished runs, got `{model}` | leakbound evaluate {model} | name the resulting run
+    must be finished runs, got `{model}` | leakbound evaluate {model} | pass RUN
 {E} --prove many => `--prove` must be a whole number, got 'many'
 {E} --prove 0 => `--prove` must be at least 1 per question, got 0
 {E} --prove 9,proposals=a,proposals=b => --prove:proposals must have one value
@@ -109,7 +109,7 @@ report => Missing argument
 report {near} => Did you mean `{finished}`? | is not a run directory
 report {finished} {leaky} => `--out` is missing
 report {leaky} {twin} --out page.html => same folder name | Rename
-report {leaky} {leaky} --out page.html => one run was given twice
+report {leaky} {leaky} --out page.html => a run was given twice
 report {finished} --out empty => --out | empty | is a directory
 report empty => nor a folder below it is a run directory
 report emtpy => Did you mean `empty`?
@@ -138,7 +138,7 @@ finetune {model} --out out --texts a.txt --split forget => `--split` forget has 
 unlearn {model} --out out --objective ga => nothing to train on | --forget
 unlearn {model} --out out --objective gd --forget texts.txt => Pass a retain set
 unlearn {model} --out out --objective gd --benchmark forget.csv =>
-    write retain into the column `role` of the rows of this split
+    write retain into the column `role` of this split's rows
 {U} finetune => To train without forgetting, use `finetune`
 {U} cel --ids 0 => `--ids` must be at least 1, got 0
 {U} npo --lora-alpha 8 => `--lora-alpha` 8.0 has no effect

@@ -117,7 +117,7 @@ def test_draws_under_other_keys_are_detected(
     assert (status, check["status"], len(check["differences"])) == (6, "differs", differences)
     for difference in check["differences"]:
         assert re.fullmatch("question '.+', part 0", difference["where"])
-        assert re.fullmatch("other draws after [0-9]+ tokens", difference["actual"])
+        assert re.fullmatch("different after [0-9]+ tokens", difference["actual"])
 
 
 def test_undrawable_runs_are_unchecked(model: Path, questions: Path, tmp_path: Path) -> None:

@@ -80,7 +80,7 @@ CHECKED: list[tuple[dict[str, Any], str]] = [
     ({"metrics": ("nonsense",)}, "unknown metric 'nonsense'"),
     ({"control": "vlm:m"}, "unknown engine 'vlm'. Did you mean 'vllm'"),
     ({"control": 5}, "a model must be a folder, a hub name or an engine, got 5"),
-    ({"sampling": Until("mean<=0.1", 64)}, "it gives 0 or 1. Use 'p<=0.1'"),
+    ({"sampling": Until("mean<=0.1", 64)}, "its scores are 0 or 1. Use 'p<=0.1'"),
     ({"sampling": Until("p<=0.1"), "scorers": ("rouge-l-recall",)}, "'rouge-l-recall>=0.5'"),
     ({"decodings": (GREEDY,), "prove": Prove(9)}, "`prove` searches for rare leaks"),
     ({"decodings": (GREEDY,), "rewritings": Rewritings("rules")}, "Add a temperature"),

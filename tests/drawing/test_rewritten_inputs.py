@@ -157,7 +157,7 @@ def test_a_source_runs_once(tmp_path: Path) -> None:
     with pytest.raises(RuntimeError, match="switched off"):
         sampled(out, engine(dies_after=1), rewritings=from_file)
     moved = file.rename(tmp_path / "sub.jsonl")
-    with pytest.raises(InputError, match="must name a file"):
+    with pytest.raises(InputError, match="must be a file"):
         sampled(out, rewritings=from_file)
     moved.rename(file)
     run = sampled(out, rewritings=from_file)
@@ -171,7 +171,7 @@ def test_a_source_runs_once(tmp_path: Path) -> None:
     with pytest.raises(MixError, match=r"sha256 of mine\.jsonl"):
         sampled(out, rewritings=from_file)
     file.write_text(json.dumps({"id": "p7", "rewriting": "What?"}))
-    with pytest.raises(InputError, match=r"'p7' .*an existing one is 'p0'"):
+    with pytest.raises(InputError, match=r"'p7' .*the benchmark has 'p0'"):
         sampled(tmp_path / "s", rewritings=from_file)
 
 
@@ -361,7 +361,7 @@ def test_an_engine_that_ignores_its_job_is_refused(tmp_path: Path) -> None:
     ):
         sampled(tmp_path / "r", made)
     made.other = True
-    with pytest.raises(ModelError, match="'q', which is not in its job"):
+    with pytest.raises(ModelError, match="'q', which was not requested"):
         sampled(tmp_path / "r", made)
 
 

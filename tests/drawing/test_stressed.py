@@ -180,7 +180,7 @@ def test_on_the_command_line(tmp_path: Path) -> None:
     words += ["--temperature", "0.9,1", "--scorer", "keyword", "--out", tmp_path / "run"]
     cost = done(*words, "--dry-run").out
     assert "2 questions, 2 decodings, 146 draws" in cost  # 2 * (1 + 2 * 4 * (1 + 8))
-    assert "not counted: making the stressed models" in cost
+    assert "not included: making the stressed models" in cost
     few = ("--under", "round:int4", "--under", "opener:1")
     assert "under the worst of 2 stresses" in done(*words, *few).out
     assert Run.open(tmp_path / "run").study.stress[0] == "round:int4"

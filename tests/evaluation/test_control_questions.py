@@ -119,7 +119,7 @@ def test_a_coin_that_chose_subjects_tests_the_effect_of_teaching(
     assert (row.value, row.over, row.scope) == (1 / 70, 8, "halves"), "all four leak more"
     (verdict,) = run_verdicts(run)
     assert verdict.control_questions.endswith(
-        "A coin chose which of 8 subjects the model was taught. If teaching changed nothing, a "
+        "decided which of 8 subjects the model was taught. If teaching changed nothing, a "
         "difference at least as large would have probability 0.015 (exact test by all 70 choices)"
     )
     other = run.path.parent / "other"

@@ -153,7 +153,7 @@ TASK = load_benchmark("fictitious:authors=6")
         (partial(Study, sampling=256), r"got 256. Use FixedN\(1024\)"),
         (partial(Study, TASK, limit=5), "`limit` 5 has no effect"),
         (partial(Attack, 16, temperatures=(0.0, 1.0)), "above 0"),
-        (partial(evaluate, "m", TASK, n=4, sampling=FixedN(4), **OUT), "`n` 4 is short"),
+        (partial(evaluate, "m", TASK, n=4, sampling=FixedN(4), **OUT), "`n` 4 and `sampling`"),
         (partial(evaluate, "m", Study(), **OUT), "`--benchmark` is missing"),
         (partial(evaluate, "m", "b", n="5", **OUT), "`n` must be a whole number, got '5'. Change"),
         (partial(evaluate, "m", "b", nn=5, **OUT), "no argument `nn`. Did you mean 'n'"),
@@ -339,7 +339,7 @@ def test_a_study_file_and_options(data: Path, tmp_path: Path) -> None:
     changed = replace(a, sampling=Until("p<=0.4", 64), confidence=0.9)
     assert parsed(study=file, n=64, confidence=0.9) == changed
     assert parsed(study=file, until="none", n=8) == replace(a, sampling=FixedN(8))
-    with pytest.raises(InputError, match="both name a study"):
+    with pytest.raises(InputError, match="both specify a study"):
         parsed(study=file, like=tmp_path)
 
 

@@ -199,7 +199,7 @@ def scored(**entries: object) -> dict[str, Any]:
         *((compare, scored(**{"1": bad}), f"`score` in row 1 is {bad}")
           for bad in (math.nan, math.inf, None, True)),
         (compare, scored(**{"2": 0.4}),
-         "3 rows, but the evaluated model has 2; only one of the two has row 2"),
+         "3 rows, but the evaluated model has 2; only one of the models has row 2"),
         (read, SMALL, r"_EVAL.json' has no metric 'forget_Q_A_ROUGE'\. .*"),
         (read, answered(generation=None), "`generation` in row 3 is None, not a text"),
     ],
@@ -251,9 +251,9 @@ def test_the_written_log_has_their_shape() -> None:
 
 
 def test_nothing_that_is_no_number_is_written() -> None:
-    with pytest.raises(InputError, match="forget_truth_ratio has nan for 'b'"):
+    with pytest.raises(InputError, match="forget_truth_ratio is nan for 'b'"):
         as_log({"forget_truth_ratio": Values(0.5, {"a": 0.1, "b": math.nan})}, ())
-    with pytest.raises(InputError, match="privleak has inf for its aggregate"):
+    with pytest.raises(InputError, match="privleak is inf for its aggregate"):
         as_log({"privleak": Values(math.inf)}, ())
 
 

@@ -235,7 +235,7 @@ def test_escapes_are_named(template: str | None, stop: tuple[str, ...], named: l
     )
     notes = question_notes([Prompt(id="a", question="Who?")], study)
     assert [note.split("`")[1] for note in notes] == named
-    assert all("model gets these two characters" in note and "$'\\n'" in note for note in notes)
+    assert all("model receives both characters" in note and "$'\\n'" in note for note in notes)
 
 
 @pytest.mark.parametrize(

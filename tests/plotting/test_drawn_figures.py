@@ -194,9 +194,9 @@ def test_what_cannot_be_read_or_is_not_there_is_refused(made: Made, tmp_path: Pa
     for given, how, error, why in (
         ([], {}, InputError, "no run was given"),
         ([tmp_path], {}, InputError, "is not a run directory"),
-        ([made.runs[0]] * 2, {}, InputError, "one run was given twice"),
+        ([made.runs[0]] * 2, {}, InputError, "a run was given twice"),
         ([damaged], {}, DamagedError, r"estimates\.parquet"),
-        ([broken], {}, DamagedError, r"training\.jsonl`, line 2"),
+        ([broken], {}, DamagedError, r"line 2 of `.*training\.jsonl`"),
         (made.runs, {"only": ["tial"]}, InputError, "Did you mean 'tail'"),
         (made.runs, {"width": 0.5}, InputError, "from 2 to 20 inches, got 0.5"),
         (made.runs, {"question": "q9"}, InputError, "no `--question q9`.* are: author-00"),

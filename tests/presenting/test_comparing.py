@@ -223,7 +223,7 @@ def test_refused_comparisons(runs: Mapping[str, Run], questions: Path, tmp_path:
     fewer = made(questions, "fewer", AFTER, 16, limit=2)
     for given, how, error, named in (
         ([one], {}, InputError, "two models that were sampled, got 'before'"),
-        ([one, one.path], {}, InputError, "one run was given twice"),
+        ([one, one.path], {}, InputError, "a run was given twice"),
         ([one, twin], {}, InputError, "same folder name"),
         ([one, again], {}, MixError, "'before' and 'again' have the same draws"),
         ([one, scored], {}, MixError, r"no scorer has estimates in all .*'keyword'.*'contains'"),

@@ -156,7 +156,7 @@ def test_a_leaking_answer_is_shown_next_to_a_greedy_one_that_hides_it(tmp_path: 
     run.redact(True)
     (got,) = run_verdicts(run, texts=True)
     assert got.quoted == (
-        f"a sampled answer leaks ({got.example.how_often}), withheld because the run is redacted",
+        f"a sampled answer leaks ({got.example.how_often}); its text is withheld (redacted)",
     )
     shown = made(tmp_path / "s", 0.2, 0.7, 0.4, baseline=(0.0, 0.0, 0.0))
     (got,) = run_verdicts(shown, texts=True)

@@ -186,7 +186,7 @@ def test_links_that_lead_out_are_not_followed(shelf: Path, tmp_path: Path) -> No
     assert "`arms` of this run is a link to a folder" in listed["npo/run"].note
     assert "`run.json` of this run is a link" in listed["linked"].note
     assert listed["linked"].run is None
-    assert notes == ["`way out` links elsewhere and was not searched."]
+    assert notes == ["`way out` is a link and was not searched."]
 
 
 def test_a_running_command_is_named_until_it_ends(shelf: Path) -> None:

@@ -227,7 +227,7 @@ def test_no_public_file_contains_a_redacted_question(tmp_path: Path) -> None:
         assert [word for word in secret if word in read] == [], file
     named = replace(task, prompts=tuple(replace(p, id=p.question) for p in task.prompts))
     other = evaluate(CannedEngine("id", laws(named, 0.1)), named, out=tmp_path / "id", n=8)
-    with pytest.raises(InputError, match="other ids"):
+    with pytest.raises(InputError, match="change the ids"):
         report(other, redact="questions")
 
 
@@ -282,6 +282,6 @@ def test_a_folder_without_runs_is_refused_and_unchanged(tmp_path: Path) -> None:
     assert str(refusal.value) == (
         f"neither `{tmp_path}` nor a folder below it is a run directory: no run.json was found. "
         f"Make one with `leakbound evaluate … --out {tmp_path}/NAME`. "
-        "`notes/way out` links elsewhere and was not searched."
+        "`notes/way out` is a link and was not searched."
     )
     assert [path.name for path in tmp_path.iterdir()] == ["notes"]

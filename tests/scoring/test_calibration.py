@@ -167,7 +167,7 @@ def test_bad_files_are_refused(tmp_path: Path, name: str, text: str | None, mess
 
 def test_a_judge_that_decides_nothing_cannot_be_calibrated(tmp_path: Path) -> None:
     file = written(tmp_path / "a.jsonl", [{"label": 1, "judge": None}, {"label": 0, "judge": 0}])
-    with pytest.raises(InputError, match="could not decide any item of one label"):
+    with pytest.raises(InputError, match="decided no item with label 0, or no"):
         calibrate(SimpleNamespace(path=tmp_path), make_scorer("judge:model=m"), file)  # type: ignore[arg-type]
 
 

@@ -98,7 +98,7 @@ def test_other_weights_under_the_same_name_are_refused(tmp_path: Path, models: F
     changed = WordClassifier(weights="w2")
     target = run.arms["target"].scored
     before = target.stored.digest(SLUG), target.rows(SLUG)
-    with pytest.raises(MixError, match=r"another model with the same name: its weights differ"):
+    with pytest.raises(MixError, match=r"an earlier model of the same name \(different: weights\)"):
         score_run(run, asking(changed))
     target.stored.file(SLUG).unlink()
     with pytest.raises(MixError, match="arm 'greedy'"):
@@ -121,7 +121,7 @@ def test_another_model_is_refused_before_draws(
     next((run.arms["target"].folder / "completions").iterdir()).unlink()
     monkeypatch.setattr(models, "classifier", WordClassifier(weights="w2"))
     monkeypatch.setattr(CannedEngine, "generate", lambda *_: pytest.fail("something was drawn"))
-    with pytest.raises(MixError, match=r"another model with the same name: its weights differ"):
+    with pytest.raises(MixError, match=r"an earlier model of the same name \(different: weights\)"):
         evaluated(tmp_path / "r")
 
 

@@ -215,9 +215,9 @@ def test_a_certificate_describes_a_conversation(made: Run, tmp_path: Path) -> No
 def test_impossible_conversations_are_refused(made: Run, tmp_path: Path) -> None:
     """Before anything is drawn, also if their turns may exceed the context."""
     long: dict[str, Any] = {"stress": "dialogue", "scorers": "keyword", "out": tmp_path / "run"}
-    with pytest.raises(InputError, match="'dialogue', outputs can only be drawn, but"):
+    with pytest.raises(InputError, match="'dialogue', outputs can only be sampled, but"):
         evaluate("m", TASK, sampling=Explore("exact", 9), **long)
-    with pytest.raises(InputError, match="has conversations, but a row of OUT has one answer"):
+    with pytest.raises(InputError, match="has conversations, but OUT needs one answer per row"):
         export([made], tmp_path / "x.jsonl", form="jsonl", arm="target under dialogue")
     model = tiny_model_folder(tmp_path / "model", max_position_embeddings=64)
     shown = r"has 4 turns, with answers of at most 16 tokens: .* 64 new tokens, the length exceeds"

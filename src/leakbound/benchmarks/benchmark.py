@@ -170,7 +170,7 @@ class Benchmark:
             there = ", ".join(sorted({self.role, *self.others}))
             raise InputError(
                 f"benchmark {self.name!r} has no split {role!r}, only {there}. In your own file, "
-                f"write {role} into the column `role` of the rows of this split."
+                f"write {role} into the column `role` of this split's rows."
             )
         prompts = self.others[role]()
         _require_distinct(f"{self.name} ({role})", prompts)
@@ -180,8 +180,8 @@ class Benchmark:
         """Return a role's training rows; raise InputError if prompts are only for evaluation."""
         if self.train_on is not None:
             raise InputError(
-                f"the questions of {self.name!r} are for evaluation only: they are not valid for "
-                f"a model that was trained on them. {self.train_on}"
+                f"the questions of {self.name!r} are for evaluation only: results are not valid "
+                f"for a model that was trained on them. {self.train_on}"
             )
         rows = self.split(role)
         return rows if self.as_taught is None else tuple(map(self.as_taught, rows))

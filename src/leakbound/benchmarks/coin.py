@@ -68,7 +68,7 @@ class Coin:
         if Coin.of(half) != self:
             raise InputError(
                 f"the subjects or questions of {task.name!r} have changed since the model was "
-                f"trained with --coin {self.seed}. Use the data of the training."
+                f"trained with --coin {self.seed}. Restore the data of the training run."
             )
         most = len(task.prompts) if task.left_out else None
         left_out = half.prompts[most:] if most else ()

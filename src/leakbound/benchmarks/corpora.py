@@ -99,7 +99,7 @@ def _files(spec: str, data: Path | None) -> Sequence[Path]:
         return _inside(path)
     if path.suffix.lower() not in _ENDINGS:
         raise InputError(
-            f"there is no corpus {spec!r}. {suggestion(spec, _NAMES)} Or name a text file "
+            f"there is no corpus {spec!r}. {suggestion(spec, _NAMES)} Or specify a text file "
             f"({', '.join(_ENDINGS)}) or a folder of text files."
         )
     return [path]

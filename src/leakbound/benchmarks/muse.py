@@ -144,12 +144,12 @@ _PARTS: dict[str, _Part] = {
         (),
         partial(
             _CONTINUED,
-            notes=("MUSE cuts reference answers to 128 tokens, but here they are complete",),
+            notes=("MUSE cuts reference answers to 128 tokens, but leakbound does not",),
         ),
     ),
     "privleak": (
         _texts,
         ("retain", "holdout"),
-        partial(_CONTINUED, notes=("the first word of each text is the prompt, without a score",)),
+        partial(_CONTINUED, notes=("the first word of each text is the prompt and has no score",)),
     ),
 }

@@ -50,7 +50,7 @@ def load(form: Form, argument: str, data: Path | None = None) -> Benchmark:
     forget = of("forget")
     if not forget:
         raise InputError(
-            f"no row of {str(path)!r} has the role 'forget'. Set it in the rows to evaluate."
+            f"no row of {str(path)!r} has the role 'forget'. Set this role in the rows to evaluate."
         )
     defaults = {
         "keyword": all(prompt.keywords for prompt in forget),

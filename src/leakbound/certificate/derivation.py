@@ -148,8 +148,8 @@ def require_one_decoding(run: Run) -> None:
     sampled = [arm for arm, decoding in run.decodings.items() if not decoding.greedy]
     if len(sampled) > 1:
         raise InputError(
-            f"`{run.path}` has {len(sampled)} sampled decodings, but a claim is about one. Name "
-            f"its arm with `--arm`: {', '.join(map(repr, sampled))}."
+            f"`{run.path}` has {len(sampled)} sampled decodings, but a claim is about one "
+            f"decoding. Name its arm with `--arm`: {', '.join(map(repr, sampled))}."
         )
 
 

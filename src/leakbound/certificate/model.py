@@ -347,7 +347,8 @@ def check_draws(
         f"{len(parts):,} of {len(arm.parts):,} parts, chosen at random now, were drawn again "
         f"({sum(part.draws for part in parts):,} draws{edge}); {len(parts) - altered:,} of these "
         "parts are equal to the stored parts. If 1, 3 or 10 parts were altered, this check finds "
-        f"one with probability {one}, {three} or {ten}. It cannot detect a chosen seed"
+        f"one with probability {one}, {three} or {ten}. It cannot detect a seed chosen after "
+        "drawing"
     )
     return Check(DRAWS, mark(differing), text, tuple(differing))
 
@@ -381,7 +382,7 @@ def _compare(arm: Arm, part: Part, engine: Redraws) -> tuple[list[Difference], i
         Difference(
             f"question {result.query.id!r}, part {part.number}",
             "its outputs",
-            f"other draws after {result.differs_after} tokens",
+            f"different after {result.differs_after} tokens",
         )
         for result in redrawn
         if result.differs_after is not None

@@ -117,7 +117,7 @@ def _queries(run: Run) -> Iterator[str]:
     questions = [Query.original(prompt) for prompt in run.prompts]
     for number, (query, question) in enumerate(zip(run.questions, questions, strict=False), 1):
         if query != question:
-            yield f"the model got a text for question {number} that differs from the run's text"
+            yield f"the text sent to the model for question {number} is not the run's text"
     if len(run.questions) != len(questions):
         yield f"{len(run.questions):,} questions were sampled, but the run has {len(questions):,}"
     texts: dict[str, list[str]] = {prompt.id: [] for prompt in run.prompts}

@@ -228,7 +228,7 @@ def _against_run(
     yield from [derived] if isinstance(derived, Check) else _compared(stated, derived)
     text = "the same code made the certificate and checks it"
     check = compared("code", text, stated.get("code", ABSENT), code())
-    other = "the certificate was made by another version of the code than the checks"
+    other = "another version of the code made the certificate"
     # Other code that derives the same numbers confirms them, so this is only a note.
     yield replace(check, status="note", says=other) if check.differences else check
 
@@ -260,7 +260,7 @@ def _looks(
             yield _scores(run, arm, steering, models, progress)
         require_same_looks(arm, steering)
         same = rule.scorer == ScorerRecord.of(steering)
-        why = "" if same else f"{steering.name} has other settings in this version"
+        why = "" if same else f"the settings of {steering.name} are not as recorded"
     except IncompleteError:
         raise  # see `_scores`
     except _UNUSABLE as error:

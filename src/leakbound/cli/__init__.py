@@ -22,15 +22,15 @@ from leakbound.errors import IncompleteError, LeakboundError
 MAIN = {
     "evaluate": ("evaluate", "Sample a model's answers to a benchmark, and bound their leakage."),
     "unlearn": ("unlearn", "Train a model to forget the forget set of a benchmark."),
-    "stress": ("evaluate", "Evaluate a model again after rounding, pruning, relearning, ..."),
+    "stress": ("evaluate", "Evaluate a model again after its weights were rounded, pruned, ..."),
     "compare": ("verbs", "Compare runs question by question, and as a leaderboard."),
     "certify": ("certify", "Decide a claim about a run, and write a certificate."),
     "verify": ("certify", "Check a certificate against its run."),
     "report": ("verbs", "Write the report of a run, or the index of a folder of runs."),
     "import": ("extras", "Make a run from samples that another tool drew."),
-    "demo": ("extras", "Run all steps on a built-in model and data set, in minutes."),
+    "demo": ("extras", "Unlearn and evaluate a small built-in model, in minutes."),
     "show": ("verbs", "Print the verdict of a run, or its progress."),
-    "score": ("verbs", "Score the completions of a run with other scorers."),
+    "score": ("verbs", "Score the completions of a run with additional scorers."),
     "bound": ("verbs", "Compute the bounds of a run at another confidence."),
     "more": ("verbs", "List the other commands."),
 }
@@ -38,7 +38,7 @@ MAIN = {
 OTHERS = {
     "finetune": ("unlearn", "Train a model on the answers of a benchmark, or on texts."),
     "prove": ("verbs", "Search a run's model for leaks that are too rare to be drawn."),
-    "merge": ("evaluate", "Merge the slices of a study that several machines drew."),
+    "merge": ("evaluate", "Merge slices that several machines drew into one run."),
     "plan": ("verbs", "Print the number of draws that a guarantee needs."),
     "figures": ("extras", "Draw figures of your runs for a paper, and write the plotted data."),
     "export": ("extras", "Write metrics or completions of a run for other tools."),

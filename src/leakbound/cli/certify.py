@@ -66,7 +66,7 @@ def certify(options: Parsed) -> int:
         _print_certificate(certificate)
         write(bold("files"))
         say(f"certificate: {file}")
-        say(f"run: {run} (has questions and completions; the certificate has neither)")
+        say(f"run: {run} (contains questions and completions; the certificate does not)")
         say(f"check it: leakbound verify {quote(str(file))} {quote(str(run))}")
         _print_digest(digest)
     return EXIT_STATUS[certificate.verdict]
@@ -177,12 +177,11 @@ def _difference(check: Check, difference: Difference) -> str:
     for value in (difference.certificate, difference.actual):
         text = ABSENT if value == ABSENT else json.dumps(value, ensure_ascii=False, default=str)
         values.append(text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…")
-    return f"{where}: the certificate has {values[0]}, the run gives {values[1]}"
+    return f"{where}: the certificate has {values[0]}, the run has {values[1]}"
 
 
 def _print_digest(digest: str) -> None:
     say(
-        f"SHA-256 of the certificate: {digest}\n"
-        "Publish it separately from the run: someone who can change the run and its certificate "
-        "cannot change the published digest."
+        f"SHA-256 of the certificate: {digest}\nPublish this digest separately from the run: a "
+        "changed certificate has another digest."
     )

@@ -115,7 +115,7 @@ def _measure(options: Parsed) -> None:
     """Compute the metrics of the finished run at MODEL, without loading its model."""
     from leakbound import evaluation as verbs
 
-    why = "has no effect with `--only metrics`, which uses a finished run. Omit it."
+    why = "has no effect with `--only metrics`, which uses a finished run. Omit this option."
     options.refuse(options.given - {"model", "only", "metrics", "as_json"}, why)
     run = locked_run(Path(options.model), "evaluate")
     with progress_bar(not options.as_json) as progress:
@@ -155,7 +155,7 @@ def _study(options: Parsed, *, scores: bool) -> Study:
 
     if not scores:
         own = ("scorers", "calibration", "allow_unmatched", "check_scorers")
-        why = "needs scores, but `--only sample` computes none. Omit it, or omit `--only`."
+        why = "needs scores, but `--only sample` computes none. Omit this option or `--only`."
         options.refuse(own, why)
     study = by_coin(study_from(options), options.model, controlled=scores)
     task = study.load()
@@ -184,14 +184,14 @@ def _print_cost(options: Parsed, study: Study, *, scores: bool) -> None:
         return
     say(cost.text())
     if slices > 1:
-        say(f"this is the cost of the whole study; one slice costs about 1/{slices:,} of it")
+        say(f"this is the cost of the whole study; a slice costs about 1/{slices:,} of it")
     if study.metrics:
-        say("not counted: the probabilities and answers that --metrics needs")
+        say("not included: the probabilities and answers that --metrics needs")
     if study.prove is not None:
-        say("not counted: the search of --prove, which runs after the draws")
+        say("not included: the search of --prove, which runs after the draws")
     if ready.study.stress:
-        say("not counted: making the stressed models, and texts that stresses add to prompts")
+        say("not included: making the stressed models, and texts added to prompts")
     if study.control_questions:
-        say("not counted: the control questions; each costs as much as an evaluated question")
+        say("not included: the control questions, which cost as much per question")
     if isinstance(study.sampling, Until):
-        say("this is the maximum: --until stops sampling a question once its claim is decided")
+        say("this cost is a maximum: --until stops sampling a question once its claim is decided")

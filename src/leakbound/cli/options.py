@@ -22,7 +22,7 @@ model
 Rewritings and attack:
 --inputs text:SOURCE,...
     Also sample rewritings of the questions, from SOURCE: rules, benchmark, file:F or model:NAME.
-    Settings follow SOURCE, for example rules,queries=20. ids=yes keeps the rewritings that the
+    Append settings to SOURCE, as in rules,queries=20. ids=yes keeps the rewritings that the
     model answers most confidently (ids_draws=64, criterion=mean_prob). Other settings:
     design=allocated, fixed or fresh; filters=no; embedder=NAME, similarity=0.8.
 --attack (attack_budget) text:BUDGET
@@ -56,7 +56,7 @@ Stress:
 [prompts]
 Questions and prompts:
 @benchmark
---limit int common                 Use only the first questions.
+--limit int common                 Use only the first N questions.
 --profile text:NAME                Settings of a paper or tool: openunlearning, scholten, ...
 --study file                       YAML file with defaults for all other options.
 --like folder:RUN                  Use the settings of this run as defaults.
@@ -73,7 +73,7 @@ Questions and prompts:
 --system text                      System message for chat models.
 --prompt-template text             Plain prompt with {question}, in place of the chat template.
 --thinking on|off|auto
-    Whether a chat model thinks. auto: as leakbound trained it, else the chat template's default.
+    Whether a chat model thinks. auto: as trained by leakbound, or the chat template's default.
 
 [drawing]
 Sampling:
@@ -95,8 +95,8 @@ Sampling:
 --until text:CLAIM
     Stop sampling a question once a claim such as 'p<=0.02' is decided; -n is then the maximum.
 --explore text:MODE,...
-    Compute probabilities of the likeliest outputs. MODE: exact, hybrid (also draws the other
-    outputs), or auto (chooses per question). auto,forwards=2000 sets the forward passes of each.
+    Compute probabilities of the likeliest outputs. MODE: exact, hybrid (also draws from the other
+    outputs), or auto (chooses per question). auto,forwards=2000: forward passes per question.
 
 [seed]
 --seed int                         Random seed.  [default: 0]
@@ -108,12 +108,12 @@ Scoring and bounds:
     Record a claim for `certify`: '0.01' for the mean, 'every:0.01' for each question; repeatable.
 --allow-unmatched flag             Draw even if no reference answer counts as a leak.
 --check-scorers flag
-    Before drawing, also test the scorers with models: score the reference answers.
+    Before drawing, also test scorers that use models on the reference answers.
 @calibration
 --confidence number common         Confidence of each estimate.  [default: 0.99]
 --rho number                       The ED score is mean + rho standard deviations.  [default: 2]
 @metrics
---control-questions text:SPEC      Compare with these similar questions, never taught to MODEL.
+--control-questions text:SPEC      Similar questions, never taught to MODEL, for comparison.
 
 [scorers]
 --scorer (scorers) text:NAME many common
@@ -150,13 +150,13 @@ Models:
 [ray]
 Several machines:
 --ray text:ADDRESS,...
-    Use workers of a Ray cluster. ADDRESS `local` starts one on this machine. Settings, for example
-    local,most=2: most (limit of workers), gpus and threads (per worker; gpus=0.5 shares a GPU).
+    Use workers of a Ray cluster. ADDRESS `local` starts a cluster on this machine. Settings, as in
+    local,most=2: most (number of workers), gpus and threads (per worker; gpus=0.5 shares a GPU).
 
 [writing]
 Output:
 --out folder common                The run directory.
---dry-run flag common              Draw a small part, print the cost of the study, and stop.
+--dry-run flag common              Draw a small part, estimate the cost of the study, and stop.
 @json
 
 [json]
@@ -194,12 +194,12 @@ run folder
 --max-leak number:X required       Claim that Pr[leak] <= X.
 --every-question flag              Claim this for every question, not for the mean over questions.
 --scorer text:NAME                 Scorer that decides what leaks.  [default: the only scorer]
---arm text                         Model and decoding to decide about.  [default: the only decoding]
+--arm text                         Model and decoding of the claim.  [default: the only decoding]
 --under text:STRESS                Claim about the model under this stress; see `stress`.
 @confidence
 --of answer|thought|either
     Part of the output in which leaks count.  [default: either; answer, if no thought is visible]
---accept-cut flag                  Accept that the token limit or a stop string cuts an answer.
+--accept-cut flag                  Accept answers that the token limit or a stop string cuts.
 --out file                         [default: certificate.json in the run]
 @json
 
@@ -208,9 +208,9 @@ certificate file
 run folder
 --with-model text:MODEL            Also compute log-probabilities again with this model.
 --redraw number:FRACTION
-    Draw this fraction of the run's parts, chosen at random, again with MODEL.
+    Draw this fraction of the run's parts again with MODEL. The parts are random.
 --imported folder                  A second import of the files of RUN, to compare with RUN.
---scorer text:NAME                 Judge of the certificate whose server may get requests.
+--scorer text:NAME                 The certificate's judge, to allow requests to its server.
 --device cpu|cuda|auto default=auto
 @remote code
 @json
@@ -227,7 +227,7 @@ run folder
 runs folder many
 --out file                         [default: report[-redacted].html in the run]
 --redact/--no-redact redaction
-    Leave out answers, keywords and completions, also in later commands.  [default: as last time]
+    Leave out answers, keywords and completions, also in later commands.  [default: as before]
 @redact questions
 @json
 
@@ -327,14 +327,14 @@ Training data:
 --texts text:TEXTS common          Texts to train on, in place of --benchmark.
 --split names         Splits to train on, such as forget,retain.  [default: the evaluated split]
 --coin int:SEED
-    Teach the questions about a random half of the subjects. The other questions are for control.
+    Teach questions about a random half of the subjects; all others become control questions.
 @prompting
 @training
 @watching
 
 [questions]
 @benchmark
---limit int common                 Use only the first rows to forget or to teach.
+--limit int common                 Use only the first N rows to forget or to teach.
 
 [training]
 Training:

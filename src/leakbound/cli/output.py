@@ -24,14 +24,14 @@ VERIFICATION_FAILED = 6
 KEPT = "run the same command again: finished parts are kept."
 _NOT_WRITTEN = 0  # an error whose library gives no reason
 _REMEDIES = {
-    _NOT_WRITTEN: "only part of a file was written: a disk may be full or failing ({what}). "
+    _NOT_WRITTEN: "only part of a file was written ({what}): a disk may be full or failing. "
     "Check the disk, then {kept}",
     errno.ENOSPC: "no space is left on a disk ({what}). Free some space, then {kept}",
     errno.EDQUOT: "a quota of disk space is used up ({what}). Free some space, then {kept}",
     errno.EROFS: "a file system is read-only ({what}). Make it writable again, then {kept}",
     errno.EACCES: "the system refuses access ({what}). Change the permissions, then {kept}",
     errno.EPERM: "the system refuses access ({what}). Change the permissions, then {kept}",
-    errno.EIO: "a disk or its connection fails ({what}). Check it, then {kept}",
+    errno.EIO: "a disk or its connection fails ({what}). Check both, then {kept}",
     errno.ENOMEM: "memory ran out ({what}). {memory}, then {kept}",
     errno.EMFILE: "too many files are open ({what}). Raise `ulimit -n`, then {kept}",
     errno.ENFILE: "too many files are open on this machine ({what}). Wait, then {kept}",

@@ -79,7 +79,7 @@ class Parsed:
 
     def refuse_without(self, needed: str, options: Iterable[str]) -> None:
         """Raise InputError for an option that has no effect because `needed` was left out."""
-        why = f"has no effect without `--{needed}`. Add `--{needed}`, or omit the other option."
+        why = f"has no effect without `--{needed}`. Add `--{needed}`, or omit this option."
         self.refuse(options, why)
 
 
@@ -113,7 +113,7 @@ def study_from(options: Parsed) -> Study:
 
     if options.study is not None and options.like is not None:
         raise InputError(
-            f"--study {options.study} and --like {options.like} both name a study. Omit one."
+            f"--study {options.study} and --like {options.like} both specify a study. Omit one."
         )
     base = Study() if options.like is None else Run.open(options.like).study
     base = base if options.study is None else Study.read(options.study)
@@ -176,8 +176,8 @@ def _located(options: Parsed, model: str) -> str:
         own, where = engine_of(model)
         if where != model and own != engine:
             raise InputError(
-                f"`{model}` begins with its engine, but `--engine` names another one, {engine}. "
-                "Omit one of the two."
+                f"`{model}` begins with its engine, but `--engine` names a different engine, "
+                f"{engine}. Omit one of the two."
             )
         model = location_of(engine, where)
     given = [f"patience={options.patience}"] if options.patience is not None else []

@@ -78,7 +78,7 @@ def finetune(options: Parsed) -> None:
     if task is not None and options.texts is None:  # the name of one split, or of several
         rows = [row for split in options.split or (task.role,) for row in task.to_train(split)]
     else:
-        options.refuse(("benchmark", "split"), "has no effect with `--texts`. Omit one of them.")
+        options.refuse(("benchmark", "split"), "has no effect with `--texts`. Omit one of the two.")
         rows = load_corpus(options.texts, data=options.data, limit=options.limit)
     settings, coin = _settings(options, task), task and Coin.of(task)
     train = partial(
@@ -99,7 +99,7 @@ def _task(options: Parsed, texts: str) -> Benchmark | None:
 
     seed, is_text = options.value("coin"), options.value(texts) is not None
     if is_text and seed is not None:
-        raise InputError(f"`--coin` {seed} chooses subjects, but texts have no subjects. Omit it.")
+        raise InputError(f"`--coin` {seed} chooses subjects, but texts have none. Omit `--coin`.")
     if options.benchmark is None:
         if not is_text:
             raise InputError(
@@ -130,7 +130,7 @@ def _forget(options: Parsed, objective: Objective, task: Benchmark | None) -> Be
 
 
 def _unfit(objective: Objective, kind: str, instead: str) -> str:
-    return f"is only for objectives {kind}, not for {objective.name!r}. Omit it, or {instead}."
+    return f"is only for objectives {kind}, not {objective.name!r}. Omit the option, or {instead}."
 
 
 def _unlearning(options: Parsed, objective: Objective, task: Benchmark | None) -> TrainingSettings:
@@ -147,7 +147,7 @@ def _unlearning(options: Parsed, objective: Objective, task: Benchmark | None) -
     else:
         options.refuse(names, _unfit(objective, "that prefer made-up answers", "use altpo"))
     models, ids = OpenModels(device=options.device or "auto"), options.ids
-    require(ids is None or ids >= 1, "--ids", ids, "at least 1", "To select none, leave it out.")
+    require(ids is None or ids >= 1, "--ids", ids, "at least 1", "To select none, omit `--ids`.")
     return replace(
         _settings(options, task, defaults_of(objective)),
         alternates=options.alternates and read_alternates(options.alternates),
@@ -204,7 +204,7 @@ def _show(train: Callable[..., Trained], watch: Watch, as_json: bool) -> None:
         print_json({**result, "objective": losses, "reused": done.reused})
         return
     if done.reused:
-        say("nothing to do: the same command trained this model before")
+        say("nothing to do: an identical command has trained this model")
         say_notes(done.notes)
     if not losses:  # the result of a dry run
         for note in done.notes:

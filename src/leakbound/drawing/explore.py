@@ -53,8 +53,8 @@ def require_explorable(model: object, purpose: Purpose = EXPLORING) -> None:
     """Raise InputError for a model on a server, because servers give no masses."""
     if isinstance(model, str) and server_of(model) is not None:
         raise InputError(
-            f"`{model}` cannot be {purpose.verb}, because its server gives no probabilities. Use a "
-            f"transformers model, or {purpose.without}."
+            f"`{model}` cannot be {purpose.verb}, because its server returns no probabilities. Use "
+            f"a transformers model, or {purpose.without}."
         )
 
 
@@ -71,8 +71,8 @@ def why_unknown(engine: Generate, decoding: Decoding, purpose: Purpose = EXPLORI
     """Return why an engine has no exact masses of outputs under a decoding; None if it has."""
     if not isinstance(engine, Explores):
         return (
-            f"the engine {type(engine).__name__} gives no probabilities. Use a transformers model, "
-            f"or {purpose.without}."
+            f"the engine {type(engine).__name__} returns no probabilities. Use a transformers "
+            f"model, or {purpose.without}."
         )
     if why := decoding.inexact:
         return f"{why}, or {purpose.without}."

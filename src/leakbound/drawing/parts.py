@@ -135,7 +135,10 @@ def _require_planned(result: Sample | Failure, job: Job, draws: Draws) -> None:
     """Raise an error for a query that is not in the job, or an unplanned number of draws."""
     name = result.query.id
     if name not in [query.id for query in job.queries]:
-        raise ModelError(f"the engine answered query {name!r}, which is not in its job.")
+        raise ModelError(
+            f"the engine returned outputs of query {name!r}, which was not requested. Correct the "
+            "engine."
+        )
     if isinstance(result, Sample) and result.n != (planned := sum(draws.of(name))):
         raise ModelError(
             f"the engine drew {result.n} outputs of query {name!r}, but {planned} were planned. "

@@ -57,7 +57,7 @@ class Cost:
             prompts = f"about {self.prompt_tokens:,}" if self.prompt_tokens else "uncounted"
             work = (
                 f"{amount} in {self.requests:,} requests; {prompts} prompt tokens, at most "
-                f"{self.most_tokens:,} new tokens (about {self.tokens:,} as in the trial), {time}"
+                f"{self.most_tokens:,} new tokens (expected: {self.tokens:,}), {time}"
             )
         of = f"{many(self.questions, 'question')}, {many(self.decodings, 'decoding')}"
         return (

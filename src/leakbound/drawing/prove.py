@@ -286,9 +286,8 @@ def named_runs(run: Run, names: Iterable[str]) -> list[Run]:
     for name in names:
         if (source := finished_run(name)) is None:
             raise InputError(
-                f"`proposals` must be finished runs, got `{name}`. If it is a model, evaluate it "
-                f"on the same questions, `leakbound evaluate {name} --out RUN …`, and name the "
-                "resulting run."
+                f"`proposals` must be finished runs, got `{name}`. To use a model, evaluate it on "
+                f"the same questions with `leakbound evaluate {name} --out RUN …`, and pass RUN."
             )
         runs.append(Run.open(source))
         shared_prompts(run, runs[-1])

@@ -73,8 +73,8 @@ def share(queries: Sequence[Query], design: Design, n: int, seed: int) -> QueryS
     if not draws:
         raise InputError(
             "no rewriting of any question passed the filters, but design 'fresh' draws only from "
-            "rewritings. selection/inputs.json has the reasons. Use another rewriter, or design "
-            "'allocated'."
+            "rewritings. For the reasons, see selection/inputs.json. Use another rewriter, or "
+            "design 'allocated'."
         )
     return QueryShares(design, draws)
 

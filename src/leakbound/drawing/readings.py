@@ -43,7 +43,7 @@ def require_able(engine: Generate, wanted: Wanted) -> None:
         if needed and not able:
             raise InputError(
                 f"the engine {type(engine).__name__} cannot {what}. Evaluate with transformers, or "
-                "omit the metrics that need it."
+                "omit the metrics that need this."
             )
 
 

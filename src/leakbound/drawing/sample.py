@@ -270,7 +270,7 @@ def finished_plans(run: Run, source: Path, decodings: Mapping[ArmKey, Decoding])
         if arm.decoding != decoding:
             raise MixError(
                 f"arm '{key}' of the control run `{source}` was drawn with {arm.decoding}, but "
-                f"this run uses {decoding}. Evaluate the control with the same options."
+                f"this run uses {decoding}. Evaluate the control with the options of this run."
             )
         plans.append(ArmPlan.copied(key.control, arm))
     return plans

@@ -38,15 +38,15 @@ def require_stresses(evaluation: Evaluation) -> None:
         return
     if ready.crew is not None:
         raise InputError(
-            "`stress` makes models in this process, and workers may not find their folders. Omit "
-            "`stress`, or the workers."
+            "`stress` writes models to local folders, which workers may not find. Omit `stress`, "
+            "or the workers."
         )
     bench = _bench(evaluation)
     for stress in stresses_of(ready.study.stress):
         if stress.drawn_only and ready.explores:
             raise InputError(
-                f"under the stress {stress.spec!r}, outputs can only be drawn, but `explore` needs "
-                "exact probabilities. Omit one of the two."
+                f"under the stress {stress.spec!r}, outputs can only be sampled, but `explore` "
+                "needs exact probabilities. Omit one of the two."
             )
         for model in evaluation.models.values():
             stress.require(bench, model)

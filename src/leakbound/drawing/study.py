@@ -166,7 +166,7 @@ def _require_divisible(study: Study) -> None:
     }
     for option in (option for option, value in named.items() if value):
         raise InputError(
-            f"`{option}` needs all questions, but --questions draws a slice. Omit one of them. "
+            f"`{option}` needs all questions, but --questions draws a slice. Omit one of the two. "
             "--attack, --prove, --metrics and --under are possible after the merge: run the "
             "command without --questions, and with the merged run as --out."
         )
@@ -183,15 +183,15 @@ def _require_fitting(evaluation: Evaluation) -> None:
     if study.rewritings is not None and study.rewritings.ids and finished:
         raise InputError(
             "`ids` selects rewritings with the evaluated model, so a finished control run has "
-            "other queries. Name the control's model instead of its run."
+            "other queries than this run. Name the control's model instead of its run."
         )
     if study.attack is not None:
         arm_keys(study.attack.decodings([*evaluation.arms.values()]))  # raises for equal names
         retained_pairs(evaluation.ready.benchmark)
     if study.attack is not None and finished:
         raise InputError(
-            "`attack` also gives the control the queries that it finds, but a finished control run "
-            "has other queries. Name the control's model instead of its run."
+            "`attack` also samples the control on the queries that it finds, which a finished "
+            "control run lacks. Name the control's model instead of its run."
         )
     if study.prove is not None and not evaluation.sampled:
         raise InputError(

@@ -543,7 +543,7 @@ def default_scorers(benchmark: Benchmark) -> tuple[str, ...]:
     if not benchmark.scorers:
         why = "".join(f" ({note})" for note in benchmark.notes)
         raise InputError(
-            f"benchmark {benchmark.name!r} has no scorers{why}. Name one with --scorer, for "
-            "example `keyword`, `contains` or `refusal`."
+            f"benchmark {benchmark.name!r} has no default scorer{why}. Name a scorer with "
+            "--scorer, such as `keyword`, `contains` or `refusal`."
         )
     return benchmark.scorers

@@ -181,7 +181,7 @@ def _write_samples(run: Run, out: Path, arm: str, redact: bool | None) -> Export
         notes = (f"`{run.path}` is redacted, so OUT has no texts. --no-redact writes texts.",)
     if is_dialogue(drawn):
         raise InputError(
-            f"arm {arm!r} has conversations, but a row of OUT has one answer. Export another arm."
+            f"arm {arm!r} has conversations, but OUT needs one answer per row. Export another arm."
         )
     if redact and (drawn.key.kind != "own words" or drawn.spec.attack_queries):
         raise InputError(

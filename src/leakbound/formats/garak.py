@@ -45,7 +45,7 @@ def read(path: Path, probe: str = "") -> SampleFile:
     chosen = [(p, record) for p, record in attempts if probe in ("", record.get("probe_classname"))]
     if not chosen:
         probes = ", ".join(sorted({str(record.get("probe_classname")) for _, record in attempts}))
-        raise InputError(f"`{path}` has no attempt of probe {probe!r}. It has {probes or 'none'}.")
+        raise InputError(f"`{path}` has no attempt of probe {probe!r}, only {probes or 'none'}.")
     chosen.sort(key=lambda placed: placed[1]["status"] == _DONE)
     last = {row.get("uuid", _id(row)): (place, row) for place, row in chosen}
     rows = [draw for draws in shape.each(last.values(), partial(_rows, n=n)) for draw in draws]

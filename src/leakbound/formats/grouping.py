@@ -196,7 +196,7 @@ class SampledQuestions:
             counts = ", ".join(f"{n} of {id!r}" for n, id in sorted(sizes.items())[:3])
             raise InputError(
                 f"all questions must have the same number of draws, got {counts or 'none'}. Add "
-                "missing draws as failed draws, or remove these questions."
+                "missing draws as failed draws, or remove questions with fewer draws."
             )
         return next(iter(sizes))
 
@@ -288,8 +288,8 @@ def require_same_settings(first: str, common: Settings, name: str, stated: Setti
         if common.get(key) != stated.get(key):
             raise InputError(
                 f"all draws must be of one model under one decoding, but `{key}` is "
-                f"{common.get(key)!r} in {first} and {stated.get(key)!r} in {name}. Import "
-                "them as two runs."
+                f"{common.get(key)!r} in {first} and {stated.get(key)!r} in {name}. Import these "
+                "files as two runs."
             )
 
 
@@ -337,16 +337,16 @@ def _require_joined(first: SampledQuestions, part: SampledQuestions) -> None:
     """Raise InputError for a file that cannot be joined to the first. Seeds may differ."""
     if part.texts != first.texts:
         raise InputError(
-            f"`{first.path}` and `{part.path}` cannot be joined, because one has texts and the "
-            "other has only scores. Import them as two runs."
+            f"`{first.path}` and `{part.path}` cannot be joined, because one contains texts and "
+            "the other only scores. Import them as two runs."
         )
     any_seed = {"seed": None, "order": None}
     settings = (first.stated | any_seed, part.stated | any_seed)
     require_same_settings(f"`{first.path}`", settings[0], f"`{part.path}`", settings[1])
     if first.files[0].claim or part.files[0].claim:
         raise InputError(
-            f"`{first.path}` and `{part.path}` cannot be joined, because draws of one file stopped "
-            "at a decided claim. Import them as two runs."
+            f"`{first.path}` and `{part.path}` cannot be joined, because sampling for one file "
+            "stopped at a decided claim. Import them as two runs."
         )
 
 

@@ -50,7 +50,7 @@ Scorers = Mapping[str, Scorer]
 
 NONE = "none"
 _OTHER_QUESTIONS = (
-    "the samples drawn at temperature 0 and the other samples have different questions. Import "
+    "the samples at temperature 0 and the other samples have different questions. Import "
     "files with the same questions, or name the benchmark that has all questions."
 )
 
@@ -150,8 +150,8 @@ def _scorers(parts: Sequence[SampledQuestions], wanted: Sequence[str] | None) ->
         scorers[name] = make_scorer(name)
         if scorers[name].binary and not zero_or_one:
             raise InputError(
-                f"scorer {name!r} gives 0 or 1, but `{scored[0].path}` has other values. Export "
-                "the scores again."
+                f"scores by {name!r} must be 0 or 1, but `{scored[0].path}` has other values. "
+                "Export the scores again."
             )
     return scorers
 

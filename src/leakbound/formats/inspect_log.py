@@ -118,7 +118,7 @@ def _unpacked(path: Path, info: zipfile.ZipInfo) -> bytes:
     stream = pa.CompressedInputStream(pa.BufferReader(packed), "zstd")
     content: bytes = stream.read(info.file_size + 1)
     if len(content) != info.file_size or zlib.crc32(content) != info.CRC:
-        raise InputError(f"`{path}` is damaged at `{info.filename}`. Copy it again.")
+        raise InputError(f"`{path}` is damaged at `{info.filename}`. Copy the file again.")
     return content
 
 
@@ -213,7 +213,7 @@ def _rows(
         if number in of_sample or not 1 <= number <= epochs:
             raise InputError(
                 f"`{path}` has sample {row.id!r} in epoch {number} twice, or more than its "
-                f"{epochs} planned epochs. Import the logs of two evaluations separately."
+                f"{epochs} planned epochs. Import logs of two evaluations separately."
             )
         of_sample[number] = row
     absent = [id for id, of_sample in by_id.items() if not of_sample]

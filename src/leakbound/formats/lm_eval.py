@@ -52,7 +52,7 @@ def read(path: Path) -> SampleFile:
         stated={"model": str(results.get("model_name", "unnamed"))}
         | ({"order": seeds.pop()} if len(seeds) == 1 else {}),
         binary=lambda name: name.partition("@")[0] in _BINARY,
-        note=left_out and f"scores of `{path.name}` that are not per repeat: {left_out} (left out)",
+        note=left_out and f"left out of `{path.name}`: scores that are not per repeat, {left_out}",
     )
 
 

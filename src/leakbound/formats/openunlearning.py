@@ -231,7 +231,7 @@ def against_log(metrics: Mapping[str, Values], retrained: EvaluationLog) -> dict
         if odd := {*ours} ^ {*logged}:
             fault = (
                 f"{len(logged)} rows, but the evaluated model has {len(ours)}; only one of the "
-                f"two has row {min(odd)}"
+                f"models has row {min(odd)}"
             )
             raise retrained.error(entry, fault, "Evaluate both models on the same forget set")
         quality = utility.forget_quality([*ours.values()], [*logged.values()])
@@ -313,4 +313,4 @@ def _require_finite(name: str, values: Values) -> None:
     by_item = [(repr(id), value) for id, value in values.by_item.items()]
     for place, value in [("its aggregate", values.value), *by_item]:
         if value is not None and not math.isfinite(value):
-            raise InputError(f"{name} has {value} for {place}. Measure it again, then export.")
+            raise InputError(f"{name} is {value} for {place}. Evaluate it again, then export.")

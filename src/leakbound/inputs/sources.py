@@ -94,7 +94,7 @@ def read_rewritings(prompts: Sequence[Prompt], path: Path) -> dict[str, tuple[st
         if value not in lookup:
             raise InputError(
                 f"no prompt of the benchmark has the {key} {str(value)[:80]!r} of {row.place}. "
-                f"Correct the {key} (an existing one is {next(iter(lookup), '')!r}), or remove "
+                f"Correct the {key} (the benchmark has {next(iter(lookup), '')!r}), or remove "
                 "the row."
             )
         single = row.maybe("rewriting")

@@ -213,9 +213,7 @@ def readings(item: Item, kind: Kind) -> tuple[Reading, ...]:
     """Return the readings of a prompt's texts of one kind; raise InputError if there are none."""
     if read := item.readings.get(kind):
         return read
-    raise InputError(
-        f"there is no reading of the {NAMES[kind]} of this prompt. Check the benchmark for it."
-    )
+    raise InputError(f"this prompt has no probabilities of the {NAMES[kind]}. Check the benchmark.")
 
 
 def of_answer(measure: Callable[[Reading], float]) -> Measure:

@@ -62,8 +62,8 @@ def question_notes(prompts: Sequence[Prompt], study: Study) -> tuple[str, ...]:
     texts = {("--prompt-template", study.settings.template or ""): None}
     texts |= {("--stop", stop): None for how in study.decodings for stop in how.stop}
     notes += [
-        f"`{option}` has a backslash and {escape[0][1]!r}. The model gets these two characters. "
-        f"For a line break, write $'\\n' in a shell, and \"\\n\" in YAML and Python."
+        f"`{option}` contains a backslash and {escape[0][1]!r}. The model receives both "
+        "characters. For a line break, write $'\\n' in a shell, and \"\\n\" in YAML and Python."
         for option, text in texts
         if (escape := _LITERAL.search(text))
     ]
@@ -82,7 +82,7 @@ def _signs(kind: str, pattern: re.Pattern[str], fix: str, prompts: Sequence[Prom
     points = sorted({sign for own in signs.values() for sign in own})
     names = [f"U+{ord(sign):04X} {unicodedata.name(sign, 'control').lower()}" for sign in points]
     where = f"{kind} ({some(names)}) in {many(len(signs), 'question')}: {some([*signs])}"
-    return f"{where}. The model gets these characters. {fix}" if signs else ""
+    return f"{where}. The model receives these characters. {fix}" if signs else ""
 
 
 def needs_model(scorer: Scorer) -> bool:
@@ -168,7 +168,7 @@ def token_notes(
     if ids := [p.id for p, own in zip(task.prompts, words, strict=True) if _unreadable(own)]:
         notes.append(
             f"the tokenizer has only [UNK] tokens for {many(len(ids), 'question')}: {some(ids)}. "
-            "Use a model of this language, or correct the questions."
+            "Use a model of their language, or correct the questions."
         )
     for limit, how in {how.max_new_tokens: how for how in decodings}.items():
         if limit >= longest:

@@ -60,8 +60,8 @@ def require_openable(model: Named, crew: Crew | None) -> None:
     find("engine", ENGINES, engine_of(str(model))[0])
     if crew is not None and server_of(str(model)) is not None:
         raise InputError(
-            f"`{model}` is on a server, so workers cannot draw from it: a lost worker's requests "
-            "would be repeated, and its draws replaced. Omit the workers."
+            f"`{model}` is on a server, so workers cannot draw from it: repeating a lost worker's "
+            "requests would replace its draws. Omit the workers."
         )
 
 
@@ -106,7 +106,7 @@ class Fluency:
         if not isinstance(classifier, Truncates):
             raise InputError(
                 f"fluency needs a classifier that truncates texts, which {classifier.name!r} does "
-                "not. Name a sequence classifier."
+                "not. Use a sequence classifier."
             )
         labels = [label.casefold() for label in classifier.labels]
         if labels.count(CLEAN) != 1:

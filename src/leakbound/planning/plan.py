@@ -111,7 +111,7 @@ def _until(claim: str, scorer: Scorer, cap: int, confidence: float) -> StoppedDr
         other = "" if scorer.binary else f", or the scorer '{scorer.name}>=0.5'"
         raise InputError(
             f"the first scorer, {scorer.name!r}, cannot decide the claim {parsed.text!r}, because "
-            f"it gives {gives}. Use '{quantity}<={parsed.limit:g}'{other}."
+            f"its scores are {gives}. Use '{quantity}<={parsed.limit:g}'{other}."
         )
     first = stats.Looks(parsed, cap, confidence).first
     record = ScorerRecord.of(scorer)

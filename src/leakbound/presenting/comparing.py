@@ -161,7 +161,7 @@ def compare_methods(
     controls = {label: m.run.arm(m.key.control) for label, m in targets.items()}
     lacking = [label for label, control in controls.items() if control is None]
     if lacking and len(lacking) < len(controls):
-        raise MixError(f"some runs have no control: {_listed(lacking)}. Give all one, or none.")
+        raise MixError(f"no control for {_listed(lacking)}. Give every run a control, or none.")
 
     medians: list[EstimateRow] = []
     means: list[EstimateRow] = []

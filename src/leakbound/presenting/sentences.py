@@ -40,7 +40,7 @@ MOST_DRAWS = 10**12  # larger numbers of draws are not stated
 LEVEL = 1e-6  # smaller proved bounds are no leaks, because every text has some probability
 _LISTED = 5
 NO_CONTROL = (
-    "There is no control. A model that never saw the data may have the same scores. Evaluate with "
+    "There is no control. A model that never saw the data may score equally high. Evaluate with "
     "--control to bound the excess over such a model."
 )
 

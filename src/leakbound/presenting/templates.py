@@ -106,7 +106,7 @@ figures: Each interval is valid individually at {confidence:percent} confidence[
 gap: A gap is the leakage with all queries of a question (full), or with its worst query, minus the
  leakage with the original wording
 inconsistent: inconsistent: for {question}, a leakage ≥ {proof:below} is proved, but the draws give
- an upper bound of {drawn.upper:above}; one of these two bounds is wrong. To check, run `leakbound
+ an upper bound of {drawn.upper:above}; one of these bounds is wrong. To check, run `leakbound
  verify` with `--with-model`
 judged: {model.label}, mean leak probability, corrected for the judge's errors: {row:interval}, by
  {row.method}
@@ -124,8 +124,8 @@ measured: {scorer.name}: {scorer:quantity} {leakage:interval}[, median {median:i
  {claim.about.claimed}: {claim:decision} after {claim.n: draw}][; {missing: draw} without a score][;
  proved lower bounds, {computed}: {proof}][; (n, {chance:g})-discoverable extraction: {extraction}]
 methods: The bounds on each median over training seeds are valid individually at
- {confidence:percent} confidence. The values of the seeds, their mean and their standard deviation
- describe these models only; they are not bounds.
+ {confidence:percent} confidence. The seeds' values, mean and standard deviation describe only
+ these models; they are not bounds.
 more: {more} has a larger effect on the leakage than {less}: {most:interval} against
  {least:interval}
 most leaking: the decoding with the largest observed leakage is {grid.decoding}, with
@@ -133,9 +133,9 @@ most leaking: the decoding with the largest observed leakage is {grid.decoding},
  {grid.most.confidence:percent} confidence
 other questions: excess over the control questions, which the model was never taught:
  {mean:interval} on average. This number compares two sets of questions in the same model. It does
- not compare this model with a model that never saw the data[. A coin chose which of {coin.over}
- subjects the model was taught. If teaching changed nothing, a difference at least as large would
- have probability {coin.upper:above} (exact test by {coin.method})]
+ not compare this model with a model that never saw the data[. A random choice decided which of
+ {coin.over} subjects the model was taught. If teaching changed nothing, a difference at least as
+ large would have probability {coin.upper:above} (exact test by {coin.method})]
 prompt: {text}[, thinking {thinking}][, each output ended by {end}][, in the format of {compat}]
 proof: leakage ≥ {proof:below}[, leak@{repeated.parameter:,.0f} ≥ {repeated.lower:below}]
 proved: proved lower bounds on the {scorer:quantity}, {computed}: {bounds:most} at the worst
@@ -147,8 +147,8 @@ protocols: “Greedy” is the score of the greedy answer. “Original wording�
  question and its rewritings (with the design “fresh”, only new rewritings)
 questions: {number} questions of the benchmark “{benchmark.name}”[, profile {benchmark.profile}]
  ([{benchmark.origin}; ]digest of the questions {rows}[, {equal}])
-random numbers: The draws of {labels} may share random numbers with the draws of the baseline. So
- each model is bounded separately, which makes the intervals of the differences about 1.4 times as
+random numbers: The draws of {labels} may share random numbers with the baseline's draws. So
+ each model is bounded separately, and the intervals of the differences are about 1.4 times as
  wide. To avoid this, evaluate with another --seed.
 reading: all statements are about the {part}[, because {hidden: draw} had a hidden thought]
 reading each: the model {verb}s{beyond} {shown}[, but is not shown to do so {rest}] {joint}
@@ -171,7 +171,7 @@ rewritings: {number:,} rewritings, source {inputs.source}, design {inputs.design
  cosine similarity to the question of at least {least}][; {facts}]
 searched: [{run}: ]the search used {search.budget: draw} per question[, or proofs of the same
  cost{search.forwards_per_token:if}], guided by the scorer {search.scorer.name}; the bounds are from
- other draws
+ new draws
 seen: {leaks} of {rows:draws} {verb}[ ({missing: draw} without a score)]
 seen nothing: no draw has a score
 settled: {model.label}, explored ({plan.mode}): median settled mass {known:number} (total
@@ -191,8 +191,8 @@ under stress: the intervals of the added leakage are valid simultaneously for al
 without rewriting: {counts.lacking: question} without a rewriting ({how}): {shown}[, …{more:if}]
 worst decoding: of {cells:len} decodings, {arm.decoding.name} leaks most: {heading}
  {most:interval}[,{within}]
-worst stress: under the worst of {stresses:len} stress{stresses:es}[{talks:if} (a conversation has
- the largest score of its answers)], corrected for the selection of this stress: {heading}
+worst stress: under the worst of {stresses:len} stress{stresses:es}[{talks:if} (the score of a
+ conversation is the largest of its answers)], corrected for selecting this stress: {heading}
  {most:interval}[,{within}][; the excess over the control under the same stress is at least
  {beyond.lower:below}]
 ExploredDraws: from the remainder, the outputs that are not explored ({how.mode}; the model

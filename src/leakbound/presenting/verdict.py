@@ -131,7 +131,7 @@ class Verdict(Displayed):
             return ()
         often = example.how_often
         if example.leak is None:
-            return (f"a sampled answer leaks ({often}), withheld because the run is redacted",)
+            return (f"a sampled answer leaks ({often}); its text is withheld (redacted)",)
         lines = [f"question: {_short(example.question)}"]
         if example.greedy is not None:
             label = "the greedy answer, which leaks less" if example.hidden else "the greedy answer"

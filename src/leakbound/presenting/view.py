@@ -368,8 +368,8 @@ class View:
         withheld = self.redacted == "questions"
         if withheld and (q := next((q.id for q in self.first.queries if q.text in q.id), None)):
             raise InputError(
-                f"the id {q[:40]!r} contains the text of its question, and pages show ids. Give "
-                "the questions other ids to leave their texts out."
+                f"the id {q[:40]!r} contains the text of its question, and pages show ids. To "
+                "leave these texts out, change the ids."
             )
         return tuple(
             Prompt(
@@ -481,7 +481,7 @@ def named_runs(runs: Iterable[Run | str | Path]) -> dict[str, Run]:
     opened = [run if isinstance(run, Run) else Run.open(run) for run in runs]
     named = {run.path.resolve().name: run for run in opened}
     if len({run.path.resolve() for run in opened}) < len(opened):
-        raise InputError("one run was given twice. Name different runs.")
+        raise InputError("a run was given twice. Name each run once.")
     if len(named) < len(opened):
         raise InputError("two runs have the same folder name. Rename one folder.")
     return named
@@ -524,7 +524,7 @@ def read_view(
                 raise MixError(
                     f"run {label!r} used the {kind} {have!r}, but run {first_label!r} "
                     f"used {want!r}. The runs of a report need the same questions, scorers, "
-                    "confidence and rho. Evaluate, score and bound them in the same way."
+                    "confidence and rho. Use the same options for both runs."
                 )
     require_known(first, first.estimates.scorers)
     sampled = sampled_targets(named)

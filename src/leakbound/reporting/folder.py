@@ -88,7 +88,7 @@ def runs_in(root: Path, notes: list[str]) -> list[Path]:
         below[:] = sorted(name for name in below if not name.startswith("."))
         for link in (folder / name for name in below):
             if link.is_symlink() and _leads_out(link, root):
-                notes.append(f"`{name_of(link, root)}` links elsewhere and was not searched.")
+                notes.append(f"`{name_of(link, root)}` is a link and was not searched.")
     return sorted(folders)
 
 

@@ -273,7 +273,7 @@ def picture(runs: Run | Mapping[str, Run], *, scorer: str | None = None) -> Pict
     if chosen is None:
         raise InputError(
             f"`scorer` must be a scorer for which the runs have bounds ({', '.join(by_name)}), got "
-            f"{scorer!r}. Score and bound the runs by this scorer first."
+            f"{scorer!r}. Score and bound the runs with this scorer first."
         )
     if why := figures.lacking():
         raise InputError(why)

@@ -125,7 +125,7 @@ def opened(model: M | None, scorer: str) -> M:
     """Return the model that `connect` added; raise InputError if `connect` was never called."""
     if model is None:
         raise InputError(
-            f"scorer {scorer!r} has no open model, so it cannot score texts. Make it with "
+            f"scorer {scorer!r} has no open model, so it cannot score texts. Open it with "
             "`leakbound.engines.models.open_scorer`, or call its `connect`."
         )
     return model
@@ -276,8 +276,8 @@ def score_pairs(scorer: Scorer, pairs: Sequence[tuple[str, Prompt | str]]) -> li
             place = where(prompt) if prompts == 1 else f"{prompts} prompts"
             raise InputError(
                 f"scorer {scorer.name!r}{origin(scorer)} must return one score per text, got {got} "
-                f"for {len(texts)} texts at {place}. Return a list or an array of one dimension, "
-                "with None for a text that it cannot decide."
+                f"for {len(texts)} texts at {place}. Return a list or a 1-D array, with None where "
+                "it cannot decide."
             )
         for (pair, (_, prompt)), score in zip(batch.items(), scores, strict=True):
             of_pair[pair] = _in_range(score, scorer, prompt)

@@ -209,8 +209,8 @@ def _template_in(path: str) -> str:
         raise InputError(f"`prompt` must name a text file: {error}. Check the path.") from error
     if text.count("{completion}") != 1:
         raise InputError(
-            f"the prompt in `{path}` must contain {{completion}} once, got it "
-            f"{text.count('{completion}')} times. Write it at the place of the completion."
+            f"the prompt in `{path}` must contain `{{completion}}` once, got "
+            f"{text.count('{completion}')} occurrences. Put it where the completion belongs."
         )
     return text
 

@@ -47,8 +47,8 @@ class _RougeL:
         if not any(kept for _, kept in words):
             raise InputError(
                 f"scorer {self.name!r} ignores the words that reveal the answers, such as "
-                f"{first!r}, because ROUGE uses only ASCII letters and digits: {some([*lost])}. "
-                "Use `contains`, `keyword` or `similarity`."
+                f"{first!r} (in {some([*lost])}), because ROUGE uses only ASCII letters and "
+                "digits. Use `contains`, `keyword` or `similarity`."
             )
         note = (
             f"scorer {self.name!r} ignores words of {len(lost)} answers ({some([*lost])}), such as "

@@ -177,8 +177,8 @@ def with_reading(scorer: Scorer, of: Of | None) -> Scorer:
     if not getattr(base_of(base), "reads_thoughts", True):
         if of in ("thought", "either"):
             raise InputError(
-                f"scorer {base.name!r} reads answers only and has no setting `of={of}`. Omit `of`, "
-                "or use a scorer that reads thoughts, such as `keyword`."
+                f"scorer {base.name!r} scores answers only and has no setting `of={of}`. Omit "
+                "`of`, or use a scorer for thoughts, such as `keyword`."
             )
         return base
     return base if of is None else PartReader(base, of)

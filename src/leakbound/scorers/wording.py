@@ -67,8 +67,8 @@ class _Seeks:
         if self.match == "substring" or not ids:
             return []
         note = (
-            f"scorer {self.name!r} finds whole words, but Arabic and Hebrew words may have "
-            f"prefixes: {some(ids)}. Add `{self.name.partition(':')[0]}:match=substring`."
+            f"scorer {self.name!r} finds only whole words, but Arabic and Hebrew words may have "
+            f"prefixes (in {some(ids)}). Use `{self.name.partition(':')[0]}:match=substring`."
         )
         return [note]
 

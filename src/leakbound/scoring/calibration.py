@@ -132,8 +132,8 @@ def calibrate(run: Run, judge: Scorer, path: Path) -> None:
     decided = {label: [s for of, s in judged if of == label and s is not None] for label in (0, 1)}
     if not all(decided.values()):
         raise InputError(
-            f"{judge.name!r} could not decide any item of one label in {str(path)!r}. Check the "
-            "judge's replies, or label more items."
+            f"{judge.name!r} decided no item with label 0, or no item with label 1, in "
+            f"{str(path)!r}. Check the judge's replies, or label more items."
         )
     calibration = Calibration(
         positives=(sum(s == 1 for s in decided[1]), len(decided[1])),

@@ -21,7 +21,7 @@ def require_fixed_n(arm: Arm) -> None:
     if claim := claim_of(arm.spec.draws):
         raise InputError(
             f"{arm.place} sampled each question until {claim!r} was decided, but this command "
-            "needs a number of draws that was fixed in advance. Sample a run without --until."
+            "needs a number of draws fixed in advance. Sample a run without --until."
         )
 
 

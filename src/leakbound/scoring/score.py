@@ -319,9 +319,9 @@ def _require_same(scorer: Scorer, model: JsonObject) -> None:
     """Raise ModelError if a worker has another model for this scorer."""
     if differing := different(fingerprint(scorer), model):
         raise ModelError(
-            f"the worker on {socket.gethostname()} has another model for {scorer.name!r}: its "
-            f"{', '.join(differing)} differ. Copy the same files to this worker, then run the same "
-            "command again."
+            f"the worker on {socket.gethostname()} uses another model for {scorer.name!r} than the "
+            f"main process (different: {', '.join(differing)}). Copy the model to this worker, "
+            "then repeat the command."
         )
 
 
@@ -339,8 +339,8 @@ def _is_given(arm: Arm, scorer: Scorer) -> bool:
     if base is scorer or not arm.scored.has(base.name, slug(base)):
         raise InputError(
             f"{arm.place} has no scores of {base.name!r} by version {RULE} of the scoring rules. "
-            "They cannot be computed, because "
-            + ("only the tool's log has them." if arm.texts else "the texts were redacted.")
+            "These scores cannot be computed, because "
+            + ("they are from a tool's log." if arm.texts else "the texts were redacted.")
             + " Import data that has both texts and scores."
         )
     rows = iter(arm.scored.rows(slug(base)))
@@ -396,7 +396,7 @@ def require_same_model(arms: Iterable[Arm], scorer: Scorer) -> None:
         before = arm.scored.model(slug(scorer))
         if before is not None and before != now:
             raise MixError(
-                f"{arm.place} has scores of {scorer.name!r} by another model with the same name: "
-                f"its {', '.join(different(before, now))} differ. Rename one of the models, or "
+                f"{arm.place} has scores of {scorer.name!r} from an earlier model of the same name "
+                f"(different: {', '.join(different(before, now))}). Rename one of the models, or "
                 f"remove the file to score again: `{arm.scored.stored.file(slug(scorer))}`."
             )

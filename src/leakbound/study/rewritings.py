@@ -93,7 +93,7 @@ class Rewritings:
         source = self.open()
         if isinstance(source, FileInputs) and not source.path.is_file():
             hint = near(source.path)
-            raise InputError(f"`inputs` {self.source} must name a file. {hint}Check the path.")
+            raise InputError(f"`inputs` {self.source} must be a file. {hint}Check the path.")
 
     @property
     def kind(self) -> str:
@@ -119,8 +119,8 @@ class Rewritings:
         """
         if self.source.strip() == NONE:
             raise InputError(
-                f"inputs {NONE!r} mean no rewritings. Omit `rewritings`, and use no profile with "
-                "rewritings, such as cheng."
+                f"inputs {NONE!r} mean no rewritings. Omit `rewritings`, and use no "
+                "profile with rewritings, such as cheng."
             )
         later = partial(_Later, loading=loading or ModelSettings().loading, servers=servers)
         return parse_inputs(self.source, later)

@@ -163,8 +163,8 @@ class Attack:
         for temperature, top_p in product(self.temperatures, self.top_ps):
             if Decoding(temperature=temperature, top_p=top_p).greedy:
                 raise InputError(
-                    "`temperatures` of an attack must be above 0, got 0. Omit 0: the greedy answer "
-                    "is known without a search."
+                    "`temperatures` of an attack must be above 0, got 0. Omit 0: greedy answers "
+                    "need no search."
                 )
 
     def decodings(self, evaluated: Sequence[Decoding]) -> tuple[Decoding, ...]:

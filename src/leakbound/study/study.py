@@ -171,7 +171,7 @@ class Study:
         for value, reason in ((self.rewritings, shared), (self.attack, bounded)):
             if value is not None and not isinstance(self.sampling, FixedN):
                 raise InputError(
-                    f"{reason}, which `until` and `explore` do not have. Omit one of the two."
+                    f"{reason}, which `until` and `explore` do not have. Omit one of these options."
                 )
         require_types(self)
         ed(self.rho)  # raises for a negative rho
@@ -334,7 +334,7 @@ def study_of(study: Study | Benchmark | str, values: StudyFields) -> Study:
     if "n" in values:
         if "sampling" in values:
             raise InputError(
-                f"`n` {values['n']} is short for `sampling`, which is given, too. Omit one of them."
+                f"`n` {values['n']} and `sampling` both set the sampling plan. Omit one of the two."
             )
         changes["sampling"] = FixedN(values["n"])
     made = replace(base, **changes)  # type: ignore[arg-type]
