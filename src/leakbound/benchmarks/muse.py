@@ -24,7 +24,7 @@ from leakbound.registry import suggestion
 from leakbound.text.rows import read_rows
 from leakbound.types import Prompt, Role
 
-# The corpora, with the names of their folders: ours, the hub's, and the folder of the texts.
+# The corpora, with the names of their folders: ours, the hub's, the texts'.
 CORPORA = {"news": ("news", "MUSE-News", "bbc"), "books": ("books", "MUSE-Books", "hp")}
 _QUESTIONS = "knowmem"
 _STOP = ("\n\n", "\nQuestion", "Question:")

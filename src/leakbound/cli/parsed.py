@@ -131,7 +131,7 @@ def study_from(options: Parsed) -> Study:
         attack=base.attack if attack is None else with_settings(Attack, "--attack", attack),
         prove=base.prove if prove is None else with_settings(Prove, "--prove", prove),
         workers=workers_from(options),
-        # These two are never read from a file: the user states them in each command.
+        # Never read from a file: the user states these two in each command.
         allow_unmatched=bool(options.value("allow_unmatched")),
         settings=replace(settings, trust_remote_code=bool(options.trust_remote_code)),
     )

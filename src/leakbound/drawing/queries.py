@@ -149,7 +149,7 @@ def _gathered(evaluation: Evaluation, rewritings: Rewritings) -> tuple[Accepted,
     loading, number = ready.study.settings.loading, len(task.prompts)
     source = rewritings.open(loading, ready.study.trusted)
     evaluation.progress(Headway("rewriting", 0, number, "questions"))
-    # A list may have rewritings of questions that `limit` left out; their ids are not errors.
+    # A list may have rewritings of questions that `limit` left out.
     prompts = task.prompts + (task.left_out if source.finite else ())
     filters = rewritings.open_filters(loading)
     accepted = gather(

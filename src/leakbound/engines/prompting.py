@@ -572,7 +572,7 @@ def bos_ids(tokenizer: Tokenizer) -> list[int]:
     Returns:
         Its id, or an empty list.
     """
-    # Other tokens that a tokenizer adds (some end every text with EOS) are no part of a prompt.
+    # Other tokens that a tokenizer adds, such as EOS, are no part of a prompt.
     added = tokenizer.encode("", add_special_tokens=True)[:1]
     return added if added == [tokenizer.bos_token_id] else []
 

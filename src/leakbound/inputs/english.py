@@ -35,7 +35,7 @@ _ENGLISH = STOPWORDS | _REQUESTS | _words_of("always born is please")
 _EITHER = _ENGLISH & _OTHERS | _words_of("come die me men per sin son us van war")
 _QUOTED = re.compile(r"""(?<!\w)['‘"“](.+?)['’"”](?!\w)""")
 _FIRST_WORD = re.compile(r"(?:please,? )?(\w+)")
-# A question that begins with these words gets a small first letter after an introduction.
+# After an introduction, these first words get a small first letter.
 _OPENING = re.compile(
     r"((at|by|for|from|in|into|of|on|to|with) )?(what|which|who|whom|whose|where|when|why|how)\b"
     r"|(is|are|was|were|has|have|had|do|does|did|can|could|will|would|should|might|may)\b",

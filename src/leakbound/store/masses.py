@@ -204,7 +204,7 @@ class StoredMasses:
         cuts = np.searchsorted(own[order], np.arange(len(remainders) + 1))
         masses = {}
         for i, (query_id, remainder) in enumerate(remainders.items()):
-            # columns of one array: sums over plain arrays would differ in the last bits
+            # columns of one array: sums over plain arrays would have other last bits
             mass, low, high = every[order[cuts[i] : cuts[i + 1]]].T
             masses[query_id] = Mass(mass, low, high, remainder)
         return masses
