@@ -197,5 +197,5 @@ def require(condition: bool, loss: str, name: str, value: object, want: str) -> 
     """Raise InputError unless a condition on a loss's setting is true."""
     if not condition:
         raise InputError(
-            f"`{name}` of {loss} must be {want}, got {value!r}. Leave it out to use the default."
+            f"`{name}` of {loss} must be {want}, got {value!r}. Omit it to use the default."
         )

@@ -322,9 +322,8 @@ class RequestFormat:
             fields = ", ".join(f"`{field}`" for field in reply.unknown)
             raise ModelError(
                 f"replies of 'openai:{server.url}#{self.model}' have unknown fields: {fields}. "
-                "They may contain a part of an output or report a filter; if so, turn them off in "
-                f"the server. Otherwise, write ?ignore={','.join(reply.unknown)} after the model's "
-                "name."
+                "They may contain output or report a filter; if so, turn them off in the server. "
+                f"Otherwise, write ?ignore={','.join(reply.unknown)} after the model's name."
             )
         return reply
 

@@ -113,7 +113,7 @@ class Keys:
             return cls(np.stack([np.broadcast_to(keys, rows), place], axis=1), int(keys))
         if keys.shape != (rows,):
             raise InputError(
-                f"`seed` must be one number, or one per row ({rows}), got shape {keys.shape}."
+                f"`seed` must be a number or one number per row ({rows}), got shape {keys.shape}."
             )
         if len(np.unique(keys)) < rows:
             raise InputError(

@@ -54,7 +54,9 @@ def plan(
             confidence or side is invalid.
     """
     if epsilon is None and clean is None:
-        raise InputError("nothing is requested. Pass --epsilon 0.01 or --clean 0.02.")
+        raise InputError(
+            "both --epsilon and --clean are missing. Pass one of them, such as --epsilon 0.01."
+        )
     return DrawsNeeded(
         epsilon=None if epsilon is None else samples_for(epsilon, confidence, side),
         clean=None if clean is None else clean_samples_for(clean, confidence),
