@@ -280,7 +280,7 @@ def test_an_adapter_next_to_whole_weights_is_refused(folder: Path) -> None:
     with pytest.raises(ModelError, match=r"a PEFT.*move adapter_config\.json.*separate"):
         load_model(str(folder))
     (folder / "config.json").unlink()
-    with pytest.raises(ModelError, match=r"is a PEFT adapter.*into a separate folder"):
+    with pytest.raises(ModelError, match=r"is a PEFT adapter.*to another folder"):
         load_model(str(folder))
 
 

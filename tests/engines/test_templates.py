@@ -197,7 +197,7 @@ def test_the_templates_that_models_have_pass(name: str) -> None:
 def test_a_template_without_the_question_fails(template: str, apart: bool, tmp_path: Path) -> None:
     folder = folder_with(tmp_path / "m", template, apart=apart)
     file = folder / ("chat_template.jinja" if apart else "tokenizer_config.json")
-    with pytest.raises(ModelError, match=f"template in `{file}` does not put the question"):
+    with pytest.raises(ModelError, match=f"template in `{file}` changes or omits the question"):
         load_model(str(folder))
 
 
@@ -205,7 +205,7 @@ def test_a_template_may_ignore_only_some_questions(tmp_path: Path) -> None:
     picky = "{{ 'Who?' if 'sea' in messages[0].content else messages | tojson }}"
     loaded = load_model(str(folder_with(tmp_path / "m", picky)))
     assert Prompting().encode(loaded.tokenizer, "who wrote red")
-    with pytest.raises(ModelError, match="leaves 'who wrote the sea' out of the prompt"):
+    with pytest.raises(ModelError, match="omits the question 'who wrote the sea'"):
         Prompting().encode(loaded.tokenizer, "who wrote the sea")
 
 
@@ -228,7 +228,7 @@ PICKY = "{% if 'sea' in messages[0].content %}HARM{% else %}" + CHATML + "{% end
 @pytest.mark.parametrize(
     ("command", "harm", "message"),
     [
-        ("evaluate", "Who?", "leaves 'who wrote the sea' out of the prompt"),
+        ("evaluate", "Who?", "omits the question 'who wrote the sea'"),
         ("finetune", "{{ raise_exception('not that') }}", "(system message None): not that"),
     ],
 )

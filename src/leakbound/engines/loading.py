@@ -343,7 +343,7 @@ def save_model(
         InputError: `path` exists.
     """
     if path.exists():
-        raise InputError(f"`{path}` exists already. Remove it or choose another folder.")
+        raise InputError(f"`{path}` exists. Remove it or choose another folder.")
     partial = partial_of(path)
     shutil.rmtree(partial, ignore_errors=True)
     partial.mkdir(mode=0o700, parents=True)

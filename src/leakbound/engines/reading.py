@@ -90,7 +90,7 @@ class Reader:
             if len(answer) < 2:
                 raise InputError(
                     f"the answer to query {query.id!r} has only an end token, so its loss has no "
-                    "gradient. Omit this answer or the metric."
+                    "gradient. Omit this answer or the gradient norm."
                 )
         return [
             self._gradient_norm(query, pair) for (query, _), pair in zip(texts, pairs, strict=True)

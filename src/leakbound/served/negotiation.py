@@ -366,7 +366,7 @@ def negotiate(
             return _with_schema(server, accepted, schema) if schema else accepted
     endpoint = "chat/completions" if plain.chat else "completions"
     raise ModelError(
-        f"`{server.url}` does not accept a request for {endpoint} of {model!r}: {refusal}. Check "
+        f"`{server.url}` does not accept a request to {endpoint} for {model!r}: {refusal}. Check "
         "the name. For a model without a chat template, write ?api=completions after the name."
     ) from refusal
 

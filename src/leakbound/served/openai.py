@@ -344,7 +344,7 @@ class ServedEngine:
         elif reply.opened:
             self._note(
                 "some outputs end a thought that the prompt began, but no output of the trial did. "
-                "So a cut output without the end of a thought is treated as an unfinished thought"
+                "So a cut output without the end of a thought counts as an unfinished thought"
             )
         if reply.unknown:
             self._note(

@@ -117,9 +117,9 @@ class Keys:
             )
         if len(np.unique(keys)) < rows:
             raise InputError(
-                "`seed` must give every row a different key. With equal keys, two rows use the "
-                "same random order of draws, so the errors of their bounds are dependent. Give one "
-                "number, which is combined with the index of each row."
+                "`seed` must be a different number for every row, because equal numbers make the "
+                "errors of bounds dependent. Pass one number, which is combined with the index of "
+                "each row."
             )
         return cls(np.stack([keys, np.zeros_like(keys)], axis=1), keys)
 

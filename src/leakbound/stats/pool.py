@@ -232,6 +232,6 @@ def _check_outputs(outputs: Counts, design: Design) -> None:
         )
     if design == "fresh" and outputs.max(initial=0) > 1:
         raise InputError(
-            f"every query of a 'fresh' pool has one output, got {outputs.max()} for query "
+            f"every query of a 'fresh' pool must have one output, got {outputs.max()} for query "
             f"{int(outputs.argmax())}. Pass design 'fixed', or give repeated queries one row each."
         )

@@ -83,8 +83,8 @@ class Claim:
             raise InputError(f"a claim must be about 'p' or 'mean', got {self.quantity!r}.")
         if not 0 < self.limit < 1:
             raise InputError(
-                "the limit of a claim must lie strictly between 0 and 1, got "
-                f"{self.limit!r}. Write a fraction: 'p<=0.02' for two in a hundred."
+                f"the limit of a claim must lie strictly between 0 and 1, got {self.limit!r}. "
+                "Write for example 'p<=0.02'."
             )
 
     @property

@@ -71,7 +71,7 @@ class LeakClaim:
         if self.confidence <= 0.5:
             raise InputError(
                 f"`confidence` of a claim must be above 50 %, got {percent(self.confidence)}. A "
-                "decision by coin toss has 50 %. Use a confidence such as 0.99."
+                "coin toss has 50 %. Use a confidence such as 0.99."
             )
 
     @property

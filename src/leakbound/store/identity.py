@@ -97,9 +97,9 @@ def require_same_probe(path: Path, have: ArmSpec, want: ArmSpec) -> None:
     """Raise MixError if `probes_differ` finds a difference."""
     if difference := probes_differ(have, want.probe):
         raise MixError(
-            f"`{path}` has draws of a model with the same fingerprint but different probabilities: "
-            f"{difference}. The run would mix two models. Use another --out, or restore the "
-            "original model's files, libraries and device."
+            f"`{path}` has draws of a model with this model's fingerprint but different "
+            f"probabilities: {difference}. The run would mix two models. Use another --out, or "
+            "restore the original model's files, libraries and device."
         )
 
 

@@ -71,7 +71,7 @@ def require_no_thoughts(splits: Splits) -> None:
             if row.thought is not None:
                 raise InputError(
                     f"row {row.id!r} of {split} has a thought, but `unlearn` trains on answers "
-                    "only. Remove the thoughts, or use a benchmark without thoughts."
+                    "only. Remove the thoughts, or use another benchmark."
                 )
 
 
