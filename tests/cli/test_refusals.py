@@ -90,9 +90,9 @@ evaluate m --benchmark {questions} --out out --explore exact,forwards=0 =>
 {E} --inputs rules,similarity=0.8 => `similarity` | used with an `embedder` | `embedder=NAME`
 {E} --out facts.csv => --out | facts.csv | is a file
 {E} --out facts.csv/run => facts.csv/run | Not a directory | another
-{E} --out . => other files | Use an empty folder
+{E} --out . => contains files | Use an empty folder
 {E} --out {finished} --benchmark fictitious =>
-    {finished} | another command | benchmark: name | --out
+    {finished} | a different command | benchmark: name | --out
 {S} --attack 32 => `--only sample` | `leakbound evaluate`
 {S} --scorer exact => `--scorer` exact needs scores
 evaluate m --only sample --study prove.yaml --out out --dry-run => `prove` 60 needs scores

@@ -347,7 +347,7 @@ def test_invalid_terms_are_refused(name: str) -> None:
         ([0.1, 0.2], {"counts": [1, -1]}, "whole"),
         ([0.1, 0.2], {"counts": [1, 1.5]}, "whole"),
         ([0.1, 0.2], {"missing": -1}, "whole"),
-        ([[0.1, 0.2]], {"missing": [0, 1]}, "one per question"),
+        ([[0.1, 0.2]], {"missing": [0, 1]}, "one number per question"),
         ([[[0.1]]], {}, "3-D"),
         ([0.1, "a"], {}, "numbers"),
         ([0.0, 0.1], {"binary": True}, r"must be 0 or 1, got 0\.1.*NAME>=t"),

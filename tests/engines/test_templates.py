@@ -251,11 +251,11 @@ def test_a_template_that_fails_is_refused_before_weights_are_read(
 def test_later_questions_are_refused_too(tmp_path: Path) -> None:
     engine = TransformersEngine.open(str(folder_with(tmp_path / "m", PICKY)))
     shown = "who wrote the sea"
-    with pytest.raises(ModelError, match=f"leaves '{shown}' out"):
+    with pytest.raises(ModelError, match=f"omits the question '{shown}'"):
         engine.check([query("who"), query(shown)], Decoding(max_new_tokens=1))
-    with pytest.raises(ModelError, match=f"leaves '{shown}' out"):
+    with pytest.raises(ModelError, match=f"omits the question '{shown}'"):
         engine.read([(query("who"), "Ann"), (query(shown), "Ann")])
-    with pytest.raises(ModelError, match=f"leaves '{shown}' out"):
+    with pytest.raises(ModelError, match=f"omits the question '{shown}'"):
         Encoder(engine.loaded.tokenizer, Prompting()).rows(
             [Prompt(id="a", question=shown, answer="Ann")]
         )

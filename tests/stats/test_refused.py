@@ -76,9 +76,9 @@ def pool(scores: Any, counts: Any, **how: Any) -> Pool:
 
 
 REFUSED: list[tuple[Callable[[], object], str]] = [
-    (partial(extraction_draws, 0.5, 0.0), "`chance` must lie strictly"),
+    (partial(extraction_draws, 0.5, 0.0), "`chance` must be strictly"),
     (partial(extraction_draws, 0.5, 1.0), "`chance`"),
-    *((partial(extraction_draws, leak, 0.5), r"`leak` must lie in \[0, 1\]")
+    *((partial(extraction_draws, leak, 0.5), r"`leak` must be in \[0, 1\]")
       for leak in (-0.1, [0.5, 1.1], math.nan)),
     *((partial(difference_over_questions, None, TALLY, 4, models=models),
        fr"at least 1 \(this model\), got {models}") for models in (0, -1)),
@@ -149,7 +149,7 @@ REFUSED: list[tuple[Callable[[], object], str]] = [
     (partial(Rows.of, [[0.3]], binary=True), "0 or 1"),
     *((partial(Rows.of_hits, *given), message) for given, message in (
         ((3, 2, 0), "exceed"), ((1, 2, 2), "exceed"), ((0, 0, 0), "at least 1"),
-        ((0.5, 2, 0), "whole"), (([1, 2], [3, 4, 5], 0), "one number for each"),
+        ((0.5, 2, 0), "whole"), (([1, 2], [3, 4, 5], 0), "one number per question"),
         (([[1]], 2, 0), "1-D"),
     )),
     (partial(leak_at_k, Rows.of([0.0, 0.2, 0.4], missing=1), 4), "k = 4 for n = 3"),

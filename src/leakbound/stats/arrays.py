@@ -30,8 +30,8 @@ def per_question(name: str, values: npt.ArrayLike, questions: int) -> Counts:
     array = whole_numbers(name, values)
     if array.shape not in ((), (questions,)):
         raise InputError(
-            f"`{name}` must be one number, or one number for each of {questions} questions, got "
-            f"shape {array.shape}."
+            f"`{name}` must be one number, or one number per question ({questions}), got shape "
+            f"{array.shape}."
         )
     return np.broadcast_to(array, (questions,))
 
