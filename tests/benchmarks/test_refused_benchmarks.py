@@ -71,19 +71,19 @@ CONTINUED = [
     ("continuation:one.txt,prefix=3,first=2", TWELVE, "first` must be at least 3, got 2"),
 ]
 OWN = [
-    ("a.csv", "question\n", "holds no row"),
+    ("a.csv", "question\n", "has no rows"),
     ("a.csv", "frage\nWer?\n", "has no 'question', only 'frage'. Add it, or rename"),
     ("a.csv", "question;answer\nWho?;Ann\n", "Separate columns by commas, not by ';'"),
     ("a.csv", "question,answer\nWho?,me\n ,you\n", "row 2 of .* has no 'question'"),
     ("a.csv", "question,answer\nWho, me?,me\n", "row 1 of .* must have 2 fields"),
-    ("a.csv", 'question\nWho?\n"Who\n', "row 2 of .* is no CSV"),
+    ("a.csv", 'question\nWho?\n"Who\n', "row 2 of .* is not valid CSV"),
     ("a.json", '[{"question": "Who?", "Answer": "A", "answer": "B"}]', "two .*named 'answer'"),
     ("a.csv", "question,id\nWho?,x\nMe?,x\n", "'x' more than once"),
     ("a.csv", "question,role\nWho?,forgot\n", "role 'forgot' in row 1.*Did you mean 'forget'"),
     ("a.csv", "question,split,role\nWho?,retain,forget\n", "`role` 'forget' and `split` 'ret"),
     ("a.csv", 'question,keywords\nWhere?,"Washington, D.C."\n',
      r"'Washington, D.C.' of row 1.* Write \[\"Washington, D.C.\"\] for one keyword, or 'Wash"),
-    ("a.jsonl", '{"question": "Who?"}\n{"question": \n', "row 2 of .* is no JSON"),
+    ("a.jsonl", '{"question": "Who?"}\n{"question": \n', "row 2 of .* is not valid JSON"),
     ("a.json", '[{"question": "W?", "keywords": [1.5]}]', 'list of texts, got .1.5.* "1.5"'),
     ("a.json", '[{"question": "A?", "id": 1}, {"question": "B?", "id": "1"}]', "got '1' more"),
 ]  # fmt: skip

@@ -434,7 +434,7 @@ def test_how_a_model_reads_fixed_questions(drawn: Run) -> None:
     says = "the probabilities of the model after fixed questions are as recorded"
     assert of_model(arm, engine)[1] == Check("probe", "ok", says)
     arm.spec = replace(arm.spec, probe=(ProbedPrompt((1, 3), ((3, -0.5),)),))
-    says = "the prompts of the fixed questions have different tokens"
+    says = "the prompts of the fixed questions have different tokens in the two models"
     assert of_model(arm, engine)[1] == Check("probe", "differs", says)
     plain = Scripted(drawn)
     assert [check.name for check in of_model(arm, plain)] == ["model", "log-probabilities"]

@@ -116,7 +116,7 @@ def test_other_questions_with_the_same_ids_are_named(plain: Flipped) -> None:
         for name, ask in plain.commands.items():
             got = ask()
             assert got.status in (2, 6), (name, got)
-            assert "prompts.parquet` has other questions than the run began with" in got.words
+            assert "prompts.parquet` does not have the run's original questions" in got.words
             assert "Restore it from a copy" in got.words
     finally:
         file.write_bytes(plain.before["prompts.parquet"])

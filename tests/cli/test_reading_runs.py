@@ -100,7 +100,7 @@ def test_damaged_estimates_are_named_and_made_again(run: Path, tmp_path: Path) -
     assert Run.open(run).estimates == estimates
     other = {**code(), "sha256": "0" * 64}
     with patch("leakbound.store.current.code", lambda: other):
-        refused(read("report", run, tmp_path), "computed by other code", "leakbound bound")
+        refused(read("report", run, tmp_path), "computed by different code", "leakbound bound")
 
 
 NO_GRID = "this figure needs a run with lists of --temperature and --top-p"

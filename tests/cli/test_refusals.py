@@ -90,9 +90,9 @@ evaluate m --benchmark {questions} --out out --explore exact,forwards=0 =>
 {E} --inputs rules,similarity=0.8 => `similarity` | used with an `embedder` | `embedder=NAME`
 {E} --out facts.csv => --out | facts.csv | is a file
 {E} --out facts.csv/run => facts.csv/run | Not a directory | another
-{E} --out . => other files | Use an empty folder
+{E} --out . => contains files | Use an empty folder
 {E} --out {finished} --benchmark fictitious =>
-    {finished} | another command | benchmark: name | --out
+    {finished} | a different command | benchmark: name | --out
 {S} --attack 32 => `--only sample` | `leakbound evaluate`
 {S} --scorer exact => `--scorer` exact needs scores
 evaluate m --only sample --study prove.yaml --out out --dry-run => `prove` 60 needs scores
@@ -123,7 +123,7 @@ certify {leaky} --max-leak 0.1 --scorer contains => 'contains' | `leakbound scor
 certify {leaky} --max-leak 0.1 --confidence 0.999 => has no estimates at 99.9 %
 certify {leaky} --max-leak 0.1 --out mine.json => mine.json | not JSON
 verify none.json {leaky} => cannot be read
-plan => --epsilon 0.01 or --clean 0.02
+plan => both --epsilon and --clean are missing
 plan --epsilon nan => strictly between 0 and 1 | nan
 plan --clean 1 => strictly between 0 and 1 | 1.0
 plan --epsilon 0.1 --confidence 1 => confidence | 1.0

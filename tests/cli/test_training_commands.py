@@ -140,12 +140,12 @@ def test_a_dry_run_writes_nothing(model: Path, facts: Path, tmp_path: Path) -> N
     every = sum(p.nbytes for p in load_model(str(model)).model.parameters())
     assert f"{math.ceil(4 * every / 1e6)} MB" in memory  # weights, gradients and two moments
     assert steps in done(*command, "--dry-run", "--lora", 2).out
-    refused(leakbound(*command, "--max-length", 5, "--dry-run"), "tokens, the limit is 5")
+    refused(leakbound(*command, "--max-length", 5, "--dry-run"), "tokens, but the limit is 5")
     assert not [*tmp_path.iterdir()]
     assert "next: leakbound evaluate" in done(*command).out
     assert "nothing to do" in done(*command).out
     assert done(*command, "--dry-run", "--json").json["reused"]
-    refused(leakbound(*command, "--seed", 1, "--dry-run"), "differs in settings")
+    refused(leakbound(*command, "--seed", 1, "--dry-run"), "than this command's: settings")
 
 
 def test_missing_libraries_are_named_before_weights_are_read(

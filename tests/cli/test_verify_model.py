@@ -149,7 +149,7 @@ def test_other_end_tokens(evaluating: Words, model: Path, run: Path, tmp_path: P
     assert "model: end_tokens" in seen.out
     file_of(run).unlink()  # as a command that was killed before its last part leaves it
     resumed = leakbound("evaluate", own, *evaluating[2:], run)
-    refused(resumed, "has other end tokens", "[2, 5, 8]")
+    refused(resumed, "the end tokens differ", "[2, 5, 8]")
 
 
 def test_the_probe_finds_changes_without_a_fingerprint(
@@ -168,5 +168,5 @@ def test_the_probe_finds_changes_without_a_fingerprint(
     status, probe = checked(certified, model, "probe")
     assert (status, probe["status"]) == (6, "differs")
     file_of(certified).unlink()
-    named = "with the same fingerprint but other probabilities: after fixed question 0, token"
+    named = "fingerprint but different probabilities: after fixed question 0, token"
     refused(leakbound(*evaluating, certified), named)

@@ -341,13 +341,13 @@ def test_invalid_terms_are_refused(name: str) -> None:
         ([0.1, np.nan], {}, "position 1"),
         ([[0.1, 0.2], [0.3, -0.2]], {}, "question 1, position 1"),
         ([0.1, 1.1], {}, r"\[0, 1\]"),
-        ([], {}, "n = 0"),
+        ([], {}, "no draw"),
         ([[0.1], [0.2]], {"counts": [[1], [0]]}, "question 1"),
         ([0.1, 0.2], {"counts": [1]}, "shape"),
         ([0.1, 0.2], {"counts": [1, -1]}, "whole"),
         ([0.1, 0.2], {"counts": [1, 1.5]}, "whole"),
         ([0.1, 0.2], {"missing": -1}, "whole"),
-        ([[0.1, 0.2]], {"missing": [0, 1]}, "one per question"),
+        ([[0.1, 0.2]], {"missing": [0, 1]}, "one number per question"),
         ([[[0.1]]], {}, "3-D"),
         ([0.1, "a"], {}, "numbers"),
         ([0.0, 0.1], {"binary": True}, r"must be 0 or 1, got 0\.1.*NAME>=t"),
@@ -364,7 +364,7 @@ def test_rounding_beyond_the_range_is_cut_off() -> None:
 
 @pytest.mark.parametrize("seed", [-1, [1, 2, 3], [5, 5]])
 def test_invalid_seeds_are_refused(seed: Any) -> None:
-    with pytest.raises(InputError, match=r"seed.*(whole|one per row|a different key)"):
+    with pytest.raises(InputError, match=r"seed.*(whole|one number per row|a different number)"):
         bound(Rows.of(SCORES[:2]), seed=seed)
 
 

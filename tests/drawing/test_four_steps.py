@@ -89,7 +89,7 @@ CHECKED: list[tuple[dict[str, Any], str]] = [
     ({"attack": Attack(64), "control": "{finished}"}, "Name the control's model"),
     ({"model": "openai:http://x/v1#m", "sampling": Explore("auto")}, "cannot be explored"),
     ({"model": "openai:http://x/v1#m", "prove": Prove(9)}, "searched for rare leaks"),
-    ({"stress": ("round:int4",)}, "'round:int4' changes weights, and .* is an engine"),
+    ({"stress": ("round:int4",)}, "'round:int4' changes weights, but .* is an engine"),
     ({"stress": ("shots:99",)}, "has fewer that do not answer"),
     ({"slice": "1/4", "attack": Attack(64)}, "`--attack` needs all questions"),
     ({"slice": "1/4", "prove": Prove(9)}, "`--prove` needs all questions"),

@@ -220,7 +220,7 @@ def test_a_stopped_selection_refuses_other_inputs(tmp_path: Path) -> None:
     other = replace(IDS, criterion="mean_logprob")
     for changed, named in (
         ({"rewritings": other}, "criterion"),
-        ({"rewritings": None}, "other files"),
+        ({"rewritings": None}, "contains files"),
         ({"rewritings": IDS, "seed": 1}, "seed"),
     ):
         with pytest.raises(MixError, match=named):

@@ -188,7 +188,7 @@ def test_on_the_command_line(tmp_path: Path) -> None:
     refused(leakbound(*claim, "--under", "round:int4"), "`--arm`: 'target T=0.9', 'target T=1'.")
     claimed = done(*claim, "--under", "round:int4", "--arm", "target T=1").out
     assert "m under round:int4 drawn at T=1" in " ".join(claimed.split())
-    refused(leakbound(*claim, "--under", "openers", "--arm", "target T=1"), "consists of 5")
+    refused(leakbound(*claim, "--under", "openers", "--arm", "target T=1"), "is a group of 5")
 
 
 @pytest.mark.slow

@@ -202,7 +202,7 @@ def test_a_completion_has_the_room_that_its_prompt_leaves(new: int) -> None:
     [
         ("max_new_tokens", (121, 122), "'q2' has 7 prompt tokens.*context of 128"),
         ("max_tokens", (8, 7), "'q2' has 7 prompt tokens, but prompt and completion together"),
-        ("max_tokens", (128, 129), "'q0' has 5 prompt tokens. With 124 new tokens"),
+        ("max_tokens", (128, 129), "'q0' has 5 prompt tokens. Together with 124 new tokens"),
     ],
 )
 def test_what_does_not_fit_is_refused_by_name(limit: str, fits: tuple[int, int], why: str) -> None:

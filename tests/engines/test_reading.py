@@ -238,7 +238,7 @@ def test_unusable_logits_are_refused_with_the_query(bad: float) -> None:
     change_logits(made.model, lambda logits: logits.index_fill(-1, torch.tensor([5]), bad))
     with pytest.raises(ModelError, match="infinite for the answer 'red sky' to query 'who wrote'"):
         reader.read(TEXTS)
-    with pytest.raises(ModelError, match="gradient of the answer of 'who wrote'"):
+    with pytest.raises(ModelError, match="gradient for the answer to query 'who wrote'"):
         reader.gradient_norms(TEXTS[:1])
 
 

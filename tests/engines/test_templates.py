@@ -197,7 +197,7 @@ def test_the_templates_that_models_have_pass(name: str) -> None:
 def test_a_template_without_the_question_fails(template: str, apart: bool, tmp_path: Path) -> None:
     folder = folder_with(tmp_path / "m", template, apart=apart)
     file = folder / ("chat_template.jinja" if apart else "tokenizer_config.json")
-    with pytest.raises(ModelError, match=f"template in `{file}` does not put the question"):
+    with pytest.raises(ModelError, match=f"template in `{file}` changes or omits the question"):
         load_model(str(folder))
 
 
@@ -205,7 +205,7 @@ def test_a_template_may_ignore_only_some_questions(tmp_path: Path) -> None:
     picky = "{{ 'Who?' if 'sea' in messages[0].content else messages | tojson }}"
     loaded = load_model(str(folder_with(tmp_path / "m", picky)))
     assert Prompting().encode(loaded.tokenizer, "who wrote red")
-    with pytest.raises(ModelError, match="leaves 'who wrote the sea' out of the prompt"):
+    with pytest.raises(ModelError, match="omits the question 'who wrote the sea'"):
         Prompting().encode(loaded.tokenizer, "who wrote the sea")
 
 
@@ -228,7 +228,7 @@ PICKY = "{% if 'sea' in messages[0].content %}HARM{% else %}" + CHATML + "{% end
 @pytest.mark.parametrize(
     ("command", "harm", "message"),
     [
-        ("evaluate", "Who?", "leaves 'who wrote the sea' out of the prompt"),
+        ("evaluate", "Who?", "omits the question 'who wrote the sea'"),
         ("finetune", "{{ raise_exception('not that') }}", "(system message None): not that"),
     ],
 )
@@ -251,11 +251,11 @@ def test_a_template_that_fails_is_refused_before_weights_are_read(
 def test_later_questions_are_refused_too(tmp_path: Path) -> None:
     engine = TransformersEngine.open(str(folder_with(tmp_path / "m", PICKY)))
     shown = "who wrote the sea"
-    with pytest.raises(ModelError, match=f"leaves '{shown}' out"):
+    with pytest.raises(ModelError, match=f"omits the question '{shown}'"):
         engine.check([query("who"), query(shown)], Decoding(max_new_tokens=1))
-    with pytest.raises(ModelError, match=f"leaves '{shown}' out"):
+    with pytest.raises(ModelError, match=f"omits the question '{shown}'"):
         engine.read([(query("who"), "Ann"), (query(shown), "Ann")])
-    with pytest.raises(ModelError, match=f"leaves '{shown}' out"):
+    with pytest.raises(ModelError, match=f"omits the question '{shown}'"):
         Encoder(engine.loaded.tokenizer, Prompting()).rows(
             [Prompt(id="a", question=shown, answer="Ann")]
         )

@@ -197,7 +197,7 @@ def test_a_text_longer_than_the_context_is_refused() -> None:
     fits = TransformersEmbedder(tiny_loaded(context=4), PLAIN)
     assert len(fits.embed(["who wrote red"])) == 1  # with "Question:"
     with pytest.raises(
-        InputError, match=r"at most 4 together with the 1 tokens .* got 4 .*'who wrote red sky'"
+        InputError, match=r"at most 4 including the 1 tokens .* got 4 .*'who wrote red sky'"
     ):
         fits.embed(["who wrote red sky"])
 

@@ -340,7 +340,7 @@ def test_as_the_model_was_trained(family: str, tmp_path: Path) -> None:
     on = Prompting(thinking="on")
     assert on.notes(loaded) == ["thinking is on, but the model was trained with thinking off"]
     (note,) = auto.notes(loaded)
-    assert note == "thinking is off, as in training; the chat template would let the model think"
+    assert note == "thinking is off, as in training, although the chat template would turn it on"
 
 
 def test_every_setting_has_one_prompt_without_marks_of_thoughts() -> None:

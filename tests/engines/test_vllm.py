@@ -181,7 +181,7 @@ def test_an_adapter_is_applied_and_part_of_the_fingerprint(model: Path, tmp_path
 @pytest.mark.parametrize(
     ("options", "why"),
     [
-        ("?top_k=5", r"`top_k=5` is not valid for vLLM"),
+        ("?top_k=5", r"`top_k=5` is not an option for vLLM"),
         ("?data_parallel_size=2", r"not work within one vLLM"),
         ("?lora=/nowhere", r"has no adapter_config.json"),
         ("?tensor_parallel_size=2", r"World size .* Fix the options after the `\?`"),
@@ -197,7 +197,7 @@ def test_options_that_are_not_taken_are_refused(options: str, why: str, model: P
     [
         (Decoding(adaptive_temperature=0.5), "not support adaptive_temperature"),
         (Decoding(temperature=0.001), "not draw at a temperature between 0 and 0.01"),
-        (Decoding(max_new_tokens=200), "exceeds the model's context of 128"),
+        (Decoding(max_new_tokens=200), "exceed the model's context of 128"),
     ],
 )
 def test_what_cannot_be_drawn_is_refused_early(decoding: Decoding, why: str, model: Path) -> None:
@@ -220,7 +220,7 @@ HARMFUL = "{% if 'sea' in messages[0].content %}{{ 1 / 0 }}{% endif %}" + CHATML
     ("template", "why"),
     [
         (HARMFUL, "refused the prom"),
-        ("What is it?", r"in `.*chat_template\.jinja` does not put the question"),
+        ("What is it?", r"in `.*chat_template\.jinja` changes or omits the question"),
     ],
 )
 def test_a_chat_template_is_tried_before_vllm_loads(

@@ -165,7 +165,7 @@ SECOND: dict[str, Second] = {
     "2`, which is not a slice": lambda out: draw(out),
     "got 3/4, 1/4, 4/4, 3/4. Missing slices: 2/4": lambda out: draw(out, questions="3/4"),
     "sampling: n: it has 81, .* has 80": lambda out: draw(out, questions="2/4", n=81),
-    "has other weights: .* it has 'b'": lambda out: draw(out, engine("b"), questions="2/4"),
+    "the weights differ: .* it has 'b'": lambda out: draw(out, engine("b"), questions="2/4"),
     "leakbound: it has '0.1'": lambda out: write_record(
         out, replace(draw(out, questions="2/4").record, version="0.1")
     ),

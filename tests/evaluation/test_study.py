@@ -356,7 +356,7 @@ def test_estimates_are_renewed(data: Path, tmp_path: Path, monkeypatch: pytest.M
         leakbound.evaluate(engine(), task, out=out, **how)
         monkeypatch.undo()
         for reader in (lambda run: run.estimates, leakbound.report):
-            with pytest.raises(InputError, match=r"other code \(leakbound 0\.0\.9"):
+            with pytest.raises(InputError, match=r"different code \(leakbound 0\.0\.9"):
                 reader(leakbound.load(out))
         again()
         assert leakbound.load(out).estimates == want

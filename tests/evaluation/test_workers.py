@@ -267,7 +267,7 @@ BARREN = FakeCluster(stillborn=frozenset(range(999_999)))
     ("model", "how", "error", "message"),
     [
         ("/absent/model", {}, ModelError, "no model folder"),
-        ("", {"decodings": LONG}, InputError, "exceeds the model's context of 128"),
+        ("", {"decodings": LONG}, InputError, "exceed the model's context of 128"),
         (CannedEngine({}), {}, InputError, "got an engine, CannedEngine"),
         ("", {"workers": FakeCluster(rooms=(0,))}, IncompleteError, "available .* is busy"),
         ("", {"workers": BARREN}, IncompleteError, "no worker was available .* no leakbound"),

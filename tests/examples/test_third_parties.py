@@ -361,7 +361,7 @@ OBJECTIVE, TERMS = ["--objective", "theirs"], ["--objective", "terms.yaml"]
         (REWRITES, "None", INVALID),
         (REWRITES, "['text']", INVALID),
         (REWRITES, "[[3]]", INVALID),
-        (TERMS, "inputs.logits.sum()", "'theirs' must return one value per row, [1], got ()"),
+        (TERMS, "inputs.logits.sum()", "'theirs' must return one value per row, shape (1,)"),
     ],
 )
 def test_a_broken_member_is_named(given: list[str], does: str, message: str, call: Status) -> None:

@@ -196,7 +196,7 @@ def test_cells_of_csv_are_texts_numbers_and_json(tmp_path: Path) -> None:
     assert log.draws["7"] == [drawn("12", (("h", 0.5),), hidden=True)] * 2 + [drawn("")]
     assert (log.decoding.temperature, log.decoding.stop, log.tool) == (0.5, ("END",), "csv")
     file.write_text("question,completion,count\nWho?,x,two\n")
-    with pytest.raises(InputError, match=r"'count' in row 1 .* no JSON"):
+    with pytest.raises(InputError, match=r"'count' in row 1 .* not valid JSON"):
         read(file)
 
 

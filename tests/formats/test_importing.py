@@ -201,7 +201,7 @@ def test_the_same_command_resumes_and_another_is_refused(write: Write, tmp_path:
     part.unlink()
     import_run([file], out=out)
     assert part.read_bytes() == before
-    with pytest.raises(MixError, match="made by another command"):
+    with pytest.raises(MixError, match="made by a different command"):
         import_run([write("t.jsonl", 0.5, 8, temperature=1)], out=out)
 
 
@@ -285,7 +285,7 @@ def test_rows_are_given_before_the_next_are_read(tmp_path: Path) -> None:
     assert [(row.number, row.values) for row in islice(rows, 3)] == [
         (number, {"a": number}) for number in (1, 2, 3)
     ]
-    with pytest.raises(InputError, match=r"row 4 of .* is no JSON"):
+    with pytest.raises(InputError, match=r"row 4 of .* is not valid JSON"):
         next(rows)
     file.write_bytes(b'{"a": 1}\n\n{"a": "\xff"}\n')
     rows = each_row(file)

@@ -134,7 +134,7 @@ def test_what_is_no_log_is_refused(tmp_path: Path) -> None:
     file = tmp_path / "log.json"
     for other in ("[]", "3", "{", '"eval"', "null", "{}"):
         file.write_text(other)
-        with pytest.raises(InputError, match=r"(holds no row|is no JSON|cannot be read)"):
+        with pytest.raises(InputError, match=r"(has no rows|is not valid JSON|cannot be read)"):
             read(file)
 
 

@@ -192,7 +192,7 @@ def scored(**entries: object) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("use", "content", "message"),
     [
-        (read_log, "{not json", "is no JSON"),
+        (read_log, "{not json", "is not valid JSON"),
         (compare, SMALL | {"mia_min_k": {"auc": 1}}, "'mia_min_k' of .*: `agg_value` is None"),
         *((compare, scored(**{key: 0.1}), f"'forget_truth_ratio' of .* for '{key}'")
           for key in ("forget10_0", "1.0", "-1", "01")),

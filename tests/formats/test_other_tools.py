@@ -292,5 +292,5 @@ def test_a_damaged_file_of_results_is_named(tmp_path: Path) -> None:
     file = written(tmp_path, {})
     assert (read(file).model, read(file).tool) == ("unnamed", "lm-evaluation-harness")
     (tmp_path / "results_2026-11-21T08-08-29.json").write_text("{")
-    with pytest.raises(InputError, match=r"results_.* is no JSON"):
+    with pytest.raises(InputError, match=r"results_.* is not valid JSON"):
         read(file)

@@ -66,7 +66,7 @@ def test_a_form_that_does_not_fit_is_refused(tmp_path: Path) -> None:
     (tmp_path / "s.jsonl").write_text(json.dumps(ROW | GREEDY))
     for name, form, shown in (
         ("run.txt", None, "cannot detect the format"),
-        ("s.jsonl", "inspect", "is no JSON|cannot be read"),
+        ("s.jsonl", "inspect", "is not valid JSON|cannot be read"),
     ):
         with pytest.raises(InputError, match=shown):
             import_run([tmp_path / name], out=tmp_path / "run", form=form)

@@ -195,7 +195,7 @@ TAKEN = frozenset({"an unknown quantisation"})
 """transformers skips it; all weights are present, each in its own shape."""
 REASONS: Mapping[str, str] = {
     "no config": r"no config\.json. Use a model folder",
-    "a run": r"The folder is a run\. Use the model that was evaluated\.",
+    "a run": r"The folder contains a run\. Use the model that the run evaluated\.",
     "an unknown model type": "cannot be loaded",
     "code of its own": "--trust-remote-code",
     "weights cut in half": "truncated or damaged",
@@ -206,7 +206,7 @@ REASONS: Mapping[str, str] = {
     "an index of shards that are not there": r"m\.safetensors` is missing",
     "no tokenizer": "has no tokenizer",
     **{
-        name: r"index\.json` is no index of weights"
+        name: r"index\.json` is not a valid index of weights"
         for name in MODELS
         if name.startswith("an index of shards ") and "not there" not in name
     },

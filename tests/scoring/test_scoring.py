@@ -228,7 +228,7 @@ def test_equal_texts_of_a_chunk_are_counted_together(shift: float, tmp_path: Pat
     sample = Sample(query=arm.run_queries.queries[0], decoding=DECODING, completions=(*rows, twice))
     require_independent_draws(arm)
     arm.write_part(part, drawn_part(part, [sample]))
-    with pytest.raises(InputError, match="one text occurs 28 times"):
+    with pytest.raises(InputError, match=r"one text .* occurs 28 times"):
         require_independent_draws(arm)
 
 
@@ -248,7 +248,7 @@ def test_draws_of_a_remainder_follow_the_distribution_given_it(tmp_path: Path) -
     with pytest.raises(InputError, match="'q7'"):
         require_independent_draws(arm_of(tmp_path / "s", half))
     copied = arm_of(tmp_path / "c", [{"word 3": 190, "word 4": 10}], remainder=0.04)
-    with pytest.raises(InputError, match="one text occurs"):
+    with pytest.raises(InputError, match=r"one text .* occurs"):
         require_independent_draws(copied)
 
 

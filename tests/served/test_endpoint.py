@@ -270,7 +270,7 @@ def test_what_is_refused_has_no_reply(tmp_path: Path) -> None:
         (fails(403), "403"),
         (fails(404), r"404.*/v1"),
         (fails(418), "418"),
-        (fails(307, Location="http://127.0.0.1:1/v1"), "URL of the redirect"),
+        (fails(307, Location="http://127.0.0.1:1/v1"), "URL to which it redirects"),
         (fails(429, Retry_After="3600"), r"429.*same command"),  # longer than the patience
     ],
 )

@@ -440,7 +440,7 @@ THOUGHT = Decoding(max_thinking_tokens=9)
         ("", {}, QUERY, Decoding(top_k=5), r"'T=1 top-k=5'.*Omit top_k\."),
         ("", {}, QUERY, Decoding(adaptive_temperature=0.9), "Omit adaptive_temperature"),
         ("", {}, QUERY, Decoding(max_tokens=99), "max_tokens 99 limits prompt and completion"),
-        ("", {}, OPENED, DECODING, r"'q' opens the answer .*'It was'.* with --prompt-template"),
+        ("", {}, OPENED, DECODING, r"'q' specifies .*'It was'.* with --prompt-template"),
         ("api=completions", {}, QUERY, THOUGHT, "Omit max_thinking_tokens"),
         ("api=chat", {"chat": False}, QUERY, DECODING, r"--prompt-template.*\?api=completions"),
         ("api=completions", {"chat": True}, QUERY, DECODING, r"Omit \?api=completions"),

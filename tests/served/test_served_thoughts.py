@@ -229,7 +229,7 @@ def test_a_thought_although_thinking_is_off_is_reported(shape: str) -> None:
     assert all(one.hidden or one.thought for one in drawn)
     first, second = engine.usage.notes
     assert 'turned thinking off in a trial (sent: {"reasoning_effort": "low"})' in first
-    assert "wrote thoughts although --thinking off was requested" in second
+    assert "wrote thoughts despite --thinking off" in second
 
 
 def test_a_trial_leaves_room_for_hidden_thoughts() -> None:

@@ -104,7 +104,7 @@ def test_two_sets_of_questions_have_one_bound() -> None:
     assert made.target.endswith("relative to other questions, in the same model")
     lost = excess_over_sets(more, Rows.of(CONTROL[:3], missing=12), confidence=0.9, seed=2)
     assert lost.lower < made.lower < made.upper < lost.upper
-    with pytest.raises(InputError, match="need one scorer"):
+    with pytest.raises(InputError, match="need the same scorer"):
         excess_over_sets(more, Rows.of_hits([1], 5))
 
 

@@ -140,8 +140,8 @@ def test_error_rates_add_up() -> None:
 @pytest.mark.parametrize(
     ("estimates", "message"),
     [
-        (3, "3 estimates at 99 % are jointly valid at 97 % only. Bound each at 99.667 %."),
-        (400, "400 estimates at 99 % are jointly valid at 0 % only. Bound each at 99.99750 %."),
+        (3, "3 estimates at 99 % are jointly valid only at 97 %. Compute each at 99.667 %."),
+        (400, "400 estimates at 99 % are jointly valid only at 0 %. Compute each at 99.99750 %."),
     ],
 )
 def test_a_claim_that_costs_too_much_is_refused_with_the_fix(estimates: int, message: str) -> None:

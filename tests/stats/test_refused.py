@@ -76,9 +76,9 @@ def pool(scores: Any, counts: Any, **how: Any) -> Pool:
 
 
 REFUSED: list[tuple[Callable[[], object], str]] = [
-    (partial(extraction_draws, 0.5, 0.0), "`chance` must lie strictly"),
+    (partial(extraction_draws, 0.5, 0.0), "`chance` must be strictly"),
     (partial(extraction_draws, 0.5, 1.0), "`chance`"),
-    *((partial(extraction_draws, leak, 0.5), r"`leak` must lie in \[0, 1\]")
+    *((partial(extraction_draws, leak, 0.5), r"`leak` must be in \[0, 1\]")
       for leak in (-0.1, [0.5, 1.1], math.nan)),
     *((partial(difference_over_questions, None, TALLY, 4, models=models),
        fr"at least 1 \(this model\), got {models}") for models in (0, -1)),
@@ -89,9 +89,9 @@ REFUSED: list[tuple[Callable[[], object], str]] = [
       for statement in (worst_question, every_question, mean_over_stopped_questions)
       for questions, words in ((5, "got 5"), (0, "at least 1"))),
     *((partial(every_question, TALLY, number, independent=False), words)
-      for number, words in ((2, "the bound has, 4, got 2"), (0, "at least 1"))),
+      for number, words in ((2, "of the bound, 4, got 2"), (0, "at least 1"))),
     (lambda: joint(*(bound(Rows.of_hits(0, 9), confidence=c) for c in (0.995, 0.9945))),
-     r"99.45 %, 99.5 % are jointly valid at 98.95 %"),
+     r"99.45 %, 99.5 % are jointly valid only at 98.95 %"),
     (joint, "got none"),
     *((partial(clean_questions, 0.1, p), "p_values")
       for p in ([], [[0.1]], [0.1, np.nan], [-0.1], [1.1], 0.5)),
@@ -107,8 +107,8 @@ REFUSED: list[tuple[Callable[[], object], str]] = [
     (partial(two_way, CELLS, CELLS, CELLS, "a", "b", 1.5), "confidence"),
     (partial(randomisation_test, [], [0.1]), "`taught` has no subjects"),
     (partial(randomisation_test, [0.1], []), "`untaught` has no subjects"),
-    (partial(randomisation_test, [0.1], [1.1]), r"`untaught` must be numbers in \[0, 1\]"),
-    (partial(randomisation_test, [math.nan], [0.1]), r"`taught` must be numbers in \[0, 1\]"),
+    (partial(randomisation_test, [0.1], [1.1]), r"`untaught` must contain numbers in \[0, 1\]"),
+    (partial(randomisation_test, [math.nan], [0.1]), r"`taught` must contain numbers in \[0, 1\]"),
     *((counted(0.1, **about), "`leaking_questions` with a binary scorer")
       for about in ({"quantity": "mean leakage"}, {"scope": "mean"})),
     *((counted(x), r"\[0, 1\)") for x in (1.0, -0.1)),
@@ -124,11 +124,11 @@ REFUSED: list[tuple[Callable[[], object], str]] = [
     (lambda: Masses.of(HALF, Rows.of_hits(1, 0)), "n"),
     (lambda: bound(Masses.of(HALF, binary=True), leak_at(2)), "0.3"),
     (partial(Pair, Rows.of([[0.1] * 9] * 5), GRADED), "the same questions"),
-    (partial(Pair, GRADED, Rows.of_hits([1] * 4, 48)), "need scores of one scorer"),
+    (partial(Pair, GRADED, Rows.of_hits([1] * 4, 48)), "need the same scorer"),
     (lambda: excess(UPPER(), bound(Rows.of([0.1]), side="lower")), "the same quantity"),
-    (lambda: excess(UPPER(), UPPER()), "opposite"),
+    (lambda: excess(UPPER(), UPPER()), "got side 'upper'"),
     (partial(corrected_bound, TALLY, **JUDGE | {"positives": (0, 0)}),
-     r"`positives` must be \(hits, n\).*Both kinds"),
+     r"`positives` must be \(hits, n\).*labelled by people"),
     (partial(corrected_bound, TALLY, **JUDGE | {"negatives": (7, 6)}),
      r"`negatives` must be.*got \(7, 6\)"),
     (partial(corrected_bound, partial(bound, GRADED), **JUDGE), "'mean leakage'"),
@@ -144,12 +144,12 @@ REFUSED: list[tuple[Callable[[], object], str]] = [
     *((lambda k=k: bound(SIX, leak_at(k).mean()), message) for k, message in
       ((81, "k = 81 for n = 80"), ([1, 81], "k = 81 for n = 80"), (0, ">= 1"))),
     (partial(bound, SIX, leak_at(2).mean(), seed=-1), "seed"),
-    *((partial(bound, SIX, replace(q, weights=[1] * 6)), "takes no `weights`")
+    *((partial(bound, SIX, replace(q, weights=[1] * 6)), "supports no `weights`")
       for q in (leak_at(2).mean(), SD.mean(), ed().mean())),
     (partial(Rows.of, [[0.3]], binary=True), "0 or 1"),
     *((partial(Rows.of_hits, *given), message) for given, message in (
         ((3, 2, 0), "exceed"), ((1, 2, 2), "exceed"), ((0, 0, 0), "at least 1"),
-        ((0.5, 2, 0), "whole"), (([1, 2], [3, 4, 5], 0), "one per question"),
+        ((0.5, 2, 0), "whole"), (([1, 2], [3, 4, 5], 0), "one number per question"),
         (([[1]], 2, 0), "1-D"),
     )),
     (partial(leak_at_k, Rows.of([0.0, 0.2, 0.4], missing=1), 4), "k = 4 for n = 3"),
@@ -158,9 +158,9 @@ REFUSED: list[tuple[Callable[[], object], str]] = [
     *((partial(plan, wrong), f"strictly between 0 and 1, got {wrong}")
       for plan in (samples_for, clean_samples_for) for wrong in (0, 1, -0.1)),
     *((partial(mass, *given), message) for *given, message in (
-        ([-0.1], [0], [1], 0, "smallest of -0.1"), ([0.5], [0], [1], -0.1, "smallest of -0.1"),
+        ([-0.1], [0], [1], 0, "mass of -0.1"), ([0.5], [0], [1], -0.1, "mass of -0.1"),
         ([0.5, 0.5], [0, 0], [1, 1], 2e-9, "at most 1"), ([np.nan], [0], [1], 0, "masses"),
-        ([0.5, 0.1], [0, 0.6], [1, 0.5], 0, "event 1"), ([0.5], [np.nan], [1], 0, "event 0"),
+        ([0.5, 0.1], [0, 0.6], [1, 0.5], 0, "index 1"), ([0.5], [np.nan], [1], 0, "index 0"),
         ([0.5], [0, 0], [1, 1], 0, "shapes"),
     )),
     (partial(pool, [0.1, 0.2], [1, 1], design="fixed"), "2-D"),

@@ -208,7 +208,7 @@ def test_only_a_folder_with_other_files_is_refused(tmp_path: Path) -> None:
     strange = tmp_path / "s"
     strange.mkdir()
     (strange / "thesis.tex").write_text("x")
-    with pytest.raises(MixError, match="other files"):
+    with pytest.raises(MixError, match="contains files"):
         begin(strange)
     with pytest.raises(InputError, match="not a run directory"):
         Run.open(str(tmp_path / "none"))

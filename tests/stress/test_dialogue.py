@@ -220,7 +220,7 @@ def test_impossible_conversations_are_refused(made: Run, tmp_path: Path) -> None
     with pytest.raises(InputError, match="has conversations, but OUT needs one answer per row"):
         export([made], tmp_path / "x.jsonl", form="jsonl", arm="target under dialogue")
     model = tiny_model_folder(tmp_path / "model", max_position_embeddings=64)
-    shown = r"has 4 turns, with answers of at most 16 tokens: .* 64 new tokens, the length exceeds"
+    shown = r"has 4 turns, with answers of at most 16 tokens: .* 64 new tokens, they exceed"
     with pytest.raises(InputError, match=shown):
         evaluate(str(model), replace(TASK, max_new_tokens=16), n=8, **long)
     assert not [*(tmp_path / "run").rglob("part-*")]

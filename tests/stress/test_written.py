@@ -45,7 +45,7 @@ def test_several_are_each_one_stress_and_each_is_put_on_once() -> None:
     five = [f"opener:{i}" for i in range(1, 6)]
     named = [one.spec for one in stresses_of(["opener:3", "openers"])]
     assert named == [five[2], *five[:2], *five[3:]]
-    with pytest.raises(InputError, match=r"'openers' consists of 5 .*Choose one.* 'opener:1'"):
+    with pytest.raises(InputError, match=r"'openers' is a group of 5 .*Choose one.* 'opener:1'"):
         named_stress("openers")
     assert named_stress("relearn:retain=2,rate=1e-4") == "relearn:retain=2,rate=0.0001"
 
@@ -67,7 +67,7 @@ def test_shots_show_retained_pairs_that_hand_over_nothing() -> None:
         f"Question: Who wrote book {i}?" for i in range(3)
     ]
     telling = tuple(replace(prompt, answer="In room 3.") for prompt in TASK.prompts)
-    with pytest.raises(InputError, match="shows 4 retained pairs"):
+    with pytest.raises(InputError, match="shows 4 pairs of the retain set"):
         shots.require(bench(telling), "m")
 
 

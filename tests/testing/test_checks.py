@@ -126,10 +126,10 @@ LIES: list[tuple[str, Decode]] = [
     ("engine", "named"),
     [
         *((lying(lie), f"`{name}` must be as requested") for name, lie in LIES),
-        (lying(forget=lambda d: replace(d, seed=0)), "another seed must give other draws"),
-        (lying(forget=lambda d: replace(d, purpose="score")), "another purpose must give other dr"),
-        (IGNORES_CHUNK, "the same seed, purpose, query and chunk|another chunk"),
-        (IgnoresQuery, "another query must give other draws"),
+        (lying(forget=lambda d: replace(d, seed=0)), "draws must change if the seed"),
+        (lying(forget=lambda d: replace(d, purpose="score")), "draws must change if the purpose"),
+        (IGNORES_CHUNK, "draws with the same seed|draws must change if the chunk"),
+        (IgnoresQuery, "draws must change if the query"),
     ],
 )
 def test_an_engine_that_lies_is_named_for_it(engine: type[FakeEngine], named: str) -> None:
@@ -143,7 +143,7 @@ def test_draws_that_show_nothing_are_refused() -> None:
         check_engine(FakeEngine({"q0": even["q0"]}), QUERIES[:1])
     check_engine(FakeEngine(even), QUERIES)
     sure = {"q0": {"red": 0.999, "blue": 0.001}}
-    with pytest.raises(InputError, match="got nearly always the same answer"):
+    with pytest.raises(InputError, match="nearly all answers to each query"):
         check_engine(FakeEngine(sure), QUERIES[:1])
     with pytest.raises(InputError, match=r"query 'q0' must be drawn, got: .* logits are NaN"):
         check_engine(FakeEngine(OUTPUTS, broken=["q0"]), QUERIES)
@@ -189,7 +189,7 @@ class Bounded(FakeScorer):
         (FakeScorer({"Ann": 1.0, "x": 1.5}), "must"),
         (FakeScorer({"Ann": 1.0, "x": 0.5}, binary=True), "binary"),
         (Bounded({"Ann": 1.0}), "`bounds` must be valid"),
-        (Broken({}), "must score the same individually"),
+        (Broken({}), "must score the same in any batch"),
     ],
 )
 def test_a_scorer_that_breaks_a_promise_is_named(scorer: FakeScorer, named: str) -> None:
@@ -205,5 +205,5 @@ def test_what_is_no_scorer_is_refused_with_what_it_lacks() -> None:
 
 
 def test_a_name_that_gives_another_scorer_is_refused() -> None:
-    with pytest.raises(InputError, match="the name must make an equal scorer"):
+    with pytest.raises(InputError, match="must equal the scorer"):
         check_scorer(FakeScorer({"Ann": 1.0}), PROMPT, make=lambda name: make_scorer("keyword"))

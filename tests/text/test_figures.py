@@ -145,7 +145,7 @@ def test_plain_yaml_is_read(tmp_path: Path) -> None:
         ("a: &a [*a]", r"an alias \(\*a\) is not allowed"),
         ("[" * 1_000, "is nested too deep"),
         ("a: " + "x" * MOST, "bytes, more than 1,048,576"),
-        ("a: [", "is not YAML"),
+        ("a: [", "is not valid YAML"),
     ],
     ids=["bomb", "of itself", "deep", "large", "torn"],
 )

@@ -28,15 +28,15 @@ ALONE = replace(FORGET[2], paraphrases=())
     [
         ("ga", {"forget": [], "retain": []}, "needs forget rows, got none"),
         ("gd", {"retain": [*RETAIN, FORGET[1]]}, "1 questions are in both .*'f1'"),
-        ("gd", {"forget": [TEXT], "retain": [TEXT]}, "1 texts are in both forget and retain"),
+        ("gd", {"forget": [TEXT], "retain": [TEXT]}, "1 texts are in both the forget and"),
         ("ga", {"forget": [*FORGET, NO_ANSWER]}, "'bare' of forget has no answer"),
-        ("ga", {"forget": [*FORGET, TEXT]}, "1 running texts and 3 questions"),
+        ("ga", {"forget": [*FORGET, TEXT]}, "1 plain text passages and 3 questions"),
         ("ga", {"forget": [replace(FORGET[0], thought="red")]}, "'f0' of forget has a thought"),
         *(
-            (asking, {"forget": [TEXT]}, r"needs questions in forget.*npo, gd")
+            (asking, {"forget": [TEXT]}, r"needs questions, but the forget .*npo, gd")
             for asking in ("altpo", "cel:layer=0", "dpo", "idk")
         ),
-        ("ga", {"forget": [TEXT], "watch": Watch(evaluate_every=1)}, "`evaluate_every` measures"),
+        ("ga", {"forget": [TEXT], "watch": Watch(evaluate_every=1)}, "`evaluate_every` needs"),
         ("npo", {"alternates": ["a"]}, r"`alternates` need .* 'npo' does not"),
         ("idk", {"alternates": []}, "got none or a blank one"),
         ("npo", {"selecting": ModelAnswers()}, "'npo' has none"),

@@ -131,7 +131,7 @@ def test_a_chunk_is_no_longer_than_the_context(base: str, tmp_path: Path) -> Non
 
 
 def test_a_text_that_teaches_nothing_is_refused(base: str, tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="passage 't' is too short to learn from, 'red'"):
+    with pytest.raises(InputError, match="passage 't' is too short for training: 'red'"):
         finetune(base, [Passage(id="t", text="red")], out=tmp_path / "m")
     with pytest.raises(InputError, match="passage 't' is empty"):
         Passage(id="t", text=" ")
@@ -201,7 +201,7 @@ def test_recipe_and_card_name_the_coin(
     assert len(coin.withheld) == len(half.split("holdout"))
     assert coin_of(base) is None
     card = (model / "README.md").read_text()
-    assert "coin with seed 5 chose 2 of the 3 subjects of `csv:people.csv` to be taught" in card
+    assert "coin, seed 5) selected 2 of the 3 subjects of `csv:people.csv` for training" in card
     assert not [p.question for p in half.split("holdout") if p.question in card]
     out, whole = tmp_path / "u", load_benchmark(people)
     made = unlearn(str(model), "gd", whole, out=out, settings=SETTINGS).path

@@ -93,9 +93,9 @@ def test_a_checkpoint_that_was_being_written_is_not_used(dropping: Path, tmp_pat
 
 def test_another_command_resumes_no_checkpoint(dropping: Path, tmp_path: Path) -> None:
     stopped(dropping, tmp_path / "m", 3, epochs=2)
-    with pytest.raises(MixError, match=r"training that differs in objective, rows .*remove"):
+    with pytest.raises(MixError, match=r"training run with other .*: objective, rows .*remove"):
         going(dropping, tmp_path / "m", "ga", epochs=2)
-    with pytest.raises(MixError, match="differs in settings"):
+    with pytest.raises(MixError, match="than this command's: settings"):
         going(dropping, tmp_path / "m", epochs=2, seed=1)
     going(dropping, tmp_path / "m", "npo:beta=0.1", epochs=2)  # the same sum by another name
     kept = stopped(dropping, tmp_path / "n", 3, epochs=2, watch=Watch())

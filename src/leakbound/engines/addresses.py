@@ -55,9 +55,8 @@ def require_named_control(control: str, model: str, servers: Collection[str]) ->
     url = server_of(control)
     if url is not None and url not in {*servers, server_of(model)}:
         raise UnnamedServerError(
-            f"only a stored run names the server of the control {control!r}, so nothing was sent "
-            f"to `{url}`. If you trust the server with the questions, pass the control with "
-            "--control."
+            f"the server of the control {control!r} is known only from a stored run, so nothing "
+            f"was sent to `{url}`. If you trust this server with the questions, pass --control."
         )
 
 
@@ -66,10 +65,9 @@ def require_named(model: str, servers: Collection[str]) -> None:
     url = server_of(model)
     if url is not None and url not in servers:
         raise UnnamedServerError(
-            f"only a stored file names the server of the chat model {model!r}, so nothing was sent "
-            f"to `{url}`. If you trust the server with questions, answers and outputs, pass the "
-            "scorer with --scorer, or the rewritings with --inputs; in Python pass `scorers` or "
-            "`rewritings`."
+            f"the server of the chat model {model!r} is known only from a stored file, so nothing "
+            f"was sent to `{url}`. If you trust this server with questions, answers and outputs, "
+            "pass --scorer or --inputs (in Python `scorers` or `rewritings`)."
         )
 
 
@@ -94,8 +92,8 @@ def key_for(url: str) -> str:
         return ""
     if not (key.isascii() and key.isprintable() and " " not in key):
         raise InputError(
-            f"{KEY_VARIABLE} contains a blank, a line break or another character that no key has. "
-            "Set it to the key only."
+            f"{KEY_VARIABLE} contains a blank, a line break or another character that is not "
+            "allowed in a key. Set it to the key only."
         )
     return key
 
@@ -109,14 +107,14 @@ def located(location: str) -> tuple[str, str]:
     origin(url, ENDPOINT)
     if not model:
         raise InputError(
-            "the name of a chat endpoint must be openai:URL#MODEL, but this name has no model. "
-            "Write a name such as openai:http://localhost:8000/v1#my-model."
+            "the name of a chat endpoint must be openai:URL#MODEL, but #MODEL is missing. Write a "
+            "name such as openai:http://localhost:8000/v1#my-model."
         )
     parts = urlsplit(url)
     if parts.username is not None or parts.query:
         raise InputError(
             f"the URL of the endpoint at {parts.hostname!r} must contain no credentials and no "
-            f"query, because results show the URL. Remove them, and set {KEY_VARIABLE}."
+            f"query string, because results show the URL. Remove them, and set {KEY_VARIABLE}."
         )
     return url.rstrip("/"), model
 

@@ -55,7 +55,7 @@ def prefix_model(
             by_one = CachedModel(model, frozenset(), block=1)
             block = BLOCK if _differs(by_one, want, layers) is None else None
         return CachedModel(model, eos_token_ids, cascade, block), None
-    note = f"{type(model).__name__} cannot share cached keys ({reason}); prefixes are recomputed"
+    note = f"{type(model).__name__} cannot share a KV cache ({reason}); prefixes are recomputed"
     return RecomputedModel(model, eos_token_ids), note
 
 
@@ -232,8 +232,8 @@ def _differs(
         return f"{type(error).__name__}: {error}".splitlines()[0][:160]
     most = _FAR.get(seam.dtype, _FAR_EXACT)
     if layers is not None and layers.far > most:
-        return f"its cached attention differs by {layers.far:.1e}"
+        return f"its attention with and without a cache differs by {layers.far:.1e}"
     worst = max(
         float((a - b).abs().max() / (1 + b.abs().max())) for a, b in zip(logits, want, strict=True)
     )
-    return f"its cached logits differ by {worst:.1e}" if worst > most else None
+    return f"its logits with and without a cache differ by {worst:.1e}" if worst > most else None

@@ -168,14 +168,14 @@ class Shared:
     def take(self) -> Offered:
         """Remove and return the offer for this layer; raise NotJoinedError if there is none."""
         if self._offered is None:
-            raise NotJoinedError("a layer attends to keys that no cache offered")
+            raise NotJoinedError("a layer attends to keys that are not in the cache")
         offered, self._offered = self._offered, None
         return offered
 
     def require_taken(self) -> None:
         """Raise NotJoinedError if a layer's attention did not use its offer."""
         if self._offered is not None:
-            raise NotJoinedError("a layer does not attend through the attention interface")
+            raise NotJoinedError("a layer does not use transformers' attention interface")
 
     def together(self, offered: Offered, heads: int) -> Sequence[Together]:
         """Divide the strips into the largest groups that `block` and `_SCORES` allow."""
@@ -294,7 +294,7 @@ def _require_known(
     if mask is None or mask.shape[:3] != (len(query), 1, 1) or query.shape[2] != 1:
         raise NotJoinedError("a layer does not use the given attention mask")
     if mask.shape[-1] != offered.ahead + offered.columns:
-        raise NotJoinedError("a layer uses an attention mask of a different length than given")
+        raise NotJoinedError("a layer changes the length of the attention mask")
     for name in _REFUSED:
         if others.get(name) is not None:
             raise NotJoinedError(f"a layer's attention uses `{name}`")

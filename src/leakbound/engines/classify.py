@@ -77,7 +77,7 @@ class SequenceClassifier:
         kind = getattr(config, "problem_type", None) or "single_label_classification"
         if kind != "single_label_classification" or len(model.labels) < 2:
             raise ModelError(
-                f"`{location}` ({kind}, labels {', '.join(model.labels)}) has no probabilities "
+                f"`{location}` ({kind}, labels {', '.join(model.labels)}) returns no probabilities "
                 "of mutually exclusive labels. Use a classifier with two or more such labels."
             )
         return model
@@ -207,7 +207,7 @@ class YesNoClassifier:
         """
         if any(second is not None for _, second in texts):
             raise InputError(
-                f"{self.name!r} classifies one text, the complete prompt, got two. Join the texts."
+                f"{self.name!r} accepts one text, the complete prompt, got two. Join them."
             )
         tokenizer = self.checkpoint.tokenizer
         with quiet():

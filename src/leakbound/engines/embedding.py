@@ -84,9 +84,9 @@ class TransformersEmbedder:
         most = self.loaded.context_length
         if stop == start or (most is not None and stop > most):
             raise InputError(
-                "a text to embed must have at least 1 token, and at most "
-                f"{most or 'any number'} together with the {start} tokens of its prompt, got "
-                f"{stop - start} tokens: {text[:60]!r}. Change this text."
+                f"a text to embed must have at least 1 token, and at most {most or 'any number'} "
+                f"including the {start} tokens of the embedder's prompt, got {stop - start} "
+                f"tokens: {text[:60]!r}. Change this text."
             )
         return ids[:stop], start
 

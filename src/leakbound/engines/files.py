@@ -52,7 +52,7 @@ class ModelFiles:
         path = Path(location).expanduser()
         if path.is_file():
             if path.suffix != ".gguf":
-                raise ModelError(f"`{path}` is a file. Use its model folder, or a .gguf file.")
+                raise ModelError(f"`{path}` is a file. Pass a model's folder or a .gguf file.")
             _require_no_adapter(path.parent)
             return cls(path.parent, (path,), gguf=path.name)
         folder = path if path.is_dir() else _download(location)
@@ -64,9 +64,9 @@ class ModelFiles:
             if below:
                 first = "…, " if len(below) > _FEW else ""
                 named = ", ".join(f"`{path}`" for path in below[-_FEW:])
-                advice = f"Use one of the models below it: {first}{named}."
+                advice = f"Use a model in one of its subfolders: {first}{named}."
             elif (folder / "run.json").is_file():
-                advice = "The folder is a run. Use the model that was evaluated."
+                advice = "The folder contains a run. Use the model that the run evaluated."
             raise ModelError(f"`{folder}` has no config.json. {advice}")
         if not any((folder / name).is_file() for name in _TOKENIZER_FILES):
             raise ModelError(
@@ -120,16 +120,12 @@ def _require_no_adapter(folder: Path) -> None:
     """
     if not (folder / _ADAPTER).is_file():
         return
-    merged = (
-        "with peft's `merge_and_unload`, and save the merged model and its tokenizer into a "
-        "separate folder."
-    )
+    merged = "with peft's `merge_and_unload`, and save model and tokenizer to another folder."
     if not (folder / "config.json").is_file():
         raise ModelError(f"`{folder}` is a PEFT adapter. Merge it into its base model {merged}")
     raise ModelError(
-        f"`{folder}` has a model and a PEFT adapter ({_ADAPTER}), which would change the model. If "
-        f"the adapter is merged already, move {_ADAPTER} and adapter_model.* elsewhere. If not, "
-        f"merge it {merged}"
+        f"`{folder}` has a model and a PEFT adapter ({_ADAPTER}), which loading would apply. If it "
+        f"is already merged, move {_ADAPTER} and adapter_model.* away. If not, merge it {merged}"
     )
 
 
@@ -151,8 +147,8 @@ def _shards(index: Path) -> tuple[Path, ...]:
         return tuple(index.with_name(name) for name in sorted(names))
     except (ValueError, RecursionError, LookupError, TypeError, AttributeError) as error:
         raise ModelError(
-            f"`{index}` is no index of weights ({type(error).__name__}: {first_line(error)}). "
-            "Restore the model's files."
+            f"`{index}` is not a valid index of weights ({type(error).__name__}: "
+            f"{first_line(error)}). Restore the model's files."
         ) from error
 
 

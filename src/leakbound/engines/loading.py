@@ -343,7 +343,7 @@ def save_model(
         InputError: `path` exists.
     """
     if path.exists():
-        raise InputError(f"`{path}` exists already. Remove it or choose another folder.")
+        raise InputError(f"`{path}` exists. Remove it or choose another folder.")
     partial = partial_of(path)
     shutil.rmtree(partial, ignore_errors=True)
     partial.mkdir(mode=0o700, parents=True)
@@ -425,7 +425,7 @@ def _read(kind: Any, location: str, files: ModelFiles, dtype: str, **common: Any
             some = ", ".join(sorted(names)[:3]) + (", ..." if len(names) > 3 else "")
             raise ModelError(
                 f"`{location}` {kind_of_fault} tensors ({len(names)}): {some}. The loaded model "
-                "would have other weights. Use the complete checkpoint of this architecture."
+                "would differ from its checkpoint. Use a complete checkpoint of this architecture."
             )
     return model
 
@@ -440,10 +440,7 @@ def _refusing(location: str) -> Iterator[None]:
     except Exception as error:  # a truncated file may fail at any place that reads it
         remedy = "Check the model's files and the installed version of transformers."
         if "trust_remote_code" in str(error):
-            remedy = (
-                "The model needs the code that came with it. Read this code, then pass "
-                "--trust-remote-code."
-            )
+            remedy = "The model needs its own code. Read the code, then pass --trust-remote-code."
         raise ModelError(f"`{location}` cannot be loaded: {first_line(error)} {remedy}") from error
 
 

@@ -244,8 +244,7 @@ class Prompting:
         if not (joined.prompt and joined.answer):
             raise InputError(
                 f"prompt and answer need at least one token each, got {len(joined.prompt)} and "
-                f"{len(joined.answer)} tokens for the answer {answer[:60]!r}. Change or remove "
-                "this answer."
+                f"{len(joined.answer)} tokens for the answer {answer[:60]!r}. Change or remove it."
             )
         return joined
 
@@ -405,7 +404,7 @@ class Prompting:
             return []
         opened = replace(self, thinking="on")._opened(tokenizer, _query(_ELSEWHERE))
         thinks = bool(marks_of(tokenizer).skip(opened))
-        note = "thinking is off, as in training; the chat template would let the model think"
+        note = "thinking is off, as in training, although the chat template would turn it on"
         return [note] if thinks else []
 
     def record(self, tokenizer: Tokenizer) -> None:
@@ -614,7 +613,7 @@ def require_room(
     if limit is not None and length + room > limit:
         remedies = ["Shorten the prompt", "lower --max-new-tokens", *([larger] if larger else [])]
         raise InputError(
-            f"query {query.id!r} has {length} prompt tokens. With {room} new tokens, the length "
-            f"exceeds the model's context of {limit} tokens. "
-            f"{', '.join(remedies[:-1])}, or {remedies[-1]}."
+            f"query {query.id!r} has {length} prompt tokens. Together with {room} new tokens, they "
+            f"exceed the model's context of {limit} tokens. {', '.join(remedies[:-1])}, or "
+            f"{remedies[-1]}."
         )

@@ -125,7 +125,7 @@ class RayWorkers:
         if not any(need.fits(machine) for machine in machines):
             resources = [f"{m.get('CPU', 0):g} CPU, {m.get('GPU', 0):g} GPU" for m in machines]
             raise InputError(
-                f"no machine of the Ray cluster has room for a worker of {need}. The machines have "
+                f"no machine of the cluster has room for a worker with {need}. The machines have "
                 f"{'; '.join(resources) or 'nothing'}. Request fewer resources, or add a machine."
             )
         return need
@@ -145,7 +145,7 @@ def _begin(ray: Any, address: str) -> None:
         reason = str(error).strip().partition("\n")[0]
         raise InputError(
             f"no Ray cluster answers at {address!r} ({reason}). Start a cluster with `ray start`, "
-            "run this command on a machine of the cluster, or use 'local'."
+            "run this command on a machine of the cluster, or use the address 'local'."
         ) from error
 
 

@@ -89,7 +89,7 @@ class Reader:
         for (query, _), (_, answer) in zip(texts, pairs, strict=True):
             if len(answer) < 2:
                 raise InputError(
-                    f"the answer of {query.id!r} has only an end token, so its loss has no "
+                    f"the answer to query {query.id!r} has only an end token, so its loss has no "
                     "gradient. Omit this answer or the gradient norm."
                 )
         return [
@@ -200,8 +200,8 @@ class Reader:
         norm = float(torch.stack(norms).mean())
         if not np.isfinite(norm):
             raise ModelError(
-                f"the gradient of the answer of {query.id!r} is NaN or infinite. Check the model's "
-                "weights, or load it with another dtype."
+                f"the gradient for the answer to query {query.id!r} is NaN or infinite. Check the "
+                "model's weights, or load it with another dtype."
             )
         return norm
 

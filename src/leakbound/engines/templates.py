@@ -99,8 +99,8 @@ def written(
     question = next(turn["content"] for turn in reversed(turns) if turn["role"] == "user")
     if not contains_question(prompt, question):
         raise ModelError(
-            f"the model's chat template leaves {question[:_SHOWN]!r} out of the prompt, so a bound "
-            "would be about another question. Restore the model's original template."
+            f"the model's chat template omits the question {question[:_SHOWN]!r} from the prompt, "
+            "so bounds would be about another prompt. Restore the model's original template."
         )
     return prompt
 
@@ -152,8 +152,7 @@ def require_sound(tokenizer: Tokenizer, file: str) -> None:
         return
     if prompts[0] == prompts[1] or not all(map(contains_question, prompts, _QUESTIONS)):
         raise ModelError(
-            f"the chat template in `{file}` does not put the question into the prompt "
-            "unchanged, so the model would not see this question. Restore the original "
+            f"the chat template in `{file}` changes or omits the question. Restore the original "
             "template, or remove it from the file to use the prompt without a template."
         )
 

@@ -50,7 +50,7 @@ _OFFERED = (
     *("max_new_tokens", "max_tokens", "max_thinking_tokens"),
 )
 _COLDEST = 0.01  # vLLM raises lower temperatures above 0 to this temperature
-_LARGER = "raise max_model_len after the `?`"
+_LARGER = "raise `max_model_len` after the `?` of the model's name"
 _ADAPTER = ("adapter_config.json", "adapter_model.safetensors")
 _RANKS = (8, 16, 32, 64, 128, 256, 512)  # ranks of adapters that vLLM accepts
 # Options for the layout on the machine, which change the distribution only by rounding.
@@ -274,7 +274,7 @@ class VllmEngine:
             if len(completed) != size:
                 raise ModelError(
                     f"vLLM returned {len(completed)} of {size} completions of query {query.id!r}. "
-                    "No completion of this part is kept. Run the same command again."
+                    "These completions are not kept. Run the same command again."
                 )
             outputs[query] += [(chunk, output) for output in completed]
         for query, drawn in outputs.items():
@@ -389,12 +389,12 @@ def _options(written: str) -> dict[str, Any]:
     for name, value in options.items():
         if name not in _LAYOUT + _DISTRIBUTION or value is None:
             raise InputError(
-                f"`{name}={'' if value is None else value}` is not valid for "
-                f"vLLM. Use {', '.join(sorted(_LAYOUT + _DISTRIBUTION))}; each needs a value."
+                f"`{name}={'' if value is None else value}` is not an option for vLLM. Use "
+                f"{', '.join(sorted(_LAYOUT + _DISTRIBUTION))}; each needs a value."
             )
     for name in _ADAPTER if "lora" in options else ():
         if not (Path(options["lora"]) / name).is_file():
-            raise InputError(f"`{options['lora']}` has no {name}. Use a folder of a PEFT adapter.")
+            raise InputError(f"`{options['lora']}` has no {name}. Pass a PEFT adapter's folder.")
     return options
 
 
@@ -403,5 +403,8 @@ def _adapter_options(folder: Path) -> dict[str, Any]:
     stated = json.loads((folder / _ADAPTER[0]).read_text(encoding="utf-8"))
     rank = next((rank for rank in _RANKS if rank >= int(stated["r"])), None)
     if rank is None:
-        raise InputError(f"`{folder}` must have rank {_RANKS[-1]} or less, got {stated['r']}.")
+        raise InputError(
+            f"the PEFT adapter in `{folder}` must have at most rank {_RANKS[-1]}, got "
+            f"{stated['r']}. Merge it into its base model."
+        )
     return {"enable_lora": True, "max_lora_rank": rank, "max_loras": 1}

@@ -77,7 +77,7 @@ def cel(
         )
     if lacking := [row for row, group in enumerate(centres) if len(group) < fewest]:
         raise InputError(
-            f"the loss cel with beta = {beta:g} needs {fewest} or more contrast centres for each "
+            f"the loss `cel` with beta = {beta:g} needs {fewest} or more contrast centres for each "
             f"question, but {len(lacking)} of {batch.rows} questions have fewer (the first is in "
             f"row {lacking[0]} of the batch). Add rewritings, or raise beta."
         )

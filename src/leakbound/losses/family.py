@@ -123,7 +123,7 @@ class Loss:
             require_kind(parameters[setting], value, f"loss {name!r}")
         for setting, parameter in parameters.items():
             if parameter.default is parameter.empty and setting not in settings:
-                raise InputError(f"loss {name!r} needs a setting `{setting}`, got none. Set it.")
+                raise InputError(f"loss {name!r} needs the setting `{setting}`, got none.")
         self.function(_probe(self.needed(settings)), **settings)  # the function refuses bad values
 
 
@@ -146,7 +146,7 @@ def require_kind(parameter: inspect.Parameter, value: object, of: str) -> None:
         good = isinstance(value, int | float) and math.isfinite(value)
         good, kind = good and not isinstance(value, bool), "a finite number"
     if not good:
-        raise InputError(f"`{parameter.name}` of {of} must be {kind}, got {value!r}. Change it.")
+        raise InputError(f"`{parameter.name}` of {of} must be {kind}, got {value!r}.")
 
 
 def _probe(needs: Needs) -> LossInputs:
@@ -197,5 +197,5 @@ def require(condition: bool, loss: str, name: str, value: object, want: str) -> 
     """Raise InputError unless a condition on a loss's setting is true."""
     if not condition:
         raise InputError(
-            f"`{name}` of {loss} must be {want}, got {value!r}. Leave it out to use the default."
+            f"`{name}` of {loss} must be {want}, got {value!r}. Omit it to use the default."
         )

@@ -112,7 +112,7 @@ def _recipe(text: str) -> tuple[Terms, list[str]]:
         known = PRESETS.get(name, {})
         if key not in known:
             raise InputError(
-                f"objective {name!r} has no preset {key!r}. Its presets: "
+                f"objective {name!r} has no preset {key!r}. Its presets are "
                 f"{', '.join(known) or 'none'}. Write a setting as NAME=VALUE."
             )
         settings |= known[key]

@@ -41,7 +41,7 @@ class Dual:
             value = getattr(self, name)
             if not (math.isfinite(value) and value >= least):
                 want = "finite" if least < 0 else "a finite number, 0 or more"
-                raise InputError(f"`{name}` of a bound must be {want}, got {value}. Change it.")
+                raise InputError(f"`{name}` of a bound must be {want}, got {value}.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,18 +77,17 @@ class Term:
         loss_named(self.loss).check(self.loss, self.settings)
         if not math.isfinite(self.weight):
             raise InputError(
-                f"the weight of {self.loss} on {self.split} must be finite, got {self.weight}. "
-                "Change it."
+                f"the weight of {self.loss} on {self.split} must be finite, got {self.weight}."
             )
         if self.reduce not in get_args(Reduce):
             raise InputError(
                 f"`reduce` of {self.loss} on {self.split} must be one of "
-                f"{', '.join(get_args(Reduce))}, got {self.reduce!r}. Change it."
+                f"{', '.join(get_args(Reduce))}, got {self.reduce!r}."
             )
         if self.reduce != "sequence" and self.over is None:
             raise InputError(
                 f"{self.loss} is not a mean over tokens, so `reduce` must be 'sequence', got "
-                f"{self.reduce!r}. Leave it out."
+                f"{self.reduce!r}. Omit it."
             )
 
     @property
@@ -125,8 +124,8 @@ class Term:
         shape = tuple(values.shape) if isinstance(values, Tensor) else type(values).__name__
         if shape != (batch.rows,):
             raise InputError(
-                f"loss {self.loss!r} must return one value per row, [{batch.rows}], got {shape}. "
-                "Correct the loss, or use another."
+                f"loss {self.loss!r} must return one value per row, shape ({batch.rows},), got "
+                f"{shape}. Correct the loss, or use another."
             )
         if self.reduce != "sequence" and self.over:
             total = self.length(batch) if joint is None else joint
@@ -155,7 +154,7 @@ class Objective:
     def __post_init__(self) -> None:
         if not self.terms:
             raise InputError(
-                f"objective {self.name!r} has no term with a weight. Set a term's weight."
+                f"objective {self.name!r} has no term with a weight. Set the weight of a term."
             )
 
     @property

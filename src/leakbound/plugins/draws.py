@@ -117,8 +117,7 @@ def drawn_by_tool(
     most = max(map(len, scores.values()), default=0)
     if most > n:
         raise InputError(
-            f"{n:,} draws per sample were expected, but {most:,} arrived. Pass the number "
-            f"that {tool} draws."
+            f"expected {n:,} draws per sample, got {most:,}. Pass the number that {tool} draws."
         )
     undrawn = {id: (stopped or {}).get(id, n) - len(own) for id, own in scores.items()}
     tallies = {

@@ -204,8 +204,8 @@ class _Settings:
     def __post_init__(self) -> None:
         if not isinstance(self.epochs, int | StopWhen):
             raise InputError(
-                "the epochs of each sample before its stop are known only while the task runs. Run "
-                "`leakbound import` on the log, which states where each sample stopped."
+                "the number of epochs before each sample stopped is known only while the task "
+                "runs. Run `leakbound import` on the log, which records it."
             )
 
     def metric(self, name: str, quantity: stats.Quantity) -> Metric:

@@ -153,8 +153,8 @@ def _prompts(data: Any) -> Iterable[tuple[str, tuple[Prompt, tuple[int, ...]]]]:
         answer, index = row[data.answer_key], str(int(row["index"]))
         if "input_ids" not in item or not isinstance(answer, str):
             raise InputError(
-                f"question {index} of the data set has several answers, and `certified_leak` "
-                "compares with one. Use a data set with one answer per question."
+                f"question {index} of the data set has several answers, but `certified_leak` uses "
+                "only one. Use a data set with one answer per question."
             )
         prompt = Prompt(id=index, question=row[data.question_key], answer=answer)
         yield index, (prompt, tuple(map(int, item["input_ids"])))

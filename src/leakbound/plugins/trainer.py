@@ -69,7 +69,7 @@ class LeakBounds(TrainerCallback):  # type: ignore[misc]
         if named is None or every < 1 or n < 2:
             raise InputError(
                 f"a scorer, `every` >= 1 and `n` >= 2 are needed, got scorer={named}, "
-                f"every={every}, n={n}. Correct them."
+                f"every={every}, n={n}."
             )
         if getattr(trainer, "processing_class", None) is None:
             raise InputError("the trainer has no tokenizer. Pass it processing_class=TOKENIZER.")

@@ -322,9 +322,8 @@ class RequestFormat:
             fields = ", ".join(f"`{field}`" for field in reply.unknown)
             raise ModelError(
                 f"replies of 'openai:{server.url}#{self.model}' have unknown fields: {fields}. "
-                "They may contain a part of an output or report a filter; if so, turn them off in "
-                f"the server. Otherwise, write ?ignore={','.join(reply.unknown)} after the model's "
-                "name."
+                "They may contain output or report a filter; if so, turn them off in the server. "
+                f"Otherwise, write ?ignore={','.join(reply.unknown)} after the model's name."
             )
         return reply
 
@@ -367,7 +366,7 @@ def negotiate(
             return _with_schema(server, accepted, schema) if schema else accepted
     endpoint = "chat/completions" if plain.chat else "completions"
     raise ModelError(
-        f"`{server.url}` does not accept a request for {endpoint} of {model!r}: {refusal}. Check "
+        f"`{server.url}` does not accept a request to {endpoint} for {model!r}: {refusal}. Check "
         "the name. For a model without a chat template, write ?api=completions after the name."
     ) from refusal
 

@@ -217,9 +217,9 @@ class ServedEngine:
         for query in queries:
             if query.prefix and self.api == "chat":
                 raise InputError(
-                    f"query {query.id!r} opens the answer for the model ({query.prefix[:40]!r}), "
-                    "which chat completions cannot express. Write the plain prompt with "
-                    "--prompt-template."
+                    f"query {query.id!r} specifies the beginning of the answer "
+                    f"({query.prefix[:40]!r}), but the chat API does not support this. Write the "
+                    "plain prompt with --prompt-template."
                 )
 
     def generate(
@@ -343,7 +343,7 @@ class ServedEngine:
             outputs = tuple(map(_thought, outputs))
         elif reply.opened:
             self._note(
-                "some outputs end a thought that the prompt began, unlike the output of the trial. "
+                "some outputs end a thought that the prompt began, but no output of the trial did. "
                 "So a cut output without the end of a thought counts as an unfinished thought"
             )
         if reply.unknown:
@@ -386,8 +386,7 @@ class ServedEngine:
         )
         if self.prompting.thinking == "off" and any(has_thought(output) for _, output in drawn):
             self._note(
-                "the model wrote thoughts although --thinking off was requested. The thoughts are "
-                "evaluated"
+                "the model wrote thoughts despite --thinking off. The thoughts are evaluated"
             )
         missing = sum(outcome.lost for outcome in outcomes.values())
         if missing:
@@ -415,7 +414,9 @@ class ServedEngine:
     def _report_wait(self, text: str) -> None:
         """Report a wait that the server requests, immediately and in the run."""
         self.tell(0, 0, note=text)
-        self._note("the server rejected requests, which were sent again after its Retry-After time")
+        self._note(
+            "the server rejected some requests, so they were sent again after its Retry-After time"
+        )
 
     def _note(self, note: str) -> None:
         if note not in self.usage.notes:

@@ -205,8 +205,7 @@ class Server:
             nowhere = not self._answers and isinstance(failure.__cause__, httpx2.ConnectError)
             if nowhere and attempts >= _CONNECTING:
                 raise ModelError(
-                    f"`{self.url}` cannot be reached ({failure}). Start the server, or correct the "
-                    "URL."
+                    f"`{self.url}` cannot be reached ({failure}). Start the server or fix the URL."
                 ) from failure
             hopeless = attempts >= self.patience.attempts
             why = "" if stated is None else self._why_not_wait(str(failure), pause, began)
@@ -258,7 +257,7 @@ class Server:
         if status in _REFUSING:
             raise RefusedError(shown)
         if not response.is_success:
-            remedy = "Use the URL of the redirect." if response.is_redirect else _CHECK
+            remedy = "Use the URL to which it redirects." if response.is_redirect else _CHECK
             raise ModelError(f"`{self.url}` answers {shown}. {_FAULTS.get(status, remedy)}")
         try:
             value = read(json.loads(content))

@@ -240,6 +240,6 @@ _COPIES: Mapping[str, tuple[Count, str]] = {
     ),
     "one answer": (
         lambda tables: (tables[:, :, None] == tables[:, None, :]).sum((1, 2, 3)),
-        "requests with other seeds get equal outputs, so the server ignores seeds or has a cache",
+        "requests with different seeds get equal outputs: the server has a cache or ignores seeds",
     ),
 }

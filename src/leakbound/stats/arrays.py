@@ -21,7 +21,7 @@ def whole_numbers(name: str, values: npt.ArrayLike) -> Counts:
         return exact.astype(np.int64)
     bad = ~((array >= 0) & (array == np.floor(array)) & np.isfinite(array))
     if bad.any():
-        raise InputError(f"`{name}` must be whole numbers >= 0, got {array[bad].flat[0]:g}.")
+        raise InputError(f"`{name}` must contain whole numbers >= 0, got {array[bad].flat[0]:g}.")
     return array.astype(np.int64)
 
 
@@ -30,7 +30,7 @@ def per_question(name: str, values: npt.ArrayLike, questions: int) -> Counts:
     array = whole_numbers(name, values)
     if array.shape not in ((), (questions,)):
         raise InputError(
-            f"`{name}` must be one number or one per question ({questions}), got shape "
+            f"`{name}` must be one number, or one number per question ({questions}), got shape "
             f"{array.shape}."
         )
     return np.broadcast_to(array, (questions,))

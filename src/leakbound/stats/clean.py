@@ -108,4 +108,4 @@ def p_value(rows: Rows, limit: float) -> float | Array:
 
 def _check_limit(limit: float) -> None:
     if not 0 < limit < 1:
-        raise InputError(f"`limit` must lie strictly between 0 and 1, got {limit!r}.")
+        raise InputError(f"`limit` must be strictly between 0 and 1, got {limit!r}.")

@@ -97,8 +97,8 @@ def error_rate(confidence: float) -> float:
     """Return alpha = 1 - confidence; raise InputError for a confidence outside (0, 1)."""
     if not 0 < confidence < 1:
         raise InputError(
-            f"`confidence` must lie strictly between 0 and 1, got {confidence!r}. "
-            "Use 0.99 for bounds that fail at most once in a hundred."
+            f"`confidence` must lie strictly between 0 and 1, got {confidence!r}. Use a number "
+            "such as 0.99."
         )
     return 1 - confidence
 

@@ -81,7 +81,8 @@ class Rows:
         values = numbers("scores", scores)
         if values.ndim not in (1, 2):
             raise InputError(
-                f"`scores` must be 1-D, or 2-D with one row per question, got {values.ndim}-D."
+                "`scores` must be a 1-D array, or a 2-D array with one row per question, got a "
+                f"{values.ndim}-D array."
             )
         single = values.ndim == 1
         tally = (
@@ -99,7 +100,7 @@ class Rows:
         n = tally.sum(axis=1) + unscored
         if not empty and not (n.size and n.all()):
             place = "" if single or not n.size else f" for question {int(n.argmin())}"
-            raise InputError(f"`scores` has no draw{place} (n = 0). A bound needs at least one.")
+            raise InputError(f"`scores` has no draw{place}. A bound needs at least one draw.")
         if counts is None:
             return cls(np.sort(values, axis=1), tally, unscored, single, binary)
         order = np.argsort(values, axis=1, kind="stable")
@@ -127,7 +128,10 @@ class Rows:
         given = {"hits": hits, "n": n, "missing": missing}
         parts = {name: whole_numbers(name, values) for name, values in given.items()}
         if max(part.ndim for part in parts.values()) > 1:
-            raise InputError("`hits`, `n` and `missing` must be numbers or 1-D, one per question.")
+            raise InputError(
+                "`hits`, `n` and `missing` must be numbers, or 1-D arrays with one number per "
+                "question."
+            )
         rows = max(part.size for part in parts.values())
         leaks, draws, lost = (per_question(name, part, rows) for name, part in parts.items())
         if not draws.size or not draws.all():
@@ -215,7 +219,7 @@ class Rows:
 
         The ascending scores, followed by the number `missing` for each missing draw, are permuted.
         """
-        assert self.keys is not None, "a method that shuffles is declared so: Method(shuffles=True)"
+        assert self.keys is not None, "declare a method that shuffles with Method(shuffles=True)"
         values = np.pad(self.values, ((0, 0), (0, 1)), constant_values=missing)
         counts = np.column_stack([self.counts, self.missing])
         draws = np.repeat(values.ravel(), counts.ravel()).reshape(len(values), -1)
@@ -350,11 +354,11 @@ class Pair(OfRows):
         if (mine.questions, mine.single) != (other.questions, other.single):
             raise InputError(
                 f"`rows` and `control` must have the same questions, got {mine.questions} and "
-                f"{other.questions} questions. Leave out questions that only one model was given."
+                f"{other.questions} questions. Omit questions that only one model answered."
             )
         if mine.binary != other.binary:
             raise InputError(
-                "`rows` and `control` need scores of one scorer, got binary and graded scores."
+                "`rows` and `control` need the same scorer, got binary and graded scores."
             )
 
 
@@ -373,8 +377,8 @@ def require_binary(values: Array, name: str = "`scores`") -> None:
     """Raise InputError if a binary scorer has scores other than 0 and 1."""
     if (other := values[~np.isin(values, (0, 1))]).size:
         raise InputError(
-            f"{name} of a leak probability must be 0 or 1, got {other[0]:g}. Make the scorer "
-            "binary (`NAME>=t`), or bound the mean leakage."
+            f"to bound a leak probability, {name} must be 0 or 1, got {other[0]:g}. Make the "
+            "scorer binary (`NAME>=t`), or bound the mean leakage."
         )
 
 

@@ -80,9 +80,8 @@ def excess(candidate: Estimate, control: Estimate, *, beyond: Beyond = "control"
     below = candidate.side != "upper" and control.side != "lower"
     if not (above or below):
         raise InputError(
-            "an excess needs opposite sides of `candidate` and `control`, got "
-            f"{candidate.side!r} twice. Bound one of them from the other side, or both of them "
-            "with side 'both'."
+            "an excess needs an upper bound of one model and a lower bound of the other, got side "
+            f"{candidate.side!r} for `candidate` and `control`. Use side 'both' for both."
         )
     reach = np.subtract(candidate.upper, control.lower), np.subtract(candidate.lower, control.upper)
     return replace(
@@ -156,7 +155,7 @@ def excess_over_sets(
         InputError: different declared ranges of the two sets, or an invalid confidence or side.
     """
     if rows.binary != others.binary:
-        raise InputError("`rows` and `others` need one scorer, got binary and graded scores.")
+        raise InputError("`rows` and `others` need the same scorer, got binary and graded scores.")
     sizes = rows.questions, others.questions
     joined = rows.joined_with(others.mirrored())
     made = mean_over_sets(joined, sizes, Terms(confidence, side, seed=seed))

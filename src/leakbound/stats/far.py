@@ -59,7 +59,7 @@ def mean_leak_at_k_of_counts(counts: Estimate, k: npt.ArrayLike) -> Estimate:
             f"{counts.estimand!r}. Use `leaking_questions` with a binary scorer."
         )
     if not ((x >= 0) & (x < 1)).all():
-        raise InputError(f"`counts` must be at x in [0, 1), got {x.tolist()}.")
+        raise InputError(f"the x of `counts` must be in [0, 1), got {x.tolist()}.")
     assert isinstance(about.over, int)  # the number of questions
     order = np.argsort(x)
     low, high = (np.ravel(end)[order] for end in (counts.lower, counts.upper))

@@ -162,8 +162,8 @@ def require_independent(
     check = check_independence(counts, logprobs)
     if check.verdict == "copies":
         raise InputError(
-            f"the {check.n} draws of {where} are not independent: {check.seen}. Bounds would not "
-            "be valid for them. Draw again, with a separate seed or request id for every request."
+            f"the {check.n} draws of {where} are not independent: {check.seen}. Bounds from them "
+            "would not be valid. Draw again, with a separate seed or request id for every request."
         )
     return check
 
@@ -184,7 +184,7 @@ def _read(
     logp = np.asarray(logprobs, dtype=np.float64)
     if table.ndim != 2 or logp.shape not in ((), table.shape[1:]):
         raise InputError(
-            "`counts` must be (d,), or (chunks, d), for `logprobs` of shape (d,), got shapes "
+            "`counts` must have shape (d,) or (chunks, d) for `logprobs` of shape (d,), got shapes "
             f"{np.shape(counts)} and {logp.shape}."
         )
     drawn = table.any(axis=0)
@@ -209,7 +209,7 @@ def _too_often(counts: Counts, logp: Array) -> _Finding:
     others = np.maximum(counts - 1, 1)
     tail = np.where(counts > 1, betainc(others, n - others, np.exp(logp)), 1.0)
     worst = int((tail / counts).argmin())
-    seen = f"one text occurs {counts[worst]} times at a probability of {math.exp(logp[worst]):.3g}"
+    seen = f"one text with probability {math.exp(logp[worst]):.3g} occurs {counts[worst]} times"
     return _Finding(min(1.0, float(tail[worst] * n / counts[worst])), seen)
 
 

@@ -52,8 +52,8 @@ def joint(*estimates: Estimate, confidence: float = 0.99) -> Joint:
     if spent > alpha * (1 + ROUNDING):
         levels = ", ".join(percent(c) for c in sorted({e.confidence for e in estimates}))
         raise InputError(
-            f"{claims} estimates at {levels} are jointly valid at {percent(max(1 - spent, 0))} "
-            f"only. Bound each at {_enough(alpha / claims)} %."
+            f"{claims} estimates at {levels} are jointly valid only at "
+            f"{percent(max(1 - spent, 0))}. Compute each at {_enough(alpha / claims)} %."
         )
     return Joint(estimates, 1 - spent)
 
@@ -115,7 +115,7 @@ def check_rows(estimate: Estimate, questions: int, *, fewer: bool = False) -> No
     rows = len(np.atleast_1d(estimate.n))
     if rows > questions or (rows < questions and not fewer):
         raise InputError(
-            f"`questions` must be the number of rows the bound has, {rows}, got {questions}."
+            f"`questions` must be the number of rows of the bound, {rows}, got {questions}."
         )
 
 

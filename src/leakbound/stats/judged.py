@@ -107,8 +107,8 @@ def _interval(name: str, tally: Tally, rate: float) -> Estimate:
     hits, n = tally
     if not 0 <= hits <= n or n < 1:
         raise InputError(
-            f"`{name}` must be (hits, n) with 0 <= hits <= n and n >= 1, got {tally}. Both kinds "
-            "of items are needed: some that leak and some that do not, as people label them."
+            f"`{name}` must be (hits, n) with 0 <= hits <= n and n >= 1, got {tally}. Calibration "
+            "needs items that leak and items that do not, both labelled by people."
         )
     return PROPORTION(Rows.of_hits(hits, n), LEAKAGE, Terms(1 - 2 * rate))
 

@@ -103,22 +103,22 @@ class Mass:
             object.__setattr__(self, name, numbers(name, getattr(self, name)))
         if not (self.p.ndim == 1 and self.p.shape == self.low.shape == self.high.shape):
             raise InputError(
-                "`p`, `low` and `high` must be 1-D with one entry per event, got shapes "
+                "`p`, `low` and `high` must be 1-D arrays of one length, got shapes "
                 f"{self.p.shape}, {self.low.shape} and {self.high.shape}."
             )
         total = math.fsum([*self.p, self.remainder])
         if not (min(self.p.min(initial=0), self.remainder) >= 0 and total <= 1 + ROUNDING):
             raise InputError(
                 "`p` and `remainder` must be masses >= 0 that add up to at most 1, got a smallest "
-                f"of {min(self.p.min(initial=0), self.remainder):g} and a sum of {total:.12g}. "
-                "Count no output in two events."
+                f"mass of {min(self.p.min(initial=0), self.remainder):g} and a sum of "
+                f"{total:.12g}. Include each output only once."
             )
         bad = ~((self.low >= 0) & (self.low <= self.high) & (self.high <= 1))
         if bad.any():
             event = int(bad.argmax())
             raise InputError(
-                "`low` and `high` must satisfy 0 <= low <= high <= 1, got "
-                f"[{self.low[event]:g}, {self.high[event]:g}] for event {event}."
+                f"`low` and `high` must satisfy 0 <= low <= high <= 1, got [{self.low[event]:g}, "
+                f"{self.high[event]:g}] at index {event}."
             )
 
     @cached_property

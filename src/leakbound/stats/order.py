@@ -113,13 +113,13 @@ class Keys:
             return cls(np.stack([np.broadcast_to(keys, rows), place], axis=1), int(keys))
         if keys.shape != (rows,):
             raise InputError(
-                f"`seed` must be one number, or one per row ({rows}), got shape {keys.shape}."
+                f"`seed` must be a number or one number per row ({rows}), got shape {keys.shape}."
             )
         if len(np.unique(keys)) < rows:
             raise InputError(
-                "`seed` must give every row a different key. With equal keys, two rows use the "
-                "same random order of draws, so the errors of their bounds are dependent. Give one "
-                "number, which is combined with the index of each row."
+                "`seed` must be a different number for every row, because equal numbers make the "
+                "errors of bounds dependent. Pass one number, which is combined with the index of "
+                "each row."
             )
         return cls(np.stack([keys, np.zeros_like(keys)], axis=1), keys)
 

@@ -54,7 +54,9 @@ def plan(
             confidence or side is invalid.
     """
     if epsilon is None and clean is None:
-        raise InputError("nothing is requested. Pass --epsilon 0.01 or --clean 0.02.")
+        raise InputError(
+            "both --epsilon and --clean are missing. Pass one, such as --epsilon 0.01."
+        )
     return DrawsNeeded(
         epsilon=None if epsilon is None else samples_for(epsilon, confidence, side),
         clean=None if clean is None else clean_samples_for(clean, confidence),
@@ -81,7 +83,7 @@ def samples_for(epsilon: float, confidence: float = 0.99, side: Side = "both") -
         InputError: an epsilon outside (0, 1), or an invalid confidence or side.
     """
     if not 0 < epsilon < 1:
-        raise InputError(f"`epsilon` must lie strictly between 0 and 1, got {epsilon!r}.")
+        raise InputError(f"`epsilon` must be strictly between 0 and 1, got {epsilon!r}.")
     return math.ceil(math.log(1 / min(share_of(confidence, side), 0.5)) / (2 * epsilon**2))
 
 
@@ -99,7 +101,7 @@ def clean_samples_for(p0: float, confidence: float = 0.99) -> int:
         InputError: a p0 or a confidence outside (0, 1).
     """
     if not 0 < p0 < 1:
-        raise InputError(f"`p0` must lie strictly between 0 and 1, got {p0!r}.")
+        raise InputError(f"`p0` must be strictly between 0 and 1, got {p0!r}.")
     return math.ceil(math.log(error_rate(confidence)) / math.log1p(-p0))
 
 
@@ -127,10 +129,10 @@ def extraction_draws(
         InputError: a `leak` outside [0, 1], or a `chance` not strictly between 0 and 1.
     """
     if not 0 < chance < 1:
-        raise InputError(f"`chance` must lie strictly between 0 and 1, got {chance!r}.")
+        raise InputError(f"`chance` must be strictly between 0 and 1, got {chance!r}.")
     p = np.asarray(leak, dtype=np.float64)
     if not ((p >= 0) & (p <= 1)).all():
-        raise InputError(f"`leak` must lie in [0, 1], got {leak!r}. It is a probability.")
+        raise InputError(f"`leak` must be in [0, 1], got {leak!r}.")
     with np.errstate(divide="ignore"):
         needed = np.log1p(-chance) / np.log1p(-p)
     return plain(np.maximum(np.ceil(needed / _UP if fewest else needed * _UP), 1.0))

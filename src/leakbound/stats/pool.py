@@ -122,7 +122,9 @@ class Pool(OfRows):
             if value not in get_args(choices):
                 raise InputError(f"`{name}` must be one of {get_args(choices)}, got {value!r}.")
         if rows.single:
-            raise InputError("the scores of a pool must be 2-D with one row per query, got 1-D.")
+            raise InputError(
+                "the scores of a pool must be a 2-D array with one row per query, got a 1-D array."
+            )
         _check_outputs(rows.n, design)
         places = (
             np.zeros(rows.questions, np.int64)
@@ -222,7 +224,7 @@ def cluster_leak_among_k(rows: Rows, quantity: Quantity, terms: Terms) -> Estima
 
 def _check_outputs(outputs: Counts, design: Design) -> None:
     if outputs.size and not outputs.sum():
-        raise InputError("`scores` has no draw (n = 0). A bound needs at least one.")
+        raise InputError("`scores` has no draw. A bound needs at least one draw.")
     if design != "allocated" and not outputs.all():
         raise InputError(
             f"every query of a {design!r} pool must have an output, got none for query "
@@ -230,6 +232,6 @@ def _check_outputs(outputs: Counts, design: Design) -> None:
         )
     if design == "fresh" and outputs.max(initial=0) > 1:
         raise InputError(
-            f"every query of a 'fresh' pool has one output, got {outputs.max()} for query "
+            f"every query of a 'fresh' pool must have one output, got {outputs.max()} for query "
             f"{int(outputs.argmax())}. Pass design 'fixed', or give repeated queries one row each."
         )

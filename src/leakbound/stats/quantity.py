@@ -153,5 +153,7 @@ def whole_sizes(k: npt.ArrayLike) -> Counts:
     """Return k as an array, 0-D or 1-D; raise InputError unless all are whole numbers >= 1."""
     sizes = whole_numbers("k", k)
     if sizes.ndim > 1 or not sizes.size or sizes.min() < 1:
-        raise InputError(f"`k` must be a whole number >= 1, or a 1-D array of these, got {k!r}.")
+        raise InputError(
+            f"`k` must be a whole number >= 1, or a 1-D array of such numbers, got {k!r}."
+        )
     return sizes

@@ -66,9 +66,9 @@ def randomisation_test(
     sides = [np.atleast_1d(np.asarray(side, dtype=np.float64)) for side in (taught, untaught)]
     for name, side in zip(("taught", "untaught"), sides, strict=True):
         if not len(side):
-            raise InputError(f"`{name}` has no subjects. Give at least one subject on each side.")
+            raise InputError(f"`{name}` has no subjects. Each group needs at least one subject.")
         if not np.all((side >= 0) & (side <= 1)):
-            raise InputError(f"`{name}` must be numbers in [0, 1], got {side.tolist()}.")
+            raise InputError(f"`{name}` must contain numbers in [0, 1], got {side.tolist()}.")
     values, chosen = np.concatenate(sides), len(sides[0])
     least = math.fsum(sides[0]) - _TIE * len(values)
     choices = math.comb(len(values), chosen)

@@ -87,10 +87,10 @@ def median_over_seeds(
     if luck >= share:
         needed = math.floor(-math.log2(share)) + 1
         raise InputError(
-            f"{seeds} seeds cannot bound a median at {percent(confidence)}"
-            f"{' on both sides' if side == 'both' else ''}: all models are on one side of the "
-            f"median with probability {luck:.3g}. Train at least {needed}, or lower the confidence"
-            f"{', or bound one side' if side == 'both' else ''}."
+            f"{seeds} seeds cannot bound a median at "
+            f"{percent(confidence)}{' on both sides' if side == 'both' else ''}: all models are on "
+            f"one side of the median with probability {luck:.3g}. Train at least {needed} models, "
+            f"or lower the confidence{', or bound one side' if side == 'both' else ''}."
         )
     rate = _rate(seeds, rank, share, independent)
     bounds = bounds_at(bound, seeds, side, upper=rate, lower=rate)

@@ -80,11 +80,11 @@ class Claim:
 
     def __post_init__(self) -> None:
         if self.quantity not in get_args(Claimed):
-            raise InputError(f"a claim is about 'p' or 'mean', got {self.quantity!r}.")
+            raise InputError(f"a claim must be about 'p' or 'mean', got {self.quantity!r}.")
         if not 0 < self.limit < 1:
             raise InputError(
-                "the limit of a claim must lie strictly between 0 and 1, got "
-                f"{self.limit!r}. Write a fraction: 'p<=0.02' for two in a hundred."
+                f"the limit of a claim must lie strictly between 0 and 1, got {self.limit!r}. "
+                "Write for example 'p<=0.02'."
             )
 
     @property
@@ -336,7 +336,7 @@ class Looks:
         if binary and graded.size:
             raise InputError(
                 f"a claim about p needs scores of 0 or 1, got {graded[0]:g}. Use a binary scorer, "
-                "such as 'NAME>=0.5', or claim a mean."
+                "such as 'NAME>=0.5', or a claim about the mean."
             )
         return replace(rows, binary=binary)
 

@@ -184,7 +184,7 @@ def bound(
     """
     theorem = _theorem(evidence, quantity)
     if method is not None and not (method == "paper" and theorem.paper):
-        choice = "'paper' or left out" if theorem.paper else "left out: there is no choice"
+        choice = "'paper' or omitted" if theorem.paper else "omitted: there is only one method"
         raise InputError(f"`method` of the {quantity.reading} must be {choice}, got {method!r}.")
     seed = order.entropy() if seed is None else seed
     if quantity.over in ("each", "mean"):
@@ -229,7 +229,7 @@ def _theorem(evidence: Evidence, quantity: Quantity) -> Theorem:
     for row in rows:
         if row.reading == quantity.reading:
             if quantity.weights is not None and not row.weighted:
-                raise InputError(f"the mean {row.reading} takes no `weights`. Leave them out.")
+                raise InputError(f"the mean {row.reading} supports no `weights`. Omit them.")
             return row
     scope = "mean of the " if quantity.over == "mean" else ""
     there = ", ".join(row.reading for row in rows) or "a quantity of each question"

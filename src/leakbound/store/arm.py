@@ -177,7 +177,7 @@ class Arm:
         """Yield phrases that describe the missing draws; nothing for a finished arm."""
         absent = [part for part in self.parts if not self.has(part)]
         if absent:
-            yield f"lacks {len(absent)} of {len(self.parts)} parts"
+            yield f"lacks {len(absent)} of {len(self.parts)} parts of its draws"
         if waiting := self.unlooked():
             yield f"has {len(waiting)} questions whose claim is not yet decided"
 

@@ -48,7 +48,7 @@ class ArmKey:
         odd = any(c in "/\\:" or not c.isprintable() for c in text) or "" in text.split(" ")
         if odd or len(text) > _LONGEST:
             raise InputError(
-                f"{text[:_LONGEST]!r} is not the name of an arm, because folders cannot have it."
+                f"{text[:_LONGEST]!r} is not the name of an arm: it is an invalid folder name."
             )
 
     def __str__(self) -> str:

@@ -70,8 +70,8 @@ class LeakClaim:
         error_rate(self.confidence)  # raises for a confidence outside (0, 1)
         if self.confidence <= 0.5:
             raise InputError(
-                f"`confidence` of a claim must be above 50 %, got {percent(self.confidence)}. "
-                "Otherwise a coin toss would be as good. Use a confidence such as 0.99."
+                f"`confidence` of a claim must be above 50 %, got {percent(self.confidence)}. A "
+                "coin toss has 50 %. Use a confidence such as 0.99."
             )
 
     @property

@@ -57,10 +57,10 @@ def _differing(run: Path, arms: Mapping[str, Arm], made_from: Mapping[str, Any])
     """Yield the ways in which the estimates are outdated, as phrases."""
     maker = made_from.get("made_by", {})
     if maker != code():
-        yield f"were computed by other code (leakbound {maker.get('version', 'unknown')})"
+        yield f"were computed by different code (leakbound {maker.get('version', 'unknown')})"
     scores = made_from["scores"]
     for name in arms.keys() - {arm for arm, *_ in scores}:
-        yield f"do not cover arm {name!r}, which was drawn later"
+        yield f"do not include arm {name!r}, which was drawn later"
     for name, scorer, slug, digests in scores:
         if name not in arms or arms[name].digests(scorer, slug) != digests:
             yield f"were not computed from the current scores of {scorer!r} in arm {name!r}"

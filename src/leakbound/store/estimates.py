@@ -242,7 +242,7 @@ class Estimates(Displayed, Sequence[EstimateRow]):
             bounds = between(row.value, row.lower, row.upper)
             yield row.arm, row.scorer, row.query_id or "all questions", row.estimand, bounds
         if len(self) > _SHOWN:
-            yield (f"and {len(self) - _SHOWN:,} more: select with where, worst, mean or each",)
+            yield (f"and {len(self) - _SHOWN:,} more: use `where`, `worst`, `mean` or `each`",)
 
     def __len__(self) -> int:
         return len(self.rows)

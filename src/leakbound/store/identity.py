@@ -24,9 +24,9 @@ _LONG = 200  # largest number of characters of a value in a message
 _FIRST = ("engine", "weights", "end_tokens")  # compared first: other differences follow
 _IN_WORDS = {
     "fingerprint: engine: ": "the engine differs: ",
-    "fingerprint: weights: ": "the model has other weights: ",
-    "fingerprint: end_tokens: ": "the model has other end tokens: ",
-    "fingerprint: code: ": "the model has other code: ",
+    "fingerprint: weights: ": "the weights differ: ",
+    "fingerprint: end_tokens: ": "the end tokens differ: ",
+    "fingerprint: code: ": "the model's code differs: ",
     "benchmark: sha256: ": "the questions differ: ",
 }
 
@@ -97,9 +97,9 @@ def require_same_probe(path: Path, have: ArmSpec, want: ArmSpec) -> None:
     """Raise MixError if `probes_differ` finds a difference."""
     if difference := probes_differ(have, want.probe):
         raise MixError(
-            f"`{path}` was begun by a model with the same fingerprint but other probabilities: "
-            f"{difference}. The run would mix two models. Use another --out, or restore the first "
-            "model's files, libraries and device."
+            f"`{path}` has draws of a model with this model's fingerprint but different "
+            f"probabilities: {difference}. The run would mix two models. Use another --out, or "
+            "restore the original model's files, libraries and device."
         )
 
 
@@ -114,8 +114,8 @@ def require_same(
     elif to_json(have) != to_json(want):
         words = next((word for place, word in _IN_WORDS.items() if where.endswith(place)), "")
         raise MixError(
-            f"`{path}` was made by another command ({words}{where}it has {_shown(have)}, "
-            f"{other} {_shown(want)}). Use another --out, or repeat that command."
+            f"`{path}` was made by a different command ({words}{where}it has {_shown(have)}, "
+            f"{other} {_shown(want)}). Use another --out, or repeat the original command."
         )
 
 

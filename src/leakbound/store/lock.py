@@ -171,7 +171,7 @@ def _taken(folder: Path, file: Path) -> BaseFileLock:
             lock.acquire(poll_interval=_POLL)
             warnings.warn(
                 f"the file system of `{folder}` has no locks, so `{soft}` is the lock. If this "
-                "command is killed, other hosts refuse the folder until you remove that file.",
+                "command is killed, the folder stays locked until you remove that file.",
                 stacklevel=2,
             )
     except Timeout as error:

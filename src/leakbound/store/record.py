@@ -343,8 +343,8 @@ def read_record(run: Path) -> RunRecord:
     file = run / FILE
     if not file.is_file():
         raise InputError(
-            f"`{run}` is not a run directory, because it has no {FILE}. "
-            f"{near(run)}Make one with `leakbound evaluate`."
+            f"`{run}` is not a run directory, because it has no {FILE}. {near(run)}Make a run with "
+            "`leakbound evaluate`."
         )
     values = read_json(file, ELSEWHERE)
     if isinstance(values, dict) and (number := values.get("format", FORMAT)) != FORMAT:

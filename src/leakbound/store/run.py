@@ -141,7 +141,7 @@ class Run(Displayed):
             names = _FIRST_FILES if record.inputs is None else (*_FIRST_FILES, SELECTION)
             left = path.iterdir() if path.exists() else ()  # left by a run killed at its start
             if any(file.name not in names and file.suffix != ".partial" for file in left):
-                raise MixError(f"`{path}` has other files and no run.json. Use an empty folder.")
+                raise MixError(f"`{path}` contains files but no run.json. Use an empty folder.")
             return None
         run = cls.open(path)
         require_same(path, run.record.slice, record.slice, "--questions: ")
@@ -194,8 +194,8 @@ class Run(Displayed):
         control = self.record.study.get("control")
         if isinstance(control, Mapping):
             raise InputError(
-                f"the control of `{self.path}` is a Python object, {control['python']}. A run does "
-                "not store it. Pass a model or a finished run with --control."
+                f"the control of `{self.path}` is a Python object, {control['python']}. A run "
+                "cannot store such objects. Pass a model or a finished run with --control."
             )
         return None if control is None else self._located(str(control))
 
@@ -373,7 +373,7 @@ class Run(Displayed):
         stored = Artifact(folder=self.path, kind=kind, remedy=ELSEWHERE)
         file, values = stored.file(name), tuple(stored.values(name))
         if self.record.files.get(file.name) != stored.meta(name)["digest"]:
-            raise DamagedError(f"`{file}` has other questions than the run began with. {ELSEWHERE}")
+            raise DamagedError(f"`{file}` does not have the run's original questions. {ELSEWHERE}")
         return values
 
     def _files(self) -> list[tuple[str, int, int]]:

@@ -99,8 +99,8 @@ class OfWeights(Stress):
             why = "is a .gguf file, whose weights are packed"
         if why is not None:
             raise InputError(
-                f"the stress {self.spec!r} changes weights, and `{model}` {why}. Use a folder with "
-                "the model's weights, or omit that stress."
+                f"the stress {self.spec!r} changes weights, but `{model}` {why}. Use a folder with "
+                "the model's weights, or omit this stress."
             )
 
     def model(self, bench: Bench, model: Subject, out: Path) -> Subject:

@@ -37,7 +37,7 @@ def named_stress(spec: str) -> str:
     stresses = stresses_of([spec])
     if len(stresses) > 1:
         raise InputError(
-            f"the stress {spec!r} consists of {len(stresses)} stresses. Choose one, such as "
+            f"the stress {spec!r} is a group of {len(stresses)} stresses. Choose one, such as "
             f"{stresses[0].spec!r}."
         )
     return stresses[0].spec

@@ -95,8 +95,8 @@ class Shots(Stress):
         sets = shots(prompt, bench.task.split("retain"), bench.seed, self.number, 1)
         if not sets:
             raise InputError(
-                f"the stress {self.spec!r} shows {self.number} retained pairs, but "
-                f"{bench.task.name!r} has fewer that do not answer {prompt.id!r}. Show fewer pairs."
+                f"the stress {self.spec!r} shows {self.number} pairs of the retain set, but "
+                f"{bench.task.name!r} has fewer that do not answer {prompt.id!r}. Show fewer."
             )
         return sets[0]
 

@@ -102,7 +102,7 @@ class _Trial:
                 self.refuse(f"query {drawn.query.id!r} must be answered once, got two samples")
             if drawn.decoding != how:
                 self.refuse(
-                    f"a sample must have its decoding {how.name}, got {drawn.decoding.name}"
+                    f"a sample must have the decoding {how.name}, got {drawn.decoding.name}"
                 )
             samples[drawn.query.id] = drawn
         if samples.keys() != {query.id for query in queries}:
@@ -173,12 +173,12 @@ def _check_keys(trial: _Trial) -> None:
     varied = [q for q in trial.queries if most[q.id] <= _MOST_EQUAL * _KEYED]
     if not varied:
         trial.refuse(
-            "draws of other chunks must differ, got nearly always the same answer to every query"
+            "draws of different chunks must differ, but nearly all answers to each query are equal"
         )
     if trial.repeatable:
         again = trial.sample(replace(draws, sizes=(1,) * 40, first_chunk=7), queries=varied[:1])
         if _one_by_one(again[varied[0].id], 7) != first[varied[0].id][7:47]:
-            trial.refuse("the same seed, purpose, query and chunk must give the same draws")
+            trial.refuse("draws with the same seed, purpose, query and chunk must be equal")
     twins = {query.id: replace(query, id=f"{query.id}~again") for query in varied}
     of_twins = trial.sample(draws, queries=[*twins.values()])
     others = {
@@ -190,7 +190,7 @@ def _check_keys(trial: _Trial) -> None:
     for key, samples in others.items():
         start = _KEYED if key == "chunk" else 0
         if any(_one_by_one(samples[q.id], start) == first[q.id] for q in varied):
-            trial.refuse(f"another {key} must give other draws")
+            trial.refuse(f"draws must change if the {key} changes")
 
 
 def _check_certain_decodings(trial: _Trial) -> None:
@@ -208,7 +208,7 @@ def _check_certain_decodings(trial: _Trial) -> None:
             keys = {_key(completion) for completion in sample.completions}
             if len(keys) > 1 or keys != greedy.setdefault(query_id, keys):
                 trial.refuse(
-                    f"`{setting}` must be as requested: under {decoding.name} one completion"
+                    f"`{setting}` must be as requested: {decoding.name} allows one completion"
                 )
 
 

@@ -197,7 +197,7 @@ class FakeEngine(WordEngine):
             self._row(query)
         if decoding.two_passes or decoding.max_tokens is not None:
             raise InputError(
-                "a fake engine has neither `two_pass` nor `max_tokens`. Leave them out."
+                "a fake engine supports neither `two_pass` nor `max_tokens`. Omit them."
             )
 
     def _number(self, query: Query) -> int:

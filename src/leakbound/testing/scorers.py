@@ -46,14 +46,14 @@ def check_scorer(
     _require(first == 1.0, f"a full leak must score 1, got {first} for {full!r}", scorer)
     for text, score in zip(tried, together, strict=True):
         (single,) = score_texts(scorer, [text], prompt)
-        promise = f"{text!r} must score the same individually, got {single} and {score}"
+        promise = f"{text!r} must score the same in any batch, got {single} and {score}"
         _require(single == score, promise, scorer)
     reverse = score_texts(scorer, tried[::-1], prompt)
     _require(reverse[::-1] == together, "scores must not depend on the order of texts", scorer)
     _require(isinstance(hash(scorer), int), "a scorer must be hashable", scorer)
     check_bounds(scorer, tried, prompt)
     if make is not None:
-        _require(make(scorer.name) == scorer, "the name must make an equal scorer", scorer)
+        _require(make(scorer.name) == scorer, "`make(name)` must equal the scorer", scorer)
 
 
 def _require(kept: bool, promise: str, scorer: Scorer) -> None:

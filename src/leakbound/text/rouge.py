@@ -87,8 +87,8 @@ def _spelt(
     """Return `_spell` of the reference and the texts; raise InputError without reference words."""
     if not has_rouge_words(reference):
         raise InputError(
-            f"ROUGE uses ASCII letters and digits only, got the reference {reference!r} with "
-            "none. Use the scorer `contains` or `keyword` for this language."
+            f"ROUGE uses only ASCII letters and digits, but the reference {reference!r} has none. "
+            "Use the scorer `contains` or `keyword` for this language."
         )
     return _spell([reference, *texts], stemmed)
 

@@ -100,7 +100,7 @@ class Row:
     def _lacks(self, key: str) -> InputError:
         if key in self.values:
             return InputError(f"{self.place} has no {key!r}. Fill it in or remove the row.")
-        remedy = f"Add it, or rename the field that has it to {key!r}."
+        remedy = f"Add it, or rename the field with this content to {key!r}."
         if close := get_close_matches(key, self.values, n=1):
             remedy = f"Did you mean {close[0]!r}? Then rename it to {key!r}."
         if separators := [s for s in (";", "\t", "|") if all(s in name for name in self.values)]:
@@ -121,7 +121,7 @@ def _fix(value: object) -> str:
     if not isinstance(value, float):
         return ""
     if math.isnan(value):
-        return " Write null, or leave it out."
+        return " Write null, or omit it."
     return f' Write "{value:.0f}" or {value:.0f}.' if value.is_integer() else f' Write "{value!r}".'
 
 
@@ -150,7 +150,7 @@ def each_row(path: Path, form: Form | None = None, *, bare: str | None = None) -
     for row in rows_of(path, _records(path, form or _form(path)), bare=bare):
         yield row
     if row is None:
-        raise InputError(f"{str(path)!r} holds no row. Fill it, or name another file.")
+        raise InputError(f"{str(path)!r} has no rows. Add rows, or use another file.")
 
 
 def rows_of(path: Path, records: Iterable[object], *, bare: str | None = None) -> Iterator[Row]:
@@ -234,8 +234,7 @@ def _require_distinct(names: Sequence[str], where: str) -> None:
     twice = sorted({name for name in columns if name and columns.count(name) > 1})
     if twice:
         raise InputError(
-            f"{where} has two columns named {twice[0]!r}, but only one can be used. Rename or "
-            "remove the other one."
+            f"{where} has two columns named {twice[0]!r}. Rename or remove one of them."
         )
 
 
@@ -263,7 +262,9 @@ def _csv(text: str, path: Path) -> list[Mapping[str, object]]:
                     "fields like the header. Quote a text that has commas."
                 )
     except csv.Error as error:
-        raise InputError(f"row {len(rows) + 1} of {str(path)!r} is no CSV: {error}.") from error
+        raise InputError(
+            f"row {len(rows) + 1} of {str(path)!r} is not valid CSV: {error}."
+        ) from error
     return rows
 
 
@@ -321,12 +322,12 @@ def parse_json(text: str | bytes, where: str, *, distinct: bool = False) -> Any:
     except UnicodeEncodeError as error:
         half = error.object[error.start : error.start + 1]
         raise InputError(
-            f"{where} has {half!a}, half of a character. Write the complete character, or none."
+            f"{where} has {half!a}, which is half of a character. Complete or remove it."
         ) from error
     except RecursionError as error:
         raise InputError(f"{where} cannot be read as JSON: it is nested too deeply.") from error
     except ValueError as error:
-        raise InputError(f"{where} is no JSON: {error}.") from error
+        raise InputError(f"{where} is not valid JSON: {error}.") from error
     return value
 
 
@@ -375,7 +376,7 @@ def read_yaml(path: Path) -> Json:
         value: Json = yaml.load(read_text(path), _plain_loader())
         return value
     except yaml.YAMLError as error:
-        raise InputError(f"`{path}` is not YAML: {error}. Correct the file.") from error
+        raise InputError(f"`{path}` is not valid YAML: {error}. Correct the file.") from error
     except RecursionError as error:
         raise InputError(f"`{path}` is nested too deeply. Use fewer levels.") from error
 

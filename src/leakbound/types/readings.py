@@ -119,7 +119,7 @@ def probe_difference(
         The first difference in words, or None.
     """
     if [prompt.token_ids for prompt in have] != [prompt.token_ids for prompt in want]:
-        return "the prompts of the fixed questions have different tokens"
+        return "the prompts of the fixed questions have different tokens in the two models"
     for number, (prompt, other) in enumerate(zip(have, want, strict=True)):
         first, second = dict(prompt.top), dict(other.top)
         for token in {**first, **second}:
@@ -127,7 +127,7 @@ def probe_difference(
             b = _at_most(second, token, first.get(token))
             if a is None or b is None:
                 if a is not b:
-                    return f"after fixed question {number}, token {token} has no log-probability"
+                    return f"fixed question {number}: one model has no probability of token {token}"
             elif abs(a - b) > tolerance:
                 return (
                     f"after fixed question {number}, token {token} has log-probability "

@@ -255,7 +255,7 @@ class _Reader:
 
     def checked(self, fits: bool, value: Any, where: str, want: str) -> Any:
         if not fits:
-            remedy = " Change it, or leave it out." if self.by_hand else ""
+            remedy = " Change or omit it." if self.by_hand else ""
             raise InputError(f"{where} must be {want}, got {_short(value)}.{remedy}")
         return value
 

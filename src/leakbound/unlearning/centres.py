@@ -89,7 +89,7 @@ def contrast_centres(
     if vectors.ndim != 2 or len(vectors) != len(texts):
         raise InputError(
             f"`vectors` must have one row for each of {len(texts)} texts, got shape "
-            f"{vectors.shape}. Embed the same texts."
+            f"{vectors.shape}. Embed these texts."
         )
     bad = np.flatnonzero(~np.isfinite(vectors).all(axis=1))
     if len(bad):
@@ -234,7 +234,7 @@ def _require_enough(row: Prompt, objective: Objective, split: str, number: int) 
     )
     if pushed and number < 2:
         raise InputError(
-            f"cel with beta = 0 needs a contrast centre other than the question, but row "
+            "`cel` with beta = 0 needs a contrast centre other than the question, but row "
             f"{row.id!r} of {split} has none. Add rewritings, or raise beta."
         )
 

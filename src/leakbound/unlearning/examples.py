@@ -116,7 +116,7 @@ class Encoder:
             ids = tuple(self.tokenizer.encode(row.text, add_special_tokens=False))
             if len(ids) <= first:
                 raise InputError(
-                    f"passage {row.id!r} is too short to learn from, {row.text[:60]!r}. Remove it."
+                    f"passage {row.id!r} is too short for training: {row.text[:60]!r}. Remove it."
                 )
             for start in range(first, len(ids), most - 1):
                 answer = ids[start : start + most - 1]
@@ -140,8 +140,8 @@ class Encoder:
     def _require_short(self, name: str, length: int) -> None:
         if self.limit is not None and length > self.limit:
             raise InputError(
-                f"{name} has {length} tokens, the limit is {self.limit}. "
-                "Raise `max_length`, up to the model's context, or shorten the text."
+                f"{name} has {length} tokens, but the limit is {self.limit}. Raise `max_length`, "
+                "up to the model's context, or shorten the text."
             )
 
 

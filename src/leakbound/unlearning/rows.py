@@ -47,8 +47,8 @@ def require_known(objective: Objective, splits: Splits) -> None:
     for split in objective.splits:
         if split not in splits:
             raise InputError(
-                f"objective {objective.name!r} trains on {split!r}, which `unlearn` does not "
-                f"have ({', '.join(splits)}). To train without forgetting, use `finetune`."
+                f"objective {objective.name!r} needs the split {split!r}, but `unlearn` has only "
+                f"{', '.join(splits)}. To train without forgetting, use `finetune`."
             )
 
 
@@ -58,9 +58,9 @@ def require_apart(forget: Sequence[Row], retain: Sequence[Row]) -> None:
     both = [row for row in forget if _named(row).strip() in kept]
     if both:
         raise InputError(
-            f"{len(both)} {'texts' if passages(both) else 'questions'} are in both forget and "
-            f"retain, such as {both[0].id!r} (in retain {kept[_named(both[0]).strip()]!r}). Remove "
-            "them from one of the sets."
+            f"{len(both)} {'texts' if passages(both) else 'questions'} are in both the forget and "
+            f"the retain set, such as {both[0].id!r} (in retain "
+            f"{kept[_named(both[0]).strip()]!r}). Remove them from one of the sets."
         )
 
 
@@ -70,8 +70,8 @@ def require_no_thoughts(splits: Splits) -> None:
         for row in prompts(rows):
             if row.thought is not None:
                 raise InputError(
-                    f"row {row.id!r} of {split} has a thought, and `unlearn` trains on answers "
-                    "only. Leave out the column, or use a benchmark without thoughts."
+                    f"row {row.id!r} of {split} has a thought, but `unlearn` trains on answers "
+                    "only. Remove the thoughts, or use another benchmark."
                 )
 
 
@@ -87,25 +87,25 @@ def require_rows(splits: Splits, objective: Objective, watch: Watch) -> None:
             running, needs = len(passages(rows)), objective.needs[split]
             if running < len(rows):
                 raise InputError(
-                    f"the {split} set has {running} running texts and {len(rows) - running} "
+                    f"the {split} set has {running} plain text passages and {len(rows) - running} "
                     "questions. Pass rows of one kind."
                 )
             parts = needs.parts & {"alternate", "invented", "centres"}
             if parts or any(site.tokens == "question" for site in needs.sites):
                 raise InputError(
-                    f"objective {objective.name!r} needs questions in {split}, which has running "
-                    "texts. Use an objective that accepts these, such as npo, gd, kl or rmu."
+                    f"objective {objective.name!r} needs questions, but the {split} set has plain "
+                    "text passages. Use an objective for passages, such as npo, gd, kl or rmu."
                 )
             if watch.evaluate_every is not None:
                 raise InputError(
-                    f"`evaluate_every` measures answers to questions, and {split} has running "
-                    "texts. Leave it out, and evaluate the model after training."
+                    f"`evaluate_every` needs questions, but the {split} set has plain text "
+                    "passages. Omit it, and evaluate the model after training."
                 )
         for row in prompts(rows):
             if not (row.answer or "").strip():
                 raise InputError(
-                    f"row {row.id!r} of {split} has no answer to train on. Add one, or leave the "
-                    "row out."
+                    f"row {row.id!r} of {split} has no answer to train on. Add an answer, or "
+                    "remove the row."
                 )
 
 

@@ -371,7 +371,7 @@ def _checkpoint_activations(model: Any) -> None:
         (enable or model.gradient_checkpointing_enable)({"use_reentrant": False})
     except ValueError as error:
         raise InputError(
-            f"{type(model).__name__} cannot recompute activations. Leave out `checkpointing`."
+            f"{type(model).__name__} cannot recompute activations. Omit `checkpointing`."
         ) from error
 
 

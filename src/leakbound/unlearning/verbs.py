@@ -223,7 +223,7 @@ def finetune(
         coin = Coin.of(taught)
     if coin is not None and before is not None and coin != before:
         raise InputError(
-            f"`{model}` was already trained on a random half of subjects, chosen with --coin "
+            f"`{model}` was already trained on a random half of the subjects, chosen with --coin "
             f"{before.seed}. Use the same --coin, or a model that was trained without --coin."
         )
     splits = {"train": rows_of(taught)}
@@ -399,8 +399,8 @@ def _reuse(out: Path, recipe: Recipe) -> Trained:
     differing = recipe.departures(read_object(out / RECIPE))
     if differing:
         raise MixError(
-            f"`{out}` has a model whose recipe differs in {', '.join(differing)} (see {RECIPE}). "
-            "Choose another folder, or remove it."
+            f"`{out}` has a model that was trained with other settings than this command's: "
+            f"{', '.join(differing)} (see its {RECIPE}). Choose another folder, or remove it."
         )
     return Trained.read(out, reused=True)
 
@@ -433,15 +433,15 @@ def _require_used(settings: TrainingSettings, objective: Objective) -> None:
     alternates, needs = settings.alternates, objective.needs
     if settings.selecting is not None and not splits_with("centres", needs):
         raise InputError(
-            f"input selection needs an objective with contrast centres, but {objective.name!r} "
-            "has none. Leave out the selection, or use cel."
+            f"input selection needs an objective with contrast centres, but {objective.name!r} has "
+            "none. Omit the selection, or use `cel`."
         )
     if alternates is None:
         return
     if not splits_with("alternate", needs):
         raise InputError(
-            f"`alternates` need an objective that teaches other answers, but {objective.name!r} "
-            "does not. Leave them out, or use idk or dpo."
+            f"`alternates` need an objective that trains on them, but {objective.name!r} does not. "
+            "Omit them, or use `idk` or `dpo`."
         )
     if not alternates or not all(map(str.strip, alternates)):
         raise InputError("`alternates` must be sentences, got none or a blank one. Add sentences.")

@@ -156,7 +156,7 @@ def matrices(model: Any) -> Iterator[torch.Tensor]:
     for name, parameter in model.named_parameters():
         if "experts" in name and parameter.ndim > 2:
             raise InputError(
-                f"the experts of {type(model).__name__} share one tensor, {name!r}, whose input "
+                f"{type(model).__name__} stores all experts in one tensor, {name!r}, whose input "
                 "axes are unknown. Use a model without experts, or another stress."
             )
     head = model.get_output_embeddings()
@@ -170,7 +170,7 @@ def _adaptable(chosen: dict[str, nn.Module], model: Any, weights: Weights) -> li
     fitting = [n for n, m in chosen.items() if isinstance(m, _LINEAR) and m is not head]
     if not fitting:
         raise InputError(
-            f"no linear layer among {', '.join(weights.modules) or 'the chosen layers'}. "
+            f"there is no linear layer among {', '.join(weights.modules) or 'the chosen layers'}. "
             "Choose linear layers for adapters, such as q_proj."
         )
     return fitting

@@ -53,9 +53,9 @@ class WorkFolder:
                 return
             if self.checkpoint:
                 raise MixError(
-                    f"`{self.path}` has an unfinished training that differs in "
-                    f"{', '.join(differing)} (see its {RECIPE}). Repeat its command to finish "
-                    "it, choose another --out, or remove the folder."
+                    f"`{self.path}` has an unfinished training run with other settings than this "
+                    f"command's: {', '.join(differing)} (see its {RECIPE}). Finish that run with "
+                    "its command, choose another --out, or remove the folder."
                 )
         shutil.rmtree(self.path, ignore_errors=True)
         make_folder(self.path)
