@@ -43,7 +43,7 @@ from leakbound.stats.arrays import relative
 from leakbound.stats.betting import arcsine
 from leakbound.stats.estimand import Terms, bounded
 from leakbound.stats.estimate import Array, Counts, Estimate, error_rate
-from leakbound.stats.evidence import Rows
+from leakbound.stats.evidence import Rows, sample_mean
 from leakbound.stats.leak_at_k import FEWEST_GROUPS, block_maxima, unbiased
 from leakbound.stats.proportion import CLOPPER_PEARSON, clopper_pearson_upper
 from leakbound.stats.quantity import LEAKAGE, Quantity
@@ -160,15 +160,15 @@ def _mean_largest(rows: Rows, k: int, terms: Terms) -> Estimate:
 def _mean(above: Rows, below: Rows, weights: Array, terms: Terms, sets: Sets = ONE_SET) -> Estimate:
     """Bound the weighted mean: from above by the rows `above`, from below by the rows `below`."""
     method, bound = _upper_bound(weights, above, sets)
-    share = weights / above.n
-    scored = float(share @ above.counts.sum(axis=1))
-    total = float(share @ (above.counts * above.values).sum(axis=1))
+    scored = (weights > 0) & (above.counts.sum(axis=1) > 0)
+    means = sample_mean(above.only(scored))
+    value = np.average(means, weights=weights[scored]) if scored.any() else np.nan
     weighted = (weights != weights[0]).any()
     scope: Scope = "weighted mean" if weighted else "mean"
     return bounded(
         replace(LEAKAGE.about(binary=above.binary), scope=scope, over=len(weights)),
         above,
-        np.array(total / scored if scored else np.nan),
+        np.array(value),
         lambda alpha: 1 - bound(below.mirrored(), alpha),
         lambda alpha: bound(above, alpha),
         terms,
