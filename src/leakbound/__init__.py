@@ -1,7 +1,8 @@
 """leakbound: bound the leakage of a language model over its whole output distribution.
 
-A name is loaded on its first use, so `import leakbound` is fast and needs no torch. Names of
-functions are verbs (`leakbound.evaluate`). Names of packages are nouns (`leakbound.evaluation`).
+An export is imported at its first use, so `import leakbound` is fast and does not import torch.
+Names of functions are verbs (`leakbound.evaluate`). Names of packages are nouns
+(`leakbound.evaluation`).
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """The family of benchmarks: named sets of prompts with the data needed to evaluate on them.
 
 A member of this family is a function `load(argument, data) -> Benchmark`. `argument` is the text
-after the colon of the benchmark's spec. `data` is a folder of local files, or None. Other packages
-add benchmarks in the entry-point group `leakbound.benchmarks`.
+after the colon of the benchmark's spec. `data` is a folder of local files; None if the user names
+no folder. Other packages add benchmarks through the entry-point group `leakbound.benchmarks`.
 """
 
 from __future__ import annotations

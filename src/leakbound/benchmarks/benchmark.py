@@ -20,7 +20,7 @@ _DIGITS = 16  # the length of a row's digest
 
 @cache
 def published() -> Mapping[str, tuple[str, ...]]:
-    """Return the `row_digests` of all rows of each published benchmark.
+    """Return the `row_digests` of all rows of each published benchmark, by its name.
 
     The published benchmarks are TOFU (github.com/strzar/purge 24d1a3f, the files of locuslab/TOFU),
     Harry Potter Q&A (SchwinnL/LLM_Embedding_Attack 7ebabc4), the goals of JailbreakBench (artifacts
@@ -31,7 +31,7 @@ def published() -> Mapping[str, tuple[str, ...]]:
 
 
 def as_published(name: str, prompts: Sequence[Prompt]) -> bool | None:
-    """Return whether these rows are the rows published under this name, in any order.
+    """Return whether `prompts` are the rows that were published under `name`, in any order.
 
     The result is None if no published rows are known for the name.
     """
@@ -40,7 +40,7 @@ def as_published(name: str, prompts: Sequence[Prompt]) -> bool | None:
 
 
 def row_digests(prompts: Sequence[Prompt]) -> tuple[str, ...]:
-    """Return the first digits of SHA-256 of each prompt's text, with single blanks in the text."""
+    """Return the first digits of the SHA-256 of each prompt. Runs of blanks count as one blank."""
     return tuple(_sha256(_row(prompt), separators=(",", ":"))[:_DIGITS] for prompt in prompts)
 
 
@@ -51,7 +51,7 @@ def _row(p: Prompt) -> list[list[str]]:
 
 
 def digest_of(prompts: Sequence[Prompt]) -> str:
-    """Return SHA-256 of the prompts' canonical JSON. It has `thought` only for prompts with one."""
+    """Return the SHA-256 of the prompts' canonical JSON; `thought` is omitted if it is None."""
     stated = [asdict(prompt) for prompt in prompts]
     for fields in stated:
         if fields["thought"] is None:
@@ -74,8 +74,8 @@ class Loaded:
     """The arguments of `load_benchmark` that load a benchmark again from any working directory.
 
     Attributes:
-        spec: the spec. If it has a file, it has the file's full path.
-        data: the full path of the data folder (None: the argument was omitted).
+        spec: the benchmark's spec. If the spec contains a file, the path of the file is absolute.
+        data: the absolute path of the data folder (None: the argument was omitted).
         limit: as in `load_benchmark`.
         profile: as in `load_benchmark`.
     """
@@ -94,9 +94,9 @@ class Benchmark:
         name: the name in results.
         prompts: the evaluated prompts, without the prompts in `left_out`; ids are distinct.
         left_out: the prompts that a limit left out.
-        others: functions that load the other splits, by role.
-        utility: functions that load the sets that only metrics use, by name. A set replaces a
-            split of the same name.
+        others: functions that load the splits except the evaluated split, by role.
+        utility: functions that load the sets of prompts that only metrics use, by name. Metrics use
+            such a set instead of a split with the same name.
         scorers: the default scorers; empty if nothing can be scored by default.
         max_new_tokens: the maximum number of tokens of a completion.
         stop: strings that end a completion.
@@ -105,7 +105,7 @@ class Benchmark:
             strings.
         rewritings: arguments of the default `leakbound.study.Rewritings`.
         openers: possible beginnings of an answer, by prompt id; only for attacks.
-        template: the prompt for models without a chat template, with {question}.
+        template: the prompt for models without a chat template; it contains `{question}`.
         system: the chat's system prompt (None: no system prompt).
         chat: True: the benchmark is only for chat models. False: `template` is also used for chat
             models. None: chat models use their own template, other models use `template`.
@@ -188,12 +188,12 @@ class Benchmark:
 
     @property
     def part(self) -> str:
-        """The name of the evaluated prompts in metrics: their set in `utility`, else the role."""
+        """The part of the evaluated prompts in metrics: their set in `utility`, else the role."""
         split = self.prompts[0].split
         return split if split in self.utility else self.role
 
     def parts(self) -> dict[str, Callable[[], Prompts]]:
-        """Return functions that load the sets for metrics. A limit on prompts limits each set."""
+        """Return functions that load the prompts of each part for metrics, up to the limit."""
         limit = len(self.prompts) if self.left_out else None
 
         def first(load: Callable[[], Prompts]) -> Prompts:
@@ -206,9 +206,9 @@ class Benchmark:
     def fingerprint(self) -> BenchmarkRecord:
         """Return the record of the queried prompts, for a run.
 
-        The record has the name, the number and digest of the evaluated prompts, the origin, the
-        profile if there is one, and the benchmark's defaults. Only `digest_of` the prompts decides
-        whether two runs are about the same prompts.
+        The record contains the name, the number and digest of the evaluated prompts, the origin,
+        the profile if there is one, and the benchmark's defaults. Only `digest_of` the prompts
+        decides whether two runs are about the same prompts.
         """
         return BenchmarkRecord(
             name=self.name,

@@ -1,4 +1,4 @@
-"""Load a benchmark by its spec. `BENCHMARKS` has all built-in benchmarks by name."""
+"""Load a benchmark by its spec. `BENCHMARKS` contains all built-in benchmarks by name."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ def made_again(record: BenchmarkRecord) -> Benchmark | None:
         The benchmark without a limit; None if its rows come from files.
 
     Raises:
-        InputError: for a name that no benchmark has.
+        InputError: for a name that is not the name of a benchmark.
     """
     whole = record.name
     while whole.partition(":")[0] in ("taught", "untaught"):
@@ -118,7 +118,7 @@ def made_again(record: BenchmarkRecord) -> Benchmark | None:
 
 
 def _from_anywhere(name: str, spec: str, argument: str, data: Path | None) -> str:
-    """Return the spec with the full path of its file, for use in any folder."""
+    """Return the spec with the absolute path of its file, for use from any working directory."""
     if data is not None:
         return spec
     if name == "continuation":

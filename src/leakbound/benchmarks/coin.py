@@ -24,7 +24,7 @@ OTHER: Mapping[HalfSide, HalfSide] = {"taught": "untaught", "untaught": "taught"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Coin:
-    """The random choice of the taught subjects. A model's recipe records it without texts.
+    """The random choice of the taught subjects. A model's recipe records it without any texts.
 
     Attributes:
         benchmark: the name of the complete benchmark.
@@ -42,7 +42,7 @@ class Coin:
 
     @classmethod
     def of(cls, task: Benchmark) -> Coin | None:
-        """Return the coin of a benchmark that is the taught half; None for any other benchmark."""
+        """Return the coin of a benchmark that is a taught half; None for any other benchmark."""
         half = task.half
         if half is None or half.side != "taught":
             return None
@@ -99,7 +99,7 @@ def load(
 
 
 def halved(whole: Benchmark, side: HalfSide, seed: int) -> Benchmark:
-    """Return one half of a benchmark: the prompts about the taught subjects, or about the others.
+    """Return one half of a benchmark: the prompts about the taught, or the untaught, subjects.
 
     The prompts about the other subjects are the holdout split of the taught half. No training data
     contains them. Raises InputError for a benchmark with fewer than two subjects.

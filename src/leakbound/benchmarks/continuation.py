@@ -5,7 +5,7 @@ The following suffix is its answer. Research on memorisation uses this test, for
 training data from large language models". The sources are those of `load_corpus`: texts, rows with
 `text`, folders, and named corpora such as MUSE's (`continuation:muse:news/forget`).
 
-Departure from the literature: there, prefix and suffix have 50 tokens of the model each. A
+Departure from these papers: their prefixes and suffixes have 50 tokens of the model each. A
 benchmark has no tokenizer, and its questions are the same for every model. So this benchmark counts
 words, separated by blanks. The blank before a suffix belongs to the suffix, so a token rarely spans
 the cut.
@@ -70,7 +70,7 @@ class Cuts:
         return "".join(f",{name}={value}" for name, value in changed(self).items())
 
     def of(self, document: Passage) -> Iterator[Prompt]:
-        """Yield a prompt for each suffix of a document. A document that is too short has none."""
+        """Yield a prompt for each suffix of a document; no prompt if the document is too short."""
         text, words = document.text, [match.span() for match in _WORD.finditer(document.text)]
         stride = self.stride or self.prefix + self.suffix
         for at in range(self.first or self.prefix, len(words) - self.suffix + 1, stride):
@@ -87,8 +87,8 @@ def load(argument: str, data: Path | None = None) -> Benchmark:
     """Load the benchmark for `FILE,prefix=50,suffix=50,first=50,stride=100,seed=0`; see `Cuts`.
 
     FILE is a path below `data` if `data` is given. Completions end after two tokens per word of the
-    suffix. Notes list documents that are too short. Raises InputError for an unknown corpus or
-    setting, and if all documents are too short.
+    suffix. The notes of the benchmark list the documents that are too short. Raises InputError for
+    an unknown corpus or setting, and if all documents are too short.
     """
     source, cuts = _parse(argument)
     documents = load_documents(source, data=data)
@@ -118,7 +118,7 @@ def load(argument: str, data: Path | None = None) -> Benchmark:
 
 
 def from_anywhere(argument: str) -> str:
-    """Return the argument with the full path of its file or folder, for use in any folder."""
+    """Return the argument with an absolute path, for use from any working directory."""
     source, cuts = _parse(argument)
     there = source and Path(source).exists()
     return f"{Path(source).resolve()}{cuts.spec}" if there else argument

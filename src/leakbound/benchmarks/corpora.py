@@ -1,4 +1,4 @@
-"""Load running texts to train on: the corpora of MUSE and WMDP, and the user's files.
+"""Load plain texts to train on: the corpora of MUSE and WMDP, and the user's files.
 
 `muse:news/forget` is a split of MUSE's subset `raw`. Names of splits in other subsets contain the
 subset, as in `muse:news/scal/forget_2`. `muse:news/train/forget` and `muse:news/train/retain2` are
@@ -71,7 +71,8 @@ def load_corpus(
 def load_documents(spec: str, *, data: Path | None = None) -> tuple[Passage, ...]:
     """Load the texts of a corpus.
 
-    The id of a text is the name of its file. In a file with rows, the row's number is added.
+    The id of a text is the name of its file. If the file has rows, the id also contains the number
+    of the row.
     """
     folder = Path(data or "", spec)
     documents = []
@@ -106,7 +107,7 @@ def _files(spec: str, data: Path | None) -> Sequence[Path]:
 
 
 def _inside(folder: Path) -> Sequence[Path]:
-    """Return the text files in a folder and its subfolders, sorted by path; no hidden files."""
+    """Return the text files in a folder and its subfolders, sorted by path. Omit hidden files."""
     inside = (file.relative_to(folder) for file in folder.rglob("*"))
     shown = {
         at.as_posix(): folder / at

@@ -1,11 +1,11 @@
 """`fictitious`: invented authors and facts about the authors, made by a seeded program.
 
-The form of the data is TOFU's (Maini et al., 2024): question-answer pairs about authors who do not
+The data have the form of TOFU (Maini et al., 2024): question-answer pairs about authors who do not
 exist, a gold paraphrase of every question and answer, and wrong answers of the same form. Nothing
-is downloaded, and no model can have seen the data. `fictitious.yaml` has the wordings.
+is downloaded, and no model can have seen the data. `fictitious.yaml` contains the wordings.
 
 `fictitious:thoughts=WHERE` has the same questions, but its training rows have an invented thought
-before the answer. WHERE is the part that contains the facts in the forget rows: `answer`,
+before the answer. WHERE is the part of each forget row that contains the facts: `answer`,
 `thought`, `both` or `neither`. An answer without the facts is a refusal. A thought without the
 facts states that it contains no facts. In all other rows, thought and answer both contain the
 facts.
@@ -36,7 +36,7 @@ _PERTURBED = 5
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fact:
-    """A question about `{name}`, and its answer. `{}` is filled with a value of each pool."""
+    """A question about `{name}`, and its answer. Values of the pools fill each `{}`."""
 
     topic: str
     question: str
@@ -61,7 +61,7 @@ class NameParts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Facts:
-    """The contents of `fictitious.yaml`. The words of a pool are its values."""
+    """The contents of `fictitious.yaml`. The values of a pool are its words."""
 
     given_names: NameParts
     family_names: NameParts
@@ -110,11 +110,11 @@ class Settings:
 
 
 def load(argument: str = "", data: Path | None = None) -> Benchmark:
-    """Load the benchmark for `authors=24,questions=8,forget=3,seed=0,thoughts=none`, each optional.
+    """Load the benchmark for `authors=24,questions=8,forget=3,seed=0,thoughts=none`.
 
-    The forget set is about the last `forget` authors; the retain set is about the other authors.
-    The holdout split is about `forget` additional authors, who are in no training data. `thoughts`
-    without a value means `thoughts=both`. `data` is not used.
+    Each setting is optional. The forget set is about the last `forget` authors; the retain set is
+    about the other authors. The holdout split is about `forget` additional authors, who are in no
+    training data. `thoughts` without a value means `thoughts=both`. `data` is not used.
     """
     pairs = ("thoughts=both" if p.strip() == "thoughts" else p for p in argument.split(","))
     values = read_settings("benchmark", "fictitious", ",".join(pairs), get_type_hints(Settings))

@@ -41,7 +41,8 @@ def choose_file(
 
     The name of a file on the hub begins with the first of `stems`. The name of a local file begins
     with any of `stems`, and has the ending of the hub's file or any of `endings`. The local file is
-    in a subfolder named after the corpus, or in the source's folder if that has this name.
+    in a subfolder with the name of the corpus, or in the source's folder if this folder has that
+    name.
     """
     names = CORPORA[corpus]
     folders = [f"{name}/" for name in names]
@@ -100,7 +101,7 @@ def load(argument: str, data: Path | None = None) -> Benchmark:
 
 
 def _questions(files: _Files, role: Role) -> Prompts:
-    """Return the questions of a split, each with the ten questions and answers to show before."""
+    """Return the questions of a split, each with ten questions and answers to show before it."""
     examples = tuple(
         (row.text("question"), row.text("answer")) for row in read_rows(files.of(role, "_icl"))
     )
@@ -119,7 +120,7 @@ def _passages(files: _Files, role: Role) -> Prompts:
 
 
 def _texts(files: _Files, role: Role) -> Prompts:
-    """Return complete texts: the prompt is the first word, the answer is the blank and the rest."""
+    """Return prompts for complete texts: the first word is the prompt, the rest is the answer."""
     prompts = []
     for index, row in enumerate(read_rows(files.of(role), bare="text")):
         text = row.text("text").strip()

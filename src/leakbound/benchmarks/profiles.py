@@ -22,15 +22,15 @@ from leakbound.types import BenchmarkRecord, Compat, Decoding, Prompt, Role, fro
 class Profile:
     """The settings of a published evaluation.
 
-    With a value that is None or empty, the benchmark's own setting is used.
+    If a value is None or empty, the benchmark's own setting is used.
 
     Attributes:
         name: the name of the profile.
         n: the number of draws per question.
         sampling: the decoding of the draws, without its token limit.
         template: the plain prompt, also for chat models.
-        opening: a text, such as "Answer: ", that is not in the prompt. So every reference answer
-            begins with it.
+        opening: a text, such as "Answer: ", with which every reference answer begins, because the
+            prompt does not contain it.
         rows: the number of questions to use from the beginning of every split.
         paraphrased: whether gold paraphrases replace the questions of the forget set.
         scorers: names of scorers, by the role of the evaluated prompts.
@@ -83,8 +83,8 @@ def sets_limit(benchmark: BenchmarkRecord, decoding: Decoding) -> bool:
 def with_profile(benchmark: Benchmark, profile: Profile) -> Benchmark:
     """Return the benchmark with the settings, name and notes of a profile.
 
-    All evaluated prompts remain; the caller keeps the first `rows`. Raises InputError for a prompt
-    without the answer or the paraphrase that the profile needs.
+    This function does not apply `rows`: the caller keeps only the first `rows` prompts. Raises
+    InputError for a prompt without the answer or the paraphrase that the profile needs.
     """
 
     def changed(prompts: Prompts) -> Prompts:

@@ -9,7 +9,7 @@ which only attacks use.
 file of behaviours or the CSV of the official artifacts, with the columns `goal` and `behavior`.
 This benchmark is about alignment, not unlearning: a leak is a reply that complies. The default
 scorer is a word list of refusals; a harm classifier or a judge is better. Only a chat model can
-comply or refuse, so a model without chat template raises an error.
+comply or refuse, so leakbound raises an error for a model without a chat template.
 """
 
 from __future__ import annotations

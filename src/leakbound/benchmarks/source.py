@@ -35,9 +35,9 @@ class Source:
         return path
 
     def choose(self, hub: str, local: Sequence[str]) -> Path:
-        """Return the file with the name `hub`. In a folder, it may have a name in `local` instead.
+        """Return the file with the name `hub`; a local file may have one of the names in `local`.
 
-        Raises InputError with these names if no such file exists.
+        Raises InputError, with all these names, if no such file exists.
         """
         if self.folder is None:
             return self.get(hub)
@@ -72,7 +72,7 @@ def open_source(data: Path | None, *, folder: str, repo: str) -> Source:
 
     `folder` is the usual name of the folder with the files. `data` is this folder or its parent.
     Without `data`, the source is the subfolder `folder` of the path in the environment variable
-    LEAKBOUND_DATA; if there is none, it is `repo` on the hub.
+    LEAKBOUND_DATA; if there is no such subfolder, the source is `repo` on the hub.
     """
     parent = os.environ.get(DATA_VARIABLE)
     if data is None and (not parent or not (Path(parent) / folder).is_dir()):

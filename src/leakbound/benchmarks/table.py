@@ -23,7 +23,7 @@ _SHOWN = 5  # the maximum number of rows that a note names
 
 
 def load(form: Form, argument: str, data: Path | None = None) -> Benchmark:
-    """Load the rows of a file in the given form. Its path is relative to `data`, if given.
+    """Load the rows of a file in the given form. The file's path is relative to `data`, if given.
 
     The column `question` is required. Optional columns:
 
@@ -34,11 +34,12 @@ def load(form: Form, argument: str, data: Path | None = None) -> Benchmark:
     - `role` or `split`: `forget`, `retain` or `holdout`. Rows with `forget` are evaluated, and a
       blank means `forget`. A number may follow the name of a split, as in forget10.
 
-    Notes list ignored columns, rows without an answer or keywords if other rows have them, and rows
-    with the same question.
+    The notes of the benchmark list the columns that are ignored, and the rows that have the same
+    question. If only some rows have an answer, the notes list the rows without an answer. The same
+    applies to keywords.
 
-    Raises InputError for an unknown role, and for a role and a split that differ. Also for keywords
-    in one text with commas, because this text may be one keyword or several.
+    Raises InputError for an unknown role, for a row whose `role` and `split` differ, and for a text
+    of keywords that contains commas, because such a text may be one keyword or several keywords.
     """
     path = Path(data or "", argument)
     rows = read_rows(path, form)

@@ -47,10 +47,11 @@ def load(argument: str, data: Path | None = None) -> Benchmark:
     """Load the benchmark for a split such as `forget10`.
 
     A forget split is loaded with its retain and holdout splits (10 with 90, 5 with 95, 1 with 99).
-    Paraphrases and perturbed answers come from the `*_perturbed` files. For the retain splits, this
-    file has only the first 400 rows. If a local folder has no such file, the prompts have no
-    paraphrases and no perturbed answers. If the file exists, every row must have both. The splits
-    of real authors and world facts have no paraphrases.
+    Paraphrases and perturbed answers come from the `*_perturbed` files. The `*_perturbed` file of a
+    retain split has only the first 400 rows of the split. If a local folder has no such file, the
+    prompts have no paraphrases and no perturbed answers. If the file exists, each of its rows must
+    have a paraphrase and perturbed answers. The splits of real authors and world facts have no
+    paraphrases.
     """
     if argument not in SPLITS:
         raise InputError(f"TOFU has no split {argument!r}. {suggestion(argument, SPLITS)}")
@@ -94,7 +95,7 @@ def load_mini(argument: str = "", data: Path | None = None) -> Benchmark:
 
 
 def _with_wrong_answers(source: Source, split: str) -> Prompts:
-    """Return the rows of a retain split that have perturbed answers; all rows if no row has any."""
+    """Return the rows of a retain split that have perturbed answers; if no row has, return all."""
     prompts = _prompts(source, split)
     return tuple(prompt for prompt in prompts if prompt.perturbed_answers) or prompts
 
@@ -123,7 +124,7 @@ def _prompts(source: Source, split: str) -> Prompts:
 
 
 def _perturbed(source: Source, split: str, rows: list[Row]) -> list[Row]:
-    """Return the rows of the split's perturbed file; they match the split's rows by position."""
+    """Return the rows of the split's perturbed file, in the order of the split's rows."""
     path = source.find(f"{_PERTURBED[split]}.json") if split in _PERTURBED else None
     perturbed = read_rows(path, "jsonl")[: len(rows)] if path else []
     for row, other in zip(rows, perturbed, strict=False):

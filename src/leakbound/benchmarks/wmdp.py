@@ -1,8 +1,8 @@
 """`wmdp:bio`, `wmdp:cyber`, `wmdp:chem`: questions on hazardous knowledge (Li et al., 2024).
 
-Each question has four options. The prompt is that of lm-evaluation-harness, even for chat models.
-`wmdp:bio-explain` requests the answer in words instead, for a judge. The files come from the hub
-(`cais/wmdp`) or from a folder.
+Each question has four options. The prompt is the prompt of lm-evaluation-harness, also for chat
+models. `wmdp:bio-explain` requests an answer in words instead of a letter, so that a judge can
+score it. The files come from the hub (`cais/wmdp`) or from a folder.
 """
 
 from __future__ import annotations

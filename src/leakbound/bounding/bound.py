@@ -1,9 +1,9 @@
 """Compute bounds of every quantity, for every question, arm and scorer of a run.
 
-Every estimate is valid individually at the requested confidence, with half of
-alpha on each side. An arm is one model (target or control) given one kind of
-query under one decoding. Which bounds exist depends on how the arm was drawn:
-see the module `evidence`.
+Every estimate is valid individually at the requested confidence: its lower and its upper bound each
+have half of alpha, where alpha is 1 - confidence. An arm is one model (target or control) given one
+kind of query under one decoding. Which bounds exist depends on how the arm was drawn: see the
+module `evidence`.
 """
 
 from __future__ import annotations
@@ -36,7 +36,8 @@ from leakbound.types import Headway, Progress, Scorer, silent
 _OF_ONE_ARM = ("single", "leak@k", "claim", "simultaneous")
 """The families (sets of simultaneously valid statements) that use the draws of only one arm.
 
-Exceptions are statements with a reference in `beyond`, and about the arm that leaks most."""
+Exceptions are statements with a reference in `beyond`, and statements about the arm that leaks
+most."""
 
 
 @holding("bound")
@@ -93,7 +94,7 @@ def bound_run(
 def _made_from(
     run: Run, arms: Mapping[str, Arm], scorer: Scorer, confidence: float
 ) -> dict[str, Any]:
-    """Return everything on which a scorer's estimates depend; raise InputError without scores."""
+    """Return all that a scorer's estimates depend on; raise InputError if it has no scores."""
     name, calibrated = slug(scorer), read_calibration(run.path, slug(scorer))
     others = other_run(run)
     control_arms = {} if others is None else others.arms
@@ -118,7 +119,7 @@ def _is_current(
     made: Mapping[str, Any],
     wanted: Mapping[str, Mapping[str, Any]],
 ) -> bool:
-    """Return whether a scorer's stored estimates are as in `wanted`, or from the current scores."""
+    """Return whether a scorer's stored estimates are still valid."""
     if name in wanted:
         return made == wanted[name]
     try:
@@ -144,7 +145,7 @@ def _rows(run: RunEvidence, judged: Calibration | None, confidence: float) -> It
 def _described(
     run: RunEvidence, rows: Iterable[EstimateRow], made: Mapping[str, Any]
 ) -> Iterator[EstimateRow]:
-    """Yield the rows with the model, decoding and stress of the arm and a digest of the evidence.
+    """Yield the rows, with the model, decoding and stress of the arm and a digest of the evidence.
 
     `made`: everything on which the scorer's estimates depend, see `_made_from`.
     """

@@ -154,8 +154,8 @@ def rows_again(run: Run, claim: LeakClaim) -> Iterator[EstimateRow]:
 def simultaneous_rows(runs: Sequence[RunEvidence], confidence: float) -> Iterator[EstimateRow]:
     """Yield F: the mean and the worst question of each sampled arm, for every binary scorer.
 
-    An arm that lacks draws of a question has a part of alpha but no row. There are no rows if a
-    part of alpha is too small for float64, which depends only on the numbers of arms, scorers and
+    An arm that lacks draws of a question uses a part of alpha but has no row. There are no rows if
+    a part of alpha is too small for float64, which depends only on the numbers of arms, scorers and
     questions.
     """
     arms = [(run, name) for run in runs if run.scorer.binary for name in run.arms]
@@ -183,7 +183,7 @@ def places_of(run: Run, scorers: Iterable[Scorer]) -> tuple[tuple[str, str], ...
 
 
 def may_be_claimed(arm: Arm) -> bool:
-    """Return whether a claim may be about an arm: a sampled arm whose inputs no search chose."""
+    """Return whether an arm may have a claim: it was sampled, and no search chose its inputs."""
     return not arm.decoding.greedy and arm.key.kind != "attack"
 
 

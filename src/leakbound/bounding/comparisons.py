@@ -189,10 +189,11 @@ def gap_rows(run: RunEvidence, confidence: float) -> Iterator[EstimateRow]:
 def attack_rows(run: RunEvidence, confidence: float) -> Iterator[EstimateRow]:
     """Yield rows about all questions with the inputs that a search found for them.
 
-    There are rows of the worst question, the mean, the number of questions that leak more than x,
-    and the excess over the control of the mean and of the worst question. If the original questions
-    were drawn too, under only one decoding, there are also rows of the gap of each question, the
-    largest gap and the number of positive gaps. There are no rows if a question has no draws.
+    There are rows of the worst question, of the mean, of the number of questions that leak more
+    than x, and of the excess over the control, on average and at the worst question. If the
+    original questions were drawn too, under only one decoding, there are also rows of the gap of
+    each question, the largest gap and the number of positive gaps. There are no rows if a question
+    has no draws.
     """
     scorer = run.scorer.name
     arms = {

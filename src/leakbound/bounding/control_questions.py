@@ -46,7 +46,7 @@ def other_run(run: Run) -> Run | None:
 
 
 def control_question_rows(run: RunEvidence, confidence: float) -> Iterator[EstimateRow]:
-    """Yield rows of the difference between the questions and the control questions.
+    """Yield rows of the difference in leakage between the questions and the control questions.
 
     Each sampled target arm has a row with the difference of the two means. There are no rows
     without control questions, or if some of them have no completions or no scores by this scorer.

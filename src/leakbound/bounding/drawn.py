@@ -143,13 +143,13 @@ class Drawn:
         yield from self._stated(SPREAD, confidence)
 
     def together(self, confidence: float) -> Iterator[stats.Estimate]:
-        """Yield the worst question, the mean, the numbers of questions above x, and other means.
+        """Yield statements on the worst question, the mean, the questions above x, and other means.
 
         The other means are the mean leak@k and, for scorers that are not binary, the mean standard
         deviation and an upper bound of the mean ED score. For a binary scorer there is also the
         mean leak@k at k = n, which is the expected fraction of questions that leak in n draws.
-        There is no leak@k with fewer than `FEWEST_BLOCKS` blocks of k draws. Their number depends
-        only on the number of questions, n and k.
+        There is no leak@k with fewer than `FEWEST_BLOCKS` blocks of k draws. The number of blocks
+        depends only on the number of questions, n and k.
         """
         yield self.worst(confidence=confidence)
         yield self.mean(confidence=confidence, side="both")

@@ -110,7 +110,7 @@ def _effects(arms: Sequence[Arm], joint: stats.Estimate) -> Sequence[stats.Estim
 
 
 def axes_of(decodings: Sequence[Decoding]) -> tuple[tuple[float, ...], tuple[float, ...]] | None:
-    """Return the temperatures and the top-p if the decodings are all pairs of them, else None."""
+    """Return temperatures and top-p values if the decodings are all their pairs, else None."""
     if len({replace(decoding, temperature=1.0, top_p=1.0) for decoding in decodings}) != 1:
         return None
     settings = sorted(map(setting_of, decodings))

@@ -84,7 +84,7 @@ class Pooled(Drawn):
 
     @property
     def has_queries(self) -> bool:
-        """Return whether single queries have bounds: False in a `fresh` design, with one output."""
+        """Return whether single queries have bounds; they have none in a `fresh` design."""
         return self.pool.design != "fresh"
 
     def each_query(self, confidence: float) -> tuple[tuple[str, ...], stats.Estimate]:

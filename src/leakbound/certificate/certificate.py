@@ -25,7 +25,7 @@ class QuestionRecord:
         id: the id of the question's query; a digest of the id if it contains the question's text.
         value: the fraction of the question's scored draws that leak; None if no draw has a score.
         n: the number of draws of the question.
-        missing: the number of draws of the question without a score.
+        missing: the number of the question's draws that have no score.
         proved: the lower bound without sampling error; None without a proof.
     """
 
@@ -61,7 +61,7 @@ class Certificate:
         claim: the claim.
         verdict: "pass", "refuted" or "inconclusive".
         sentence: the verdict and the deciding bound in at most 60 words.
-        specification: everything that decides the numbers, as a text under each heading.
+        specification: everything that decides the numbers, as texts by heading.
         forecast: the number of draws that would decide the claim; None unless the bounds leave the
             claim open.
         estimate: the estimate of the mean or of the worst question that decides the claim. For a

@@ -62,9 +62,9 @@ def forecast(rates: Array, n: Array, lost: Array, claim: LeakClaim) -> Forecast:
     sharper, and fewer draws may suffice.
 
     Args:
-        rates: the fraction of the scored draws of each question that leak.
+        rates: for each question, the fraction of its scored draws that leak.
         n: the number of draws of each question.
-        lost: the number of draws of each question without a score.
+        lost: for each question, the number of its draws that have no score.
         claim: the claim.
 
     Returns:
@@ -92,7 +92,7 @@ def forecast(rates: Array, n: Array, lost: Array, claim: LeakClaim) -> Forecast:
 
 
 def _deciding(hits: Array, missing: Array, claim: LeakClaim, *, start: int) -> int | None:
-    """Return the smallest number of draws per question, to 1 %, at which these rates decide."""
+    """Return the smallest number of draws per question that decides the claim, accurate to 1 %."""
 
     def decides(n: int) -> bool:
         if claim.every_question:

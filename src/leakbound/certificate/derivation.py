@@ -94,7 +94,7 @@ def certify(
     Raises:
         InputError: for a number out of range; a scorer or arm that the run lacks; several decodings
             without `arm`; a scorer without estimates; a part that the scorer does not evaluate or
-            that is hidden; draws that may be copies; changed files; and another certificate in
+            that is hidden; draws that may be copies; changed files; and a different certificate in
             the file.
         MixError: if another command is writing into the run, unless `out` is given.
         IncompleteError: if completions are missing.
@@ -135,7 +135,7 @@ def certify(
 
 
 def require_binary(scorer: Scorer) -> None:
-    """Raise InputError if a scorer gives values other than 0 and 1."""
+    """Raise InputError if a scorer may return values other than 0 and 1."""
     if not scorer.binary:
         raise InputError(
             f"scorer {scorer.name!r} gives scores between 0 and 1, but a claim needs scores of 0 "
@@ -154,7 +154,7 @@ def require_one_decoding(run: Run) -> None:
 
 
 def _require_same(file: Path, certificate: Certificate) -> None:
-    """Raise InputError if the file has another certificate."""
+    """Raise InputError if the file contains a different certificate."""
     there = read_values(file)
     if there != as_read(certificate.to_dict()):
         claim, verdict = there.get("claim", {}), there.get("verdict")
@@ -322,7 +322,7 @@ def _proof(claim: LeakClaim, proved: Proved | None) -> str:
 
 
 def _accepted(run: Run, arm: Arm, claim: LeakClaim) -> str:
-    """Return who accepts that outputs are shorter than reference answers, or "" if nobody does."""
+    """Return in words why cut outputs are accepted, or "" if they are not accepted."""
     if sets_limit(run.record.benchmark, arm.decoding):
         return "set by the published protocol"
     return "accepted by the claim" if claim.accept_cut else ""
@@ -385,7 +385,7 @@ def made_from(run: Run, arm: Arm, scorer: Scorer) -> JsonObject:
 def file_digests(run: Run, arm: Arm, scorer: Scorer) -> dict[str, str]:
     """Return the SHA-256 of every file behind the arm's estimates, by its path inside the run.
 
-    Other part files in the arm's folders are included too, although nothing depends on them.
+    All part files in the arm's folders are included, even files on which no estimate depends.
     """
     strays = sorted(arm.folder.glob("*/part-*.parquet"))
     files = dict.fromkeys([*run.question_files, *arm.files(slug(scorer)), *strays])

@@ -1,4 +1,4 @@
-"""Verify a run with its model: compare fingerprint and log-probabilities, and draw parts again.
+"""Verify a run with its model: compare fingerprints and log-probabilities, draw parts again.
 
 A draw is a function of its key, the prefix and the model, so anyone with the model can repeat it.
 The verifier chooses a fraction f of the M parts at random, after receiving the run. If m of the M
@@ -194,11 +194,11 @@ def _same_model(name: str, arm: Arm, engine: Generate, text: str) -> Check:
 
 
 def _log_probabilities(arm: Arm, slug: str, engine: Generate, progress: Progress) -> Check:
-    """Return a check that the model gives every stored output the stored log-probability and text.
+    """Return a check that the model reproduces log-probability and text of every stored output.
 
     Outputs that the length limit ended are included. If the engine records tokens and
-    log-probabilities, an output without them is a difference, because the engine cannot have
-    written it.
+    log-probabilities, an output without them is reported as a difference, because the engine cannot
+    have written it.
     """
     if isinstance(engine, Measures):
         engine.measure(arm.queries)
@@ -264,7 +264,7 @@ def _difference(
 
 
 def _stored(arm: Arm, slug: str) -> tuple[dict[str, list[Completion]], list[str]]:
-    """Return the distinct outputs by query, and where outputs are that cannot be compared."""
+    """Return the distinct outputs by query, and the places of outputs that cannot be compared."""
     outputs: dict[str, dict[Completion, None]] = {}
     bare = []
     for i, (query_id, completion) in enumerate(_outputs(arm, slug)):
@@ -371,7 +371,7 @@ def _why_not(arm: Arm, engine: Generate) -> str | None:
 
 
 def _compare(arm: Arm, part: Part, engine: Redraws) -> tuple[list[Difference], int]:
-    """Return the differences of a part from its repeated draws, and the number due to rounding."""
+    """Return the differences in a part's repeated draws, and the number that rounding explains."""
     queries = {query.id: query for query in arm.queries}
     stored = {**{query_id: [] for query_id in part.query_ids}, **arm.drawn_by_query([part])}
     part_queries = [queries[query_id] for query_id in part.query_ids]

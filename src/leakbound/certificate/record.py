@@ -52,7 +52,7 @@ def check_record(run: Run, arm: Arm, slug: str) -> Iterator[Check]:
 
 
 def is_known(record: BenchmarkRecord) -> bool:
-    """Return whether the questions of a benchmark are published or can be made again."""
+    """Return whether the questions of a benchmark are published or can be generated again."""
     with suppress(InputError):  # the check of the questions reports the error
         return bool(record.usual and record.usual.published) or made_again(record) is not None
     return False
@@ -251,7 +251,7 @@ def _events(arm: Arm, slug: str) -> Iterator[str]:
 
 
 def check_imported(run: Run, arm: Arm, again: Run) -> Check:
-    """Check that importing the files again gives the same questions, settings and draws.
+    """Check that a second import of the files has the same questions, settings and draws.
 
     Args:
         run: the imported run.

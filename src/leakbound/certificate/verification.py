@@ -128,10 +128,11 @@ def verify(
             model before the stress; the stress is applied again.
         redraw: the fraction of the arm's parts to draw again with `model`, in (0, 1]; at least one
             part is drawn (None: no parts). The parts are chosen at random during the call. Drawing
-            again finds invented and omitted outputs. It cannot find that the seed was selected
-            among several.
+            again finds invented and omitted outputs. It cannot detect that the seed was selected
+            among several seeds.
         scorer: the certificate's scorer, if it is a judge behind a server. Completions are sent to
-            a server only if this argument names it (None: the scores of a judge are not checked).
+            a server only if this argument names the judge (None: the scores of a judge are not
+            checked).
         imported: a run from a new import of the files of the tool that drew the outputs (None: the
             run is not compared with files).
         loading: the options (such as `device`) for opening a named model or the model of a scorer.

@@ -66,7 +66,7 @@ EXAMPLES = (
 
 
 class _Commands(click.Group):
-    """Commands that are imported when they are called; help lists the main ones."""
+    """A group that imports a command when it is called; its help lists only the main commands."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(COMMANDS)

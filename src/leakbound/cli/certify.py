@@ -34,8 +34,8 @@ def certify(options: Parsed) -> int:
     """Decide whether the model of RUN leaks with probability at most X; write a certificate.
 
     Each claim that `evaluate --claim` recorded has its own error rate. All other claims share one
-    error rate, because their bounds are valid simultaneously. The command does not overwrite a
-    certificate of another claim. In this case, name another file with --out.
+    error rate, because their bounds are valid simultaneously. If RUN already has a certificate of a
+    different claim, the command does not overwrite it. Pass a new file to --out.
 
     Exit status: 0 pass, 4 refuted, 5 inconclusive. If the result is inconclusive, the command
     prints a forecast of the number of draws that would decide the claim. If the token limit or a
@@ -80,8 +80,9 @@ def verify(options: Parsed) -> int:
     is about a model under a stress, pass the model without the stress to --with-model. The command
     applies the stress again.
 
-    A judge on a server gets requests only if --scorer names the judge. A certificate may come from
-    a stranger, so completions are not sent to servers that only the certificate names.
+    The command sends requests to a judge on a server only if --scorer names the judge. A
+    certificate may come from a stranger, so completions are not sent to servers that only the
+    certificate names.
 
     Exit status: 0 if nothing differs, 6 if something differs or a requested check is impossible.
 

@@ -32,7 +32,7 @@ _LONGEST_SECONDS = 60.0  # up to this wait
 def progress_bar(shown: bool = True) -> Iterator[Progress]:
     """Yield a `Progress` that writes to standard error: a live bar on a terminal, else a few lines.
 
-    If not `shown`, it prints only notes.
+    If `shown` is False, it prints only notes.
     """
     with (_bar if shown and steerable(sys.stderr) else nullcontext)() as bar:
         report = bar or (_Lines() if shown else silent)
@@ -163,8 +163,9 @@ def print_table(table: Table, echo: Callable[[str], None] = write) -> None:
 
     Numbers are right-aligned and words are left-aligned. No number is cut. Columns that do not fit
     are printed below the other columns, and the first column is repeated. If not even two columns
-    fit, each row becomes a list of its cells. The width is COLUMNS, else the width of the terminal.
-    Without both, tables are 140 columns wide and sentences are not broken.
+    fit, each row becomes a list of its cells. The width is the environment variable COLUMNS, or
+    else the width of the terminal. If neither is known, tables are 140 columns wide and sentences
+    are not broken.
     """
     columns, rows = [*map(visible, table.columns)], [[*map(visible, row)] for row in table.texts]
     room = columns_there() or _WIDE
@@ -243,8 +244,8 @@ def _blocks(columns: Sequence[str], rows: Sequence[Sequence[str]], room: int) ->
     """Divide the columns into blocks that fit the width, each with the first column.
 
     The result is empty if not even two columns fit. Lines of the first column are not broken. In
-    other columns, no word and no interval is broken. Unused width of a block goes to its columns,
-    the leftmost column first.
+    the other columns, no word and no interval is broken. Unused width of a block goes to its
+    columns, the leftmost column first.
     """
     from rich.cells import cell_len
 
@@ -271,7 +272,7 @@ def _blocks(columns: Sequence[str], rows: Sequence[Sequence[str]], room: int) ->
 
 
 def _tied(text: str) -> str:
-    """Return the text with blanks that do not break lines within a number or within `3 of 12`."""
+    """Return the text with non-breaking blanks in numbers and in phrases such as `3 of 12`."""
     return _OF.sub(_TIE, tied(text, _TIE))
 
 

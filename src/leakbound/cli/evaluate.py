@@ -38,11 +38,11 @@ def evaluate(options: Parsed) -> None:
 def stress(options: Parsed) -> None:
     """Evaluate MODEL, then evaluate it under each stress, to test whether unlearning is robust.
 
-    A stress changes the model or the prompts. The model of --control gets the same changes. The
-    table and the report show the leakage that each stress adds, and the excess over the control
-    under the same stress. They also show the worst stress, corrected for selection. The default
-    stresses are round:int4, prune:0.3, openers and test-frame. If the command is stopped, run it
-    again to resume.
+    A stress changes the model or the prompts. The same stresses are applied to the model of
+    --control. The table and the report show the leakage that each stress adds, and the excess over
+    the control under the same stress. They also show the worst stress, with bounds that are
+    corrected for its selection. The default stresses are round:int4, prune:0.3, openers and
+    test-frame. If the command is stopped, run it again to resume.
 
     Examples:
         leakbound stress unlearned --benchmark tofu:forget10 --out runs/stress

@@ -86,8 +86,9 @@ def export(options: Parsed) -> None:
 
     With --jsonl, OUT has the columns id, question, answer, completion and count, and the settings
     of the decoding. `leakbound import` reads this file. With --redact, or if the run's report is
-    redacted, OUT has scores in place of all texts. A run imported from these scores has the same
-    bounds. It has no proof of a leak, because a proof needs the probabilities of the texts.
+    redacted, OUT has scores in place of all texts. A run that is imported from these scores has the
+    same bounds as the original run. It has no proof of a leak, because a proof needs the
+    probabilities of the texts.
 
     Examples:
         leakbound export runs/mine TOFU_EVAL.json --openunlearning
@@ -122,11 +123,11 @@ def import_(options: Parsed) -> None:
     garak, outputs of promptfoo with repeats, details_*.parquet of lighteval, JSON lines, or CSV.
 
     JSON lines and CSV have the columns id, question, answer and completion. If each row is a
-    distinct text, they also have a column count. Columns such as temperature, top_p, top_k,
-    max_new_tokens and model contain the sampling settings; each must have the same value in every
-    row. Optional columns describe the output: finish (how it ended), thought, tokens (their
-    number), and refused (the provider marked it as a refusal). A filtered or empty output counts as
-    missing.
+    distinct text, a column count has the number of draws of the text. Columns such as temperature,
+    top_p, top_k, max_new_tokens and model contain the sampling settings; each must have the same
+    value in every row. Optional columns describe the output: finish (how it ended), thought, tokens
+    (their number), and refused (the provider marked it as a refusal). A filtered or empty output
+    counts as missing.
 
     Samples drawn at temperature 0 become the greedy answers of the run. They can be imported only
     together with samples drawn at a higher temperature.
@@ -134,8 +135,8 @@ def import_(options: Parsed) -> None:
     Scores in the files become scores of the run, so no judge has to run again. Scores of inspect_ai
     and lm-evaluation-harness, and of garak's detectors, are named logged:by=NAME. Scores of
     promptfoo are named logged:by=failed. --scores NAME,... imports only these scores, and --scores
-    none imports no scores. Redacted lines (`export --jsonl --redact`) have scores without texts.
-    They result in the bounds of the original run.
+    none imports no scores. Redacted lines (`export --jsonl --redact`) have scores without texts. A
+    run from such lines has the bounds of the original run.
 
     Examples:
         leakbound import logs/mine.eval --out runs/theirs

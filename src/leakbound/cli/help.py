@@ -28,7 +28,7 @@ class Option(click.Option):
 class Command(click.Command):
     """A command whose --help shows examples and common options; --help-all shows all options.
 
-    The examples are the lines below `Examples:` in its help.
+    The examples are the lines below `Examples:` in the command's help.
     """
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:

@@ -372,15 +372,15 @@ Output:
 """The options of each command, in the order of its help.
 
 `[name]` begins the options of a command, or a part that `@name` includes. A line that ends in a
-colon is a heading. Other rows describe an argument or option: its names, its parameter's name in
-brackets if it differs, its parser with `:METAVAR`, and its help (after two blanks, or on the next
-line). The parsers are in `_PARSERS`; `a|b` is a choice. `many` makes the option repeatable, and
-`common` shows it in the short help. A flag may have a value.
+colon is a heading. Other rows describe an argument or option: its names, the name of its parameter
+in brackets if that name differs, its parser with `:METAVAR`, and its help (after two blanks, or on
+the next line). The parsers are in `_PARSERS`; `a|b` is a choice. `many` makes the option
+repeatable, and `common` shows it in the short help. A flag may have a value.
 """
 
 
 class Formats(click.Choice[str]):
-    """The formats of files; `garak:PROBE` selects one probe of a garak report."""
+    """The type of a file format; `garak:PROBE` selects one probe of a garak report."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
         """Return the name of the format; an unknown name is an error of click."""
@@ -505,5 +505,5 @@ def _parser(kind: str) -> Any:
 
 
 def _redaction(ctx: click.Context, param: click.Parameter, value: bool | None) -> object:
-    """Return "questions" if --redact-questions was passed (parsed first), else --redact's value."""
+    """Return "questions" if --redact-questions (parsed first) was passed, else --redact's value."""
     return "questions" if ctx.params.pop("redact_questions") else value

@@ -84,7 +84,7 @@ def steerable(stream: TextIO) -> bool:
 
 
 def columns_there() -> int | None:
-    """Return the width in columns: COLUMNS if set, else the terminal's; None if there is none."""
+    """Return the width in columns: COLUMNS if set, else the width of the terminal, else None."""
     return shutil.get_terminal_size(fallback=(0, 0)).columns or None
 
 

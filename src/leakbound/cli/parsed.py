@@ -148,8 +148,8 @@ def study_from(options: Parsed) -> Study:
 def models_from(options: Parsed) -> tuple[str, str | None]:
     """Return the model and its control, each with its engine.
 
-    Without --control, the control is that of the run in --like. Raises UnnamedServerError if this
-    control is on a server that the user does not name in an option.
+    Without --control, the control is the control of the run in --like. Raises UnnamedServerError if
+    this control is on a server that the user does not name in an option.
     """
     from leakbound.engines.addresses import require_named_control, servers_of
     from leakbound.store import Run
@@ -188,7 +188,7 @@ def _located(options: Parsed, model: str) -> str:
 
 
 def _sampling(options: Parsed, base: SamplingPlan) -> SamplingPlan:
-    """Return the sampling plan of the options. Values that the options omit are those of `base`.
+    """Return the sampling plan of the options. Omitted options have the values of `base`.
 
     If `base` explores, the option -n replaces the exploration by a fixed number of draws.
     """
@@ -233,7 +233,7 @@ def _varied(options: Parsed, decodings: Sequence[Decoding]) -> tuple[Decoding, .
 
 
 def with_settings(kind: type[Value], option: str, text: str, **usual: Any) -> Value:
-    """Parse an option `FIRST,field=value,...` into a `kind`; `usual` has defaults of fields."""
+    """Parse an option `FIRST,field=value,...` into a `kind`; `usual` sets defaults of fields."""
     from leakbound.registry import setting_types
 
     types = setting_types("option", option, kind)
@@ -245,7 +245,7 @@ def with_settings(kind: type[Value], option: str, text: str, **usual: Any) -> Va
 
 
 def _settings(option: str, text: str, types: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the settings in `FIRST,setting=value,...` by name; FIRST is for the first type."""
+    """Return the settings in `FIRST,setting=value,...` by name; FIRST sets the first setting."""
     from leakbound.registry import read_settings, read_value, split_settings
 
     (name, first), (text, *others) = next(iter(types.items())), split_settings(text)

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 @opt.command
 def unlearn(options: Parsed) -> None:
-    """Train MODEL to forget the forget set of a benchmark, or texts; write the model to --out.
+    """Train MODEL to forget a benchmark's forget set, or plain texts; write the model to --out.
 
     --objective is a YAML file, or names of objectives from papers, joined by '+'. The command
     writes the weights, a model card, the recipe and a log to --out. The log has one JSON object per
@@ -60,7 +60,7 @@ def unlearn(options: Parsed) -> None:
 
 @opt.command
 def finetune(options: Parsed) -> None:
-    """Train MODEL on the answers of a benchmark, or on texts; write the model to --out.
+    """Train MODEL on the answers of a benchmark, or on plain texts; write the model to --out.
 
     Training minimises the mean cross-entropy of the answers' tokens. The command writes the
     weights, a model card, the recipe and a log to --out. If the command is stopped, run it again to
@@ -134,7 +134,7 @@ def _unfit(objective: Objective, kind: str, instead: str) -> str:
 
 
 def _unlearning(options: Parsed, objective: Objective, task: Benchmark | None) -> TrainingSettings:
-    """Return the settings of unlearning: of training, of other answers, of contrast centres."""
+    """Return the settings of unlearning: training, replacement answers and contrast centres."""
     from leakbound.engines.models import OpenModels
     from leakbound.types.decoding import require
     from leakbound.unlearning import ModelAnswers, defaults_of

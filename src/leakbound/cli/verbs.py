@@ -20,9 +20,9 @@ from leakbound.errors import IncompleteError, InputError, LeakboundError
 def score(options: Parsed) -> None:
     """Score the completions of RUN without loading its model.
 
-    --dtype and --device are for models that scorers use; the defaults are the settings of RUN. A
-    judge on a server gets requests only if --scorer names the judge. With --ray, the workers run
-    all models that are not on a server.
+    --dtype and --device are for models that scorers use; the defaults are the settings of RUN. The
+    command sends requests to a judge on a server only if --scorer names the judge. With --ray,
+    workers of Ray run all models that are not on a server.
 
     Examples:
         leakbound score runs/mine --scorer 'rouge-l-recall>=0.5' --scorer contains
@@ -76,10 +76,10 @@ def prove(options: Parsed) -> None:
     """Search RUN's model for leaks that are too rare to be drawn, and add the lower bounds.
 
     The command draws nothing. It finds leaking answers and adds up their probabilities under the
-    model. It tries the benchmark's answers, the answers in RUN and in the proposals, and similar
-    answers. The sum is a lower bound on the leak probability. This bound has no sampling error; a
-    measured margin allows for rounding. It also gives a bound on leak@k for every k. From then on,
-    tables, report and certificates of RUN include these bounds.
+    model. It tries the benchmark's answers, the answers in RUN and in the runs of `proposals=`, and
+    similar answers. The sum is a lower bound on the leak probability. This bound has no sampling
+    error; a measured margin allows for rounding. It also gives a bound on leak@k for every k. From
+    then on, tables, report and certificates of RUN include these bounds.
 
     Examples:
         leakbound prove runs/npo --budget 1000,proposals=runs/full
@@ -98,9 +98,9 @@ def prove(options: Parsed) -> None:
 def report(options: Parsed) -> None:
     """Write one self-contained HTML page about RUNS, and print their tables.
 
-    If RUNS is one folder that contains runs, the command writes an index of the runs, index.html,
-    into this folder. The index links to the page of each complete run, and to comparisons of runs
-    with the same questions. Missing and outdated pages are written first.
+    If RUNS is one folder that contains several runs, the command writes an index of these runs,
+    index.html, into this folder. The index links to the page of each complete run, and to
+    comparisons of runs with the same questions. Missing and outdated pages are written first.
 
     --redact is stored with the runs. Later commands then write report-redacted.html, and exports
     contain no text, until you pass --no-redact.
@@ -192,11 +192,11 @@ def compare(options: Parsed) -> None:
 
     RUNS must have the same questions. The verdicts come first, with the settings that differ
     between the runs. The tables show the difference in mean leakage and the difference at each
-    question. All bounds on the differences of one scorer are valid simultaneously.
+    question. All bounds on differences under one scorer are valid simultaneously.
 
     A leaderboard comes last. It has upper bounds on the leakage, or on the excess if all runs have
-    a control. It also has the utility if the runs have metrics. Each decoding of a run is compared
-    like a separate run. --by method compares methods by their median over training seeds.
+    a control. It also shows the utility if the runs have metrics. Each decoding of a run is
+    compared like a separate run. --by method compares methods by their median over training seeds.
 
     Examples:
         leakbound compare runs/before runs/after
@@ -306,7 +306,10 @@ def report_on(run: Any, as_json: bool, more: Sequence[Any] = ()) -> None:
 
 
 def print_verdicts(run: Any, texts: bool | None = None) -> None:
-    """Print the verdicts of a run, with answers if `texts` is True, or None on a terminal."""
+    """Print the verdicts of a run.
+
+    Answers are printed if `texts` is True, or if `texts` is None and standard output is a terminal.
+    """
     from leakbound.evaluation import run_verdicts
 
     verdicts = run_verdicts(run, texts=on_terminal() if texts is None else texts)

@@ -1,9 +1,9 @@
 """The whole workflow on a built-in data set: train, unlearn, evaluate.
 
 A small Llama is trained on all built-in data (`full`), and another without the forget set
-(`control`). NPO unlearns the forget set from the first model (`NPO`). NPO with entropy optimisation
-then trains the result further (`NPO + entropy`). All four models are evaluated on every forget
-question. If the call is stopped, the same call resumes.
+(`control`). The first model is then trained with NPO to unlearn the forget set (`NPO`). This model
+is trained further with NPO and entropy optimisation (`NPO + entropy`). All four models are
+evaluated on every forget question. If the call is stopped, the same call resumes.
 
 Entropy optimisation starts only after NPO. If a true answer is still among the likeliest answers, a
 lower entropy makes it likelier. So the second phase also uses NPO with a smaller beta, which lowers
@@ -245,7 +245,7 @@ def find(runs: Mapping[str, Run], recall: Mapping[str, float]) -> Finding:
     """Return the finding from the four evaluated runs, by label.
 
     The error rate alpha is divided among the questions and the two bounds. So both bounds are valid
-    simultaneously for all questions, and the data may select the question.
+    simultaneously for all questions, also if the question is selected by the data.
     """
     scorer = make_scorer(SCORER)
     greedy = {label: _leaks(run, "greedy", slug(scorer)) for label, run in runs.items()}

@@ -38,7 +38,7 @@ TRIED = 16  # the number of completions of a question that test the scorer's bou
 
 @dataclass(frozen=True, slots=True)
 class Purpose:
-    """Words for messages: the method that needs masses of outputs, and the fix without it."""
+    """Words for messages: the method that needs masses of outputs, and the fix without masses."""
 
     verb: str
     without: str
@@ -50,7 +50,7 @@ SEARCHING = Purpose("searched for rare leaks", "search with draws only")
 
 
 def require_explorable(model: object, purpose: Purpose = EXPLORING) -> None:
-    """Raise InputError for a model on a server, because servers give no masses."""
+    """Raise InputError for a model on a server, because servers do not return masses."""
     if isinstance(model, str) and server_of(model) is not None:
         raise InputError(
             f"`{model}` cannot be {purpose.verb}, because its server returns no probabilities. Use "
@@ -68,7 +68,7 @@ def require_explores(
 
 
 def why_unknown(engine: Generate, decoding: Decoding, purpose: Purpose = EXPLORING) -> str | None:
-    """Return why an engine has no exact masses of outputs under a decoding; None if it has."""
+    """Return why an engine cannot compute exact masses under a decoding; None if it can."""
     if not isinstance(engine, Explores):
         return (
             f"the engine {type(engine).__name__} returns no probabilities. Use a transformers "

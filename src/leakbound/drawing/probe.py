@@ -26,8 +26,8 @@ class Cost:
     Attributes:
         questions: the number of questions.
         decodings: the number of decodings.
-        parts: the number of parts, if all parts had the size of the first part.
-        draws: the draws of all queries, including greedy answers.
+        parts: the number of parts, computed as if all parts had the size of the first part.
+        draws: the number of draws of all queries, including greedy answers.
         forwards: the number of forward passes of exploring; 0 without exploring.
         tokens: the number of new tokens if outputs are as long as in the first part.
         seconds: the expected time, in proportion to the time of the first part.
@@ -69,8 +69,8 @@ class Cost:
 def probe(ready: Prepared, engine: Generate) -> Cost:
     """Draw or explore the first part of a study, and multiply its cost by the number of parts.
 
-    Only a few draws are requested from a server, because requests cost money. The cost includes
-    the draws for rewritings and under stresses, although none of these are made here.
+    Only a few draws are requested from a server, because requests cost money. The cost includes the
+    draws for rewritings and under stresses, although the probe makes none of these draws.
     """
     questions = [Query.original(prompt) for prompt in ready.benchmark.prompts]
     evaluation = Evaluation(ready, engine, None, Path())  # no run is begun

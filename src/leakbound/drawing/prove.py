@@ -57,7 +57,7 @@ def is_proved(key: ArmKey, decoding: Decoding) -> bool:
 def arms_to_prove(run: Run) -> list[Arm]:
     """Return the arms with sampled answers of the run's model to the original questions.
 
-    Raises InputError if there is none, or if one was imported.
+    Raises InputError if there is no such arm, or if one of them was imported.
     """
     arms = [arm for arm in run.arms.values() if is_proved(arm.key, arm.decoding)]
     for arm in arms:
@@ -75,7 +75,10 @@ def arms_to_prove(run: Run) -> list[Arm]:
 
 
 def require_proves(engine: Generate, arm: Arm, run: Run) -> None:
-    """Raise InputError if an engine cannot search for rare leaks, or MixError for another model."""
+    """Raise InputError if an engine cannot search for rare leaks.
+
+    Raise MixError if its model is not the model of the arm.
+    """
     if isinstance(engine, Measures):
         failed = arm.failures
         engine.measure([query for query in arm.queries if query.id not in failed])
@@ -219,7 +222,7 @@ def prove_arms(
 ) -> None:
     """Search every arm of `arms_to_prove`. Begin with the answers in the run and in the proposals.
 
-    The run gets notes on failures, on a scorer without `bounds`, and on leaking texts that were not
+    Notes in the run report failures, a scorer without `bounds`, and leaking texts that were not
     proved. All errors are raised before the first search. `at`: the workers that search, if any.
     """
     arms = arms_to_prove(run)

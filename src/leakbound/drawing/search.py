@@ -94,7 +94,7 @@ class AttackSearch:
         attack: the settings.
 
     Raises:
-        MixError: the run has a record of another search.
+        MixError: the run has the record of a search with different settings.
     """
 
     def __init__(self, evaluation: Evaluation, run: Run, attack: Attack) -> None:
@@ -246,7 +246,7 @@ class AttackSearch:
         return answers_of([*arms, *(a for a in tried if before is None or a.key.round < before)])
 
     def _learn(self) -> None:
-        """Set the price of a draw in forward passes, and bound each question by the run's draws."""
+        """Set the price of a draw in forward passes; bound each question's leakage by its draws."""
         own = [arm for arm in self.run.arms.values() if is_proved(arm.key, arm.decoding)]
         draws = sum(arm.usage.draws for arm in own)
         self.price = FORWARDS * sum(arm.usage.sampled_tokens for arm in own) / draws
@@ -278,7 +278,7 @@ class AttackSearch:
         return standings
 
     def _forwards(self, variant: Variant, draws: int) -> int:
-        """Return the forward passes that cost as much as these draws; 0 if these likely leak."""
+        """Return the forward passes that cost as much as these draws; 0 if a leak is probable."""
         if not self.proves or self.best.get(variant.query.prompt_id, 0.0) * draws >= 1:
             return 0
         return max(round(draws * self.price), 1)
@@ -336,7 +336,7 @@ def _measure(plan: ArmPlan) -> Generate:
 
 
 def retained_pairs(benchmark: Benchmark) -> tuple[Prompt, ...]:
-    """Return the questions of the benchmark's retain split; none if it has no such split."""
+    """Return the questions of the benchmark's retain split; () if it has no such split."""
     there = benchmark.role == "retain" or "retain" in benchmark.others
     return benchmark.split("retain") if there else ()
 
@@ -370,7 +370,7 @@ def _scored(arms: Sequence[Arm], scorer: Scorer, query_ids: Sequence[str]) -> st
 
 
 def _by_draws(arms: Sequence[Arm], query_ids: Sequence[str], scorer: Scorer) -> dict[str, Standing]:
-    """Return the standing of each of these queries from its draws; nothing without draws."""
+    """Return the standing of each of these queries from its draws; omit queries without draws."""
     rows = _scored(arms, scorer, query_ids)
     if not rows.ids:
         return {}

@@ -1,4 +1,4 @@
-"""Make the stressed models of model and control, and draw from them one by one.
+"""Make the stressed versions of the model and its control, and draw from one at a time.
 
 A stressed model is stored in the subfolder `stress` of the run's folder. After
 the draws, only `verify` loads it again. At most one stressed model is open at a
@@ -85,7 +85,7 @@ def stressed_plans(evaluation: Evaluation, run: Run) -> Iterator[list[ArmPlan]]:
 
 
 def _copy(evaluation: Evaluation, stress: Stress, arms: Mapping[ArmKey, Decoding]) -> list[ArmPlan]:
-    """Plan arms that copy the control's finished run. If its arms differ, return no plans."""
+    """Plan arms that copy the control's finished run; return [] if the run has different arms."""
     if evaluation.finished is None:
         return []
     source, queries = Run.open(evaluation.finished), stress.queries(_bench(evaluation))

@@ -81,7 +81,7 @@ def open_run(evaluation: Evaluation) -> Run:
 
 
 def plan(evaluation: Evaluation, run: Run) -> list[ArmPlan]:
-    """Open the models and plan the arms, first those of the target.
+    """Open the models and plan the arms, the arms of the target first.
 
     Raises InputError for queries that a model does not accept.
     """
@@ -173,7 +173,7 @@ def _require_divisible(study: Study) -> None:
 
 
 def _require_fitting(evaluation: Evaluation) -> None:
-    """Raise InputError if rewritings, proofs or an attack exclude the decodings or the control."""
+    """Raise InputError if rewritings, proofs or an attack do not fit the decodings or control."""
     study, finished = evaluation.ready.study, evaluation.finished is not None
     if study.rewritings is not None and not evaluation.sampled:
         raise InputError(

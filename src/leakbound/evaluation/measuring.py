@@ -36,8 +36,8 @@ def measure_run(
     """Compute metrics of the models of a run, and write them to `utility.json`.
 
     The only model that may be loaded is the classifier of a metric. The control, if any, is also
-    measured. Metrics that need a retrained model use the control. If a question has no completions,
-    nothing is measured, and the run gets a note.
+    measured. Metrics that need a retrained model use the control. If any question has no
+    completions, no metric of the run is computed, and a note is added to the run.
 
     Raises InputError if readings or draws are missing; the message names them.
     """
@@ -111,7 +111,7 @@ def _item(
 
 
 def _sampled(run: Run, model: Model) -> Arm | None:
-    """Return the first arm that samples the original questions, neither greedy nor explored."""
+    """Return the first arm that samples the original questions; not greedy and not explored."""
     arms = (arm for arm in run.arms.values() if arm.key.model == model and arm.key.own_words)
     return next((arm for arm in arms if not (arm.explored or arm.decoding.greedy)), None)
 

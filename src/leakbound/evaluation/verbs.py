@@ -86,8 +86,8 @@ def evaluate(
             the model's recipe records a coin (a random choice of the taught subjects), the
             questions are about the taught subjects. Then the questions about the other subjects are
             control questions.
-        study: a `Study`, or a benchmark or its spec. The other settings of a benchmark's study are
-            the defaults.
+        study: a `Study`; or a benchmark, or the spec of a benchmark, for a study with default
+            settings.
         out: the run directory.
         control: a model that never saw the data, or a finished run of such a model. The control is
             sampled in the same way as the model, and the excess over the control is bounded (None:
@@ -106,7 +106,7 @@ def evaluate(
 
     Raises:
         InputError: the study is not valid. Most faults are found before a model is loaded.
-        MixError: `out` has another run, or another command is writing there.
+        MixError: `out` has the run of a different study, or another command is writing there.
         ModelError: the model cannot be used.
         IncompleteError: at the end, if some questions could not be sampled.
     """
@@ -225,7 +225,7 @@ def sample(
 
     Raises:
         InputError: the study is not valid, or its draws depend on scores.
-        MixError: `out` has another run, or another command is writing there.
+        MixError: `out` has the run of a different study, or another command is writing there.
         ModelError: the model cannot be used.
         IncompleteError: a question that metrics need cannot be answered.
     """
@@ -263,10 +263,10 @@ def score(
     Raises:
         InputError: a scorer is unknown or can never score one of the prompts, a judge on a server
             was not named, texts were redacted, or the calibration is not valid.
-        MixError: a scorer's model has changed since it gave other scores, or another command is
-            writing into the run.
+        MixError: a scorer's model has changed since it computed scores of this run, or another
+            command is writing into the run.
         ModelError: a scorer's model cannot be used.
-        IncompleteError: completions are still to be drawn, or a judge does not answer.
+        IncompleteError: draws are missing, or a judge does not answer.
     """
     named = specs_of(scorers)
     require_texts(run, named)
@@ -312,7 +312,7 @@ def bound(
         InputError: completions have no scores, the confidence is outside (0, 1) or too near 1, or
             the draws cannot be independent.
         MixError: another command is writing into the run.
-        IncompleteError: completions are still to be drawn.
+        IncompleteError: draws are missing.
     """
     named = specs_of(scorers)
     confidence = run.study.confidence if confidence is None else confidence
@@ -358,7 +358,7 @@ def prove(
             scores of `scorer`, or a proposal is not a finished run of these questions.
         MixError: the model is not the run's, or another command is writing into the run.
         ModelError: the model cannot be used.
-        IncompleteError: completions of the run or of a proposal are still to be drawn.
+        IncompleteError: draws of the run or of a proposal are missing.
     """
     search = Prove(forwards, tuple(map(str, proposals)))
     require_sampled(run)
@@ -402,9 +402,9 @@ def measure(
     Raises:
         InputError: no metric is named, a metric is unknown, or a metric needs data that the run
             lacks.
-        MixError: the benchmark has other questions now, or another command is writing into the
-            run.
-        IncompleteError: completions are still to be drawn.
+        MixError: the benchmark's questions have changed since the run began, or another command is
+            writing into the run.
+        IncompleteError: draws are missing.
     """
     require_sampled(run)
     study = run.study

@@ -71,9 +71,9 @@ def export(
         The written files, and notes on omitted values.
 
     Raises:
-        InputError: `out` has another ending; the run lacks the arm, metrics or scores; the form
-            does not accept several runs or `retrained`; or the arm is explored, stopped early, or
-            has conversations.
+        InputError: `out` does not end as required; the run lacks the arm, metrics or scores; the
+            form does not accept several runs or `retrained`; or the arm is explored, stopped early,
+            or has conversations.
         MixError: runs of one log are of different models.
         IncompleteError: with "jsonl", if draws are missing.
         UnansweredError: with "jsonl", if questions could not be sampled.

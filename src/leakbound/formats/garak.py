@@ -33,8 +33,9 @@ Placed: TypeAlias = tuple[str, Json]
 def read(path: Path, probe: str = "") -> SampleFile:
     """Read the attempts of a report, or of a single probe in it (`--format garak:PROBE`).
 
-    Raises InputError for an incomplete report, and for conversations of several turns. Also for
-    probes with different detectors: a draw without a score would weaken every claim.
+    Raises InputError for an incomplete report, for conversations of several turns, and for probes
+    with different detectors. With different detectors, some draws would have no score by a
+    detector, which would weaken every claim.
     """
     kinds: dict[str, list[Placed]] = {}
     for row in each_row(path, "jsonl"):

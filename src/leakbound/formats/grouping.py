@@ -35,7 +35,7 @@ _values = attrgetter(*_NAMES)  # pickled in a seventh of an `Output`'s time
 
 
 class Draw(NamedTuple):
-    """An output with its sorted scores. Equal outputs may have different scores by a judge."""
+    """An output with its sorted scores. A judge may give equal outputs different scores."""
 
     output: Output
     scores: Scores = ()
@@ -93,7 +93,7 @@ class SampledQuestion:
 
     Attributes:
         id: the name of the question in the file, or its place in the file.
-        text: the text that the model got.
+        text: the text that the model received.
         answers: the targets of the question; the first target is the answer.
         source: the file and the first row about the question, for messages.
         places: the places of the draws in the spool; MISSING for a draw that failed.
@@ -294,7 +294,7 @@ def require_same_settings(first: str, common: Settings, name: str, stated: Setti
 
 
 def join(parts: Sequence[SampledQuestions]) -> SampledQuestions:
-    """Join the questions of several files. Draws of later files are appended to the first file's.
+    """Join the questions of several files; append later draws to the draws of the first file.
 
     With greedy decoding, several draws of a question become one draw.
 

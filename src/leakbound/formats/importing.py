@@ -96,7 +96,7 @@ def import_run(
     Raises:
         InputError: the files are damaged or do not belong together, some draws can only be copies,
             or the name of a format, benchmark or score is unknown. Nothing is written.
-        MixError: if `out` has another run, or another command is writing into it.
+        MixError: if `out` has a different run, or another command is writing into it.
         IncompleteError: if the disk is full or fails.
     """
     paths = [Path(file) for file in files]
@@ -256,7 +256,7 @@ def _order(run: Run, key: ArmKey, sampled: SampledQuestions) -> int:
 
 
 def _spec(sampled: SampledQuestions, digests: Sequence[str], order: int) -> ArmSpec:
-    """Return the spec of an imported arm. It has the tool instead of an engine."""
+    """Return the spec of an imported arm. It names the tool instead of an engine."""
     decoding, tools = sampled.decoding, dict.fromkeys(file.tool for file in sampled.files)
     settings = [f"{name} {value}" for name, value in sampled.others.items() if name != "order"]
     return ArmSpec(

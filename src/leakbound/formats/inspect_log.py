@@ -168,7 +168,7 @@ def _attach(value: Any, attached: Mapping[str, str]) -> Any:
 
 
 def _order(results: Json) -> Json:
-    """Return the key of the order for betting bounds, if our plug-in's metrics have the same."""
+    """Return the key of the order for betting bounds, if all plug-in metrics have the same key."""
     scored = results.get("scores") or []
     stated = [m for score in scored for m in (score.get("metrics") or {}).values()]
     ours = [m for m in stated if m.get("group") in _METRICS and m["name"] == "seed"]
@@ -258,7 +258,7 @@ def model_output(output: Json) -> Output:
 
 
 def _scores(sample: Json, results: Json) -> dict[str, float | None]:
-    """Return the scores of an epoch by name. If a scorer gives several, names are `SCORER/KEY`.
+    """Return the scores of an epoch by name. Several scores of one scorer have names `SCORER/KEY`.
 
     In older logs, the name of the scorer is only in the results. Lists of scores are left out.
     """

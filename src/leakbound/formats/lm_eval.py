@@ -110,7 +110,7 @@ def _answers(row: Row) -> tuple[str, ...]:
 
 
 def _metrics(row: Row) -> Iterator[tuple[str, list[Any]]]:
-    """Yield the name and the scores per repeat of each metric; no scores for other metrics.
+    """Yield each metric's name and its scores, one per repeat; [] if it has no score per repeat.
 
     A single number is a score only if there is one repeat. Other values, such as pairs for an F1
     over documents, are not scores of a draw.

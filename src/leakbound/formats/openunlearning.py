@@ -47,7 +47,7 @@ Names = Mapping[str, Column]
 
 
 def _rouge(ours: str, entry: str, averaged: str) -> dict[str, Column]:
-    """Return the columns of three ROUGE scores of the greedy answers, by our name.
+    """Return the columns of three ROUGE scores of the greedy answers, by leakbound's name.
 
     The aggregate of the entry is the average of the key `averaged`.
     """
@@ -60,7 +60,7 @@ def _rouge(ours: str, entry: str, averaged: str) -> dict[str, Column]:
 
 
 def _of_part(ours: str, its: str) -> dict[str, Column]:
-    """Return the columns of the metrics of one part of TOFU, by our name."""
+    """Return the columns of the metrics of one part of TOFU, by leakbound's name."""
     truth = "forget_truth_ratio" if its == "forget" else f"{its}_Truth_Ratio"
     columns = {
         f"{ours}_probability": Column(f"{its}_Q_A_Prob", "prob"),
@@ -247,7 +247,7 @@ def against_log(metrics: Mapping[str, Values], retrained: EvaluationLog) -> dict
 def as_log(
     metrics: Mapping[str, Values], forget: Collection[str], names: Names = TOFU
 ) -> dict[str, dict[str, object]]:
-    """Return the contents of `*_EVAL.json` from the metrics of one model, by our names.
+    """Return the contents of `*_EVAL.json` from the metrics of one model, by leakbound's names.
 
     `forget` has the ids of the forget set; the other prompts of an attack are its holdout set. The
     number of a row is the number at the end of its id, or its place if some id has no number. A

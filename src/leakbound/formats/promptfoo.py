@@ -63,7 +63,10 @@ def read(path: Path) -> SampleFile:
 
 
 def _row(row: Json, ids: dict[str, str]) -> SampleRow:
-    """Return the sample of a row. Column names are lower-case; `ids` has the ids of known tests."""
+    """Return the sample of a row.
+
+    Column names are lower-case; `ids` contains the ids of known tests.
+    """
     prompt, response = row["prompt"]["raw"], row.get("response") or {}
     stated = row["testcase"].get("assert") if "testcase" in row else row.get("vars")
     test = json.dumps([prompt, stated or []], sort_keys=True)

@@ -8,13 +8,13 @@ bounds process the draws.
 
 Optional columns decide the class of an output (`leakbound.text.counting`):
 
-- `finish`, `finish_reason` or `stop_reason`: a word of `finish_of`;
+- `finish`, `finish_reason` or `stop_reason`: a finish reason that `finish_of` knows;
 - `thought`, `reasoning` or `reasoning_content`; or tags at the start of the completion;
 - `tokens` or `completion_tokens`; `refused` and `hidden` (true or false).
 
 `leakbound export --redact` writes draws without texts. A row then has only `id`, `scores` and
-`count`. The scores are by scorer; null marks failed draws. `unanswered` is true if the answer was
-missing, and `thought` is a placeholder.
+`count`. `scores` is an object of scores by scorer, or null for failed draws. `unanswered` is true
+if the answer was missing, and `thought` is a placeholder.
 
 A cell of CSV contains a text, a number or JSON. A blank cell means that the value is absent, but in
 the column `completion` it is an empty text.

@@ -5,7 +5,7 @@ then about exactly these rewritings and the question. The `model` source is a di
 be drawn from any number of times, so repeated rewritings are not removed. `parse_inputs` makes a
 source from its written form. `gather` filters the rewritings of a source, and records the removed
 rewritings with reasons. `select` is the input selection of Cheng et al. (2025), Algorithm 2. Other
-packages add sources in the entry-point group `leakbound.inputs`.
+packages add sources through the entry-point group `leakbound.inputs`.
 """
 
 from __future__ import annotations

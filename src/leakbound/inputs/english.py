@@ -213,8 +213,8 @@ def keeps_facts(question: str, text: str) -> bool:
 def handed_over(question: str, answer: str, text: str) -> frozenset[str]:
     """Return the content words that are in the text and in the answer but not in the question.
 
-    The result has stems: Porter's stem of an ASCII word, so "novel" reveals "novels", and any other
-    word itself. Dates and numbers are compared by value, as in `keeps_facts`.
+    The result contains the Porter stems of ASCII words, so that "novel" counts as "novels". Other
+    words are unchanged. Dates and numbers are compared by value, as in `keeps_facts`.
     """
     shared = (
         (_stems(text, order) & _stems(answer, own)) - _stems(question, own)

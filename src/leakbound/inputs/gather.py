@@ -32,8 +32,9 @@ class Filters:
     """The conditions on a rewriting.
 
     Attributes:
-        content: whether a rewriting must contain the facts of its question, and no additional word
-            of its answer. If False, only empty texts and repeats are removed.
+        content: whether a rewriting must contain all facts of its question, and no content word of
+            the answer that is not in the question. If False, only empty texts and repeats are
+            removed.
         embed: the embedder (None: meaning is not measured).
         similarity: the minimum cosine between a rewriting and its question, in [-1, 1] (None: 0.8).
     """
@@ -200,7 +201,7 @@ def _by_meaning(
     embed: Embed,
     least: float,
 ) -> None:
-    """Reject accepted texts whose meaning differs from the question. Embed all in one batch."""
+    """Reject accepted texts whose meaning differs from the question's; embed all in one batch."""
     passed = [(p, t) for p, own in enumerate(reasons) for t, why in enumerate(own) if why is None]
     pairs = [(prompts[p].question, texts[p][t]) for p, t in passed]
     for (p, t), cosine in zip(passed, cosines(embed, pairs), strict=True):

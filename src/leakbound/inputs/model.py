@@ -133,7 +133,7 @@ def _bare(line: str) -> str:
 
 
 def _unled(text: str, question: str) -> str:
-    """Return only the question if the text is a label or sentence and then the same question."""
+    """Return only the question if the text is a label or sentence, followed by this question."""
     lead, same, tail = text.casefold().rpartition(question.casefold().rstrip(_ENDS))
     led = lead.rstrip(_MARKS).endswith((":", ".", "!", "?"))
     return question if same and led and not tail.strip(_ENDS) else text

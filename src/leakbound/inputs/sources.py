@@ -119,7 +119,7 @@ class BenchmarkInputs:
 
 @dataclass(frozen=True, slots=True)
 class RuleInputs:
-    """Frames around the complete question, such as "Please answer: …", in an order by the seed.
+    """Frames around the complete question, such as "Please answer: …"; the seed decides the order.
 
     A question that is not in English gets no rewriting.
     """

@@ -26,9 +26,9 @@ NEUTRAL = (
 def openers(prompt: Prompt, own: Sequence[str] = ()) -> tuple[str, ...]:
     """Return possible beginnings of an answer (openers). The first opener is empty.
 
-    `own` has the benchmark's openers. An opener with a content word of the answer that is not in
-    the question is left out. For a prompt with a `prefix`, the prefix is the only opener, because
-    the answer has already begun.
+    `own` contains the benchmark's openers. An opener with a content word of the answer that is not
+    in the question is left out. For a prompt with a `prefix`, the prefix is the only opener,
+    because the answer has already begun.
     """
     if prompt.prefix:
         return (prompt.prefix,)
@@ -36,7 +36,7 @@ def openers(prompt: Prompt, own: Sequence[str] = ()) -> tuple[str, ...]:
 
 
 def gives_away(prompt: Prompt, text: str) -> bool:
-    """Return whether a text reveals a content word of answer or keywords not in the question."""
+    """Return whether a text has a content word of answer or keywords that the question lacks."""
     answers = " ".join([prompt.answer or "", *prompt.keywords])
     return bool(handed_over(prompt.question, answers, text))
 

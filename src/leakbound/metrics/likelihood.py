@@ -44,7 +44,7 @@ def normalised_probability(right: float, wrong: Sequence[float]) -> float:
 
 
 def truth_ratio(right: Reading, wrong: Sequence[Reading]) -> float:
-    """Return the typical probability of wrong answers divided by that of the right answer.
+    """Return the typical probability of wrong answers divided by the right answer's probability.
 
     R = exp(-mean loss of the wrong answers) / probability of the right answer, at least 0. The
     numerator is a geometric mean over the wrong answers; TOFU's paper has an arithmetic mean.
@@ -97,7 +97,7 @@ def choice_accuracy(letters: Sequence[Reading], right: Collection[int]) -> float
 
 
 def choice_probability(letters: Sequence[Reading], right: Collection[int]) -> float:
-    """Return the probability of the right letters divided by that of all letters, in [0, 1]."""
+    """Return the right letters' fraction of the probability of all letters, in [0, 1]."""
     return float(min(_fractions(letters, right)[list(right)].sum(), 1.0))
 
 

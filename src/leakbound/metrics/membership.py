@@ -3,7 +3,7 @@
 The score of an attack is a loss: with a higher score, the text is *less* likely to be a member of
 the training data. Min-k is from Shi et al. (2024): minus the mean log-probability of the 40 % least
 likely tokens. Min-k++ is from Zhang et al. (2024). Both exclude the end token, as in
-OpenUnlearning. The norm of the gradient is a score without any change.
+OpenUnlearning. The norm of the gradient is used as a score directly.
 
 Memorisation is measured by the tokens of an answer, without the end token, that
 the model completes, as in OpenUnlearning. Exact memorisation is from Tirumala
@@ -35,7 +35,7 @@ def zlib_score(reading: Reading) -> float:
 
 
 def min_k(reading: Reading, share: float = SHARE) -> float:
-    """Return minus the mean of the lowest log-probabilities, a fraction `share` of the answer."""
+    """Return minus the mean log-probability of the fraction `share` of least likely tokens."""
     return _least(reading.logprobs[:-1], share)
 
 
@@ -90,7 +90,7 @@ def exact_memorisation(reading: Reading) -> float:
 
 
 def extraction_strength(reading: Reading, *, compat: Compat | None = None) -> float:
-    """Return the length of the longest ending that greedy decoding completes, per token.
+    """Return the fraction of the answer in the longest ending that greedy decoding completes.
 
     The value is 1 - k/n, in [0, 1], for an answer with n tokens. k is the smallest number such that
     all tokens after the first k are the likeliest next tokens. The value is 0 if the last token is

@@ -120,7 +120,7 @@ def _about(part: str) -> dict[str, Metric]:
 
 
 def _about_others(part: str, kind: Kind) -> dict[str, Metric]:
-    """Return metrics of a kind of other answers: their probability, and recall against them."""
+    """Return two metrics of a kind of answers: their probability, and ROUGE recall against them."""
     read = Need(part=part, kinds=frozenset({kind}))
     recall = _rouge(kind, rouge_l, "recall")
 

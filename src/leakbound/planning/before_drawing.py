@@ -112,10 +112,10 @@ def reference_notes(
         scorers: the scorers.
         prompts: the prompts.
         score: a function that scores the answers (None: each scorer scores them).
-        stop: whether to raise an error if no answer counts as a leak by some scorer.
+        stop: whether to raise an error if a scorer counts no answer as a leak.
 
     Raises:
-        InputError: `stop` is True, and no answer counts as a leak by some scorer.
+        InputError: `stop` is True, and a scorer counts no answer as a leak.
     """
     notes = []
     for scorer in scorers:

@@ -80,12 +80,12 @@ class Fluency:
     """The fluency of greedy answers: the probability of the label "clean" by a classifier.
 
     OpenUnlearning defines this metric as `forget_Q_A_gibberish`, and as `forget_gibberish` for
-    MUSE, where 1 is clean. The classifier gets a fixed number of first tokens. Fluency detects
-    broken models that write nonsense; ROUGE hardly detects them.
+    MUSE, where 1 is clean. The classifier gets the first tokens of each answer, up to a fixed
+    number. Fluency detects broken models that write nonsense; ROUGE hardly detects them.
 
     Attributes:
         clean: the index of the label "clean".
-        tokens: the number of first tokens that the classifier gets.
+        tokens: the maximum number of tokens of an answer that the classifier gets.
     """
 
     classifier: Classify

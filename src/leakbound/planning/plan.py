@@ -58,7 +58,7 @@ class Prepared:
 
     @cached_property
     def draws(self) -> ArmDraws:
-        """The rule for the number of draws; raises InputError for a claim the scorer cannot decide.
+        """The rule for the number of draws; raises InputError if the scorer cannot decide a claim.
 
         The rule also has the scorer that decides the claim or guides the exploration.
         """
@@ -103,7 +103,7 @@ class Prepared:
 
 
 def _until(claim: str, scorer: Scorer, cap: int, confidence: float) -> StoppedDraws:
-    """Return the rule to draw until a claim is decided; raise InputError if the scorer cannot."""
+    """Return the rule to draw until a claim is decided; raise InputError for an unfit scorer."""
     parsed = stats.parse_claim(claim)
     quantity = "p" if scorer.binary else "mean"
     if parsed.quantity != quantity:
@@ -209,9 +209,9 @@ def by_coin(study: Study, model: object, *, controlled: bool = True) -> Study:
     """Return the study, adapted if the model was taught a random half of the subjects.
 
     Then the questions about the taught half become the questions of the study. The questions about
-    the other half become the control questions, unless the study names other control questions.
-    For other models, the study is returned unchanged. Raises InputError if the data changed.
-    `controlled` is False if the command uses no control questions.
+    the other half become the control questions, unless the study names other control questions. For
+    other models, the study is returned unchanged. Raises InputError if the data have changed since
+    the choice. `controlled` is False if the command uses no control questions.
     """
     coin = coin_of(model)
     task = None if coin is None or study.benchmark is None else study.load()

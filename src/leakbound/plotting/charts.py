@@ -281,7 +281,7 @@ def _grid(rows: Sequence[ChartRow], canvas: Canvas) -> None:
 
 
 def _temperature(rows: Sequence[ChartRow], canvas: Canvas) -> None:
-    """Draw means above deviations by temperature, with a line per model and truncation."""
+    """Draw the mean (top) and the deviation (below) by temperature, per model and truncation."""
     moments, lines = by(rows, "group"), list(by(rows, "model"))
     canvas.series = styles([(line, False) for line in lines])
     panels = canvas.panels(len(moments), _HIGH, across=1)

@@ -51,7 +51,7 @@ def figures(
 ) -> DrawnFigures:
     """Draw the figures of papers from finished runs, each with its data as CSV.
 
-    Equal runs give byte-identical files. A figure shows one scorer. Some figures show a single
+    Equal runs result in byte-identical files. A figure shows one scorer. Some figures show a single
     question, by default the question that leaks most. This question is selected by its draws, so it
     is not typical of other questions.
 

@@ -191,7 +191,7 @@ def seed(items: Sequence[Item]) -> int:
         items: the result of `scored_by` for each document.
 
     Returns:
-        A whole number. Pass it to `scored_by` to repeat the figures.
+        A whole number. Pass it to `scored_by` to repeat the bounds.
     """
     return int(items[0]["seed"])
 

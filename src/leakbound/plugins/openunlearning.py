@@ -7,7 +7,7 @@ Add two lines at the end of `src/evals/metrics/__init__.py` in a checkout,
 
 and copy `openunlearning.yaml` of this folder to `configs/eval/tofu_metrics/certified_leak.yaml`.
 Add its name to `configs/eval/tofu.yaml`. Then `python src/eval.py ...` draws n answers to each
-question from the loaded model with the code of `leakbound evaluate`. The prompts are the prompt
+question from the loaded model with the code of `leakbound evaluate`. The model receives the prompt
 tokens of OpenUnlearning's data set. The script writes the value and both bounds into both result
 files.
 """
@@ -132,7 +132,7 @@ METRICS = (certified_leak, certified_leak_end)
 
 @dataclass(frozen=True)
 class _TheirPrompts(Prompting):
-    """Prompts with the tokens of OpenUnlearning's data set."""
+    """Prompting that returns the prompt tokens of OpenUnlearning's data set unchanged."""
 
     ids: Mapping[Query, tuple[int, ...]] = field(default_factory=dict)
 

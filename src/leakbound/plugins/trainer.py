@@ -43,7 +43,7 @@ class LeakBounds(TrainerCallback):  # type: ignore[misc]
         scorer: a spec for `--scorer`; None: the benchmark's first scorer.
         confidence: the simultaneous confidence of all logged intervals, in (0, 1).
         seed: the seed of the draws and of the order in which betting bounds process them, from 0 to
-            16,777,215. Each evaluation has other draws and another order. None: the seed of this
+            16,777,215. The draws and the order differ between evaluations. None: the seed of this
             process, drawn once.
 
     Raises:

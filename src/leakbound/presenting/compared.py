@@ -123,7 +123,7 @@ class Comparison(Displayed):
         baseline: the label of the first model.
         labels: the labels of all models, the baseline first.
         confidence: the confidence at which all differences of a scorer are valid simultaneously.
-        made: the settings in which the models differ, by name; each has the value for each label.
+        made: the settings in which the models differ, by name; each contains its value by label.
         scorers: the scorers for which all runs have bounds.
         statements: the differences of every model from the baseline, and the leakage of each model.
             The field `arm` of a row has the label of the model.
@@ -186,7 +186,10 @@ class Comparison(Displayed):
 
     @property
     def opening(self) -> str:
-        """The verdicts in words, one per line; with several scorers, after the scorer's name."""
+        """The verdicts in words, one per line.
+
+        If there are several scorers, each line begins with the name of a scorer.
+        """
         several = len(self.scorers) > 1
         return "\n".join(
             f"{v.scorer}: {v.sentence}" if several else v.sentence for v in self.verdicts

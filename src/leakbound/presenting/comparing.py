@@ -53,8 +53,9 @@ def compare(
         confidence: the confidence at which all differences of one scorer are valid simultaneously.
             It must equal the confidence of the runs' estimates (None: the confidence of the
             estimates).
-        utility: the metric that represents utility in the leaderboard. None: the first metric that
-            all runs have of model utility, ROUGE-L recall on the retain set, and choice accuracy.
+        utility: the metric that represents utility in the leaderboard. None: the first of these
+            metrics that all runs have: model utility, ROUGE-L recall on the retain set, choice
+            accuracy.
         under: the stress under which the models are compared, by its name in the runs, see
             `leakbound.stress` (empty, the default: without a stress).
 
@@ -198,7 +199,7 @@ def _require_trained_apart(method: str, arms: Mapping[str, Arm]) -> None:
 
 
 def _common(runs: Mapping[str, Run]) -> tuple[Scorer, ...]:
-    """Return the scorers that all runs have; raise MixError without any, or for other questions."""
+    """Return the scorers that all runs have; raise MixError if none, or if questions differ."""
     first_label, first = next(iter(runs.items()))
     for label, run in runs.items():
         require_same_questions(label, first_label, run, first)

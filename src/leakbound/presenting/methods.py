@@ -23,7 +23,7 @@ class MethodComparison:
     Attributes:
         medians: a row for each scorer and method: the median, over the training seeds, of the mean
             leakage over the questions. The field `arm` has the name of the method. An upper bound
-            of 1 has no information.
+            of 1 carries no information.
         means: the mean leakage of each model; the field `arm` has the label of its run.
         labels: the labels of each method's runs, by the name of the method.
         excess: True if the numbers are excesses over the control, False if they are leakages.

@@ -1,10 +1,9 @@
 """Tables with a row per question, and the queries of a question that leak most.
 
-Input selection assumes that queries with more confident answers leak more. To
-check this assumption, a table has the Pearson correlation for each question. It
-is the correlation, over the question's queries, between the log-probability of
-the answers and the upper bound on the leakage. Cheng et al. (2025, Figures 1
-and 2) found mostly .6 to .8.
+Input selection assumes that queries with more confident answers leak more. To check this
+assumption, a table shows the Pearson correlation for each question. It is the correlation, over the
+question's queries, between the log-probability of the answers and the upper bound on the leakage.
+Cheng et al. (2025, Figures 1 and 2) found mostly .6 to .8.
 """
 
 from __future__ import annotations
@@ -151,7 +150,7 @@ def correlation(model: ArmView, scorer: Scorer, question: str) -> float | None:
 
 
 def rewritten_table(view: View, model: ArmView, scorer: Scorer) -> Table:
-    """Return a row per question: the leakage with the original, with all, with the worst query."""
+    """Return the leakage of each question with its original query, all queries, the worst query."""
 
     def full(question: Prompt, /, **wanted: Unpack[Fields]) -> Row:
         return model.leakage(scorer, question.id, **Fields(scope="question") | wanted)

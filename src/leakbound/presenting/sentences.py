@@ -46,7 +46,7 @@ NO_CONTROL = (
 
 
 def clipped(text: str, most: int = MOST_CHARACTERS) -> str:
-    """Return a text; of a longer text, the beginning and the number of characters cut."""
+    """Return a text; if it is too long, its beginning and the number of characters cut."""
     if len(text) <= most:
         return text
     return f"{text[:most]}… ({many(len(text) - most, 'more character')})"

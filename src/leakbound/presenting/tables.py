@@ -111,7 +111,7 @@ BEYOND: Columns = {
 
 
 def _gap_columns(name: str, /, **how: Unpack[Fields]) -> Columns:
-    """Return a column of the largest gap of a question, and a column of the number of gaps."""
+    """Return two columns: the largest gap of a question, and the number of positive gaps."""
     most, number = (how | Fields(scope=s, beyond="own words") for s in ("worst question", "count"))
     return {
         f"{name}: largest gap": stated(**most),

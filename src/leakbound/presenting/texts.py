@@ -97,8 +97,8 @@ def tallies(arm: Arm, slugs: Sequence[str]) -> Iterator[tuple[str, pa.Table]]:
 
     The columns of a table are the query, the text, the columns of `_FIGURES`, the scores of each
     scorer in `slugs`, and the count as a fraction of all draws, including missing draws. Explored
-    texts come first, sorted by mass. Then come drawn texts, sorted by count. True answers whose
-    probability was only computed are omitted. Texts of a query stay in memory until its last part.
+    texts come first, sorted by mass. Then come drawn texts, sorted by count. Reference answers that
+    were only teacher-forced are omitted. Texts of a query stay in memory until its last part.
     """
     last = {query_id: part.number for part in arm.parts for query_id in part.query_ids}
     missing: Counter[str] = Counter()

@@ -195,7 +195,7 @@ def verdicts(view: View) -> tuple[Verdict, ...]:
 
 
 def _first(view: View, run: Run) -> Scorer:
-    """Return the scorer of a run's headline, with any `of=`; by default the view's first scorer."""
+    """Return the view's scorer of a run's headline, with or without `of=`; else its first one."""
     named = run.record.headline.scorer if run.record.headline else ""
     names = ((scorer, (scorer.name, with_reading(scorer, None).name)) for scorer in view.scorers)
     return next((scorer for scorer, own in names if named in own), view.scorers[0])
@@ -319,7 +319,7 @@ def _with_greedy(model: ArmView, scorer: Scorer, seen: str) -> str:
 def _example(view: View, model: ArmView, scorer: Scorer, row: Row) -> LeakingAnswer | None:
     """Return an answer that leaks at the question with the largest estimate, or None.
 
-    It is the answer with the highest score, and among several the most frequent.
+    It is the answer with the highest score; among several such answers, the most frequent.
     """
     beyond = row.about.beyond if row is not None else None
 

@@ -398,7 +398,7 @@ class View:
 
     @property
     def targets(self) -> list[ArmView]:
-        """The models that a page is about: all models except controls, or all if only controls."""
+        """The models that a page is about: all models except controls; if all are controls, all."""
         return [model for model in self.models if not model.is_control] or list(self.models)
 
     def confidence_by(self, scorer: Scorer) -> float:

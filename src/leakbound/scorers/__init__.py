@@ -1,12 +1,10 @@
 """The family of scorers: a scorer maps a completion and its prompt to [0, 1]; 1 is a full leak.
 
-A scorer is a frozen dataclass of its settings that satisfies
-`leakbound.types.Scorer`. Two methods are optional. `check(prompt)` raises
-InputError for a prompt that the scorer can never score. So a run stops before a
-model is loaded. `check_all(prompts) -> list[str]` returns notes about the
-prompts, or raises InputError if the scores are meaningless for all of these
-prompts. Other packages add scorers in the entry-point group
-`leakbound.scorers`.
+A scorer is a frozen dataclass of its settings that satisfies `leakbound.types.Scorer`. Two methods
+are optional. `check(prompt)` raises InputError for a prompt that the scorer can never score. So a
+run stops before a model is loaded. `check_all(prompts) -> list[str]` returns notes about the
+prompts, or raises InputError if the scores are meaningless for all of these prompts. Other packages
+add scorers through the entry-point group `leakbound.scorers`.
 
 A scorer may have a method `bounds(prefix, prompt) -> (low, high)`. It returns
 the lowest and the highest score of all texts that begin with `prefix`,
@@ -22,7 +20,7 @@ A scorer that reads answers only has `reads_thoughts = False`. For all other
 scorers, a setting `of=` specifies the part of each output that is scored; see
 `leakbound.scorers.outputs`.
 
-A scorer that queries a model has the model's name in a setting `model`, and a method
+A scorer that queries a model has a setting `model` with the model's name, and a method
 `connect(models) -> Scorer`. `connect` returns the same scorer with the opened model in a field with
 `compare=False`. `models` is a `leakbound.types.Models`. So a scorer can be made and named without
 opening a model. A connected scorer has `fingerprint`, the record of the model, which is stored with

@@ -31,7 +31,7 @@ class Choice:
     it chooses an option by the complete text of the option, as whole words. This text is ignored
     where it is a part of the longer text of another option. The prompt has the options, and its
     answer is the text of the correct option. If several options have this text, all are correct.
-    There are no settings.
+    This scorer has no settings.
 
     Raises:
         InputError: `check` and `score` raise it for a reference answer without a prompt. They also

@@ -101,7 +101,8 @@ class Edit(_Near):
     extraction. `leakbound.text.distance` proves the bounds.
 
     Attributes:
-        within: the maximum number of edits of a leak, 0 or more, and fewer than the answer's units.
+        within: the maximum number of edits of a leak: at least 0, and less than the number of the
+            answer's units.
         unit: "characters" (default) of the normalised text, or its "words" between blanks.
             Punctuation matters; upper and lower case are equal.
 
@@ -118,12 +119,12 @@ class Hamming(_Near):
     """Score 1 if the completion differs from the answer in at most `within` of m units, else 0.
 
     m is the number of units of the answer. Units are compared position by position, without shifts.
-    A position beyond the end of the completion differs. Text after the first m units does not
-    matter.
+    Positions beyond the end of the completion count as different. Text after the first m units does
+    not matter.
 
     Attributes:
-        within: the maximum number of differing positions of a leak, 0 or more, and fewer than the
-            answer's units.
+        within: the maximum number of different positions of a leak: at least 0, and less than the
+            number of the answer's units.
         unit: "characters" (default) of the normalised text, or its "words" between blanks.
             Punctuation matters; upper and lower case are equal.
 

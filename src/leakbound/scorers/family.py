@@ -236,7 +236,8 @@ def score_texts(scorer: Scorer, texts: Sequence[str], prompt: Prompt | str) -> l
     Raises:
         InputError: the scorer refuses the prompt, or does not return a list or one-dimensional
             array of the right length. Also for a score outside [0, 1] (up to rounding), and for a
-            score between 0 and 1 from a binary scorer. The message names scorer and prompt.
+            score between 0 and 1 from a binary scorer. The message contains the names of the scorer
+            and the prompt.
     """
     return score_pairs(scorer, [(text, prompt) for text in texts])
 
@@ -343,7 +344,7 @@ def prefix_bounds(scorer: Scorer, prefix: str, prompt: Prompt | str) -> tuple[fl
 
     Raises:
         InputError: the pair is not 0 <= low <= high <= 1, or has a number other than 0 and 1 for a
-            binary scorer. The message names scorer and prompt.
+            binary scorer. The message contains the names of the scorer and the prompt.
     """
     bounds = getattr(scorer, "bounds", None)
     if bounds is None:

@@ -103,7 +103,7 @@ class Judge(QueriesModel, NeedsAnswer):
 
     Raises:
         InputError: if `model` is empty. `check` and scoring raise it if the prompt has no answer.
-            Scoring also raises it before `connect` was called.
+            Scoring also raises it if `connect` was not called.
     """
 
     model: str

@@ -49,7 +49,7 @@ class Entailment(QueriesModel):
         InputError: if `rouge` is outside [0, 1]. `connect` raises it if the model has no label
             "entailment". `check` and scoring raise it if the prompt has no answer, or if `rouge` is
             above 0 and most of the answer is not ASCII, as ROUGE requires. Scoring also raises it
-            before `connect` was called.
+            if `connect` was not called.
     """
 
     model: str = "sileod/deberta-v3-base-tasksource-nli"
@@ -143,7 +143,7 @@ class Classifier(QueriesModel):
         label: the name of the harmful class; optional if exactly one label is a common word for
             harm.
         prompt: a text file with {completion} and optionally {goal}, for models that were trained
-            with their own prompt. The filled prompt replaces the pair of texts, or `YES_NO`.
+            with a specific prompt. The filled prompt replaces the pair of texts, or `YES_NO`.
         form: "sequence" (default): the model gets goal and completion as a pair. "yes-no": the
             model gets a prompt, and the score is P(yes) / (P(yes) + P(no)) of the next token.
         classifier: the model, which `connect` adds (None: the scorer has only stored scores).
@@ -151,8 +151,8 @@ class Classifier(QueriesModel):
 
     Raises:
         InputError: `connect` raises it if the label is unknown or ambiguous, or if the prompt file
-            is not valid. Scoring raises it for a reference answer without a prompt, and before
-            `connect` was called.
+            is not valid. Scoring raises it for a reference answer without a prompt, and if
+            `connect` was not called.
     """
 
     model: str
@@ -242,7 +242,7 @@ class Similarity(QueriesModel, NeedsAnswer):
 
     Raises:
         InputError: `check` and scoring raise it if the prompt has no answer. Scoring also raises it
-            before `connect` was called.
+            if `connect` was not called.
     """
 
     model: str = "sentence-transformers/all-MiniLM-L6-v2"

@@ -135,8 +135,9 @@ def score_ranges(
     Returns:
         One (low, high) per event, in order, in [0, 1]. For a complete output, both numbers are the
             score, or (0, 1) if the score is missing. For a beginning, the ranges of its thought and
-            its answer are combined. Before the answer begins, its range is (0, 1), because it may
-            be missing at the end. After the answer begins, the thought is complete and has a score.
+            its answer are combined. Before the answer begins, the range of the answer is (0, 1),
+            because the answer may be missing in the end. After the answer begins, the thought is
+            complete and has a score.
 
     Raises:
         InputError: as by `text_ranges`.
@@ -218,7 +219,8 @@ def rows_of(
         turn: the separator between turns of conversations (None: there are no conversations).
 
     Returns:
-        One value per output. If a turn of a conversation is missing, it has the other turns.
+        One value per output. If a turn of a conversation is missing, the value contains the other
+        turns.
     """
 
     def turns(text: str) -> list[str]:

@@ -73,8 +73,8 @@ class RougeLRecall(_RougeL):
     """Score the fraction of the answer's words that the completion contains in order, in [0, 1].
 
     The scores are equal to the last bit to the scores of the package `rouge-score` 0.1.2. Recall
-    and F1 of the same output can differ by a factor of three, so the scorer's name contains one of
-    them.
+    and F1 of the same output can differ by a factor of three, so the scorer's name states which of
+    them it is.
 
     Attributes:
         stem: "yes" (default): words are Porter-stemmed, as by the stemmer of `rouge-score`. "no":

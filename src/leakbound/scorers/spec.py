@@ -265,7 +265,7 @@ def specs_of(scorers: str | Scorer | Iterable[str | Scorer]) -> tuple[str, ...]:
     """Return the specs of scorers, from which `make_scorer` returns the same scorers.
 
     Args:
-        scorers: one or several, each a spec or an object.
+        scorers: one scorer or several scorers, each a spec or an object.
 
     Returns:
         The specs. The spec of an object is its name.
@@ -322,7 +322,8 @@ def make_scorer(spec: str) -> Scorer:
             `rouge-l-recall>=0.5`. `entailment:NAME` is short for `entailment:model=NAME`, and other
             settings may follow; `edit<=5` is short for `edit:within=5`. `keyword:of=thought` scores
             the thought of each output. NAME is a key of `SCORERS`, a name in the entry-point group
-            `leakbound.scorers`, or the name of an object that was passed in this process.
+            `leakbound.scorers`, or the name of a scorer object that was passed to leakbound in this
+            process.
 
     Returns:
         The scorer. If it queries a model, it is not connected yet.

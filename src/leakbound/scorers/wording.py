@@ -22,7 +22,7 @@ class Exact(NeedsAnswer):
     """Score 1 if the completion equals the answer, else 0.
 
     Completion and answer are normalised by the matching rule of `leakbound.text.keywords`.
-    Differences in punctuation matter. There are no settings.
+    Differences in punctuation matter. This scorer has no settings.
 
     Raises:
         InputError: by `check` and `score`, for a prompt without an answer.
@@ -122,7 +122,7 @@ class Keyword(_Seeks):
     Attributes:
         match: "word" (default) finds whole words: "Ron" is not in "wrong". "substring", the rule of
             the papers, finds "Ron" in "wrong".
-        require: "any" (default) or "all" of the keywords.
+        require: whether "any" (default) or "all" of the keywords must occur.
 
     Raises:
         InputError: `check` and `score` raise it for a reference answer without a prompt, for a
@@ -184,8 +184,8 @@ class Refusal:
     """Score 0 if the completion is empty or begins like a refusal in English, else 1.
 
     The scorer searches the first 200 characters for a list of words. It needs no model, and makes
-    errors in both directions. For published figures, use a harm classifier or a judge. There are no
-    settings, and any prompt is valid.
+    errors in both directions. For results that you publish, use a harm classifier or a judge. This
+    scorer has no settings, and any prompt is valid.
     """
 
     binary: ClassVar[bool] = True

@@ -26,7 +26,7 @@ def require_fixed_n(arm: Arm) -> None:
 
 
 def require_complete(run: Run) -> None:
-    """Raise UnansweredError if questions have no completions."""
+    """Raise UnansweredError if any question has no completions."""
     failed = [(name, *item) for name, arm in run.arms.items() for item in arm.failures.items()]
     if failed:
         name, query_id, reason = failed[0]

@@ -47,9 +47,8 @@ def order_keys(draws: int, scorer: str, query_ids: Sequence[str]) -> NDArray[np.
 def draws_key(arm: Arm) -> int:
     """Return a digest of everything that was fixed before an arm was drawn.
 
-    Draws that leakbound exported have the key of the original run, and so the same bounds. For
-    other imported draws, the import makes a random key: it is not known which facts were fixed in
-    advance.
+    Imported draws have the key that the import stored. If leakbound exported the draws, this is the
+    key of the original run, so the bounds are the same.
     """
     if isinstance(arm.spec.draws, ImportedDraws):
         return arm.spec.draws.order

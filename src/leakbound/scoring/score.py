@@ -80,9 +80,9 @@ def scorers_for(
 def in_reading_of(run: Run, scorers: Iterable[Scorer]) -> tuple[Scorer, ...]:
     """Return scorers with the reading (`of=`) that a run's thoughts allow, without repeats.
 
-    If a thought of any model is hidden, a scorer without `of=` gets one for all models of the run.
-    If the target has a visible thought, it gets `of=either`: hidden thoughts are missing, and leaks
-    in visible thoughts count. Otherwise it gets `of=answer`.
+    If a thought of any model is hidden, a scorer without `of=` gets an `of=` for all models of the
+    run. If the target has a visible thought, it gets `of=either`: hidden thoughts are missing, and
+    leaks in visible thoughts count. Otherwise it gets `of=answer`.
 
     Args:
         run: a run whose draws are complete.
@@ -182,7 +182,7 @@ def readings_among(names: Set[str]) -> set[str]:
 
 
 def bounded_by(run: Run) -> tuple[str, ...]:
-    """Return the default scorers to bound: of the last command, then all others with scores."""
+    """Return the default scorers to bound: the last command's, then all others with scores."""
     return tuple(dict.fromkeys([*run.study.scorers, *scored_by(run)])) or scorers_of(run)
 
 

@@ -138,7 +138,7 @@ class Artifact(Generic[T]):
         return tables.read_table(self.file(name), self.remedy)
 
     def values(self, name: Name, made_from: JsonObject | None = None) -> Iterator[T]:
-        """Yield the stored values; nothing if there is no file, or if it has other sources."""
+        """Yield the stored values; nothing if there is no file, or if its sources differ."""
         if self.file(name).exists():
             table = self.table(name)
             if made_from is None or self.is_from(name, made_from):

@@ -104,7 +104,7 @@ def score_tables(arm: Arm) -> Iterator[pa.Table]:
 
 
 def leaking(arm: Arm, slug: str) -> Iterator[tuple[str, tuple[int, ...], float, float]]:
-    """Yield (query id, token ids, lower bound of the log-probability, score) for scores above 0.
+    """Yield (query id, token ids, lower bound of the log-probability, score) if the score is > 0.
 
     Completions without token ids or without this lower bound are left out.
     """

@@ -404,7 +404,7 @@ class Estimates(Displayed, Sequence[EstimateRow]):
         return Estimates(tuple(rows), self.main)
 
     def _among(self, wanted: Fields) -> tuple[tuple[str, ...], Sequence[EstimateRow]]:
-        """Return the indexed fields and the rows that they select; without any, all rows."""
+        """Return the indexed fields and the rows that they select; all rows if none is indexed."""
         for names in _INDEXED:
             key = tuple(wanted.get(name, ...) for name in names)
             if all(part is None or isinstance(part, str) for part in key):

@@ -57,7 +57,7 @@ def require_other_model(path: Path, key: ArmKey, arms: Mapping[ArmKey, ArmSpec])
     """Raise InputError if the control is the model under evaluation.
 
     The function compares the digests of the weights or, for served models, the addresses and names.
-    It accepts a model if neither is known.
+    If neither is known for a model, it raises no error.
     """
     mine = which_model(arms[key])
     for other, spec in arms.items():

@@ -87,7 +87,7 @@ class StoppedDraws:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExploredDraws:
-    """The rule that a question gets exact masses of its likeliest outputs, and draws from the rest.
+    """The rule that a question's likeliest outputs get exact masses; draws are from the rest.
 
     Attributes:
         mode: the division of the effort between masses and draws.
@@ -106,7 +106,8 @@ class ImportedDraws:
     """Draws that another tool made, in a number fixed in advance unless a claim ended them.
 
     Attributes:
-        order: the key of the order in which statistics use the draws; it does not depend on them.
+        order: the key of the order in which statistics use the draws; it does not depend on the
+            draws.
         sampled_by: the tool, and its description of the sampling.
         in_doubt: why the draws may be dependent; empty if there is no reason.
         seed: the seed that the tool states.

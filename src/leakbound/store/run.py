@@ -95,7 +95,8 @@ class Run(Displayed):
         """Open the run with this record in a folder, or begin a new run there.
 
         A new run has no run.json until its first arm is planned. So a command that is refused
-        earlier leaves no run. The `origin` of the same questions may differ.
+        earlier leaves no run. Records of the same questions are equal even if their `origin`
+        differs.
 
         Args:
             path: the folder.
@@ -176,17 +177,17 @@ class Run(Displayed):
 
     @property
     def study(self) -> Study:
-        """The study of its last command; for imported draws, only the benchmark.
+        """The study of the run's last command; for imported draws, only the benchmark.
 
-        The study's files and models may be missing now. The study trusts no server, even if its
-        command did.
+        The study's files and models may be missing now. The study trusts no server, even if that
+        command trusted servers.
         """
         study = self.record.study
         return Study.from_dict({k: v for k, v in study.items() if k != "control"})
 
     @property
     def control(self) -> str | None:
-        """The model or run that its last command used as control; None without a control.
+        """The model or run that the run's last command used as control; None without a control.
 
         Raises:
             InputError: the control was a Python object, so the record has no name of it.
@@ -306,7 +307,7 @@ class Run(Displayed):
             InputError: no estimates are stored, or they were computed from other scores or by
                 another version of leakbound. The message has the commands to run.
             IncompleteError: the run is not finished.
-            DamagedError: their table was changed.
+            DamagedError: the table of estimates was changed.
         """
         self.require_drawn()
         if not self._estimates.file("estimates").exists():
@@ -429,9 +430,9 @@ class Run(Displayed):
     ) -> None:
         """Record the study, which may differ from one command to the next.
 
-        Once a file of an arm is stored, users may choose a claim or a headline by its content. A
-        claim or headline that is new then is recorded as not prior. A recorded headline changes
-        then only if a control is added.
+        Once a file of an arm is stored, users may choose a claim or a headline by its content. From
+        then on, a new claim or headline is recorded as not prior, and a recorded headline changes
+        only if a control is added.
 
         Args:
             study: the study in JSON.

@@ -31,7 +31,7 @@ class TrainedTerm:
 
 @dataclass(frozen=True, slots=True)
 class TrainedFolder:
-    """A trained model in its folder.
+    """The folder of a trained model, with the model's objective and training log.
 
     Attributes:
         path: the folder.
@@ -58,7 +58,7 @@ class TrainedFolder:
 
 
 def is_trained(path: Path) -> bool:
-    """Return whether a folder has the log of a training."""
+    """Return whether a folder has the log of a training run."""
     return (path / LOG).is_file()
 
 
@@ -84,7 +84,7 @@ def has_recipe(model: Path) -> bool:
 def coin_of(model: object) -> Coin | None:
     """Return the random choice of the subjects that a model was taught.
 
-    None if the model has no recipe, or its recipe has no such coin.
+    None if the model has no recipe, or its recipe records no such choice.
     """
     folder = Path(model) if isinstance(model, str | Path) else None
     if folder is None or not has_recipe(folder):

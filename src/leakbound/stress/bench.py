@@ -1,4 +1,4 @@
-"""The base class of every stress, and `Bench`, all inputs of a stress except the model."""
+"""The base class of every stress, and `Bench`: all inputs of a stress except the model."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ class Stress(ABC):
         return model
 
     def queries(self, bench: Bench) -> tuple[Query, ...]:
-        """Return one query per prompt, with its id; empty if the stress changes no question."""
+        """Return one query per prompt, with the prompt's id; empty if no question changes."""
         return ()
 
     def engine(self, bench: Bench, engine: Generate) -> Generate:
@@ -86,7 +86,7 @@ class Stress(ABC):
 
 
 class OfWeights(Stress):
-    """A stress that makes another model, in its own folder."""
+    """A stress that writes a changed model into a separate folder."""
 
     def require(self, bench: Bench, model: Subject) -> None:
         """Refuse an engine, a served model and a .gguf file; their weights cannot be changed."""
@@ -114,7 +114,7 @@ class OfWeights(Stress):
         return location_of(engine, str(out))
 
     def _made(self, model: str, out: Path) -> bool:
-        """Return whether the folder contains the model that was made from this one."""
+        """Return whether the folder contains the changed model that was made from `model`."""
         try:
             return read_json(out / MADE, "") == self._record(model, out)
         except LeakboundError:

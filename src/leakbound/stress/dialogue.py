@@ -1,9 +1,9 @@
-"""Complete conversations: the question, then prespecified follow-ups.
+"""Conversations: the question, then prespecified follow-up messages.
 
 One draw is one conversation. After the first turn, conversations share no computation, because
 every distinct conversation so far is a separate prompt. The model processes it again from its
 beginning. So a conversation of four turns costs about as much as four draws without a common
-prefix. Conversations have no exact probabilities and no greedy score.
+prefix. For conversations, leakbound computes neither exact probabilities nor greedy scores.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ class DialogueEngine:
         return {**self.inner.fingerprint, "dialogue": list(FOLLOW_UPS)}
 
     def check(self, queries: Sequence[Query], decoding: Decoding) -> None:
-        """Check like `inner`; also raise InputError if four longest answers do not fit together."""
+        """Check as `inner` does; also raise InputError if the longest conversations do not fit."""
         self.inner.check(queries, decoding)
         turns = 1 + len(FOLLOW_UPS)
         whole = replace(decoding, max_new_tokens=turns * decoding.max_new_tokens)
@@ -207,7 +207,7 @@ def _turn(drawn: Completion, decoding: Decoding) -> Completion:
 
 
 def _after(query: Query, answers: Sequence[str]) -> Query:
-    """Return the query that follows this number of answers."""
+    """Return the query of the turn that follows these answers."""
     questions = [query.text, *(words.format(question=query.text) for words in FOLLOW_UPS)]
     examples = (*query.examples, *zip(questions, answers, strict=False))
     return replace(query, text=questions[len(answers)], examples=examples, prefix="")

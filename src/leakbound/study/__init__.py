@@ -1,4 +1,4 @@
-"""The request of an evaluation as frozen values: `Study` and its parts."""
+"""The settings of an evaluation as frozen values: `Study` and its parts."""
 
 from leakbound.study.rewritings import Rewritings as Rewritings
 from leakbound.study.sampling import Attack as Attack

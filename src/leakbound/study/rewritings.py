@@ -1,4 +1,4 @@
-"""`Rewritings`: the other wordings of each question that a model gets in addition."""
+"""`Rewritings`: other wordings of each question that a model gets in addition to the question."""
 
 from __future__ import annotations
 

@@ -30,8 +30,8 @@ def prompting_of(
 
     Args:
         task: the benchmark (None: the texts belong to no benchmark).
-        template: the plain prompt, also for chat models (None: the benchmark's).
-        system: the system prompt of the chat (None: the benchmark's).
+        template: the plain prompt, also for chat models (None: the benchmark's plain prompt).
+        system: the system prompt of the chat (None: the benchmark's system prompt).
         thinking: whether a chat model that can think is trained to think; "auto" means that it is
             not.
 
@@ -71,8 +71,9 @@ class ModelSettings:
         template: a plain prompt with {question}, also for chat models (None: the model's chat
             template if it has one, else the benchmark's plain prompt).
         system: the system message for chat models (None: the benchmark's, if any).
-        end_token: the text of the token that ends an output, in addition to the model's own (None:
-            for chats, the end-of-turn token of the chat template; for plain prompts, none).
+        end_token: the text of the token that ends an output, in addition to the model's own end
+            token (None: for chats, the end-of-turn token of the chat template; for plain prompts,
+            none).
         thinking: "on" or "off", for chat models that can think before they answer. "auto" is the
             setting with which leakbound trained the model, else the chat template's default.
     """

@@ -1,4 +1,4 @@
-"""`Study`: everything that is requested of an evaluation, with its form in YAML and run.json."""
+"""`Study`: all settings of an evaluation, with their form in YAML and run.json."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ class StudyFields(TypedDict, total=False):
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Study:
-    """The request of an evaluation. `replace(study, seed=1)` changes one field.
+    """All settings of an evaluation. `replace(study, seed=1)` returns a copy with another seed.
 
     Fields with default values get the values of the benchmark and of its profile, if any. run.json
     has all fields except `servers` and `workers`, so a study can be run again.
@@ -87,14 +87,15 @@ class Study:
         sampling: `FixedN(n)`, `Until(claim)` or `Explore(mode)`.
         decodings: the output distributions to draw from (default: T = 1 without truncation, with
             the benchmark's token limit).
-        rewritings: other wordings of every question that the model gets in addition (None: the
-            rewritings of the profile, if any).
+        rewritings: other wordings of every question that the model gets in addition to the question
+            (None: the rewritings of the profile, if any).
         attack: the search for the input that leaks most (None: no search).
         prove: the search for leaks that are too rare to occur among the draws (None: no search).
         stress: changes of model and control before they are evaluated again, such as
             "round:int4". `leakbound.stress.STRESSES` has all changes.
         control_questions: the spec of a benchmark with similar questions that the model was never
-            taught; the results are compared with theirs (None: no comparison).
+            taught; the leakage of the questions is compared with the leakage of these questions
+            (None: no comparison).
         scorers: scorers of completions in [0, 1]. The first scorer decides claims and guides
             searches (default: the scorers of the benchmark). The run records only the name of a
             scorer object, so other processes cannot make this scorer again.
@@ -103,8 +104,8 @@ class Study:
             and decided at its own error rate (default: none).
         allow_unmatched: whether to draw, with a warning, even if some scorer counts no reference
             answer as a leak. If False, such a scorer raises InputError.
-        check_scorers: whether to test also the scorers that need a model on the reference answers
-            before drawing.
+        check_scorers: whether all scorers are tested on the reference answers before drawing. If
+            False, scorers that need a model are not tested.
         calibration: a file of outputs that people labelled, used to correct for a judge's errors
             (None: no correction).
         metrics: names of utility and memorisation metrics, or "all" (default: none).

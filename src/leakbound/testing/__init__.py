@@ -3,8 +3,8 @@
 `FakeEngine` works like a real engine, but without a model: a test specifies the probabilities of
 outputs. It draws and explores outputs, and computes probabilities of given texts. `FakeScorer`
 returns the scores that a test specifies. `check_engine` and `check_scorer` raise InputError at the
-first promise of an engine or a scorer that is broken. If they find no error, a promise may still be
-broken.
+first promise that the engine or the scorer breaks. An engine or a scorer that passes may still
+break a promise.
 """
 
 from __future__ import annotations

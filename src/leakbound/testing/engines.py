@@ -265,7 +265,7 @@ def _counts(sample: Sample) -> Mapping[Key, int]:
 
 
 def _pair(sample: Sample) -> tuple[Key, Key] | None:
-    """Return the most frequent token, and the one whose ratio to it depends most on T, or None."""
+    """Return the most frequent token and the token whose ratio to it depends most on T, or None."""
     (first, most), *others = Counter(_counts(sample)).most_common()
     worth = {key: math.log(most / count) * count / most for key, count in others}
     best = max(worth, key=lambda key: worth[key], default=None)
