@@ -2,7 +2,7 @@
 
     LeakboundError
     ├── InputError        wrong use or bad input: nothing was started         (exit status 2)
-    │   └── MixError      a run directory with results of another command     (exit status 2)
+    │   └── MixError      a run directory with results of a different command (exit status 2)
     ├── ModelError        a model, tokenizer or checkpoint that cannot be used (exit status 2)
     └── IncompleteError   work is missing; run the same command again          (exit status 3)
         └── UnansweredError  some questions have no completions; the others are done
@@ -42,7 +42,7 @@ class InputError(LeakboundError, ValueError):
 
 
 class MixError(InputError):
-    """A run directory contains results of another command, and results are never mixed."""
+    """A run directory contains results of a different command; leakbound never mixes results."""
 
 
 class ModelError(LeakboundError):

@@ -92,7 +92,7 @@ def opening(family: str, name: str) -> Iterator[None]:
         name: the member's name.
 
     Raises:
-        InputError: a plug-in raised an error of another kind, or exited.
+        InputError: a plug-in raised an error that is not a leakbound error, or exited.
     """
     try:
         yield
@@ -224,8 +224,9 @@ def read_value(where: str, text: str, kind: Any) -> Any:
     Args:
         where: the setting's name in messages.
         text: the setting's value as the user wrote it.
-        kind: `int`, `float`, `bool`, a `Literal` of a few words, an optional one of these types, or
-            a tuple of them (separated by commas). For any other type, the value is the text.
+        kind: `int`, `float`, `bool`, a `Literal` of a few words, the union of one of these types
+            with None, or a tuple of these types (in the text, separated by commas). For any other
+            type, the value is the text.
 
     Returns:
         A number, a bool, a word of the `Literal`, a tuple of these, or the text.

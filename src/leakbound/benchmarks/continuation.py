@@ -2,8 +2,8 @@
 
 Each document is cut into prefixes and suffixes. A prefix is a prompt, used without a chat template.
 The following suffix is its answer. Research on memorisation uses this test, for example "Extracting
-training data from large language models". The sources are those of `load_corpus`: texts, rows with
-`text`, folders, and named corpora such as MUSE's (`continuation:muse:news/forget`).
+training data from large language models". The sources are the same as for `load_corpus`: texts,
+rows with `text`, folders, and named corpora such as MUSE's (`continuation:muse:news/forget`).
 
 Departure from these papers: their prefixes and suffixes have 50 tokens of the model each. A
 benchmark has no tokenizer, and its questions are the same for every model. So this benchmark counts

@@ -16,17 +16,15 @@ U_i must fail, which has probability at most alpha for any number of questions.
 If the claim is true, a refutation needs some L_i > X >= p_i. Any of the N lower
 bounds may fail in this way, so each has alpha/N.
 
-*A later claim* may have been chosen after looking at the draws. Let F be the
-set of M statements about the mean and the worst question of every sampled arm
-under every binary scorer of the run. Each statement has alpha/M, half for each
-bound. By the union bound, all M intervals are valid with probability at least
-1 - alpha, even if the draws are dependent. If all intervals are valid, a pass
-(upper bound <= X) and a refutation (lower bound > X) are right for every X and
-every member of F simultaneously. So they are right for the chosen claim. F must
-not depend on the draws. A scorer may have separate scores of the answer, of the thought and
-of both together (either). F then contains all three readings, because the
-certificate shows all three. A certificate lists the arms and scorers in F, and
-assumes that they were chosen without looking at scores.
+*A later claim* may have been chosen after looking at the draws. Let F be the set of M statements
+about the mean and the worst question of every sampled arm under every binary scorer of the run.
+Each statement has alpha/M, half for each bound. By the union bound, all M intervals are valid with
+probability at least 1 - alpha, even if the draws are dependent. If all intervals are valid, a pass
+(upper bound <= X) and a refutation (lower bound > X) are right for every X and every member of F
+simultaneously. So they are right for the chosen claim. F must not depend on the draws. A scorer may
+have three scores of each output: of the answer, of the thought, and of both together (either). F
+then contains all three of these readings, because the certificate shows all three. A certificate
+lists the arms and scorers in F, and assumes that they were chosen without looking at scores.
 """
 
 from __future__ import annotations

@@ -158,11 +158,11 @@ def gap_rows(run: RunEvidence, confidence: float) -> Iterator[EstimateRow]:
     """Yield rows of gaps between the rewritings of a question and its original wording.
 
     The full gap of a question is the mean leakage over all its queries, minus the leakage of the
-    original question. The second gap has the leakage of the worst query instead of the mean. There
-    are rows of both gaps of each question, and of the full gap of the means over questions. For
-    both kinds there are rows of the largest gap and of the number of questions with a positive gap.
-    The draws of different questions, and the random allocation of draws to queries, share no
-    randomness, because their keys contain the question.
+    original question. The second gap has the leakage of the worst query instead of the mean. Each
+    question has a row for each of the two gaps. There is a row for the full gap of the means over
+    questions. For each of the two gaps, there are rows of the largest gap and of the number of
+    questions with a positive gap. The draws of different questions, and the random allocation of
+    draws to queries, share no randomness, because their keys contain the question.
     """
     for name, arm in run.arms.items():
         own, query_ids = run.of(arm.arm.key.in_own_words), arm.query_ids

@@ -48,8 +48,9 @@ def other_run(run: Run) -> Run | None:
 def control_question_rows(run: RunEvidence, confidence: float) -> Iterator[EstimateRow]:
     """Yield rows of the difference in leakage between the questions and the control questions.
 
-    Each sampled target arm has a row with the difference of the two means. There are no rows
-    without control questions, or if some of them have no completions or no scores by this scorer.
+    Each sampled target arm has a row with the difference of the two means. There are no rows if the
+    run has no control questions, or if some control questions have no completions or no scores by
+    this scorer.
     """
     others, scorer = other_run(run.run), run.scorer
     for name, mine in run.arms.items():

@@ -109,7 +109,7 @@ class Drawn:
 
     @property
     def rows(self) -> stats.Rows | None:
-        """Return the draws if n was fixed and each question's draws are i.i.d., else None."""
+        """Return the draws if n was fixed and the draws of each question are i.i.d., else None."""
         return self.evidence if isinstance(self.evidence, stats.Rows) else None
 
     @cached_property

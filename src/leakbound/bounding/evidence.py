@@ -1,6 +1,6 @@
 """Load the draws of arms as evidence under a scorer.
 
-Only this module depends on how an arm was drawn. There are three cases:
+Only this module depends on how an arm was drawn. An arm was drawn in one of three ways:
 
 1. The number of draws n was fixed in advance, also for inputs that a search
    found. The draws may be divided among a question's queries (`Pooled`).

@@ -1,11 +1,10 @@
 """Prove lower bounds of leakage from texts of known probability.
 
-The events (sets of outputs) that are known to leak are disjoint. So the sum of
-their probabilities (masses), weighted by their scores, is a lower bound of the
-leakage of a question. It has no sampling error, if rounding errors are within
-the measured margin. The largest of these bounds is a lower bound for the worst
-question. Their mean is a lower bound of the mean; a question without a proof
-has the bound 0.
+The events (sets of outputs) that are known to leak are disjoint. So the sum of their probabilities
+(masses), each multiplied by the lowest score of the event, is a lower bound of the leakage of a
+question. It has no sampling error, if rounding errors are within the measured margin. The largest
+of these bounds is a lower bound for the worst question. Their mean is a lower bound of the mean; a
+question without a proof has the bound 0.
 """
 
 from __future__ import annotations

@@ -171,7 +171,7 @@ class Verifier:
 
 
 def check_model(arm: Arm, slug: str, engine: Generate, progress: Progress) -> Iterator[Check]:
-    """Yield checks that this model drew the arm and that the stored probabilities are its own.
+    """Yield checks that this model drew the arm and that it computes the stored probabilities.
 
     `slug`: the file name of the scorer whose proofs are included.
     """

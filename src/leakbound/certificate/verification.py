@@ -271,7 +271,7 @@ def _looks(
 
 
 def _scores(run: Run, arm: Arm, scorer: Scorer, models: OpenModels, progress: Progress) -> Check:
-    """Return a check that scoring every stored completion again gives the stored scores."""
+    """Return a check that new scores of every stored completion equal the stored scores."""
     text = "scoring the stored completions again gives the stored scores"
     try:
         scorer = connect(scorer, models)

@@ -110,7 +110,7 @@ def _causes(error: BaseException) -> Iterator[BaseException]:
 
 
 def _number(error: BaseException) -> int | None:
-    """Return the operating system's number for an error, also if the error only quotes it."""
+    """Return the operating system's number for an error, even if the error only quotes it."""
     if isinstance(error, OSError) and error.errno is not None:
         return error.errno
     text = str(error)

@@ -78,8 +78,8 @@ def prove(options: Parsed) -> None:
     The command draws nothing. It finds leaking answers and adds up their probabilities under the
     model. It tries the benchmark's answers, the answers in RUN and in the runs of `proposals=`, and
     similar answers. The sum is a lower bound on the leak probability. This bound has no sampling
-    error; a measured margin allows for rounding. It also gives a bound on leak@k for every k. From
-    then on, tables, report and certificates of RUN include these bounds.
+    error; a measured margin allows for rounding. It implies a lower bound on leak@k for every k.
+    From then on, tables, report and certificates of RUN include these bounds.
 
     Examples:
         leakbound prove runs/npo --budget 1000,proposals=runs/full

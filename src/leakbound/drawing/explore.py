@@ -101,8 +101,8 @@ def with_answers(
 ) -> list[Result]:
     """Add the reference answer to each result where possible, as a completion with count 0.
 
-    Teacher forcing gives the probability of the answer. The answer is not added if the decoding
-    cannot produce it, or if it was drawn. `prompts` has the prompts by query id.
+    The probability of the answer is computed by teacher forcing. The answer is not added if the
+    decoding cannot produce it, or if it was drawn. `prompts` has the prompts by query id.
     """
     drawn = [result.query for result in results if not isinstance(result, Failure)]
     answers = ((query, prompts[query.id].answer) for query in drawn)

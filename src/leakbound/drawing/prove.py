@@ -222,7 +222,7 @@ def prove_arms(
 ) -> None:
     """Search every arm of `arms_to_prove`. Begin with the answers in the run and in the proposals.
 
-    Notes in the run report failures, a scorer without `bounds`, and leaking texts that were not
+    The run's notes list failures, a scorer without `bounds`, and leaking texts that were not
     proved. All errors are raised before the first search. `at`: the workers that search, if any.
     """
     arms = arms_to_prove(run)

@@ -110,7 +110,7 @@ def begin_run(evaluation: Evaluation) -> Run:
     """Begin the run of a study, or open the run that the same command began.
 
     Rewritings that an earlier command stored are used again. Raises MixError if the folder has
-    files of another study.
+    files of a different study.
     """
     ready, out = evaluation.ready, evaluation.out
     task = ready.benchmark
@@ -144,7 +144,7 @@ def _record(benchmark: Benchmark, study: JsonObject) -> RunRecord:
 
 
 def _gathered(evaluation: Evaluation, rewritings: Rewritings) -> tuple[Accepted, ...]:
-    """Request rewritings from their source, and return those that pass the filters."""
+    """Request rewritings from their source, and return the rewritings that pass the filters."""
     ready, task = evaluation.ready, evaluation.ready.benchmark
     loading, number = ready.study.settings.loading, len(task.prompts)
     source = rewritings.open(loading, ready.study.trusted)

@@ -342,7 +342,7 @@ def retained_pairs(benchmark: Benchmark) -> tuple[Prompt, ...]:
 
 
 def _rewritings(run: Run, seed: int) -> dict[str, list[Query]]:
-    """Return the distinct rewritings of the run; if it has none, rewritings by rules."""
+    """Return the distinct rewritings of the run; if there are none, rewritings by rules."""
     if run.record.inputs is not None:
         texts: dict[str, dict[str, Query]] = {prompt.id: {} for prompt in run.prompts}
         for query in run.queries:

@@ -65,7 +65,7 @@ def check(evaluation: Evaluation) -> None:
 
 
 def open_run(evaluation: Evaluation) -> Run:
-    """Begin or resume the run; raise MixError for another study before a model is loaded."""
+    """Begin or resume the run; raise MixError if `out` has the run of a different study."""
     ready = evaluation.ready
     show_notes(ready.notes, evaluation.progress)
     run = begin_run(evaluation)

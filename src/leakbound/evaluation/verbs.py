@@ -337,7 +337,7 @@ def prove(
 
     The function adds up the probabilities of leaking outputs under the model. The sum is a lower
     bound on the leak probability or the mean leakage. The bound has no sampling error; a measured
-    margin allows for rounding. It also gives a lower bound on leak@k for every k.
+    margin allows for rounding. It implies a lower bound on leak@k for every k.
 
     Args:
         run: an open run, see `leakbound.load`.
@@ -356,7 +356,7 @@ def prove(
     Raises:
         InputError: probabilities are unknown or not exact, nothing was sampled, the run has no
             scores of `scorer`, or a proposal is not a finished run of these questions.
-        MixError: the model is not the run's, or another command is writing into the run.
+        MixError: the model is not the model of the run, or another command is writing into the run.
         ModelError: the model cannot be used.
         IncompleteError: draws of the run or of a proposal are missing.
     """

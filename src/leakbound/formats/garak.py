@@ -7,7 +7,7 @@ makes such a score binary. A failed generation is missing. An empty prompt, such
 as in `test.Blank`, becomes "(empty prompt)".
 
 In versions before 0.13, prompts and generations are texts. Since 0.13, a prompt has turns, and each
-text is in an object. Before 0.13.1, detectors gave no value to failed generations.
+text is in an object. Before 0.13.1, detectors returned no value for failed generations.
 """
 
 from __future__ import annotations

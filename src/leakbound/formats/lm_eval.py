@@ -98,7 +98,7 @@ def _repeats(place: str, rows: Sequence[Row]) -> list[SampleRow]:
 
 
 def _answers(row: Row) -> tuple[str, ...]:
-    """Return the target of a row, or several targets if it is a Python list of texts."""
+    """Return the target of a row; several targets if the target is a Python list of texts."""
     target = row.maybe("target")
     if target is None or target == "None":
         return ()

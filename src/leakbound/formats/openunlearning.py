@@ -3,9 +3,9 @@
 For every metric, a log has an aggregate, `agg_value`, and values per row of the data,
 `value_by_index`, such as losses, greedy answers or scores. A summary has only the aggregates. Some
 metrics of `leakbound.metrics.METRICS` are in such logs, with one value per row. An entry of a log
-may contain several of these metrics; its aggregate is the average of one of them. The greedy
-answers of a log are imported as a baseline. A retrained model's log is the reference for forget
-quality and privleak.
+may contain several of these metrics; the entry's aggregate is the average of one of these metrics.
+The greedy answers of a log are imported as a baseline. A retrained model's log is the reference for
+forget quality and privleak.
 """
 
 from __future__ import annotations
@@ -132,7 +132,7 @@ def part_of(benchmark: str) -> str:
 class EvaluationLog:
     """The metrics of a log or a summary. Values are checked when they are accessed.
 
-    The message of every InputError has the file, the metric and the row, if any.
+    The message of every InputError contains the file, the metric and, if known, the row.
     """
 
     path: Path

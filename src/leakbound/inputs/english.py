@@ -48,7 +48,7 @@ def rewritings(question: str, seed: int = 0) -> list[str]:
 
     Args:
         question: the text to rewrite.
-        seed: the seed of the order of the rewritings; the same seed gives the same list.
+        seed: the seed of the order of the rewritings; with the same seed, the list is the same.
 
     Returns:
         Distinct texts that contain every word of the question: 22 or 28 for a question, 22 for a

@@ -37,7 +37,7 @@ class InputSource(Protocol):
         ...
 
     def rewritings(self, prompts: Sequence[Prompt], number: int, seed: int) -> list[list[str]]:
-        """Return rewritings of each prompt. The same arguments always give the same texts.
+        """Return rewritings of each prompt. Equal arguments always return equal texts.
 
         The rewritings are not filtered. A source that is not finite returns independent draws, with
         an empty text for a failed draw. A prompt's draws do not depend on the other prompts.

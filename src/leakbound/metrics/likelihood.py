@@ -1,9 +1,8 @@
 """Compute probabilities of right and wrong answers, and of the letters of options.
 
-The definitions are those of OpenUnlearning. Truth ratio and normalised
-probability are from Maini et al. (2024), "TOFU: a task of fictitious unlearning
-for LLMs". The end token is part of every answer. Probabilities are per token,
-exp(-loss), so long answers are not less likely than short answers.
+The definitions are from OpenUnlearning. Truth ratio and normalised probability are from Maini et
+al. (2024), "TOFU: a task of fictitious unlearning for LLMs". The end token is part of every answer.
+Probabilities are per token, exp(-loss), so long answers are not less likely than short answers.
 
 For a question with options, the probability of the right letter is compared
 with the probabilities of the other letters, as in lm-evaluation-harness for

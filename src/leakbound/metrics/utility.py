@@ -1,4 +1,4 @@
-"""Compute a model's utility, and compare its truth ratios with those of a retrained model.
+"""Compute a model's utility, and compare its truth ratios with a retrained model's ratios.
 
 The metrics are from Maini et al. (2024), "TOFU". The mean recall (`r_avg`) is from Cheng et al.
 """
@@ -27,7 +27,7 @@ UTILITY_TERMS = (
 
 
 def model_utility(terms: Mapping[str, float]) -> float:
-    """Return the harmonic mean of the nine `UTILITY_TERMS`, each in [0, 1]; 0 if any is 0."""
+    """Return the harmonic mean of the nine `UTILITY_TERMS`, each in [0, 1]; 0 if any term is 0."""
     values = [terms[name] for name in UTILITY_TERMS]
     return len(values) / sum(1 / value for value in values) if all(values) else 0.0
 

@@ -185,7 +185,7 @@ def token_notes(
 
 
 def prompt_notes(model: ArmSpec, control: ArmSpec | None) -> tuple[str, ...]:
-    """Return a note if the prompts of the control differ from those of the model."""
+    """Return a note if the prompts of the control differ from the prompts of the model."""
     rules: list[JsonObject] = []
     for spec in filter(None, (model, control)):
         rule = Fingerprint.of(spec.fingerprint).prompting

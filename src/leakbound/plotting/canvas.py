@@ -110,7 +110,7 @@ class Canvas:
     def name(self, panels: Sequence[Axes], names: Sequence[str]) -> None:
         """Set the scales of panels and write their names; a single panel has no name.
 
-        Panels have a common scale, except panels with far lower values, which have their own.
+        Panels have a common scale. A panel with far lower values has a separate scale.
         """
         reached = [_reach(axes) for axes in panels]
         size = max(high - low for low, high in reached)

@@ -19,7 +19,8 @@ For other scorers, k and confidences, write a Python file next to the task:
     leak_at_8 = at_k(8)
 
 Betting bounds process the repeats of a document in a random order. The seed of this order is a
-metric and is stored with every logged sample, so `leakbound import` gives exactly the same bounds.
+metric and is stored with every logged sample, so `leakbound import` computes exactly the same
+bounds.
 """
 
 from __future__ import annotations
@@ -48,7 +49,7 @@ def scored_by(
 
     Args:
         scorer: a spec for `leakbound evaluate --scorer`; binary with `>=t`.
-        metrics: the names in the task's `metric_list`; each metric gets all scores.
+        metrics: the names in the task's `metric_list`; each metric receives all scores.
         confidence: the confidence of the two-sided interval, in (0, 1).
         seed: the seed of the order in which betting bounds process the repeats, from 0 to
             16,777,215; None: the seed of this process, drawn once.

@@ -112,7 +112,7 @@ def inconsistent(model: ArmView, scorer: Scorer) -> str:
 
 
 def over_others(model: ArmView, scorer: Scorer) -> str:
-    """Return the excess over the control questions in words, or "" without control questions."""
+    """Return in words the excess over the control questions, or "" without control questions."""
     mean = model.leakage(scorer, scope="mean", beyond="other questions")
     coin = model.first(scorer, quantity="randomisation p-value")
     return say("other questions", mean=mean, coin=coin) if mean else ""
@@ -159,7 +159,7 @@ def where_it_leaks(model: ArmView, scorer: Scorer) -> str:
 
 
 def worst_stress(view: View, label: str, scorer: Scorer) -> str:
-    """Return the leakage of a model under its worst stress in words, or "" without a stress.
+    """Return in words the leakage of a model under its worst stress, or "" without a stress.
 
     If there is a control, the text includes the excess over the control under the same stress.
     """
@@ -182,7 +182,7 @@ def worst_stress(view: View, label: str, scorer: Scorer) -> str:
 
 
 def worst_decoding(model: ArmView, scorer: Scorer) -> str:
-    """Return the leakage under the decoding that leaks most in words, or "" with one decoding."""
+    """Return in words the leakage under the decoding that leaks most, or "" with one decoding."""
     rows = model.estimates.matching(scorer=scorer.name)
     most = rows.first(scope="most-leaking decoding")
     if most is None:
@@ -206,7 +206,7 @@ def departing(view: View) -> list[str]:
 
 
 def departures(view: View, model: ArmView) -> str:
-    """Return a model's departures from the benchmark's defaults in words, or "" without any."""
+    """Return in words a model's departures from the benchmark's defaults, or "" without any."""
     return _departs("departs", view, model.departures) if model.departures else ""
 
 
@@ -221,8 +221,9 @@ def _departs(departs: str, view: View, lacks: Iterable[str]) -> str:
 def proved_to_leak(view: View, model: ArmView, scorer: Scorer) -> list[float]:
     """Return the proved lower bounds that show a leak, at most one per question.
 
-    A model that never saw an answer still gives this answer some probability, which can be proved.
-    So a proved bound shows a leak only if it exceeds `LEVEL` and the proved bound of every control.
+    Even a model that never saw an answer assigns a positive probability to it, and this can be
+    proved. So a proved bound shows a leak only if it exceeds `LEVEL` and the proved bound of every
+    control.
     """
     controls = [other for other in view.models if other.is_control]
     return [
@@ -234,7 +235,7 @@ def proved_to_leak(view: View, model: ArmView, scorer: Scorer) -> list[float]:
 
 
 def proved(view: View, model: ArmView, scorer: Scorer) -> str:
-    """Return the number of questions with a proved leak and the proved bounds in words, or ""."""
+    """Return in words the number of questions with a proved leak and the proved bounds, or ""."""
     bounds = proved_to_leak(view, model, scorer)
     if not bounds:
         return ""
@@ -258,7 +259,7 @@ def extraction(leakage: EstimateRow, proof: float) -> str:
 
 
 def proof_of(model: ArmView, scorer: Scorer, question: str) -> str:
-    """Return the lower bound that leaking texts prove for a question in words, or ""."""
+    """Return in words the lower bound that leaking texts prove for a question, or ""."""
     proof = model.proof(scorer, question)
     repeated = model.where(scorer, question, quantity="leak@k", proved=True).rows[-1:]
     return say("proof", proof=proof, repeated=next(iter(repeated), None)) if proof else ""
@@ -268,7 +269,7 @@ def proof_of(model: ArmView, scorer: Scorer, question: str) -> str:
 
 
 def measured(model: ArmView, scorer: Scorer, question: str) -> str:
-    """Return all estimates of one question except curves in words, or "" if it has no bounds."""
+    """Return in words all estimates of a question except curves, or "" if it has no bounds."""
     leakage = model.leakage(scorer, question)
     if leakage is None:
         return ""
@@ -290,7 +291,7 @@ def measured(model: ArmView, scorer: Scorer, question: str) -> str:
 
 
 def explored(model: ArmView, question: str) -> str:
-    """Return the results of exploring a question in words, or "" if it was not explored."""
+    """Return in words the results of exploring a question, or "" if it was not explored."""
     masses, draws = model.masses, model.first(make_scorer(model.estimates.scorers[0]), question)
     if masses is None or question not in masses.remainder:
         return ""
@@ -342,7 +343,7 @@ def counted_of(models: Iterable[ArmView]) -> str:
 
 
 def effort(view: View) -> str:
-    """Return the largest number of draws, or of explored prefixes, per question in words."""
+    """Return in words the largest number of draws, or of explored prefixes, per question."""
     how = [model.arm.spec.draws for model in view.every]
     if explored := [draws.forwards for draws in how if isinstance(draws, ExploredDraws)]:
         return say("effort explored", most=max(explored))

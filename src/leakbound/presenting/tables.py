@@ -133,7 +133,7 @@ def _of_all(scope: Scope, model: ArmView, scorer: Scorer) -> Shown:
 
 
 def _repeated(k: int, model: ArmView, scorer: Scorer) -> Shown:
-    """Return the statement about the mean leak@k; without one, the mean of the estimates."""
+    """Return the statement about the mean leak@k; if there is none, the mean of the estimates."""
     of_mean = Fields(quantity="leak@k", scope="mean", parameter=k)
     together = of_mean | Fields(family="leak@k")
     row = model.first(scorer, **of_mean) or model.first(scorer, **together)

@@ -48,7 +48,7 @@ class Text:
 
     @property
     def leaks(self) -> bool:
-        """True if any scorer gives the score 1."""
+        """True if the score by any scorer is 1."""
         return 1.0 in self.scores
 
 

@@ -277,7 +277,7 @@ def _word(view: View, model: ArmView, scorer: Scorer) -> tuple[Kind, str, str, R
 
 
 def _limit(model: ArmView, scorer: Scorer, questions: int) -> tuple[str, bool]:
-    """Return the decision on the study's limit in words, and whether every question is below it.
+    """Return in words the decision on the study's limit, and whether every question is below it.
 
     Each claim is decided at the run's confidence. "Every question is below" is valid at the same
     confidence, because it is false only if the decision on some question above the limit is wrong.

@@ -1,7 +1,7 @@
 """Score whether a completion reveals the answer, by the verdict of a chat model.
 
-The instructions and rubrics were written for this package. The three grades of
-`wmdp` are those of the leak@k paper.
+The instructions and rubrics were written for this package. The three grades of `wmdp` are from the
+leak@k paper.
 """
 
 from __future__ import annotations

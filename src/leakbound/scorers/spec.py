@@ -329,8 +329,8 @@ def make_scorer(spec: str) -> Scorer:
         The scorer. If it queries a model, it is not connected yet.
 
     Raises:
-        InputError: an unknown name, setting or value (the message lists the valid ones), a missing
-            setting, a threshold outside (0, 1], or a broken scorer of another package.
+        InputError: an unknown name, setting or value (the message lists the valid choices), a
+            missing setting, a threshold outside (0, 1], or a broken scorer of another package.
     """
     written, cut, at = spec.partition(">=")
     scorer = _without_threshold(written.strip())

@@ -38,7 +38,7 @@ class LabelledItem:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Calibration:
-    """The numbers of labelled items for which a judge reports a leak.
+    """The numbers of labelled items, and of items for which the judge reports a leak.
 
     `positives` is the pair (hits, n) for the items labelled as leaks, and `negatives` is the pair
     for the other items. n is the number of items with a verdict; hits is the number of items for

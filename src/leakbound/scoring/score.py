@@ -278,7 +278,7 @@ def score_arm(
         at: the workers that score; None: this process scores.
 
     Raises:
-        MixError: another model made the arm's scores of this scorer.
+        MixError: this scorer's stored scores of the arm were made with a different model.
     """
     require_same_model([arm], scorer)
     if _is_given(arm, scorer):
@@ -316,7 +316,7 @@ def _scores(
 
 
 def _require_same(scorer: Scorer, model: JsonObject) -> None:
-    """Raise ModelError if a worker has another model for this scorer."""
+    """Raise ModelError if a worker has a different model for this scorer than this process."""
     if differing := different(fingerprint(scorer), model):
         raise ModelError(
             f"the worker on {socket.gethostname()} uses another model for {scorer.name!r} than the "
@@ -390,7 +390,7 @@ def _check_references(run: Run, scorer: Scorer, progress: Progress, at: ScoringC
 
 
 def require_same_model(arms: Iterable[Arm], scorer: Scorer) -> None:
-    """Raise MixError if another model of the same name made scores of this scorer."""
+    """Raise MixError if a different model with the same name made scores of this scorer."""
     now = fingerprint(scorer)
     for arm in arms if now else ():
         before = arm.scored.model(slug(scorer))

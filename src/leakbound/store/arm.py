@@ -39,8 +39,8 @@ class Arm:
         folder: the folder of its files.
         key: the key of the arm in the run.
         spec: everything that was fixed when the arm was planned.
-        run_queries: the queries of the run. The arm may have only some of them, or queries from a
-            search.
+        run_queries: the queries of the run. The arm may have only some of these queries, or queries
+            from a search.
         decoding: the decoding of the spec.
         plan: the plan of the spec.
         identity: a digest of everything that determines its completions.
@@ -295,7 +295,7 @@ class Arm:
         )
 
     def _limit(self, cut: float) -> str:
-        """Describe the tokens to which statements are limited; empty if few outputs were cut."""
+        """Describe the tokens to which statements are limited; "" if few outputs were cut."""
         if cut <= MOST_CUT:
             return ""
         first = f"the first {many(self.decoding.max_new_tokens, 'token')}"

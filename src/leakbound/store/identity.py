@@ -120,7 +120,7 @@ def require_same(
 
 
 def require_same_study(path: Path, have: RunRecord, first: Path, want: RunRecord) -> None:
-    """Raise MixError if the slice at `path` has another study, model or version than the first."""
+    """Raise MixError if study, model or version of the slice at `path` differ from the first's."""
     require_same(path, _of_study(have), _of_study(want), other=f"`{first}` has")
     for key, spec in want.arms.items():
         require_same_probe(path, have.arms[key], spec)

@@ -47,7 +47,7 @@ class Explored:
     """Results of exploring queries, by query id.
 
     Attributes:
-        remainder: a lower bound on the mass of the region that the draws come from.
+        remainder: a lower bound on the mass of the outputs from which the draws come.
         settled: the mass of complete outputs, and of prefixes whose continuations all have one
             score. If there are no draws, other prefixes may remain; their mass is excluded.
         forwards: the number of prefixes that had a forward pass, before the draws and in total.

@@ -39,7 +39,7 @@ FILE = "run.json"
 
 
 class OtherVersionError(InputError):
-    """A run was made by another version of leakbound."""
+    """A run was made by a different version of leakbound."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -42,9 +42,9 @@ class Rewritings:
         criterion: the measure of confidence for `ids`: "mean_prob" (the mean probability of an
             answer), "mean_logprob", or "mean_logprob_per_token".
         design: the allocation of outputs: "allocated" draws the query of each output at random;
-            "fixed" gives all queries the same number; "fresh" gives one output to each of n
-            independent rewritings by a chat model. "fresh" ignores `queries` and leaves out the
-            question itself; statements are about the distribution of rewritings.
+            "fixed" draws equal numbers of outputs for all queries; "fresh" draws one output for
+            each of n independent rewritings by a chat model. "fresh" ignores `queries` and leaves
+            out the question itself; statements are about the distribution of rewritings.
         filters: whether to remove rewritings that omit a fact of the question or contain a word of
             the answer. If False, a leak may come from the rewriting.
         embedder: a sentence-embedding model that removes rewritings whose meaning differs from the

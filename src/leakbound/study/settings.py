@@ -70,7 +70,8 @@ class ModelSettings:
         trust_remote_code: whether to run code that came with the model.
         template: a plain prompt with {question}, also for chat models (None: the model's chat
             template if it has one, else the benchmark's plain prompt).
-        system: the system message for chat models (None: the benchmark's, if any).
+        system: the system message for chat models (None: the benchmark's system message, if it has
+            one).
         end_token: the text of the token that ends an output, in addition to the model's own end
             token (None: for chats, the end-of-turn token of the chat template; for plain prompts,
             none).

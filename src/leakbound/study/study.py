@@ -75,12 +75,13 @@ class StudyFields(TypedDict, total=False):
 class Study:
     """All settings of an evaluation. `replace(study, seed=1)` returns a copy with another seed.
 
-    Fields with default values get the values of the benchmark and of its profile, if any. run.json
-    has all fields except `servers` and `workers`, so a study can be run again.
+    Values of the benchmark, and of its profile if there is one, replace fields with default values.
+    run.json has all fields except `servers` and `workers`, so a study can be run again.
 
     Attributes:
         benchmark: its spec, such as "tofu:forget10" or "my.csv", or a loaded `Benchmark`.
-        data: folder of the benchmark's files (None: LEAKBOUND_DATA, then the hub).
+        data: the folder of the benchmark's files (None: the folder in the environment variable
+            LEAKBOUND_DATA, then the hub).
         limit: use only the first questions (None: all).
         profile: a name of `benchmarks.profiles()`; the profile decides prompts, decoding and
             scorers (None: the benchmark's profile).
@@ -199,7 +200,7 @@ class Study:
         )
 
     def resolved(self, task: Benchmark) -> Study:
-        """Return the study in which the benchmark's values replace missing ones.
+        """Return the study in which the benchmark's values replace missing values.
 
         Raises InputError if the file of rewritings does not exist.
         """
@@ -283,7 +284,10 @@ class Study:
 
     @classmethod
     def read(cls, path: str | Path) -> Study:
-        """Read a study from a YAML or JSON file; an InputError names file and field."""
+        """Read a study from a YAML or JSON file.
+
+        The message of an InputError has the file and the field.
+        """
         file = Path(path)
         values = read_yaml(file)
         try:

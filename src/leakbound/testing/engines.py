@@ -1,11 +1,11 @@
-"""`check_engine`: test whether an engine keeps its promises, by its own draws.
+"""`check_engine`: test by draws from an engine whether the engine keeps its promises.
 
 Bounds are not valid if an engine draws from another decoding than requested, or if its draws are
 not independent. Decodings that the engine's `check` refuses are not tested. An engine whose
 fingerprint has `repeatable: false` need not repeat its draws, but they must differ between keys.
-Most tests are exact. Two tests can fail by chance: the test that other keys give other draws, and
-the test that the temperature is as requested. An engine that keeps all promises fails
-`check_engine` with probability at most `FALSE_ALARM`.
+Most tests are exact. Two tests can fail by chance: the test that draws differ between keys, and the
+test that the temperature is as requested. An engine that keeps all promises fails `check_engine`
+with probability at most `FALSE_ALARM`.
 
 The test of the temperature does not need the probabilities of the model. For two single-token
 completions x and y, log(p(x) / p(y)) at temperature T is 1/T times the same quantity at temperature
@@ -194,7 +194,7 @@ def _check_keys(trial: _Trial) -> None:
 
 
 def _check_certain_decodings(trial: _Trial) -> None:
-    """Check that greedy decoding, specified in three ways, always gives one completion."""
+    """Check that greedy decoding, specified in three ways, always returns one completion."""
     ways = {
         "temperature": replace(trial.decoding, temperature=0.0),
         "top_k": replace(trial.decoding, top_k=1),
