@@ -93,7 +93,7 @@ class Drawn:
 
     @property
     def greedy(self) -> bool:
-        """Return whether there is one output per question, whose score is exact."""
+        """Return whether each question has only one output, with an exact score."""
         return self.arm.decoding.greedy
 
     @property

@@ -39,7 +39,7 @@ def certify(options: Parsed) -> int:
 
     Exit status: 0 pass, 4 refuted, 5 inconclusive. If the result is inconclusive, the command
     prints a forecast of the number of draws that would decide the claim. If the token limit or a
-    stop string cuts reference answers, it prints this reason instead of a forecast.
+    stop string cuts reference answers, the command prints this reason instead of a forecast.
 
     Examples:
         leakbound certify runs/mine --max-leak 0.01 --scorer 'rouge-l-recall>=0.5'

@@ -439,7 +439,7 @@ _PARSERS: dict[str, Any] = {
 
 
 def command(function: Callable[[Parsed], int | None]) -> Command:
-    """Make a command of a function. Its options are the section of the table with its name."""
+    """Make a command from a function; its options are in the table's section of the same name."""
 
     def callback(**values: object) -> int | None:
         if values.get("offline"):
@@ -459,7 +459,7 @@ _SECTIONS = {
 
 
 def _params(section: str, heading: str = WRITTEN) -> list[click.Parameter]:
-    """Return the parameters of a section; parameters of included parts get its last heading."""
+    """Return the parameters of a section; an included part is under the heading before it."""
     params: list[click.Parameter] = []
     for row in _SECTIONS[section]:
         if row.endswith(":"):

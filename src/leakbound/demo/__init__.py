@@ -185,7 +185,8 @@ class Finding:
 
     Attributes:
         greedy_leaks: the number of questions whose greedy answer leaks, by model.
-        mean, worst: the mean and the largest fraction of a question's draws that leak, by model.
+        mean, worst: the fraction of a question's draws that leak, by model: its mean and its
+            maximum over the questions.
         recall: the ROUGE-L recall on the retain set, by model.
         questions: the number of forget questions.
         question: the id of the question, among those without a greedy leak after NPO, at which the

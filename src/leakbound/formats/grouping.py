@@ -247,7 +247,7 @@ def group(
 def _question(
     questions: dict[str, SampledQuestion], id: str, text: str, answers: tuple[str, ...], source: str
 ) -> SampledQuestion:
-    """Return the question with this id; raise InputError for another text or other answers."""
+    """Return the question with this id; raise InputError if its text or answers differ."""
     question = questions.get(id)
     if question is None:
         question = questions[id] = SampledQuestion(id=id, text=text, answers=answers, source=source)

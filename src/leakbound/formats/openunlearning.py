@@ -249,9 +249,10 @@ def as_log(
 ) -> dict[str, dict[str, object]]:
     """Return the contents of `*_EVAL.json` from the metrics of one model, by leakbound's names.
 
-    `forget` has the ids of the forget set; the other prompts of an attack are its holdout set. The
-    number of a row is the number at the end of its id, or its place if some id has no number. A
-    metric that is not in `names` is left out. A number that is not finite raises InputError.
+    `forget` contains the ids of the forget set; all other prompts of a membership attack are the
+    holdout set. The number of a row is the number at the end of its id, or its place if some id has
+    no number. A metric that is not in `names` is left out. A number that is not finite raises
+    InputError.
     """
     log: dict[str, dict[str, object]] = {}
     averaged = {column.entry: name for name, column in names.items() if column.averaged}

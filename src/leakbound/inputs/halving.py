@@ -56,7 +56,7 @@ class Winner(Generic[C]):
 Draw = Callable[[int, Mapping[C, int]], Mapping[C, Standing]]
 """(round from 1, draws of each candidate) -> the results of each; failed candidates are absent.
 
-The function may spend the cost of these draws in another way."""
+The function may spend the cost of these draws on other computations instead."""
 
 
 def most_candidates(budget: int) -> int:

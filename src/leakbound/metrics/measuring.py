@@ -1,4 +1,4 @@
-"""`Metric`, the data that a metric needs with the function that computes its value."""
+"""`Metric`: the data that a metric needs, and the function that computes the metric."""
 
 from __future__ import annotations
 

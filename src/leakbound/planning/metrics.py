@@ -70,7 +70,7 @@ class Wanted:
                         yield WantedText(Place.of(part, query, kind, index, text), query, text)
 
     def questions(self) -> Iterator[WantedText]:
-        """Yield the questions that need a greedy answer but are in no arm, with empty texts."""
+        """Yield, with empty texts, the questions that need a greedy answer but are in no arm."""
         for part, need in self.needs.items():
             if need.greedy and part != self.own:
                 for prompt in self.prompts[part]:

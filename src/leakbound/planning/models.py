@@ -29,7 +29,7 @@ Named = str | Path | Generate
 
 
 def name_of(model: Named) -> str:
-    """Return the name of a model that results show."""
+    """Return the name by which results refer to a model."""
     return str(model) if isinstance(model, str | Path) else type(model).__name__
 
 

@@ -1,4 +1,4 @@
-"""`figures`: write the papers' figures of finished runs as files."""
+"""`figures`: draw the figures of papers for finished runs, and write them to files."""
 
 from __future__ import annotations
 

@@ -161,7 +161,7 @@ class Stopping:
         }
 
     def take(self, id: str, i: int, score: float) -> None:
-        """Record the i-th draw of a sample, from 1 on; decide its claim if the draws suffice."""
+        """Record draw i (counted from 1) of a sample; decide its claim if the draws suffice."""
         arrived = self._arrived[id]
         arrived[i] = score
         while id not in self.decided and (look := self._next[id]) < self.looks.cap:

@@ -44,7 +44,8 @@ def scored_by(spec: str) -> Scorer:
     """Return a leakbound scorer for inspect_ai; 1 is a full leak, NaN is undecided or missing.
 
     Args:
-        spec: a spec for `leakbound evaluate --scorer`, such as "rouge-l-recall"; binary with `>=t`.
+        spec: a spec for `leakbound evaluate --scorer`, such as "rouge-l-recall"; a suffix `>=t`
+            makes the scores binary.
 
     Returns:
         A scorer that compares an output with the sample's target.
@@ -269,9 +270,9 @@ class StopWhen:
         confidence: the confidence of the bound that decides a sample, in (0, 1).
 
     Raises:
-        InputError: for a claim in another form, or a `most` or confidence out of range. The methods
-            raise InputError for a task whose number of epochs is not `most`, or with several
-            scorers if `scorer` is None.
+        InputError: for a claim in a different form, or a `most` or confidence out of range. The
+            methods raise InputError for a task whose number of epochs is not `most`, or with
+            several scorers if `scorer` is None.
     """
 
     def __init__(

@@ -48,7 +48,7 @@ def scored_by(
     """Return a `process_results` that compares every repeat with the document's `answer`.
 
     Args:
-        scorer: a spec for `leakbound evaluate --scorer`; binary with `>=t`.
+        scorer: a spec for `leakbound evaluate --scorer`; a suffix `>=t` makes the scores binary.
         metrics: the names in the task's `metric_list`; each metric receives all scores.
         confidence: the confidence of the two-sided interval, in (0, 1).
         seed: the seed of the order in which betting bounds process the repeats, from 0 to

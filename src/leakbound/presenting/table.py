@@ -16,7 +16,7 @@ T = TypeVar("T")
 
 
 def ends_of(bound: EstimateRow | float) -> tuple[float | None, float | None, float | None]:
-    """Return the value, the lower bound and the upper bound; None for each that is not stated."""
+    """Return value, lower bound and upper bound; None for a number that is not stated."""
     if isinstance(bound, float):
         return bound, None, None
     lower = None if bound.estimate.side == "upper" else bound.lower

@@ -24,7 +24,7 @@ _LETTER = (
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """Score 1 for the correct option, 0 for another or no option, None for several options.
+    """Score 1 for the correct option, 0 for a wrong option or none, None for several options.
 
     A completion chooses an option by its letter: at the start ("B", "B.", "(B) ..."), in brackets,
     or after the word answer, option or choice ("Answer: B", "the answer is B"). Without a letter,

@@ -23,7 +23,7 @@ from leakbound.types import Event, Output, Prompt, Scorer
 
 T = TypeVar("T")
 Part: TypeAlias = tuple[Any, Any]
-"""A text and whether it has ended, or a range of scores."""
+"""Either a text and whether the text has ended, or the lowest and the highest score."""
 
 
 class Readable(NamedTuple):
@@ -214,8 +214,8 @@ def rows_of(
     Args:
         answers: the answer of each output.
         thoughts: the visible thought of each output; None if there is none.
-        missing: whether the answer of each output is missing.
-        hidden: whether a part of the thought of each output is hidden.
+        missing: for each output, whether its answer is missing.
+        hidden: for each output, whether a part of its thought is hidden.
         turn: the separator between turns of conversations (None: there are no conversations).
 
     Returns:

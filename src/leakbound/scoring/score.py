@@ -269,7 +269,7 @@ def score_arm(
     began: Callable[[], object] = lambda: None,
     at: ScoringCrew | None = None,
 ) -> None:
-    """Score the completions and explored events of an arm that have no scores yet.
+    """Compute the missing scores of an arm's completions and explored events.
 
     Args:
         arm: the arm.

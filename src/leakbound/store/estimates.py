@@ -97,7 +97,7 @@ class EstimateRow:
             - "single" is only this statement.
             - "questions" are the statements about every question.
             - "excess" is the mean and the largest excess over the control.
-            - "gaps" is the largest gap and the number of gaps, for one kind of inputs.
+            - "gaps" is the largest gap and the number of positive gaps, for one kind of inputs.
             - "leak@k" is the mean leak@k at several k.
             - "readings" are three statements: about the answer, about the thought, and about either
               of them.
