@@ -159,7 +159,7 @@ class AttackSearch:
         known: Mapping[str, Counter[str]],
         forwards: Mapping[str, int],
     ) -> list[Failure]:
-        """Prove leaks of each query with its number of forward passes; 0 skips the query."""
+        """Prove leaks of each query with its number of forward passes; 0 passes skip the query."""
         proved = {query_id for query_id, most in forwards.items() if most}
         questions = questions_to_prove(arm, self.scorer, known, proved)
         progress = self.evaluation.progress
