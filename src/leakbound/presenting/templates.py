@@ -140,8 +140,8 @@ prompt: {text}[, thinking {thinking}][, each output ended by {end}][, in the for
 proof: leakage ≥ {proof:below}[, leak@{repeated.parameter:,.0f} ≥ {repeated.lower:below}]
 proved: the {scorer:quantity} is proved to be at least {bounds:most} at the worst question, and at
  least {bounds:least} at {bounds:len} of {questions: question} ({computed})[; each of these bounds
- exceeds the control's proved bound{model.control:if}][. If the worst question is sampled {times}, a leak occurs
- with probability at least {chance:g}: ({n:,.0f}, {chance:g})-discoverable extraction]
+ exceeds the control's proved bound{model.control:if}][. If the worst question is sampled {times},
+ a leak occurs with probability at least {chance:g}: ({n:,.0f}, {chance:g})-discoverable extraction]
 protocols: “Greedy” is the score of the greedy answer. “Original wording” is the leakage of sampled
  answers to the question itself. “Full” is the leakage of sampled answers to all queries: the
  question and its rewritings (with the design “fresh”, only new rewritings)
