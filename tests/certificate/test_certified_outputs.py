@@ -179,7 +179,7 @@ def test_a_reading_that_cannot_be_claimed_is_refused(tmp_path: Path) -> None:
     assert claimed(hidden, of="thought", max_leak=0.1).verdict == "pass"  # 9 of 256 are missing
     assert claimed(hidden, of="answer").claim.scorer == "keyword:of=answer"
     run = given_run(tmp_path / "r", {"q0": [(THINKING, N)]}, N, scorers=("exact",))
-    with pytest.raises(InputError, match="'exact' reads answers only and has no setting `of="):
+    with pytest.raises(InputError, match="'exact' scores answers only and has no setting `of="):
         leakbound.certify(run, max_leak=0.2, of="thought")
     with pytest.raises(InputError, match="scores the thought, but `--of answer` is another part"):
         leakbound.certify(run, max_leak=0.2, scorer="keyword:of=thought", of="answer")

@@ -332,7 +332,7 @@ def test_no_sentence_has_more_than_sixty_words(
         (0.0, 0.234),
         (False, True),
         ("", " in the first 1,024 tokens of the answer"),
-        ((), ("It was", "the name of the author")),
+        ("", " before the stop string 'It was' or 'the name of the author'"),
         (1, 4_000),
     ):
         claim = claimed(max_leak=0.1, scorer=scorer, every_question=every, among=among)

@@ -24,7 +24,7 @@ from leakbound.scoring.score import slug
 from leakbound.store import CONTROL, EstimateRow, Run, leaking, tables
 from leaky import file_of
 
-STATED = "proved lower bounds on the leak probability, computed from model probabilities"
+STATED = "(computed from model probabilities, without sampling error)"
 
 
 @pytest.fixture(scope="module")

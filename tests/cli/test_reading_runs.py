@@ -127,7 +127,7 @@ def test_show_reports_on_a_run_in_progress(leaky: Path) -> None:
     assert re.search(r"^target +0 of 1 +0 of 768$", result.out, re.M)
     assert "These bounds stay valid if you look repeatedly" in result.out
     assert "target, keyword: nothing is drawn yet." in result.out
-    assert "lacks 1 of 1 parts. Run its sampling command again" in result.err
+    assert "lacks 1 of 1 parts of its draws. Run its sampling command again" in result.err
     with locked(leaky, "evaluate"):
         kept = leakbound("show", leaky, "--json")
     assert (kept.status, kept.err) == (3, "")

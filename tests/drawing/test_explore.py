@@ -129,7 +129,7 @@ def test_other_scorers_than_the_steering_one_have_wider_bounds(hybrid: Run, tmp_
 
 
 REFUSED: Mapping[str, tuple[CannedEngine, Decoding, str]] = {
-    "no probabilities": (CannedEngine(LAWS), DECODING, "CannedEngine gives no probabilities"),
+    "no probabilities": (CannedEngine(LAWS), DECODING, "CannedEngine returns no probabilities"),
     "half precision": (ExploringEngine(margin=float("inf")), DECODING, "--dtype float32"),
     "two passes": (
         ExploringEngine(),

@@ -116,7 +116,7 @@ def test_bad_files_are_refused_before_a_model_is_loaded(tmp_path: Path) -> None:
     clashing = {"benchmark": CLASHING, "rewritings": Rewritings("benchmark")}
     for how, named in (
         ({"prove": Prove(9, ("nowhere",))}, "must be finished runs, got `nowhere`"),
-        (clashing, "two queries would have the id 'a~00'"),
+        (clashing, "a question has the id 'a~00'"),
     ):
         with pytest.raises(InputError, match=named):
             open_run(put(tmp_path / "r", "no-model", **how))

@@ -159,7 +159,7 @@ def test_impossible_tasks_of_a_server(served: Served, questions: Path, tmp_path:
 
     study = Study(f"{questions}", sampling=Explore("auto", 50), scorers=("keyword",))
     for model in (engine_at(served.url), "openai:http://127.0.0.1:1/v1#m"):
-        with pytest.raises(InputError, match=r"cannot be explored.* gives no probabilities"):
+        with pytest.raises(InputError, match=r"cannot be explored.* no probabilities"):
             evaluate(model, study, out=tmp_path / "run")
     with pytest.raises(InputError, match="is on a server"):
         evaluate(f"openai:{served.url}#m", f"{questions}", out=tmp_path / "run", workers=Anywhere())

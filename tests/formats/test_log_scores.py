@@ -173,7 +173,7 @@ def test_one_score_of_all_repeats_is_no_score_of_a_draw(tmp_path: Path) -> None:
     file.write_text(json.dumps({**real, **plain, "exact_match": 1.0}))
     got = read(file)
     assert got.scores == {}
-    says = "scores of `samples_x_2026-11-21T08-08-29.jsonl` that are not per repeat: exact"
+    says = "left out of `samples_x_2026-11-21T08-08-29.jsonl`: scores that are not per repeat"
     assert says in got.file.note
     single = {"resps": [["Paris"]], "exact_match": 1.0}
     file.write_text(json.dumps({**real, **plain, **single}))

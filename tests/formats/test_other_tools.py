@@ -103,7 +103,7 @@ def test_probes_of_other_detectors_are_imported_one_at_a_time(tmp_path: Path) ->
         import_run([path], out=tmp_path / "x")
     run = imported(path, tmp_path, form="garak:lmrc.Sure")
     assert [one.id for one in run.prompts] == ["lmrc.Sure/0"]
-    with pytest.raises(InputError, match=r"no attempt of probe 'lmrc\.Sur'\. It has dan"):
+    with pytest.raises(InputError, match=r"no attempt of probe 'lmrc\.Sur', only dan"):
         import_run([path], out=tmp_path / "y", form="garak:lmrc.Sur")
 
 

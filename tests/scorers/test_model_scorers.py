@@ -144,7 +144,7 @@ def test_a_prompt_file_takes_the_place_of_the_pair(tmp_path: Path) -> None:
 @pytest.mark.parametrize("text", ["{goal}", "{completion} {completion}"])
 def test_a_prompt_file_contains_the_completion_once(text: str, tmp_path: Path) -> None:
     (tmp_path / "p.txt").write_text(text)
-    with pytest.raises(InputError, match=r"\{completion\} once"):
+    with pytest.raises(InputError, match=r"\{completion\}` once"):
         connected(f"classifier:model=m,prompt={tmp_path / 'p.txt'}", FakeModels())
     with pytest.raises(InputError, match="must name a text file"):
         connected(f"classifier:model=m,prompt={tmp_path / 'q.txt'}", FakeModels())

@@ -140,9 +140,9 @@ def test_scorers_that_read_answers_only_take_no_other_part(spec: str) -> None:
     joined = f"{spec}{',' if ':' in spec else ':'}of="
     assert make_scorer(f"{joined}answer") == make_scorer(spec)
     for of in ("thought", "either"):
-        with pytest.raises(InputError, match=f"reads answers only and has no setting `of={of}`"):
+        with pytest.raises(InputError, match=f"scores answers only and has no setting `of={of}`"):
             make_scorer(f"{joined}{of}")
-        with pytest.raises(InputError, match="reads answers only"):
+        with pytest.raises(InputError, match="scores answers only"):
             with_reading(make_scorer(f"{joined}answer>=1"), of)
     assert not reads_thoughts(make_scorer(f"{spec}>=1"))
 

@@ -67,7 +67,7 @@ def test_few_seeds_use_the_least_and_the_largest_bound(
 def test_too_few_seeds_are_refused_with_the_number_needed(seeds: int, confidence: float) -> None:
     with pytest.raises(InputError, match="cannot bound a median") as caught:
         median_over_seeds(tallies([1] * seeds), seeds, confidence=confidence, side="lower")
-    needed = int(str(caught.value).split("Train at least ")[1].split(",")[0])
+    needed = int(str(caught.value).split("Train at least ")[1].split()[0])
     median_over_seeds(tallies([1] * needed), needed, confidence=confidence, side="lower")
     assert (
         Fraction(1, 2) ** (needed - 1) >= 1 - Fraction(str(confidence)) > Fraction(1, 2) ** needed

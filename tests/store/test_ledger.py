@@ -47,7 +47,7 @@ def test_each_draw_is_in_one_class_and_undrawn_ones_are_failed(run: Run) -> None
     by_hand["failed"] += LOST
     by_hand["complete"] += N  # draws of the other question
     marks = {"refused": 5, "hidden": 14, "thoughts": 15}
-    assert asdict(ledger) == {**by_hand, **marks, "within": "", "cut_mass": None}
+    assert asdict(ledger) == {**by_hand, **marks, "limit": "", "stops": "", "cut_mass": None}
     assert ledger.draws == sum(by_hand.values()) == 2 * N
     assert ledger.draws == run.estimates.mean("leak probability").n
     assert run.ledger == {"target": ledger, "greedy": Ledger(complete=2)}

@@ -126,7 +126,7 @@ def test_finished_models_are_reused(
     }  # fmt: skip
     card = (tmp_path / "m" / "README.md").read_text()
     for words in (
-        "| ga | forget | 1 |", f"from `{Path(target).name}` with weights", "| epochs | 3 |",
+        "| ga | forget | 1 |", f"from `{Path(target).name}`, whose weights", "| epochs | 3 |",
         "tags: [unlearning, leakbound]",
     ):  # fmt: skip
         assert words in card

@@ -489,7 +489,14 @@ def _param(row: str, heading: str) -> click.Parameter:
         marked |= {"default": marks["default"], "show_default": True}
     parser, _, metavar = parser.partition(":")
     if parser == "redaction":
-        marked |= {"is_flag": True, "default": None, "callback": _redaction}
+        # --redact-questions, which was parsed before, takes precedence
+        marked |= {
+            "is_flag": True,
+            "default": None,
+            "callback": lambda context, _, value: (
+                "questions" if context.params.pop("redact_questions") else value
+            ),
+        }
     elif parser == "flag":
         value = {"flag_value": metavar} if metavar else {"default": None}
         marked |= {"is_flag": True, **value}
@@ -502,8 +509,3 @@ def _param(row: str, heading: str) -> click.Parameter:
 
 def _parser(kind: str) -> Any:
     return click.Choice(kind.split("|")) if "|" in kind else _PARSERS[kind]
-
-
-def _redaction(ctx: click.Context, param: click.Parameter, value: bool | None) -> object:
-    """Return "questions" if --redact-questions (parsed first) was passed, else --redact's value."""
-    return "questions" if ctx.params.pop("redact_questions") else value

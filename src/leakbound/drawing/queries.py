@@ -198,8 +198,8 @@ def named(prompts: Sequence[Prompt], texts: Sequence[Sequence[str]], source: str
         for query in (question, *rewritten):
             if query.id in queries:
                 raise InputError(
-                    f"two queries would have the id {query.id!r}, because ids that end in '~' and "
-                    "a number are reserved for rewritings. Rename the prompt."
+                    f"a question has the id {query.id!r}, which is the id of another question's "
+                    "rewriting. Do not end an id in '~' and a number."
                 )
             queries[query.id] = query
     return list(queries.values())

@@ -46,7 +46,7 @@ def require_stresses(evaluation: Evaluation) -> None:
         if stress.drawn_only and ready.explores:
             raise InputError(
                 f"under the stress {stress.spec!r}, outputs can only be sampled, but `explore` "
-                "needs exact probabilities. Omit one of the two."
+                "needs exact probabilities. Omit the stress or `explore`."
             )
         for model in evaluation.models.values():
             stress.require(bench, model)

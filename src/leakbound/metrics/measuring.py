@@ -232,7 +232,7 @@ def required(value: T | None, name: str) -> T:
     """Return a value that a metric needs; raise InputError if it is missing."""
     if value is None:
         raise InputError(
-            f"{name} of this prompt is missing. Evaluate the model again with these metrics."
+            f"this prompt has no stored {name}. Evaluate the model again with these metrics."
         )
     return value
 

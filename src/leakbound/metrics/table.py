@@ -79,14 +79,14 @@ def _rouge(kind: Kind, of: Callable[[list[str], str], Rouge], value: str) -> Mea
     """Return the measure that is the mean ROUGE of the greedy answer against texts of a kind."""
 
     def measure(item: Item) -> float:
-        greedy = [required(item.greedy, "the greedy answer")]
+        greedy = [required(item.greedy, "greedy answer")]
         return mean([float(getattr(of(greedy, text), value)[0]) for text in texts(item, kind)])
 
     return measure
 
 
 def _diversity(measure: Callable[[Mapping[str, int]], float], item: Item) -> float:
-    return measure(required(item.draws, "the draws"))
+    return measure(required(item.draws, "draws"))
 
 
 def _compared(part: str, kind: Kind) -> Need:
@@ -184,7 +184,7 @@ METRICS: dict[str, Metric] = {
     "r_avg": combined(r_avg, {name: _OF_PARTS[name] for name in RECALL_TERMS}),
     "forget_quality": against_retrained(_forget_quality, _OF_PARTS["forget_truth_ratio"].needs),
     "forget_fluency": per_item(
-        lambda item: required(item.fluency, "the fluency of the greedy answer"),
+        lambda item: required(item.fluency, "fluency of the greedy answer"),
         Need(part="forget", kinds=NOTHING, fluency=True),
     ),
     "choice_accuracy": per_item(partial(_choice, choice_accuracy), LETTERS),
@@ -197,7 +197,7 @@ METRICS: dict[str, Metric] = {
     "membership_min_k": attack(_MIN_K),
     "membership_min_k_plus_plus": attack(of_answer(membership.min_k_plus_plus)),
     "membership_gradient_norm": attack(
-        lambda item: required(item.gradient_norm, "the gradient norm"), gradient_norm=True
+        lambda item: required(item.gradient_norm, "gradient norm"), gradient_norm=True
     ),
     "privleak": _min_k_change(membership.privleak),
     "rel_diff": _min_k_change(membership.rel_diff),

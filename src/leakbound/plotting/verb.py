@@ -171,7 +171,7 @@ def _material(
     folders = [path for path in paths if is_trained(path)]
     trained = {path.resolve().name: read_trained(path) for path in folders}
     if len(trained) < len(folders):
-        raise InputError("two trained models have the same folder name. Rename one.")
+        raise InputError("two trained models have the same folder name. Rename one of the folders.")
     finished = (s for s in sources if isinstance(s, Run) or Path(s) not in folders)
     runs = named_runs(finished)
     return Material(read_view(runs) if runs else None, trained, scorer, question)

@@ -138,10 +138,10 @@ other questions: excess over the control questions, which the model was never ta
  large would have probability {coin.upper:above} (exact test by {coin.method})]
 prompt: {text}[, thinking {thinking}][, each output ended by {end}][, in the format of {compat}]
 proof: leakage ≥ {proof:below}[, leak@{repeated.parameter:,.0f} ≥ {repeated.lower:below}]
-proved: proved lower bounds on the {scorer:quantity}, {computed}: {bounds:most} at the worst
- question, and at least {bounds:least} at {bounds:len} of {questions: question}[, each above the
- control's proved bound{model.control:if}][. If the worst question is sampled {times}, a leak occurs
- with probability at least {chance:g}: ({n:,.0f}, {chance:g})-discoverable extraction]
+proved: the {scorer:quantity} is proved to be at least {bounds:most} at the worst question, and at
+ least {bounds:least} at {bounds:len} of {questions: question} ({computed})[; each of these bounds
+ exceeds the control's proved bound{model.control:if}][. If the worst question is sampled {times},
+ a leak occurs with probability at least {chance:g}: ({n:,.0f}, {chance:g})-discoverable extraction]
 protocols: “Greedy” is the score of the greedy answer. “Original wording” is the leakage of sampled
  answers to the question itself. “Full” is the leakage of sampled answers to all queries: the
  question and its rewritings (with the design “fresh”, only new rewritings)

@@ -262,9 +262,7 @@ class Follow(TrainerCallback):  # type: ignore[misc]
     def on_pre_optimizer_step(self, args: Any, state: Any, control: Any, **_: Any) -> None:
         # A gradient that is not finite would spoil the weights before the loss shows it.
         gradients = [p.grad for p in self.trainer.model.parameters() if p.grad is not None]
-        sums = torch.stack([gradient.sum() for gradient in gradients]).isfinite()
-        # single numbers are only checked if a sum is not finite
-        if not (sums.all() or all(gradient.isfinite().all() for gradient in gradients)):
+        if not _are_finite(gradients):
             self.trainer.stop("the gradient was not finite")
 
     def on_step_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
@@ -282,6 +280,12 @@ class Follow(TrainerCallback):  # type: ignore[misc]
         if agreed:
             self.saved = time.monotonic()
         return agreed
+
+
+def _are_finite(gradients: Sequence[torch.Tensor]) -> bool:
+    """Return whether every number is finite; check single numbers only if a sum is not finite."""
+    sums = torch.stack([gradient.sum() for gradient in gradients])
+    return bool(sums.isfinite().all()) or all(bool(grad.isfinite().all()) for grad in gradients)
 
 
 def _logged(line: Mapping[str, float]) -> dict[str, float]:
