@@ -180,12 +180,12 @@ Ended = Callable[[Ids], Finish | None]
 
 @dataclass(frozen=True, slots=True)
 class Ending:
-    """The conditions that end a completion: an end token, a stop string, a budget, or the length.
+    """The conditions that end a completion: an end token, a stop string, a budget, or the limit.
 
     Attributes:
         eos: the end tokens.
         longest: the largest number of tokens of a completion.
-        ended: tests generated ids for stop strings and budgets; None: there are none.
+        ended: tests generated ids for stop strings and budgets; None: the decoding has neither.
     """
 
     eos: frozenset[int]
@@ -235,9 +235,10 @@ class OutputTree:
         margin: the largest change of a T = 1 log-probability with the batch shape, in nats; at
             least 0 (see `distribution`).
         rows: the largest number of prefixes in a forward pass, at least 1.
-        ended: tests generated ids for stop strings and budgets; required if the decoding has any.
+        ended: tests generated ids for stop strings and budgets; required if the decoding has
+            either.
         tell: receives the progress after every step.
-        usage: the cost is added to this object.
+        usage: the object to which the cost of the forward passes is added.
 
     Raises:
         InputError: `rows` below 1.

@@ -74,7 +74,7 @@ class OutputRequest:
         chat: whether outputs are messages.
         most: the largest number of tokens per output.
         stop: strings that end an output and are not part of it.
-        ignored: names of further fields that contain no part of an output.
+        ignored: names of additional reply fields that contain no part of an output.
         strict: whether outputs are counted as draws. False for judges and rewriters: unknown
             fields, length and finish reason then do not matter, and a reply without text is
             invalid.

@@ -86,7 +86,7 @@ class Fault:
 
 
 def require_draws(server: Server, form: RequestFormat, name: str) -> RequestFormat:
-    """Return the format after a trial of the server of `name`; raise ModelError if the trial fails.
+    """Test the server of the model `name`; return the format, or raise ModelError if a trial fails.
 
     If the server returned empty outputs, the trial is repeated with one output per request, and all
     later requests are for one output. Only then the token count shows whether an output is empty.
@@ -165,7 +165,7 @@ def prompt_of(key: str) -> str:
 
 
 def find_fault(draw: Draw, choices: int, key: str) -> Fault | None:
-    """Return the fault of a server that is observed after two prompts; None if there is none.
+    """Return a fault of a server that is observed after both of two prompts; None if there is none.
 
     `choices`: the outputs per request. Errors of `draw` are not caught.
     """
@@ -231,8 +231,9 @@ def _copies(table: Table, key: str) -> Fault | None:
 
 
 Count = Callable[[NDArray[np.int64]], NDArray[np.int64]]
-"""The pairs of equal outputs in each table, [tables, requests, choices]: within a request, or in
-the same place of two requests."""
+"""A function that counts the pairs of equal outputs in each table of an array [tables, requests,
+choices]: within a request, or at the same place of two requests.
+"""
 _COPIES: Mapping[str, tuple[Count, str]] = {
     "one draw": (
         lambda tables: (tables[..., :, None] == tables[..., None, :]).sum((1, 2, 3)),

@@ -81,7 +81,7 @@ class Row:
     def texts(self, key: str, separators: str = "") -> tuple[str, ...]:
         """Return the non-blank texts of a list, of a JSON list, or of a text split at `separators`.
 
-        A whole number becomes the text of its decimals.
+        A whole number becomes the text of its decimal digits.
         """
         value = self.values.get(key)
         if isinstance(value, str) and value.lstrip().startswith("["):
@@ -110,12 +110,12 @@ class Row:
 
 
 def _decimals(value: object) -> object:
-    """Return a whole number as its decimals, and any other value unchanged."""
+    """Return a whole number as its decimal digits, and any other value unchanged."""
     return str(value) if isinstance(value, int) and not isinstance(value, bool) else value
 
 
 def _fix(value: object) -> str:
-    """Return the fix for a value that is not a text; "" if there is no fix for its type."""
+    """Return what users can do about a value that is not a text; "" if nothing is known to help."""
     if isinstance(value, bool):
         return f' Write "{str(value).lower()}" in quotes.'
     if not isinstance(value, float):
@@ -134,9 +134,9 @@ def read_rows(path: Path, form: Form | None = None, *, bare: str | None = None) 
     """Return the rows of a file of the form `csv`, `jsonl` or `parquet`.
 
     A `csv` file has a header. A `jsonl` file has one object per line, or is a JSON array of
-    objects. Without `form`, the file's extension specifies the form. With `bare`, a JSON text
-    counts as an object with this text under the name `bare`. A file that is missing, unreadable,
-    empty or badly formed raises InputError.
+    objects. Without `form`, the file's extension specifies the form. With `bare`, a JSON string
+    counts as an object that has this string under the name `bare`. A file that is missing,
+    unreadable, empty or badly formed raises InputError.
     """
     return list(each_row(path, form, bare=bare))
 
@@ -310,8 +310,8 @@ def first_line(path: Path) -> str:
 def parse_json(text: str | bytes, where: str, *, distinct: bool = False) -> Any:
     """Return the value of a JSON text, or raise InputError with the place `where`.
 
-    With `distinct`, two names that are equal in lower case raise InputError. Half of a surrogate
-    pair also raises InputError, because no file can store it and no page can show it.
+    With `distinct`, two names that are equal in lower case raise InputError. An unpaired surrogate
+    also raises InputError, because no file can store it and no page can show it.
     """
     try:
         value = json.loads(text, object_pairs_hook=partial(_object, where) if distinct else None)
@@ -341,7 +341,7 @@ _FENCED = re.compile(r"\A```(?:json)?\s*\n(.*)\n```\Z", re.DOTALL)
 
 
 def json_object(reply: str) -> dict[str, object] | None:
-    """Return the JSON object of a reply, or None if the reply contains anything else.
+    """Return the JSON object in a reply; None if the reply contains anything except one object.
 
     Thoughts in tags before the object and a code fence around it are allowed. An object among words
     gives None, because it may be a quote from the model's input. An object with equal keys gives

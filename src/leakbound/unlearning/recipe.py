@@ -29,8 +29,8 @@ class Recipe:
 
     `model` is the fingerprint of the initial model; it is empty until the model is loaded. `rows`
     are the rows to train on. `embedder` embeds rewritings for clustering (None: no rewritings are
-    clustered). `coin` chose the taught subjects, in this training or an earlier training (None: no
-    coin).
+    clustered). `coin` chose the taught subjects, in this or an earlier training run (None: no coin
+    chose them).
     """
 
     objective: Objective
@@ -102,7 +102,7 @@ class Base:
 
     @classmethod
     def of(cls, location: str) -> Base:
-        """Return the name of a model folder with the licence in its card, or the hub name."""
+        """Return the name of a model folder and the licence in its model card, or a hub name."""
         folder = Path(location)
         if not folder.is_dir():
             return cls(location)
@@ -141,7 +141,7 @@ def model_card(
         losses: the objective at each step.
         seconds: the duration of the training.
         centres: a description of the contrast centres (empty: there are no centres).
-        base: the initial model, whose licence applies to the new one.
+        base: the initial model, whose licence applies to the new model.
         notes: sentences about the training.
     """
     settings = recipe.settings.to_dict()

@@ -1,4 +1,4 @@
-"""The folder of an unfinished training, from which the training resumes."""
+"""The folder of an unfinished training run, from which the run resumes."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ _WHOLE = "whole.json"  # written once all other files are on disk
 
 @dataclass(frozen=True, slots=True)
 class WorkFolder:
-    """The folder of a training: recipe, frozen model's values, log, and the last checkpoint."""
+    """The folder of a training run: recipe, frozen model's values, log, and the last checkpoint."""
 
     path: Path
 
     @classmethod
     def of(cls, out: Path) -> WorkFolder:
-        """Return the folder of the training that writes its model to `out`."""
+        """Return the folder of the training run that writes its model to `out`."""
         return cls(out.with_name(f".{out.name}.training"))
 
     def locked(self) -> AbstractContextManager[None]:
@@ -111,7 +111,7 @@ def read_log(file: Path) -> list[Mapping[str, float]]:
 
 
 def notes_of(lines: Sequence[Mapping[str, float]]) -> tuple[str, ...]:
-    """Return sentences about a training, made from lines of its log."""
+    """Return sentences about a training run, derived from the lines of its log."""
     notes = []
     for line in lines:
         far = line.get(DISTANCE, 0.0)
