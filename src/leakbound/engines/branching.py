@@ -38,7 +38,7 @@ _FAR_EXACT = 1e-3
 def prefix_model(
     model: Any, eos_token_ids: frozenset[int]
 ) -> tuple[CachedModel | RecomputedModel, str | None]:
-    """Return the fastest exact `PrefixModel` for a causal LM, and a note if it uses no cache.
+    """Return the fastest exact `PrefixModel` for a causal model, and a note if it has no cache.
 
     Without a cache, every prefix is computed from its first token, which is slow. This is the case
     for state-space models, and for all models whose cache cannot branch.
@@ -91,8 +91,8 @@ class FedLayers:
     def of(cls, model: Any, sequences: Sequence[Sequence[int]]) -> FedLayers | None:
         """Return the layers of a transformers model; None if they have an unusual structure.
 
-        Usual layers are in one list, run once each, and have hidden states as input and an
-        attention module.
+        In the usual structure, all layers are in one list. Each layer runs once, has hidden states
+        as input, and has an attention module.
         """
         try:
             of = [next(getattr(x, n) for n in _ATTENTION if hasattr(x, n)) for x in blocks(model)]
@@ -187,7 +187,7 @@ def blocks(model: Any) -> Sequence[torch.nn.Module]:
 
 
 def _sequences(vocab: int) -> list[list[int]]:
-    """Return all tokens of the test's rows."""
+    """Return all tokens of the rows in the test."""
     return [
         [i % vocab for i in (*_PROMPTS[prompt], *new)]
         for prompt, *new in zip(_AFTER, *_STEPS, strict=True)

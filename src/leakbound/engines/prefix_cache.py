@@ -62,7 +62,7 @@ class Cascade:
 
     @classmethod
     def on(cls, device: torch.device) -> Cascade:
-        """Return the limits for a device; they are higher on a GPU, where more calls cost more."""
+        """Return the limits for a device; a GPU has higher limits, because its calls cost more."""
         return cls(keys=1 << 19) if device.type == "cuda" else cls()
 
     def pays(self, longest: int, rows: int, prompts: int) -> bool:
@@ -292,7 +292,7 @@ class CachedModel:
 
 
 class RecomputedModel(WholePrefixes):
-    """Forwards every prefix from its first token, without a cache: slow, and always exact."""
+    """A model that forwards each prefix from its first token, without a cache: slow, exact."""
 
     def __init__(self, model: Any, eos_token_ids: frozenset[int]) -> None:
         super().__init__(self._read)

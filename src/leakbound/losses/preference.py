@@ -42,7 +42,7 @@ def npo(batch: LossInputs, *, beta: float = 0.1) -> Tensor:
 def dpo(batch: LossInputs, *, beta: float = 0.1, textbook: bool = False) -> Tensor:
     """Return -(2/β) log σ(β[Δ of the answer - Δ of the alternate]) for Δ = nll - nll_ref, [B].
 
-    The alternate is the alternate answer, such as "I don't know". The loss is (2/β) ln 2 if the
+    The alternate is an alternate answer, such as "I don't know". The loss is (2/β) ln 2 if the
     model equals its reference (Rafailov et al. 2023).
 
     Args:
@@ -65,9 +65,9 @@ def dpo(batch: LossInputs, *, beta: float = 0.1, textbook: bool = False) -> Tens
 def altpo(batch: LossInputs, *, beta: float = 0.1) -> Tensor:
     """Return -(2/β) log σ(β[Δ of the answer - Δ of the invented]) for Δ = nll - nll_ref, [B].
 
-    The invented is an answer that the frozen model made up. This is `dpo` with the invented answer
-    in place of the alternate answer (Mekala et al. 2024). The loss is (2/β) ln 2 if the model
-    equals its reference.
+    The invented answer was made up by the frozen model. This is `dpo` with the invented answer in
+    place of the alternate answer (Mekala et al. 2024). The loss is (2/β) ln 2 if the model equals
+    its reference.
 
     Args:
         batch: the packed answers; uses `logits`, `labels` and `reference_nll` of the answers and of

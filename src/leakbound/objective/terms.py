@@ -112,7 +112,7 @@ class Term:
         return self.weight != 0 or self.dual is not None
 
     def mean(self, batch: LossInputs, joint: float | None = None) -> Tensor:
-        """Return the value that the weight multiplies: the mean loss on a batch minus any bound.
+        """Return the number that the weight multiplies: the mean loss on a batch, minus any bound.
 
         Args:
             batch: the split's rows, with the parts in `needs`.

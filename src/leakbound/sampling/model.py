@@ -184,7 +184,7 @@ class Ending:
 
     Attributes:
         eos: the end tokens.
-        longest: the largest number of tokens of a completion.
+        longest: the length limit: the largest number of tokens of a completion.
         ended: tests generated ids for stop strings and budgets; None: the decoding has neither.
     """
 

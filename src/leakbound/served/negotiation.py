@@ -310,7 +310,7 @@ class RequestFormat:
         return {**self.neutral, **own, **self.extra}
 
     def room(self, decoding: Decoding) -> int:
-        """Return the limit on thought and answer together; servers have one limit for both."""
+        """Return the token limit on thought and answer together, as servers have only one."""
         return decoding.max_new_tokens if self.thinks == "off" else decoding.longest
 
     def probe(self, server: Server, text: str, decoding: Decoding, choices: int, key: str) -> Reply:
@@ -425,7 +425,7 @@ def _greeted(
 
 
 def require_supported(decoding: Decoding, *, thoughts: bool) -> None:
-    """Raise InputError if requests cannot express a decoding; `thoughts` allows a thought limit."""
+    """Raise InputError if requests cannot express a decoding; `thoughts` permits their limit."""
     budget = ("max_thinking_tokens",) if thoughts else ()
     others = decoding.beyond(
         "temperature", "top_p", "max_new_tokens", "max_tokens", "stop", "filter", *budget

@@ -32,13 +32,12 @@ worst* fails, which has probability at most alpha. If E <= 0, a bound fails only
 cases: the test rejects (alpha/2), one of the two lower bounds at alpha/8 fails, or the upper bound
 at alpha/4 is below E. The sum of these probabilities is alpha as well.
 
-*Several models compared with one baseline.* Each of N models gets alpha/N. Half
-of alpha/N is for the model's mean difference. The other half is split equally
-over the model's questions (Bonferroni, twice). The statements may be dependent,
-for example because they share the draws of the baseline. With probability at
-least 1 - alpha all statements are true. So statements that are selected after looking are covered
-as well. Examples are statements about the model that leaks least, the question with the largest
-increase, or the number of questions whose leakage decreased.
+*Several models compared with one baseline.* Each of N models gets alpha/N. Half of alpha/N is for
+the model's mean difference. The other half is split equally over the model's questions (Bonferroni,
+twice). The statements may be dependent, for example because they share the draws of the baseline.
+With probability at least 1 - alpha all statements are true. So statements that are selected after
+looking at the results are valid as well. Examples are statements about the model that leaks least,
+the question with the largest increase, or the number of questions whose leakage decreased.
 """
 
 from __future__ import annotations

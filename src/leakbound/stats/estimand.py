@@ -1,4 +1,4 @@
-"""`Estimand`: a quantity, with the default method that bounds it and the method of the papers."""
+"""`Estimand`: a quantity with its default method and, if it exists, the papers' method."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class Method:
 
 @dataclass(frozen=True, slots=True)
 class Terms:
-    """The settings of a bound: confidence, side, method (papers' or default), and seed."""
+    """The settings of a bound: confidence, side, method (the papers' or the default), and seed."""
 
     confidence: float = 0.99
     side: Side = "both"

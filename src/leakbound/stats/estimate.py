@@ -56,7 +56,7 @@ class Estimate:
     stopping: str = "fixed n"
 
     def __str__(self) -> str:
-        """Return one line with every field to six digits; arrays are shown by their range."""
+        """Return one line with every field to six digits, and the range in place of an array."""
         stated = {f.name: getattr(self, f.name) for f in fields(self)[1:]}
         parts = [f"{name} {_shown(x)}" for name, x in stated.items() if x is not None]
         return f"{self.estimand}: {', '.join(parts)}"
@@ -120,7 +120,7 @@ def percent(confidence: float) -> str:
         confidence: a probability, at most 1.
 
     Returns:
-        The confidence in per cent, with the sign.
+        The confidence in per cent, with the per cent sign.
     """
     error = _ERROR.create_decimal(1 - Decimal(str(float(confidence))))
     return f"{(100 * (1 - error)).normalize():f} %"

@@ -1,4 +1,4 @@
-"""Statements that are valid simultaneously: given estimates, or a bound for every question."""
+"""Make statements that are valid simultaneously, from estimates or a bound for every question."""
 
 from __future__ import annotations
 

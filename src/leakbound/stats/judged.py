@@ -39,7 +39,7 @@ from leakbound.stats.quantity import LEAKAGE
 from leakbound.stats.questions import bounds_at
 
 Tally = tuple[int, int]
-"""(hits, n): the judge reports a leak for `hits` of n labelled items."""
+"""A pair (hits, n): the judge reports a leak for `hits` of n labelled items."""
 
 _BOUNDS = 3  # bounds from which each bound on p is computed
 
@@ -116,7 +116,7 @@ def _interval(name: str, tally: Tally, rate: float) -> Estimate:
 def _solve(
     rate: float | Array, true: float | Array, false: float | Array, otherwise: float
 ) -> float | Array:
-    """Solve p·true + (1 - p)·false = rate for p in [0, 1]; give `otherwise` unless true > false."""
+    """Solve p·true + (1 - p)·false = rate for p in [0, 1]; `otherwise` unless true > false."""
     if true <= false:
         return plain(np.full(np.shape(rate), otherwise))
     return plain(np.clip((np.asarray(rate) - false) / (true - false), 0.0, 1.0))

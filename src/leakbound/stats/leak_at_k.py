@@ -6,10 +6,9 @@ including k > n. The unbiased estimate replaces 1 - F(x)^k by 1 - C(i, k)/C(n,
 k) if i of n draws are at or below x. Both integrands are constant between
 scores.
 
-For one k fixed in advance, the draws in random order are cut into floor(n/k)
-blocks of k. The maxima of the blocks are i.i.d. with mean leak@k, for any
-distribution, and betting bounds that mean. The remaining draws, fewer than k,
-are dropped.
+For one k fixed in advance, the draws in random order are cut into floor(n/k) blocks of k. The
+maxima of the blocks are i.i.d. with mean leak@k, for any distribution, and betting bounds that
+mean. The remaining draws, of which there are fewer than k, are dropped.
 
 For a binary scorer with leak probability p, leak@k is 1 - (1 - p)^k, which
 increases in p. So a bound of p gives bounds of leak@k for every k
@@ -119,7 +118,7 @@ def worst_of_k(rows: Rows, k: int, *, seed: Seed = None) -> float | Array:
         The estimate; [Q] for several questions.
 
     Raises:
-        InputError: an invalid k or one that exceeds n, missing draws, or an invalid seed.
+        InputError: a k that is invalid or exceeds n, missing draws, or an invalid seed.
     """
     size = int(whole_sizes(k))
     if rows.missing.any() or size > rows.n.min():

@@ -13,8 +13,8 @@ on a. If L <= E[g(X) | remainder] <= U, then
 In the lower bound, g is 0 on the unknown mass. In the upper bound, g is 1 there, which is its
 largest possible value. Both bounds are attained by possible distributions, so no better bounds
 exist. Only [L, U] depends on draws, so only [L, U] spends alpha. If [L, U] is valid for all g of a
-family simultaneously, the bounds are as well. Without draws [L, U] = [0, 1], and the bounds are
-certain. (Sums in float64 have errors of some 1e-16 per event.)
+family simultaneously, so are the bounds. Without draws [L, U] = [0, 1], and the bounds are certain.
+(Sums in float64 have errors of some 1e-16 per event.)
 
 *Over questions.* For question i, let low_i be the sum over its events of mass times lowest score,
 and high_i the sum of mass times highest score. Let slack_i be its unknown mass, R_i the mass of its
@@ -84,8 +84,8 @@ class Mass:
             add up to at most 1.
         low: the smallest score inside each event, in [0, 1], [d].
         high: the largest score inside each event, in [0, 1], [d].
-        remainder: the lower bound of the mass of the remainder, from which draws come; 0 without
-            draws.
+        remainder: the lower bound of the mass of the remainder, from which draws come; 0 if there
+            are no draws.
 
     Raises:
         InputError: masses below 0 or adding up to more than 1, ranges that leave [0, 1] or are
@@ -318,7 +318,7 @@ def _joined(masses: Masses, of: Callable[[Masses], Estimate]) -> Estimate:
 
 
 def _like(masses: Masses) -> Array:
-    """Return, per question, the number of scored draws divided by the mass of the remainder.
+    """Return, for each question, the number of scored draws divided by the remainder's mass.
 
     On average, this number of draws from the whole distribution contains as many draws from the
     remainder as were scored. It is infinite for a question without a remainder or without draws.

@@ -16,7 +16,7 @@ _UP = 1 + 2.0**-50  # the relative error of a quotient of two logarithms is belo
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DrawsNeeded:
-    """The number of draws per question that each guarantee needs; None if it is not requested.
+    """The number of draws per question that each guarantee needs; None: it was not requested.
 
     Attributes:
         epsilon: the number of draws after which Pr[X > x] is known within epsilon at every x.
@@ -123,7 +123,7 @@ def extraction_draws(
         fewest: whether `leak` is an upper bound; n is then the smallest number that may suffice.
 
     Returns:
-        The n, of the shape of `leak`: whole numbers >= 1, inf where `leak` is 0.
+        The n, of the shape of `leak`: whole numbers >= 1, or infinity where `leak` is 0.
 
     Raises:
         InputError: a `leak` outside [0, 1], or a `chance` not strictly between 0 and 1.

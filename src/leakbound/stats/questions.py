@@ -1,4 +1,4 @@
-"""Statements about several questions, or several queries of one question, from a bound of each.
+"""Statements on several questions, or on several queries of a question, from a bound for each.
 
 No function here uses scores directly; each function accepts a `BoundFunction` of any quantity. The
 proofs of some statements use the number of bounds that fail, or multiply error rates. Such

@@ -1,4 +1,4 @@
-"""Sampling that stops once a claim is decided: rules for stopping, and bounds valid after stopping.
+"""Rules to stop sampling when a claim is decided, and bounds that are valid after stopping.
 
 A look is a time at which the scores so far are evaluated. The bound of a
 question is computed again at every look. Sampling stops when the bound decides

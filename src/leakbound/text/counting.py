@@ -163,7 +163,7 @@ def counted_as(output: Output, stop: Sequence[str] = ()) -> CountedAs:
         stop: the stop strings of its decoding, which use tokens but leave no text.
 
     Returns:
-        The class, by the table in the module docstring.
+        The class according to the table in the module docstring.
     """
     if output.finish == "filtered":
         return "filtered"
@@ -250,7 +250,7 @@ class Ledger:
 
     @property
     def cut_fraction(self) -> float:
-        """Return the fraction of the draws that the limit on tokens ended; 0 without draws."""
+        """Return the fraction of draws that the limit on tokens ended; 0 if there are no draws."""
         return self.cut / self.draws if self.draws else 0.0
 
     @property

@@ -68,7 +68,7 @@ def hamming_distance_within(text: str, answer: str, most: int) -> bool:
 
 
 def hamming_distance_settled(opening: str, answer: str, most: int) -> tuple[bool, bool]:
-    """Return whether all, and whether any, texts with this beginning differ at <= `most` places."""
+    """Return whether all texts with this beginning differ at <= `most` places, and if any does."""
     read = min(len(opening), len(answer))
     same = int(sum(map(eq, answer, opening)))
     return len(answer) - same <= most, read - same <= most

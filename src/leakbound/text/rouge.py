@@ -72,7 +72,7 @@ def rouge_l(texts: Sequence[str], reference: str, *, stemmed: bool = True) -> Ro
 
 
 def rouge_1(texts: Sequence[str], reference: str) -> Rouge:
-    """Return the ROUGE-1 of every text, which counts common words in any order; see `rouge_l`."""
+    """Return the ROUGE-1 of every text, which ignores the order of words; see `rouge_l`."""
     import numpy as np
 
     spelt, lengths = _spelt(texts, reference, stemmed=True)
@@ -127,7 +127,7 @@ def dropped_words(answer: str, question: str) -> tuple[tuple[str, ...], tuple[st
 
 
 def stems(text: str, stemmed: bool = True) -> list[str]:
-    """Return the words that ROUGE compares: in lower case, and stemmed from four letters on."""
+    """Return ROUGE's words: in lower case, and stemmed if they have more than three letters."""
     words: list[str] = _WORD.findall(text.lower())
     return [stem(word) if len(word) > 3 else word for word in words] if stemmed else words
 

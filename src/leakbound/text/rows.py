@@ -50,7 +50,7 @@ class Row:
         return value
 
     def maybe(self, key: str) -> str | None:
-        """Return a field's text, or its whole number as text; None if it is absent or blank."""
+        """Return a field's text or whole number, as text; None if the field is absent or blank."""
         value = self.values.get(key)
         if value is None:
             return None
@@ -72,7 +72,7 @@ class Row:
         return int(text)
 
     def some(self, key: str, separators: str = "") -> tuple[str, ...]:
-        """Return the texts of a field as `texts` does; raise InputError if there are none."""
+        """Return the texts of a field like `texts`; raise InputError if the field has no text."""
         texts = self.texts(key, separators)
         if not texts:
             raise self._lacks(key)
@@ -308,7 +308,7 @@ def first_line(path: Path) -> str:
 
 
 def parse_json(text: str | bytes, where: str, *, distinct: bool = False) -> Any:
-    """Return the value of a JSON text, or raise InputError with the place `where`.
+    """Return the value of a JSON text; raise InputError with the place `where` if it is invalid.
 
     With `distinct`, two names that are equal in lower case raise InputError. An unpaired surrogate
     also raises InputError, because no file can store it and no page can show it.

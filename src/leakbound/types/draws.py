@@ -136,7 +136,7 @@ class Failure:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Draws:
-    """The draws that an engine must make for each query: their numbers per chunk, and their key.
+    """The draws that an engine must make per query: the number in each chunk, and the key.
 
     The same (seed, purpose, query id, chunk) gives the same draws. Draws for different purposes
     share no random numbers.

@@ -125,8 +125,8 @@ class Assembly:
     ) -> dict[str, LossInputs]:
         """Return the inputs of each split's losses, from the logits at the batch's places [K, V].
 
-        `hidden` has the outputs of `layers`. `head` is the frozen model's output head, from which
-        the frozen model's logits are computed.
+        `hidden` contains the outputs of `layers`. `head` is the frozen model's output head, from
+        which the frozen model's logits are computed.
         """
         ranges = sorted([*batch.rows.values(), *batch.others.values()], key=lambda rows: rows.start)
         counts = torch.split(batch.places.sum(dim=1), [len(inside) for inside in ranges])

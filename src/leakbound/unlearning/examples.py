@@ -131,7 +131,7 @@ class Encoder:
         return self.rows(rows, drawn)
 
     def centres(self, row: Prompt, texts: Sequence[str]) -> list[Example]:
-        """Encode texts that replace a row's question; raise InputError if a prompt is too long."""
+        """Encode texts in place of a row's question; raise InputError if a prompt is too long."""
         queries = [replace(_query(row), text=text) for text in texts]
         located = [self.prompting.locate(self.tokenizer, query) for query in queries]
         for ids, _ in located:

@@ -55,7 +55,7 @@ class Lines:
         return self.line[row], self.start[row] + column
 
     def inputs(self, batch: Padded) -> dict[str, Tensor]:
-        """Return the model's inputs. Position ids restart with each row, which separates the rows.
+        """Return the model's inputs. Position ids restart with each row, to separate the rows.
 
         There is no mask, because with a mask transformers ignores the position ids.
         """

@@ -84,7 +84,7 @@ class Recipe:
         return json.dumps(self.to_dict(), indent=1)
 
     def departures(self, kept: Mapping[str, object]) -> list[str]:
-        """Return the parts, by name, that differ from a stored recipe; `name` is not compared."""
+        """Return the names of parts that differ from a stored recipe; `name` is not compared."""
         plain = json.loads(self.text())
         keys = dict.fromkeys([*plain, *kept])
         return [key for key in keys if key != "name" and kept.get(key) != plain.get(key)]
@@ -95,7 +95,7 @@ _LICENCE = re.compile(r"^license:[ \t]*([\w.-]+)[ \t]*$", re.MULTILINE)
 
 @dataclass(frozen=True, slots=True)
 class Base:
-    """The initial model of a training: its name, and its licence if the model states one."""
+    """The initial model of a training run: its name, and its licence if its card has one."""
 
     name: str
     licence: str | None = None

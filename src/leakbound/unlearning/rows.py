@@ -131,7 +131,7 @@ def opened(source: Source) -> Benchmark | Given:
 
 
 def rows_of(source: Benchmark | Given, role: Role | None = None) -> Given:
-    """Return a benchmark's rows of a role (None: its evaluated rows); return plain rows unchanged.
+    """Return a benchmark's rows with a role (None: its evaluated rows), or given rows unchanged.
 
     Raises InputError if the benchmark's rows are only for evaluation.
     """

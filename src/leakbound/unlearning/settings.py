@@ -183,7 +183,7 @@ class TrainingSettings:
         return StepCount(passes, accumulation, steps, int(warm))
 
     def to_dict(self) -> dict[str, object]:
-        """Return the settings for a recipe file, without settings in its other parts."""
+        """Return the settings for a recipe file, without settings that its other parts contain."""
         plain = {f.name: getattr(self, f.name) for f in fields(self) if f.name not in _OWN_PARTS}
         return plain | {"weights": asdict(self.weights)}
 

@@ -57,7 +57,7 @@ Measure = Callable[[], Mapping[str, float]]  # figures and their names
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Following:
-    """Observers of a training: a callback for progress, and a function that measures the model."""
+    """Observers of a training run: a progress callback, and a function that measures the model."""
 
     watch: Watch
     progress: Progress
@@ -149,7 +149,7 @@ class ObjectiveTrainer(Trainer):  # type: ignore[misc]
         return loss
 
     def move(self, epoch: int, shares: Tensor) -> None:
-        """Update each bound's multiplier by the mean excess over the bound among all processes."""
+        """Update each bound's multiplier by the excess over the bound, averaged over processes."""
         beyond = self.accelerator.reduce(shares, "mean").tolist()
         for i, bound in self.objective.bounds.items():
             if epoch >= bound.warmup:

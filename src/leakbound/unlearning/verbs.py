@@ -387,7 +387,7 @@ def _save(model: LoadedModel, out: Path, recipe: Recipe, work: WorkFolder) -> No
 
 
 def _clear(out: Path, work: WorkFolder) -> None:
-    """Remove the files that a command left next to a finished model if it was killed at its end."""
+    """Remove files that a command left next to a finished model if it was killed while ending."""
     folders = [folder for folder in (work.path, partial_of(out)) if folder.exists()]
     if folders:
         with suppress(MixError), work.locked():  # if locked, another command removes them

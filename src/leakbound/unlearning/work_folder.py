@@ -103,7 +103,7 @@ def stored_json(file: Path, make: Callable[[], dict[str, Any]]) -> dict[str, Any
 
 
 def read_log(file: Path) -> list[Mapping[str, float]]:
-    """Return the lines of a finished training's log; the last line has the duration in seconds."""
+    """Return the lines of the log of a finished run; the last line has the duration in seconds."""
     lines = [*read_steps(file)]
     if not lines or "seconds" not in lines[-1]:
         raise DamagedError(f"`{file}` does not state how long training took. {REMEDY}")
