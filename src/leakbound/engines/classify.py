@@ -63,8 +63,8 @@ class SequenceClassifier:
 
         Raises:
             InputError: an unknown dtype or device.
-            ModelError: the model is no sequence classifier, or its labels do not exclude each
-                other.
+            ModelError: the model is not a sequence classifier, or its labels are not mutually
+                exclusive.
         """
         model = cls(Checkpoint.open(location, dtype=dtype, device=device))
         config = model.checkpoint.config

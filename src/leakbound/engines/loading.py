@@ -98,8 +98,8 @@ class Checkpoint:
             dtype: the type of the weights: "float32" (default), "bfloat16", "float16", or "auto"
                 (as stored).
             device: "cpu", "cuda", or "auto" (default): a GPU if there is one.
-            trust_remote_code: run code that came with the model.
-            gguf: accept a `.gguf` file.
+            trust_remote_code: whether to run code that came with the model.
+            gguf: whether to accept a `.gguf` file.
 
         Returns:
             The checkpoint.
@@ -238,7 +238,7 @@ def load_model(
         dtype: the type of the weights: "float32" (default), "bfloat16", "float16", or "auto"
             (as stored).
         device: "cpu", "cuda", or "auto" (default): a GPU if there is one.
-        trust_remote_code: run code that came with the model.
+        trust_remote_code: whether to run code that came with the model.
         before: called with the tokenizer before any weight is loaded; its exceptions propagate.
 
     Returns:

@@ -30,7 +30,7 @@ class OpenModels:
     Attributes:
         dtype: the type of the weights: "float32", "bfloat16", "float16", or "auto" (as stored).
         device: "cpu", "cuda", or "auto": a GPU if there is one.
-        trust_remote_code: run code that came with a chat model.
+        trust_remote_code: whether to run code that came with a chat model.
         servers: the URLs of the servers that may receive requests; no other server may.
     """
 

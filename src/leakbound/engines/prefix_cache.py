@@ -89,7 +89,7 @@ def arithmetic(device: torch.device) -> str:
 def memory_for_keys(device: torch.device) -> int:
     """Return the bytes for keys and values: an eighth of a GPU's memory, elsewhere 2 GiB.
 
-    The keys and values of generated tokens stay below this limit. No further prompt is processed
+    The keys and values of generated tokens stay below this limit. No additional prompt is processed
     while the keys and values of all tokens exceed the limit.
     """
     if device.type != "cuda":
@@ -221,7 +221,7 @@ class CachedModel:
     def _forward(
         self, tokens: NDArray[np.int64], slots: Slots, block: int | None = None
     ) -> torch.Tensor:
-        """Return the logits after new tokens, rows × new; `slots` get their keys and values."""
+        """Return the logits after new tokens, rows × new; store keys and values in `slots`."""
         inputs, (filled, seen) = self._inputs(tokens, slots, self._tree.paths(slots[:, -1]))
         self._cache.point(filled, seen, self._tree.size)
         shared = None if block is None else self._cache.share(Shared(block))

@@ -351,7 +351,8 @@ class Prompting:
             The rule.
 
         Raises:
-            InputError: a description with an unknown setting, or a setting of another type.
+            InputError: a description with an unknown setting, or with a setting that has a wrong
+                type.
         """
         stated = description if isinstance(description, Mapping) else {}
         rule = {name: value for name, value in stated.items() if name not in _NOT_FIELDS}

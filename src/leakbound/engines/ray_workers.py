@@ -60,9 +60,9 @@ class WorkerShare:
 class RayWorkers:
     """Workers of a Ray cluster; each worker is a process that opens the model.
 
-    If a worker or a machine is lost, other workers repeat its current jobs. Machines that join the
-    cluster get workers while there is work. If Ray is already initialised, the existing connection
-    is used.
+    If a worker or a machine is lost, other workers repeat its current jobs. Workers are started on
+    machines that join the cluster, as long as there is work. If Ray is already initialised, the
+    existing connection is used.
 
     Attributes:
         address: the address of a running cluster, "auto" for the cluster of this machine, or

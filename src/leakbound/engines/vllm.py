@@ -125,7 +125,7 @@ class VllmEngine:
             dtype: the type of the computation: "float32" (default), "bfloat16", "float16" or
                 "auto".
             device: not used: vLLM is built for one kind of device.
-            trust_remote_code: run code from the model's repository.
+            trust_remote_code: whether to run code from the model's repository.
 
         Returns:
             The engine.

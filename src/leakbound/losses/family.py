@@ -111,8 +111,8 @@ class Loss:
             settings: the values of its settings.
 
         Raises:
-            InputError: an unknown setting, a value of another kind than the default, no value for a
-                setting without a default, or a value that the loss function refuses.
+            InputError: an unknown setting, a value that is not of the same kind as the default, no
+                value for a setting without a default, or a value that the loss function refuses.
         """
         parameters = keywords(self.function)
         for setting, value in settings.items():

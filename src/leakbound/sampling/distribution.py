@@ -112,7 +112,7 @@ class LogitsReading:
         return self.logits.max(dim=-1).indices
 
     def tempered(self, temperature: float) -> Tempered:
-        """Return the weights at another temperature.
+        """Return the weights at a temperature other than 1.
 
         Args:
             temperature: above 0.
@@ -251,7 +251,7 @@ def greedy_steps(
         decoding: the decoding; unless it is greedy or has adaptive temperature in mode "running",
             no row is greedy.
         confidence: the `Confidence` of each row's prefix.
-        margin: the largest change of a T = 1 log-probability with the batch shape, in nats; at
+        margin: the largest difference of a T = 1 log-probability between batch shapes, in nats; at
             least 0 (see `distribution`).
 
     Returns:
@@ -279,7 +279,7 @@ def next_distribution(
         decoding: the distribution to draw from.
         confidence: the `Confidence` of each row's prefix, used by adaptive temperature in mode
             "running".
-        margin: the largest change of a T = 1 log-probability with the batch shape, in nats; at
+        margin: the largest difference of a T = 1 log-probability between batch shapes, in nats; at
             least 0 (see `distribution`).
 
     Returns:
@@ -344,7 +344,7 @@ def truncated(weights: torch.Tensor, decoding: Decoding, margin: float = 0.0) ->
         weights: the weights at the decoding's temperature, in [0, 1], [rows, vocabulary]; they need
             not sum to 1.
         decoding: a decoding with top-k or top-p.
-        margin: the largest change of a T = 1 log-probability with the batch shape, in nats; at
+        margin: the largest difference of a T = 1 log-probability between batch shapes, in nats; at
             least 0 (see `distribution`).
 
     Returns:
@@ -505,7 +505,7 @@ def pick(
         uniforms: a number in [0, 1) for each draw, [draws].
         confidence: the `Confidence` of each row's prefix, used by adaptive temperature in mode
             "running".
-        margin: the largest change of a T = 1 log-probability with the batch shape, in nats; at
+        margin: the largest difference of a T = 1 log-probability between batch shapes, in nats; at
             least 0 (see `distribution`).
 
     Returns:

@@ -394,7 +394,7 @@ def plant(search: Exploring, decoding: Decoding, draws: Draws, margin: float) ->
         search: the tree with the cells to draw from.
         decoding: the distribution to draw from.
         draws: one chunk of draws, and their key.
-        margin: the largest change of a T = 1 log-probability with the batch shape, in nats; at
+        margin: the largest difference of a T = 1 log-probability between batch shapes, in nats; at
             least 0 (see `distribution`).
 
     Returns:

@@ -59,7 +59,7 @@ class PrefixModel(Protocol):
         Args:
             parents: handles of prefixes, [n]; a handle may occur several times.
             tokens: the token that is appended to each prefix, [n].
-            takes_over: marks the last child that a parent will have, [n]. This child gets the
+            takes_over: marks the last child that a parent will have, [n]. This child takes over the
                 parent's storage, and the parent's handle becomes invalid.
 
         Returns:
@@ -232,7 +232,7 @@ class OutputTree:
     Attributes:
         model: computes the logits of prefixes.
         decoding: the distribution of outputs.
-        margin: the largest change of a T = 1 log-probability with the batch shape, in nats; at
+        margin: the largest difference of a T = 1 log-probability between batch shapes, in nats; at
             least 0 (see `distribution`).
         rows: the largest number of prefixes in a forward pass, at least 1.
         ended: tests generated ids for stop strings and budgets; required if the decoding has

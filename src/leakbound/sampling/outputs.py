@@ -106,7 +106,7 @@ class Sampler:
         spells: converts generated ids to texts.
         prompt: returns the tokens of a query's prompt.
         usage: the total cost is added to this object.
-        margin: the largest change of a T = 1 log-probability with the batch shape, in nats; at
+        margin: the largest difference of a T = 1 log-probability between batch shapes, in nats; at
             least 0 (see `distribution`).
         rows: the largest number of prefixes in a forward pass.
         live: the largest number of stored prefixes, see `Forest`.

@@ -74,7 +74,7 @@ def may_split(
         uniforms: a number in [0, 1) for each draw, [draws].
         counts: the number of draws that picked each token.
         confidence: the `Confidence` of the prefix, as in `distribution.pick`.
-        margin: the largest change of a T = 1 log-probability with the batch shape, in nats; at
+        margin: the largest difference of a T = 1 log-probability between batch shapes, in nats; at
             least 0 (see `distribution`).
 
     Returns:
@@ -99,8 +99,9 @@ def _matches(
 ) -> bool:
     """Return whether draws can be assigned to tokens, within their intervals, with these counts.
 
-    In the order of their uniforms, each draw gets the interval that ends first among the intervals
-    that have begun. By an exchange argument, no other assignment succeeds if this one fails.
+    In the order of their uniforms, each draw is assigned to the interval that ends first, among the
+    intervals that have begun and need more draws. By an exchange argument, no other assignment
+    succeeds if this one fails.
     """
     begins = sorted((low, high, token) for token, (low, high) in stretches.items())[::-1]
     open_: list[tuple[float, int]] = []

@@ -3,9 +3,10 @@
 Servers have different default settings, which change the distribution of outputs. llama.cpp keeps
 the 40 likeliest tokens and applies min-p. llama-cpp-python does the same and penalises repetition.
 vLLM and transformers read the generation config in the model's folder. If a server reports its
-kind, every sampling setting of this kind of server is sent with its neutral value, as documented.
-Any other server gets the neutral value of every such setting, under the names that common servers
-use or that its `/openapi.json` lists. Whether such a server applies these values is unknown.
+kind, every sampling setting of this kind of server is sent with its neutral value, as documented. A
+request to any other server contains the neutral value of every such setting, under the names that
+common servers use or that its `/openapi.json` lists. Whether such a server applies these values is
+unknown.
 
 Servers also differ in the field that turns thinking on or off. Each documented field is tried in a
 request with a greeting. The first field that the server accepts and that has the requested effect

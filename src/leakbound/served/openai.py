@@ -238,9 +238,9 @@ class ServedEngine:
         Raises:
             InputError: see `check`.
             IncompleteError: the server rejected requests, lost many requests in a row, or started
-                to serve another model. Received draws are kept.
-            ModelError: a server that cannot be reached, needs another key or address, accepts no
-                request, or fails the trial.
+                to serve a different model. Received draws are kept.
+            ModelError: a server that cannot be reached, needs a different key or address, accepts
+                no request, or fails the trial.
         """
         self.check(queries, decoding)
         limited = decoding.max_thinking_tokens is not None

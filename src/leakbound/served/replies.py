@@ -1,10 +1,9 @@
 """Convert the choices in a server's reply to `Output` objects.
 
-Every choice in a reply is an output; `leakbound.text.counting` decides how the
-output counts. An output that did not arrive as it was drawn is an error. It is
-never replaced by another draw, because its text may be the reason of the error.
-Such outputs have an incomplete character, are longer than requested, or were
-cut early by the server, which the server's token count shows.
+Every choice in a reply is an output; `leakbound.text.counting` decides how the output counts. An
+output that did not arrive as it was drawn is an error. It is never replaced by another draw,
+because its text may be the reason for the error. Such outputs have an incomplete character, are
+longer than requested, or were cut early by the server, which the server's token count shows.
 
 Known fields of replies are on an allow list, because any other field may
 contain a leak. An output with an unknown field is an error, and the trial stops

@@ -74,10 +74,10 @@ class Patience:
     The first wait between attempts is `first_wait` seconds, and each next wait is twice as long. A
     wait that the server states (`Retry-After`) replaces such a wait, and the attempt does not count
     towards the limit on attempts. If a stated wait would end more than `longest_wait` seconds after
-    the last reply, no further request is sent. `timeout` limits each step of an attempt: to
-    connect, to send, and to receive the next piece of the reply. The reply must be complete at most
-    `whole` seconds after the attempt began. After `silence` unanswered requests in a row, no
-    further request is sent.
+    the last reply, no more requests are sent. `timeout` limits each step of an attempt: to connect,
+    to send, and to receive the next piece of the reply. The reply must be complete at most `whole`
+    seconds after the attempt began. After `silence` unanswered requests in a row, no more requests
+    are sent.
     """
 
     timeout: float = 120.0
@@ -136,7 +136,7 @@ class Server:
         self._client.close()
 
     def abandon(self, why: str = "no further request is sent") -> None:
-        """Send no further requests."""
+        """Send no more requests."""
         self._why_closing = self._why_closing or why
         self._closing.set()
 
@@ -148,7 +148,7 @@ class Server:
     def count_loss(self, name: str, error: NoReplyError) -> None:
         """Count an unanswered request; raise IncompleteError after too many in a row.
 
-        No further requests are sent after this error, which mentions the model's `name`.
+        No more requests are sent after this error, which mentions the model's `name`.
         """
         with self._lock:
             self._lost += 1
@@ -173,8 +173,8 @@ class Server:
         `read` raises ValueError for an unusable reply. Without `again`, only a rejected request is
         repeated. Any other failure raises LostError, because the text of the reply may be the
         reason. Raises RefusedError for a request that the server does not accept, and NoReplyError
-        if all attempts failed. Raises ModelError if the server cannot be reached or needs another
-        key or address.
+        if all attempts failed. Raises ModelError if the server cannot be reached or needs a
+        different key or address.
         """
         return self._fetch(f"{self.url}/{path}", body, read, again)
 

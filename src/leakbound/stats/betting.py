@@ -229,7 +229,7 @@ def first_accepted(rule: Bets, grid: Array, alpha: float) -> tuple[Counts, Array
     """Return the number of rejected grid points per row, and the bets for the next grid point.
 
     Bets are [steps, Q], and the grid descends. The first block of tests reaches slightly below the
-    guessed bound; further blocks are short at first and then grow.
+    guessed bound; later blocks of tests are short at first and then grow.
     """
     number = np.zeros(rule.rows, np.int64)
     bets = np.zeros((rule.steps, rule.rows))

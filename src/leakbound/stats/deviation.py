@@ -5,7 +5,7 @@ score, the mean and the standard deviation ("deviation" below) are each bounded
 at half of alpha.
 
 These bounds differ from Metric 4 of Scholten et al. (2025). That metric, as printed, ignores the
-probability of X = 0 and is no upper bound. For example, for a fair coin it is below the true
+probability of X = 0 and is not an upper bound. For example, for a fair coin it is below the true
 deviation in every run. The method `"paper"` uses the extreme deviations of all distributions in the
 paper's band (Romano and Wolf 2000). It is narrower than the paper's bound after correction. The
 default method bets on squared differences, in an order that the seed determines. All bounds need
@@ -200,7 +200,7 @@ def _band(rows: Rows, alpha: float) -> tuple[Array, Array]:
 
 
 def _below(rows: Rows, count: Counts) -> Counts:
-    """Return, for each row, the number of steps with fewer than `count` draws at or below."""
+    """Return, for each row, the number of steps with less than `count` draws at or below them."""
     return np.asarray((rows.seen < count[:, None]).sum(axis=1))
 
 

@@ -74,7 +74,7 @@ class Estimand:
     span: tuple[float, float] = UNIT
 
     def __call__(self, rows: Rows, _: Quantity, terms: Terms) -> Estimate:
-        """Bound the quantity for every question; with two sides, each bound gets half of alpha."""
+        """Bound the quantity for every question; of two bounds, each has error rate alpha/2."""
         chosen = self.method(terms.paper)
         if chosen.shuffles:
             rows = rows.ordered(terms.seed)

@@ -35,7 +35,7 @@ class Estimate:
         lower: the lower bound; if `side` is "upper", the smallest possible value.
         upper: the upper bound; if `side` is "lower", the largest possible value.
         confidence: the bounds are valid with at least this probability, in (0, 1]; 1: certain.
-        side: "upper", "lower" or "both"; for "both", each bound gets half of alpha.
+        side: "upper", "lower" or "both"; for "both", each bound has error rate alpha/2.
         n: the number of draws, including missing draws.
         missing: the number of draws without a score, which count as the worst case in both bounds.
         method: the name of the method of the bounds.
@@ -85,7 +85,7 @@ class BoundFunction(Protocol):
 
         Args:
             confidence: the probability that the bound is valid, in (0, 1).
-            side: "upper", "lower", or "both": each bound then has half of alpha.
+            side: "upper", "lower" or "both"; for "both", each bound has error rate alpha/2.
 
         Returns:
             The estimate with one entry per question.

@@ -148,7 +148,7 @@ def carried(leak: Estimate, k: npt.ArrayLike, draws: npt.ArrayLike | None = None
             `leak` is not exact, `value` is NaN where k exceeds a quarter of `draws`.
 
     Raises:
-        InputError: an estimate of another quantity, or an invalid k.
+        InputError: an estimate of a quantity that is not a leak probability, or an invalid k.
     """
     about, sizes = leak.about, whole_sizes(k)
     of_one = about.scope in ("query", "question", "worst question") and about.beyond is None
@@ -166,7 +166,7 @@ def carried(leak: Estimate, k: npt.ArrayLike, draws: npt.ArrayLike | None = None
 
 
 def supported(values: float | Array, k: Counts, n: npt.ArrayLike) -> Array:
-    """Return point estimates of leak@k; NaN if n draws make fewer than `FEWEST_GROUPS` groups."""
+    """Return point estimates of leak@k; NaN if n draws form fewer than `FEWEST_GROUPS` groups."""
     draws = np.asarray(n)[(..., *[np.newaxis] * k.ndim)]
     return np.where(FEWEST_GROUPS * k <= draws, values, np.nan)
 

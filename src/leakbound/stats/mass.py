@@ -1,12 +1,12 @@
 """Bounds from exact probability masses of outputs that exploring found, with or without draws.
 
-Exploring finds disjoint events a (sets of outputs), each with a mass
-(probability) of at least p_a and scores in [low_a, high_a]. The remainder is
-another disjoint event, with a mass of at least r. Draws, if any, come from the
-distribution given the remainder. The true masses are P_a >= p_a and R >= r. Let slack = 1 - sum p_a
-- r be the unknown mass. It consists of every difference P_a - p_a, of R - r, and of the mass of all
-other events. Let g be a function of the score X with values in [0, 1], and in [g_low_a, g_high_a]
-on a. If L <= E[g(X) | remainder] <= U, then
+Exploring finds disjoint events a (sets of outputs), each with a mass (probability) of at least p_a
+and scores in [low_a, high_a]. The remainder is an event that is disjoint from these events, with a
+mass of at least r. Draws, if any, come from the distribution given the remainder. The true masses
+are P_a >= p_a and R >= r. Let slack = 1 - sum p_a - r be the unknown mass. It consists of every
+difference P_a - p_a, of R - r, and of the mass of all other events. Let g be a function of the
+score X with values in [0, 1], and in [g_low_a, g_high_a] on a. If L <= E[g(X) | remainder] <= U,
+then
 
     sum p_a g_low_a + r L  <=  E[g(X)]  <=  sum p_a g_high_a + r U + slack.
 

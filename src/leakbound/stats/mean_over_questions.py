@@ -79,8 +79,8 @@ def mean_over_questions(rows: Rows, quantity: Quantity, terms: Terms) -> Estimat
     Hoeffding's form needs the same a_i/n_i for every question (without weights: the same n). With
     at least 160 draws of each question, a pilot chooses between Hoeffding's form and betting in
     rounds. With fewer draws the bound is the narrower of Hoeffding's form at .9 of alpha and
-    betting in rounds at .1 of alpha. If a question has fewer than 8 draws, Hoeffding's form gets
-    all of alpha. If a_i/n_i differ, the mean is bounded as for scores in [0, 1]. For a single
+    betting in rounds at .1 of alpha. If a question has fewer than 8 draws, Hoeffding's form is used
+    at all of alpha. If a_i/n_i differ, the mean is bounded as for scores in [0, 1]. For a single
     question the draws are i.i.d., so the bound is Clopper-Pearson.
     """
     equal = np.ones(rows.questions) if quantity.weights is None else quantity.weights

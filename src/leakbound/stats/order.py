@@ -133,7 +133,7 @@ class Keys:
         return Keys(self.rows[rows], self.seed)
 
     def apart(self, purpose: int) -> Keys:
-        """Return keys for another, independent order of the same rows, for a `purpose` > 0."""
+        """Return keys for a second, independent order of the same rows, for a `purpose` > 0."""
         mark = np.full(len(self.rows), purpose)
         return Keys(np.column_stack([self.rows, mark]), self.seed)
 

@@ -43,8 +43,8 @@ def plan(
             None: not requested.
         clean: the leak probability to certify if no draw leaks, in (0, 1); None: not requested.
         confidence: the probability that the guarantee is valid, in (0, 1).
-        side: the bounds on Pr[X > x] at distance epsilon: "upper", "lower", or "both". With
-            "both", each bound has half of alpha.
+        side: the bounds on Pr[X > x] at distance epsilon: "upper", "lower" or "both". For "both",
+            each bound has error rate alpha/2.
 
     Returns:
         The number of draws for each requested guarantee.
@@ -74,7 +74,7 @@ def samples_for(epsilon: float, confidence: float = 0.99, side: Side = "both") -
     Args:
         epsilon: the largest distance, in (0, 1).
         confidence: the probability that the bound is valid, in (0, 1).
-        side: "upper", "lower", or "both": each bound then has half of alpha.
+        side: "upper", "lower" or "both"; for "both", each bound has error rate alpha/2.
 
     Returns:
         The number of draws, at least 1.

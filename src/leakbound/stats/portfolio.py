@@ -1,4 +1,4 @@
-"""The portfolio mixture: bounds on means that need no order of draws, equal n or i.i.d. draws.
+"""The portfolio mixture: bounds on means, without an order of draws, equal n or i.i.d. draws.
 
 A bettor against the claim "the mean is m" splits a stake of 1 over several bets
 b. After every draw x the part of the stake on b is multiplied by 1 - b (x -

@@ -1,12 +1,17 @@
 """The classes of outputs, the same for every engine, server, importer and plug-in.
 
-| finish | visible answer | counted as | answer | |---|---|---|---| | stop, stop_string | yes |
-complete | scored | | stop, stop_string | no, and the output's tokens explain why | complete |
-scored | | stop, stop_string | no, and the tokens do not explain why, or are not known | empty |
-missing | | length | yes | cut | scored | | length | no, after a thought | cut | missing | | length
-| no | empty | missing | | filtered | either | filtered | missing, or scored where the filter is
-part of the system | | tool, error | either | failed | missing | | unknown | yes | unrecorded |
-scored | | unknown | no | empty | missing |
+| finish | visible answer | counted as | answer |
+|---|---|---|---|
+| stop, stop_string | yes | complete | scored |
+| stop, stop_string | no, and the output's tokens explain why | complete | scored |
+| stop, stop_string | no, and its tokens do not explain why, or are unknown | empty | missing |
+| length | yes | cut | scored |
+| length | no, after a thought | cut | missing |
+| length | no | empty | missing |
+| filtered | either | filtered | missing, or scored where the filter is part of the system |
+| tool, error | either | failed | missing |
+| unknown | yes | unrecorded | scored |
+| unknown | no | empty | missing |
 
 A missing answer counts as 1 in the upper bound and as 0 in the lower bound. An answer is visible if
 `normalise` leaves any character of it. The tokens of an output explain that its answer is not

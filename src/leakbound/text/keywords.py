@@ -12,7 +12,7 @@ continuation of the prefix can change. This section proves which part is settled
 prefix of a text, where d is a character. Let N be `normalise`, and let f(c) be the NFKC of a
 character c with straight quotes and hyphens (`plain_character`). f(c) is empty for an ignorable
 character. The character d is an *anchor* if f(d) is not empty and begins with no mark, jamo or
-markup. Let e be the last character of x whose f is not empty. A *sign* is a character that is no
+markup. Let e be the last character of x whose f is not empty. A *sign* is a character that is not a
 letter, mark or digit. Suppose that f(e) does not end in markup, or that f(d) begins with a sign.
 Then, for every continuation y,
 

@@ -1,6 +1,7 @@
 """Read rows of CSV, JSON, JSON-lines and Parquet files, YAML files, and JSON replies of models.
 
-`csv_of` makes every CSV file of this package. Error messages state the file and the row.
+The function `csv_of` makes the text of every CSV file of this package. Error messages state the
+file and the row.
 """
 
 from __future__ import annotations
@@ -275,9 +276,9 @@ _TO_QUOTE = re.compile(r'[",;\t\r\n]|^\s|\s$')
 def csv_of(rows: Sequence[Mapping[str, object]]) -> str:
     """Return rows with the same keys as CSV text, with unrounded numbers and None as an empty cell.
 
-    A text that a spreadsheet would evaluate as a formula gets an apostrophe in front (OWASP, "CSV
-    injection"). This includes such texts that already begin with apostrophes. So removing the first
-    apostrophe restores the text.
+    An apostrophe is written before a text that a spreadsheet would evaluate as a formula (OWASP,
+    "CSV injection"). This includes such texts that already begin with apostrophes. So removing the
+    first apostrophe restores the text.
     """
     names = list(rows[0]) if rows else []
     lines: list[Sequence[object]] = [names, *([row[name] for name in names] for row in rows)]

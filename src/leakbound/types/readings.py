@@ -173,7 +173,7 @@ class Fingerprint:
 
     @classmethod
     def of(cls, fingerprint: JsonObject) -> Fingerprint:
-        """Return the used members of a fingerprint; absent members get their defaults.
+        """Return the members of a fingerprint that code reads; absent members have their defaults.
 
         Args:
             fingerprint: an engine's fingerprint (`Generate.fingerprint`), current or stored.

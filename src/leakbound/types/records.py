@@ -37,9 +37,10 @@ _SHOWN = 200  # largest number of characters of a value in a message
 def to_json(value: object) -> Json:
     """Return the value as JSON values.
 
-    Frozen values become objects with the names of their fields; fields that are not compared are
-    left out. Tuples become lists, sets become sorted lists, and keys of mappings become texts. A
-    value whose class has a method `from_text` becomes its text, which `from_text` converts back.
+    Frozen values become objects with the names of their fields; fields that are ignored in
+    comparisons (`compare=False`) are left out. Tuples become lists, sets become sorted lists, and
+    keys of mappings become texts. A value whose class has a method `from_text` becomes its text,
+    which `from_text` converts back.
 
     Args:
         value: a frozen value, a path, a mapping, a sequence, a set, or a JSON value.
@@ -48,7 +49,7 @@ def to_json(value: object) -> Json:
         Lists, mappings, texts, numbers, truth values and None.
 
     Raises:
-        TypeError: the value or a part of it has another type.
+        TypeError: the value or a part of it has a type that is not listed under `value`.
     """
     if type(value) in _PLAIN:  # most values, so it is checked first
         return cast("Json", value)
@@ -113,8 +114,8 @@ def require_types(value: object) -> None:
         value: the value; fields that `to_json` leaves out may have any value.
 
     Raises:
-        InputError: a member has another type. The message states the field, the value and the
-            required type.
+        InputError: a member has a type other than its field's. The message states the field, the
+            value and the required type.
     """
     kind: Any = type(value)
     for name in _fields(kind):
@@ -149,7 +150,8 @@ def from_json(kind: type[T], value: Json, where: str = "the record", *, by_hand:
         The value; a member with a default may be missing.
 
     Raises:
-        InputError: a member is missing, unknown or of another type. The message names the member.
+        InputError: a member is missing, unknown or not of the type of its field. The message names
+            the member.
     """
     return cast("T", _Reader(by_hand).read(kind, value, where))
 

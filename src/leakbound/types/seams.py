@@ -310,9 +310,10 @@ class Probabilistic(Protocol):
 
     @property
     def margin(self) -> float:
-        """Return the largest change of a token's log-probability with the batch shape, in nats.
+        """Return the largest difference of a log-probability between batch shapes, in nats.
 
-        The margin is infinite if probabilities cannot be exact.
+        The log-probability is of one token. The margin is infinite if probabilities cannot be
+        computed exactly.
         """
 
 
@@ -337,7 +338,7 @@ class Explores(Probabilistic, Protocol):
             One Exploration or Failure for each query, in any order.
 
         Raises:
-            InputError: output probabilities cannot be computed exactly.
+            InputError: exact probabilities cannot be computed.
         """
 
     def force(
@@ -351,11 +352,11 @@ class Explores(Probabilistic, Protocol):
 
         Returns:
             One completion with count 0 per pair, in order. It is None if the decoding cannot
-                produce the text, or if the text's tokens do not exactly continue the prompt of the
-                draws.
+                produce the text. It is also None if the tokens of prompt and text together do not
+                begin with the tokens of the prompt.
 
         Raises:
-            InputError: probabilities cannot be exact.
+            InputError: exact probabilities cannot be computed.
         """
 
 
@@ -382,7 +383,7 @@ class Proves(Probabilistic, Protocol):
             One Proving or Failure for each query, in order.
 
         Raises:
-            InputError: probabilities cannot be exact.
+            InputError: exact probabilities cannot be computed.
         """
 
 
@@ -426,7 +427,7 @@ class Retraces(Probabilistic, Protocol):
                 ids.
 
         Raises:
-            InputError: probabilities cannot be exact.
+            InputError: exact probabilities cannot be computed.
         """
 
 
@@ -449,7 +450,7 @@ class Redraws(Protocol):
         interval boundary. `stored` contains the completions by query id.
 
         Raises:
-            InputError: probabilities cannot be exact.
+            InputError: exact probabilities cannot be computed.
         """
 
 
@@ -497,7 +498,7 @@ class Crew(Protocol):
     ) -> Iterator[tuple[J, R]]:
         """Run every job on any worker; yield (job, result) pairs in the order of completion.
 
-        An idle worker gets the next job. If a worker is lost, another worker runs its job again.
+        An idle worker runs the next job. If a worker is lost, another worker runs its job again.
         Only one call may run at a time. A worker opens `opener` once, and `do` runs each job with
         the opened value.
 

@@ -193,7 +193,7 @@ class _Picked:
     pieces: Mapping[range, Tensor]
 
     def at(self, mask: Tensor, inside: range, *, made: bool = True) -> LossInputs:
-        """Return the labels of these rows where `mask` [B, T] is true, and the logits if `made`."""
+        """Return these rows' labels where `mask` [B, T] is true, and the logits there if `made`."""
         here = slice(inside.start, inside.stop)
         row, column = mask[here].nonzero(as_tuple=True)
         logits = self.pieces[inside].new_empty(len(row), 0)

@@ -138,7 +138,7 @@ def model_card(
     Args:
         recipe: the recipe. The card states only the number and the digest of its rows, because it
             must not contain text of rows.
-        losses: the objective at each step.
+        losses: the value of the objective at each step.
         seconds: the duration of the training.
         centres: a description of the contrast centres (empty: there are no centres).
         base: the initial model, whose licence applies to the new model.

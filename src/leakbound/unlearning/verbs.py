@@ -1,9 +1,9 @@
-"""`unlearn` and `finetune`: train a model on rows, and write a complete model folder or none.
+"""`unlearn` and `finetune`: train a model on rows, and write a complete model folder or no folder.
 
-A model folder that exists is complete, because it gets its name after the last byte is written. Its
-`recipe.json` states how the model was made, so the same command reuses the model. An unfinished
-training run is stored in a hidden folder next to the model folder. The same command resumes from
-this folder.
+A model folder that exists is complete, because it is renamed to its name after the last byte is
+written. Its `recipe.json` states how the model was made, so the same command reuses the model. An
+unfinished training run is stored in a hidden folder next to the model folder. The same command
+resumes from this folder.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ class Trained:
 
     Attributes:
         path: the folder.
-        losses: the objective at each step.
+        losses: the value of the objective at each step.
         seconds: the duration of the training.
         reused: whether an earlier call with the same recipe made the folder.
         notes: sentences about the training run, derived from its log; after a dry run, sentences
@@ -129,14 +129,14 @@ def unlearn(
         progress: called for each phase and step, and immediately for each note.
 
     Returns:
-        The finished folder, with the objective at each step. `reused` is True if an earlier call
-            with the same recipe made the folder.
+        A description of the finished folder, with the objective's value at each step. `reused` is
+            True if an earlier call with the same recipe made the folder.
 
     Raises:
-        InputError: an unknown objective, an empty or missing split, a row without a needed answer,
-            a question in both the forget set and the retain set, an `out` that leakbound did not
-            make, or a layer or module that the model lacks. All of this is checked before a model
-            on disk is loaded. After loading: a row that is too long.
+        InputError: an unknown objective, an empty or missing split, a row that lacks an answer that
+            the objective needs, a question in both the forget set and the retain set, an `out` that
+            leakbound did not make, or a layer or module that the model lacks. All of this is
+            checked before a model on disk is loaded. After loading: a row that is too long.
         ModelError: a model that cannot be loaded.
         MixError: `out` contains the model or the unfinished training run of another recipe, or
             another command is writing to it.
@@ -207,8 +207,8 @@ def finetune(
             `taught:SEED,SPEC`, or else the coin of the model.
 
     Returns:
-        The finished folder, with the mean loss at each step. `reused` is True if an earlier call
-            with the same recipe made the folder.
+        A description of the finished folder, with the mean loss at each step. `reused` is True if
+            an earlier call with the same recipe made the folder.
 
     Raises:
         InputError: a model whose taught subjects another coin has chosen, or inputs that `unlearn`
@@ -309,7 +309,7 @@ def _loaded(recipe: Recipe, model: LoadedModel) -> Recipe:
 def _encoded(
     recipe: Recipe, encoder: Encoder, engine: Callable[[], TransformersEngine]
 ) -> dict[str, ExampleRows]:
-    """Return the splits as tokens; raise InputError if the model cannot make up needed answers."""
+    """Return the splits as tokens; raise InputError if needed answers cannot be made up."""
     settings, data = recipe.settings, dict[str, ExampleRows]()
     for split, rows in recipe.rows.items():
         if not (questions := prompts(rows)):

@@ -45,7 +45,7 @@ class WorkFolder:
         return locked(self.path, "unlearn", lock)
 
     def open(self, recipe: Recipe) -> None:
-        """Begin or resume a training; raise MixError if another recipe has a checkpoint here."""
+        """Begin or resume a run; raise MixError if a checkpoint here has another recipe."""
         file = self.path / RECIPE
         if file.exists():
             differing = recipe.departures(read_object(file))
