@@ -247,7 +247,7 @@ class TransformersEngine:
             draws: the draws of each query, and their key.
 
         Returns:
-            An iterator; a Failure if the model's logits are unusable.
+            An iterator, with a Failure for each query after which the model's logits are unusable.
 
         Raises:
             InputError: a prompt that the chat template refuses.

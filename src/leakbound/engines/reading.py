@@ -173,7 +173,7 @@ class Reader:
         }
 
     def _shown(self, ids: Any) -> Any:
-        """Return which tokens are visible to later tokens; all, except with `Prompting.compat`."""
+        """Return which tokens are visible to later tokens; without `Prompting.compat`, all are."""
         hidden = self.prompting.hidden_token_id(self.loaded.tokenizer)
         return ids != (_NO_TOKEN if hidden is None else hidden)
 

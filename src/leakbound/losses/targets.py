@@ -1,8 +1,9 @@
 """Losses that move next-token distributions towards a target without the forgotten answer.
 
-There are three targets. For UNDIAL (Dong et al. 2024) it is the frozen model's distribution with a
-lower logit of the true token. For CE-U (Yang 2025) it is the model's own distribution without the
-true token. For the margin loss of PDU (Entesari et al. 2025) it is the uniform distribution.
+There are three targets. For UNDIAL (Dong et al. 2024), the target is the frozen model's
+distribution with a lower logit of the true token. For CE-U (Yang 2025), it is the trained model's
+own distribution without the true token. For the margin loss of PDU (Entesari et al. 2025), it is
+the uniform distribution.
 
 Deviations: A value is the mean over the tokens of one answer. The published code computes one mean
 over all tokens of a batch, as the setting `reduce` of a term can do. OpenUnlearning's code of

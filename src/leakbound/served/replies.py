@@ -151,7 +151,7 @@ def read_reply(body: Any, request: OutputRequest) -> Reply:
 
 
 def has_thought(output: Output) -> bool:
-    """Return True for a visible or hidden thought; a text next to a refusal is not a thought."""
+    """Return whether an output has a visible or hidden thought (not a text next to a refusal)."""
     return not output.refused and (output.hidden or visible(output.thought))
 
 

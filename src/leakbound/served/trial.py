@@ -17,11 +17,10 @@ A correct server fails a trial with probability at most `FALSE_ALARM`:
   probability at most 2e-7 (binomial tail, for each of the two outputs that can be so likely);
 - temperature: if rounding changes one of a hundred greedy answers, 5 of 9 differ with probability
   at most 1.3e-8 (126 / 100^5);
-- copies: independent draws are exchangeable, so their arrangement over places
-  is random. The number of copies is compared with 9,999 random arrangements.
-  For each of the two counts of copies, the probability that at most a fraction
-  3e-4 of the arrangements has as many copies is at most 3e-4. This needs no
-  condition.
+- copies: independent draws are exchangeable, so their arrangement over places is random. The number
+  of copies is compared with 9,999 random arrangements. For each of the two counts of copies, the
+  probability that at most a fraction 3e-4 of the arrangements has at least as many copies is at
+  most 3e-4. This needs no condition.
 
 Each case must be observed twice: (2e-7)^2 + (1.3e-8)^2 + 2 (3e-4)^2 < 2e-7. A
 model that replies to every prompt with the same text violates the first

@@ -81,8 +81,8 @@ class About:
         over: the number of queries, questions, cells or subjects that the quantity is about; one
             number per entry if the entries differ.
         knob: the decoding parameter whose effect is bounded, if the quantity is an effect.
-        seeds: the number of models, each trained from its own seed, whose median is bounded; None:
-            the quantity is about one model.
+        seeds: the number of models, each trained with its own seed, from which the median over
+            seeds is bounded; None: the quantity is about one model.
         jointly: whether the confidence is valid for all entries simultaneously, and for all
             estimates of the same `stats.Joint`. If False, it is valid for each entry individually.
         proved: whether exact output probabilities prove the bound, without draws.

@@ -52,10 +52,10 @@ CANDIDATE, CONTROL = 2, 3  # purposes of orders: one seed gives two independent 
 def excess(candidate: Estimate, control: Estimate, *, beyond: Beyond = "control") -> Estimate:
     """Bound the candidate's quantity minus the control's, from an estimate of each.
 
-    The error rates add up: two estimates at confidence 1 - alpha/2 give an excess at 1 - alpha,
-    even if their draws are dependent. The upper bound is the candidate's upper bound minus the
-    control's lower bound; the lower bound is the candidate's lower bound minus the control's upper
-    bound. Missing draws count as the worst case in both bounds, as they do in each estimate.
+    The error rates add up: two estimates at confidence 1 - alpha/2 give an excess at confidence 1 -
+    alpha, even if their draws are dependent. The upper bound is the candidate's upper bound minus
+    the control's lower bound; the lower bound is the candidate's lower bound minus the control's
+    upper bound. Missing draws count as the worst case in both bounds, as they do in each estimate.
 
     Args:
         candidate: an estimate of one question, or with one entry per question.

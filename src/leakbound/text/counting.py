@@ -250,7 +250,7 @@ class Ledger:
 
     @property
     def within(self) -> str:
-        """Return `limit` and `stops`; the first sentence about the draws contains these words."""
+        """Return `limit` and `stops`; the first sentence about the draws contains these phrases."""
         return f"{self.limit}{self.stops}"
 
     @property

@@ -73,7 +73,7 @@ class Row:
         return int(text)
 
     def some(self, key: str, separators: str = "") -> tuple[str, ...]:
-        """Return the texts of a field like `texts`; raise InputError if the field has no text."""
+        """Return the texts of a field (see `texts`); raise InputError if the field has no text."""
         texts = self.texts(key, separators)
         if not texts:
             raise self._lacks(key)
@@ -128,7 +128,7 @@ def _fix(value: object) -> str:
 
 Form = Literal["csv", "jsonl", "parquet"]
 FORMS: dict[str, Form] = {".csv": "csv", ".jsonl": "jsonl", ".json": "jsonl", ".parquet": "parquet"}
-"""The form of a file by the extension of its name."""
+"""The form of a file, by the extension of the file's name."""
 
 
 def read_rows(path: Path, form: Form | None = None, *, bare: str | None = None) -> list[Row]:

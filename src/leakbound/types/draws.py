@@ -189,9 +189,10 @@ class Redrawn:
 
     Attributes:
         query: the query.
-        differs_after: the number of tokens after which a draw differs from every stored completion;
-            None: every draw equals a stored completion.
-        excused: the number of draws that differ by a token, but within the margin.
+        differs_after: the number of tokens after which a repeated draw differs from every stored
+            completion; None: every draw equals a stored completion.
+        excused: the number of draws that differ from the stored completions by a token, but only
+            within the margin.
     """
 
     query: Query
@@ -274,9 +275,10 @@ class Effort:
     """The settings for exploring an output distribution.
 
     Attributes:
-        mode: "exact" uses all forward passes for the likeliest prefixes. "hybrid" uses some of them
-            for these prefixes, and the others for draws from the remainder. "auto" decides for each
-            query from its tree of prefixes, and may decide to use all of them for draws.
+        mode: "exact" uses all forward passes for the likeliest prefixes. "hybrid" uses some of the
+            passes for these prefixes, and the other passes for draws from the remainder. "auto"
+            decides for each query from its tree of prefixes, and may decide to use all passes for
+            draws.
         forwards: the total number of prefixes to forward per query, at least 1.
         seed: a part of the key of the draws, as in `Draws`.
         purpose: the purpose of the draws.

@@ -101,7 +101,7 @@ class Usual:
     """The default settings of a benchmark.
 
     Attributes:
-        prompts: the number of prompts if no limit is set.
+        prompts: the number of prompts that are evaluated if the user sets no limit.
         decoding: the decoding, as in `Benchmark`.
         template: the template of plain prompts, as in `Benchmark`.
         system: the system message, as in `Benchmark`.
@@ -126,7 +126,7 @@ class BenchmarkRecord:
         sha256: the digest of the prompts' canonical JSON, which decides whether two runs have the
             same questions.
         origin: the source of the questions.
-        profile: the publication whose settings are used, or None.
+        profile: the name of the profile (the settings of a publication) that is used, or None.
         usual: the benchmark's default settings; None: not known.
         half: the half of the subjects that the questions are about, if a coin chose the halves;
             None: no coin chose halves.
@@ -183,7 +183,7 @@ class Query:
 
     @classmethod
     def original(cls, prompt: Prompt) -> Query:
-        """Return the query of the prompt's own question; its id is the prompt's id.
+        """Return the query with the prompt's question; the query's id is the prompt's id.
 
         Args:
             prompt: the prompt.

@@ -141,7 +141,7 @@ def from_json(kind: type[T], value: Json, where: str = "the record", *, by_hand:
     Args:
         kind: the type of the value.
         value: the result of `to_json`.
-        where: the place of the JSON, for messages.
+        where: the place of the JSON, for error messages.
         by_hand: whether a person wrote the JSON. It may then have a single value instead of a list,
             and whole numbers are converted to float where a float is needed. Otherwise numbers stay
             unchanged, because 1 and 1.0 have different digests.

@@ -104,7 +104,7 @@ class Classify(Named, Protocol):
 
 @runtime_checkable
 class Truncates(Protocol):
-    """A classifier that can be limited to the beginning of every text."""
+    """A classifier that can be limited to the first tokens of every text."""
 
     def truncated(self, tokens: int) -> Classify:
         """Return this classifier, limited to the first tokens of a text; no text is then too long.
@@ -288,7 +288,7 @@ class Generate(Protocol):
         """
 
     def check(self, queries: Sequence[Query], decoding: Decoding) -> None:
-        """Raise InputError for queries or a decoding that the engine cannot use; do this first."""
+        """Raise InputError early if the engine cannot sample these queries or this decoding."""
 
     def generate(
         self, queries: Sequence[Query], decoding: Decoding, draws: Draws
@@ -423,8 +423,8 @@ class Retraces(Probabilistic, Protocol):
             decoding: the distribution under which outputs have their probabilities.
 
         Returns:
-            One completion with count 0 per pair, in order; None if the decoding cannot produce the
-                ids.
+            One completion with count 0 per pair, in order; None for ids that the decoding cannot
+                produce.
 
         Raises:
             InputError: exact probabilities cannot be computed.

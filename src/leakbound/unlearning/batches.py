@@ -206,7 +206,7 @@ class _Picked:
 
 @dataclass(frozen=True, slots=True)
 class _FrozenRows:
-    """The frozen model's values of some rows as tensors on a device; None if absent."""
+    """The frozen model's values of some rows, as tensors on a device; None for absent values."""
 
     rows: Sequence[Frozen]
     device: torch.device

@@ -9,8 +9,8 @@ before training, and stored with the trained model.
 
 The priors were chosen for two properties. First, two to four synthetic groups among 8 to 21
 candidates are found if the groups are six standard deviations apart, both in many dimensions and on
-a line. Second, real rewritings, which hardly form groups, give one to five components. With more
-dimensions or narrower components, each rewriting becomes a component.
+a line. Second, real rewritings, which hardly form groups, result in one to five components. With
+more dimensions or narrower components, each rewriting becomes a component.
 """
 
 from __future__ import annotations

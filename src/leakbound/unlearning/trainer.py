@@ -200,7 +200,7 @@ class ObjectiveTrainer(Trainer):  # type: ignore[misc]
             self.processing_class.save_pretrained(output_dir)
 
     def _save_checkpoint(self, model: Any, trial: Any) -> None:
-        """Save Trainer's checkpoint, and flush it to disk so that it survives a power cut."""
+        """Save Trainer's checkpoint, and flush it to disk so that no power cut destroys it."""
         super()._save_checkpoint(model, trial)
         self.accelerator.wait_for_everyone()  # each process writes its random state
         if self.args.should_save:
