@@ -300,7 +300,7 @@ class Effort:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Exploration:
-    """What is known of a query's output distribution: exact masses, and draws from the remainder.
+    """The known part of a query's output distribution: exact masses, and draws from the remainder.
 
     The mass outside `events` and `remainder` is unknown. It comes from rounding and, if no draws
     were made, from unexplored outputs.
